@@ -1,0 +1,385 @@
+//! A content block: the exact JSON that goes to disk and back to the model, with views read from it on demand.
+//!
+//! The bytes are the truth. They are rendered once, when the block is complete, and never re-serialised: prompt caches
+//! and thinking signatures compare them. Blocks of kinds we do not know are carried like any other.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::{ResultContent, compact};
+
+/// What a block is, as far as gimlet needs to tell blocks apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockKind {
+    Text,
+    Thinking,
+    RedactedThinking,
+    ToolUse,
+    ToolResult,
+    /// A tool that the vendor runs (`server_tool_use`, `mcp_tool_use`).
+    ServerToolUse,
+    /// The result of such a tool.
+    ServerToolResult,
+    Image,
+    Document,
+    Compaction,
+    Fallback,
+    Other,
+}
+
+/// Why some JSON is not a block.
+#[derive(Debug)]
+pub enum BlockError {
+    NotAnObject,
+    Invalid(serde_json::Error),
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BlockError::NotAnObject => f.write_str("a content block must be a JSON object"),
+            BlockError::Invalid(source) => write!(f, "not a content block: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for BlockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BlockError::NotAnObject => None,
+            BlockError::Invalid(source) => Some(source),
+        }
+    }
+}
+
+/// One content block. Cloning is cheap.
+#[derive(Clone)]
+pub struct Block {
+    raw: Arc<RawValue>,
+    kind: BlockKind,
+    id: Option<Arc<str>>,
+}
+
+/// The parts of a `tool_use` block.
+#[derive(Debug)]
+pub struct ToolUseParts<'a> {
+    pub id: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    /// The input exactly as the model wrote it (always a JSON object once it is in history).
+    pub input: &'a RawValue,
+}
+
+/// The parts of a `tool_result` block.
+#[derive(Debug)]
+pub struct ToolResultParts<'a> {
+    pub tool_use_id: Cow<'a, str>,
+    pub content: Option<&'a RawValue>,
+    pub is_error: bool,
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tool_use_id: Option<Cow<'a, str>>,
+}
+
+impl Block {
+    /// Takes a block as it came, removing only white space between tokens.
+    pub fn from_json(json: &str) -> Result<Self, BlockError> {
+        if !crate::is_json_object(json) {
+            return Err(BlockError::NotAnObject);
+        }
+        let raw = RawValue::from_string(compact(json)).map_err(BlockError::Invalid)?;
+        Self::from_compact(raw)
+    }
+
+    fn from_compact(raw: Box<RawValue>) -> Result<Self, BlockError> {
+        let head: Head<'_> = serde_json::from_str(raw.get()).map_err(BlockError::Invalid)?;
+        let kind = kind_of(head.kind.as_deref().unwrap_or(""));
+        let id = match kind {
+            BlockKind::ToolResult | BlockKind::ServerToolResult => head.tool_use_id,
+            _ => head.id,
+        };
+        let id = id.map(|id| Arc::from(id.as_ref()));
+        Ok(Self { raw: Arc::from(raw), kind, id })
+    }
+
+    fn from_own(value: &impl Serialize, kind: BlockKind, id: Option<&str>) -> Self {
+        // Our own block shapes are plain structs of strings and booleans; writing them to memory cannot fail.
+        let raw = serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        Self { raw: Arc::from(raw), kind, id: id.map(Arc::from) }
+    }
+
+    /// A text block.
+    pub fn text(text: &str) -> Self {
+        #[derive(Serialize)]
+        struct Text<'a> {
+            r#type: &'static str,
+            text: &'a str,
+        }
+        Self::from_own(&Text { r#type: "text", text }, BlockKind::Text, None)
+    }
+
+    /// A tool call whose input is already known to be a JSON object.
+    pub fn tool_use(id: &str, name: &str, input: &RawValue) -> Self {
+        #[derive(Serialize)]
+        struct ToolUse<'a> {
+            r#type: &'static str,
+            id: &'a str,
+            name: &'a str,
+            input: &'a RawValue,
+        }
+        Self::from_own(&ToolUse { r#type: "tool_use", id, name, input }, BlockKind::ToolUse, Some(id))
+    }
+
+    /// The answer to a tool call. `is_error` is written only when true, as the wire has it.
+    pub fn tool_result(tool_use_id: &str, content: &ResultContent, is_error: bool) -> Self {
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        enum Content<'a> {
+            Text(&'a str),
+            Parts(&'a [crate::ContentPart]),
+        }
+        #[derive(Serialize)]
+        struct Result<'a> {
+            r#type: &'static str,
+            tool_use_id: &'a str,
+            content: Content<'a>,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            is_error: bool,
+        }
+        let content = match content {
+            ResultContent::Text(text) => Content::Text(text),
+            ResultContent::Parts(parts) => Content::Parts(parts),
+        };
+        Self::from_own(
+            &Result { r#type: "tool_result", tool_use_id, content, is_error },
+            BlockKind::ToolResult,
+            Some(tool_use_id),
+        )
+    }
+
+    pub fn kind(&self) -> BlockKind {
+        self.kind
+    }
+
+    /// The id of a call, or for a result the id of the call that it answers.
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// The exact JSON of this block.
+    pub fn json(&self) -> &str {
+        self.raw.get()
+    }
+
+    pub fn raw(&self) -> &RawValue {
+        &self.raw
+    }
+
+    /// The text of a text block.
+    pub fn as_text(&self) -> Option<Cow<'_, str>> {
+        (self.kind == BlockKind::Text).then(|| self.string_member("text"))
+    }
+
+    /// The readable part of a thinking block (often empty).
+    pub fn as_thinking(&self) -> Option<Cow<'_, str>> {
+        (self.kind == BlockKind::Thinking).then(|| self.string_member("thinking"))
+    }
+
+    /// The parts of a tool call.
+    pub fn as_tool_use(&self) -> Option<ToolUseParts<'_>> {
+        #[derive(Deserialize)]
+        struct Parts<'a> {
+            #[serde(borrow)]
+            id: Cow<'a, str>,
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+            #[serde(borrow)]
+            input: &'a RawValue,
+        }
+        if self.kind != BlockKind::ToolUse {
+            return None;
+        }
+        let parts: Parts<'_> = serde_json::from_str(self.json()).ok()?;
+        Some(ToolUseParts { id: parts.id, name: parts.name, input: parts.input })
+    }
+
+    /// The parts of a tool result.
+    pub fn as_tool_result(&self) -> Option<ToolResultParts<'_>> {
+        #[derive(Deserialize)]
+        struct Parts<'a> {
+            #[serde(borrow)]
+            tool_use_id: Cow<'a, str>,
+            #[serde(borrow, default)]
+            content: Option<&'a RawValue>,
+            #[serde(default)]
+            is_error: Option<bool>,
+        }
+        if self.kind != BlockKind::ToolResult {
+            return None;
+        }
+        let parts: Parts<'_> = serde_json::from_str(self.json()).ok()?;
+        Some(ToolResultParts {
+            tool_use_id: parts.tool_use_id,
+            content: parts.content,
+            is_error: parts.is_error.unwrap_or(false),
+        })
+    }
+
+    /// Whether this is a text block with nothing but white space, which no API accepts.
+    pub fn is_blank_text(&self) -> bool {
+        self.as_text().is_some_and(|text| text.trim().is_empty())
+    }
+
+    fn string_member(&self, name: &str) -> Cow<'_, str> {
+        #[derive(Deserialize)]
+        struct Texts<'a> {
+            #[serde(borrow, default)]
+            text: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            thinking: Option<&'a RawValue>,
+        }
+        let Ok(texts) = serde_json::from_str::<Texts<'_>>(self.json()) else { return Cow::Borrowed("") };
+        let found = if name == "text" { texts.text } else { texts.thinking };
+        found.map_or(Cow::Borrowed(""), |raw| read_string(raw.get()))
+    }
+}
+
+/// A JSON string's value. Models do write lone surrogate escapes, which are no text; those become the replacement
+/// character here, while the block keeps its own bytes.
+fn read_string(json: &str) -> Cow<'_, str> {
+    #[derive(Deserialize)]
+    struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+    if let Ok(Borrowed(text)) = serde_json::from_str(json) {
+        return text;
+    }
+    let mut mended = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        mended.push_str(before);
+        let length = if escape[1..].starts_with('u') { 6 } else { 2 };
+        let (escape, after) = escape.split_at(length.min(escape.len()));
+        let pair = after.get(..6).filter(|next| next.starts_with("\\u"));
+        match (surrogate(escape), pair.and_then(surrogate)) {
+            (Some(Surrogate::High), Some(Surrogate::Low)) => {
+                mended.push_str(escape);
+                mended.push_str(&after[..6]);
+                rest = &after[6..];
+                continue;
+            }
+            (Some(_), _) => mended.push('\u{fffd}'),
+            (None, _) => mended.push_str(escape),
+        }
+        rest = after;
+    }
+    mended.push_str(rest);
+    Cow::Owned(serde_json::from_str(&mended).unwrap_or_default())
+}
+
+enum Surrogate {
+    High,
+    Low,
+}
+
+fn surrogate(escape: &str) -> Option<Surrogate> {
+    let code = u32::from_str_radix(escape.strip_prefix("\\u")?, 16).ok()?;
+    match code {
+        0xd800..=0xdbff => Some(Surrogate::High),
+        0xdc00..=0xdfff => Some(Surrogate::Low),
+        _ => None,
+    }
+}
+
+fn kind_of(name: &str) -> BlockKind {
+    match name {
+        "text" => BlockKind::Text,
+        "thinking" => BlockKind::Thinking,
+        "redacted_thinking" => BlockKind::RedactedThinking,
+        "tool_use" => BlockKind::ToolUse,
+        "tool_result" => BlockKind::ToolResult,
+        "server_tool_use" | "mcp_tool_use" => BlockKind::ServerToolUse,
+        "image" => BlockKind::Image,
+        "document" => BlockKind::Document,
+        "compaction" => BlockKind::Compaction,
+        "fallback" => BlockKind::Fallback,
+        other if other.ends_with("_tool_result") => BlockKind::ServerToolResult,
+        _ => BlockKind::Other,
+    }
+}
+
+impl PartialEq for Block {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
+    }
+}
+
+impl Eq for Block {}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.json())
+    }
+}
+
+impl Serialize for Block {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_unknown_fields_numbers_and_key_order() {
+        let json = r#"{ "type": "tool_use", "zeta": 1.0, "id": "t1", "name": "Read", "input": { "b": 1e400, "a": "\u00e9" } }"#;
+        let block = Block::from_json(json).unwrap();
+        assert_eq!(
+            block.json(),
+            r#"{"type":"tool_use","zeta":1.0,"id":"t1","name":"Read","input":{"b":1e400,"a":"\u00e9"}}"#
+        );
+        assert_eq!(block.kind(), BlockKind::ToolUse);
+        assert_eq!(block.id(), Some("t1"));
+        assert_eq!(block.as_tool_use().unwrap().input.get(), r#"{"b":1e400,"a":"\u00e9"}"#);
+    }
+
+    #[test]
+    fn results_write_is_error_only_when_true() {
+        let fine = Block::tool_result("t1", &"ok".into(), false);
+        assert_eq!(fine.json(), r#"{"type":"tool_result","tool_use_id":"t1","content":"ok"}"#);
+        let bad = Block::tool_result("t1", &"no".into(), true);
+        assert_eq!(bad.json(), r#"{"type":"tool_result","tool_use_id":"t1","content":"no","is_error":true}"#);
+        assert!(bad.as_tool_result().unwrap().is_error);
+        assert_eq!(bad.id(), Some("t1"));
+    }
+
+    #[test]
+    fn lone_surrogates_are_shown_as_replacement_and_kept_as_written() {
+        let json = r#"{"type":"text","text":"a\ud800b \ud83d\ude00 \udc00\\\"é"}"#;
+        let block = Block::from_json(json).unwrap();
+        assert_eq!(block.as_text().unwrap(), "a\u{fffd}b 😀 \u{fffd}\\\"é");
+        assert!(!block.is_blank_text());
+        assert_eq!(block.json(), json);
+    }
+
+    #[test]
+    fn unknown_kinds_are_carried() {
+        let block = Block::from_json(r#"{"type":"web_search_tool_result","tool_use_id":"s","content":[]}"#).unwrap();
+        assert_eq!(block.kind(), BlockKind::ServerToolResult);
+        let odd = Block::from_json(r#"{"type":"hologram","id":"h"}"#).unwrap();
+        assert_eq!((odd.kind(), odd.id()), (BlockKind::Other, Some("h")));
+        assert!(Block::from_json("[1]").is_err());
+    }
+}

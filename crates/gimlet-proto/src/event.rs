@@ -1,0 +1,323 @@
+//! The one stream of events that every front end reads, and the operations that they send back.
+//!
+//! No variant is named after a tool, and nothing here derives serde: what goes to disk and what goes over a public wire
+//! are shapes of their own, each converted in one place.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::{
+    AskId, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, PermissionMode, SessionId, StopReason, ToolUseId,
+    Usage, View,
+};
+
+/// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AgentPath(pub Vec<ToolUseId>);
+
+impl AgentPath {
+    /// The call that spawned this agent; `None` in the main conversation.
+    pub fn parent_tool_use(&self) -> Option<&ToolUseId> {
+        self.0.last()
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Total order within a session.
+    pub seq: u64,
+    pub session: SessionId,
+    pub agent: AgentPath,
+    /// When it happened, as transcripts and wire show it (ISO 8601, UTC, milliseconds).
+    pub at: Arc<str>,
+    pub body: Body,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// A turn is about to start in this configuration.
+    Opened(Arc<Opened>),
+    /// A prompt was accepted and is on disk.
+    Prompt(Prompt),
+    /// A request is about to be sent.
+    Requesting,
+    /// A block of the reply began.
+    BlockStarted {
+        item: ItemId,
+        kind: BlockKind,
+        name: Option<String>,
+    },
+    Delta(Delta),
+    /// Everything shown of the current reply is void; it will be asked for again.
+    Discarded,
+    /// The provider's own event (only when asked for).
+    Wire(Arc<RawValue>),
+    /// A block of the reply is complete and on disk.
+    Block(Box<AssistantBlock>),
+    /// A tool call changed state.
+    Tool(Box<ToolView>),
+    /// A piece of a running call's output.
+    ToolChunk {
+        call: ToolUseId,
+        text: String,
+    },
+    /// A call's result is on disk.
+    ToolFinished(Box<ToolFinished>),
+    /// A call was refused without asking anyone.
+    Denied(Denial),
+    Ask(Box<AskView>),
+    AskClosed(AskId),
+    /// A background task changed.
+    Task(TaskView),
+    Retry(RetryNotice),
+    Notice(Notice),
+    /// The turn is over; everything of it is on disk.
+    TurnEnded(Box<TurnReport>),
+    /// The session is over; nothing follows.
+    Closed,
+}
+
+impl Body {
+    /// Whether readers care when it happened; streamed pieces come too often to ask the clock for each.
+    pub fn is_stamped(&self) -> bool {
+        !matches!(self, Body::Delta(_) | Body::Wire(_))
+    }
+}
+
+/// The configuration a turn runs in.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    pub cwd: PathBuf,
+    pub model: String,
+    pub mode: PermissionMode,
+    pub tools: Vec<String>,
+    pub api_key_source: String,
+    pub betas: Vec<String>,
+}
+
+/// An accepted prompt.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    pub uuid: EntryId,
+    pub blocks: Vec<Block>,
+    /// The prompt was given as one string (and is stored as one).
+    pub plain: bool,
+    /// Written by gimlet, not by a person.
+    pub synthetic: bool,
+}
+
+/// Text that belongs to a block under way.
+#[derive(Clone, Debug)]
+pub struct Delta {
+    pub item: ItemId,
+    pub kind: DeltaKind,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeltaKind {
+    Text,
+    Thinking,
+    Input,
+}
+
+/// A complete block of a reply.
+#[derive(Clone, Debug)]
+pub struct AssistantBlock {
+    pub uuid: EntryId,
+    pub message_id: String,
+    pub model: String,
+    pub request_id: Option<String>,
+    pub block: Block,
+    pub usage: Usage,
+    /// Cut by an interrupt.
+    pub aborted: bool,
+    /// Set on a message that gimlet wrote in place of a reply that never came.
+    pub error: Option<ModelError>,
+}
+
+/// A tool call as people see it.
+#[derive(Clone, Debug)]
+pub struct ToolView {
+    pub call: ToolUseId,
+    /// The tool's name for people.
+    pub name: String,
+    /// One line about this call.
+    pub summary: String,
+    pub phase: ToolPhase,
+}
+
+#[derive(Clone, Debug)]
+pub enum ToolPhase {
+    Running,
+    /// What it is doing now.
+    Progress {
+        text: String,
+        elapsed_ms: u64,
+    },
+    Done {
+        view: View,
+        elapsed_ms: u64,
+    },
+    Failed {
+        message: String,
+        elapsed_ms: u64,
+    },
+}
+
+/// A result, on disk.
+#[derive(Clone, Debug)]
+pub struct ToolFinished {
+    pub uuid: EntryId,
+    pub call: ToolUseId,
+    pub block: Block,
+    /// The structured output that programs see.
+    pub output: Arc<RawValue>,
+}
+
+/// A refused call.
+#[derive(Clone, Debug)]
+pub struct Denial {
+    pub tool: String,
+    pub call: ToolUseId,
+    pub input: Arc<RawValue>,
+    /// `rule`, `mode`, `unattended`, `user`, …
+    pub origin: String,
+    /// What the model was told.
+    pub message: String,
+    /// One line about the call, for people.
+    pub summary: String,
+    /// Why, in a few words.
+    pub reason: String,
+    /// The flag that would have allowed it, where there is a good one.
+    pub allow_with: Option<String>,
+}
+
+/// A question for a person.
+#[derive(Clone, Debug)]
+pub struct AskView {
+    pub id: AskId,
+    pub agent: AgentPath,
+    pub body: AskBody,
+}
+
+#[derive(Clone, Debug)]
+pub enum AskBody {
+    /// May this call run?
+    Permission { tool: String, call: ToolUseId, input: Arc<RawValue>, summary: String, reason: String },
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    Yes,
+    /// Run it with this input instead; it is decided again.
+    Edited(Box<RawValue>),
+    No {
+        message: String,
+        interrupt: bool,
+    },
+}
+
+/// How a background task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    Running,
+    Completed,
+    Failed,
+    Killed,
+}
+
+/// A background task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskView {
+    pub id: String,
+    pub kind: &'static str,
+    pub description: String,
+    pub call: Option<ToolUseId>,
+    pub state: TaskState,
+    pub output_file: PathBuf,
+    pub exit_code: Option<i32>,
+}
+
+/// A request will be sent again.
+#[derive(Clone, Debug)]
+pub struct RetryNotice {
+    pub attempt: u32,
+    pub max: u32,
+    pub delay_ms: u64,
+    pub error: ModelError,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+/// A remark for the person.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    pub level: Level,
+    pub text: String,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug)]
+pub enum TurnEnd {
+    Completed,
+    Failed(ModelError),
+    MaxTurns(u32),
+    /// Interrupted while the model spoke (`false`) or while tools ran or waited (`true`).
+    Aborted {
+        in_tools: bool,
+    },
+    Refused {
+        explanation: Option<String>,
+    },
+}
+
+/// The sum of a turn.
+#[derive(Clone, Debug)]
+pub struct TurnReport {
+    pub end: TurnEnd,
+    /// The last text the model wrote in this turn.
+    pub text: String,
+    pub stop_reason: Option<StopReason>,
+    pub num_turns: u32,
+    pub duration_ms: u64,
+    pub api_ms: u64,
+    /// Tokens of this turn's requests.
+    pub usage: Usage,
+    /// Since the process started.
+    pub total_cost_usd: Option<f64>,
+    pub by_model: Vec<ModelUsage>,
+    pub denials: Vec<Denial>,
+}
+
+/// What a front end asks of a session.
+#[derive(Debug)]
+pub enum Op {
+    /// A prompt. During a turn it joins after the running tool calls.
+    Say {
+        blocks: Vec<Block>,
+        plain: bool,
+        uuid: Option<EntryId>,
+        synthetic: bool,
+    },
+    Answer {
+        ask: AskId,
+        answer: Answer,
+    },
+    /// Stop the running turn; the session goes on.
+    Interrupt,
+    SetMode(PermissionMode),
+    SetModel(String),
+    /// Finish: stop what runs, end background work, write what is left.
+    Close,
+}

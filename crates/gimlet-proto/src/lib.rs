@@ -1,0 +1,49 @@
+//! The words that every room of gimlet speaks: plain data and a few small traits.
+//!
+//! Nothing here reads a file, opens a socket, starts a process or knows a tool by name. Every other crate may use this
+//! one, so it stays small and calm: a change here rebuilds the house.
+
+mod block;
+mod compact_json;
+mod content;
+mod env;
+mod event;
+mod hub;
+mod ids;
+mod message;
+mod model;
+mod need;
+mod permission;
+mod secret;
+mod session;
+mod stop;
+mod usage;
+mod view;
+
+pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
+pub use compact_json::{compact, is_json_object};
+pub use content::{ContentPart, ResultContent};
+pub use env::Env;
+pub use event::{
+    AgentPath, Answer, AskBody, AskView, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Op,
+    Opened, Prompt, RetryNotice, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
+};
+pub use hub::{Hub, Reader};
+pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
+pub use message::{Message, Role};
+pub use model::{
+    BoxFuture, CachePlan, CacheTtl, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts, ModelRequest,
+    ModelStream, Price, ReplyEnd, ReplyStart, RequestPurpose, Thinking, ToolChoice, ToolDef,
+};
+pub use need::Need;
+pub use permission::PermissionMode;
+pub use secret::Secret;
+pub use session::{SessionHandle, Snapshot};
+pub use stop::StopReason;
+pub use usage::{ModelUsage, Usage};
+pub use view::{DiffHunk, TodoItem, TodoStatus, View};
+
+/// The version string that programs written for the reference CLI test against.
+pub const COMPAT_VERSION: &str = "2.1.325";
+/// gimlet's own version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,290 @@
+//! The border to every model provider: one request in, one stream of events out.
+//!
+//! Wire formats, retries, credentials and prices live behind this trait. Dropping the stream cancels the request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_core::Stream;
+use serde_json::value::RawValue;
+
+use crate::{Block, BlockKind, Message, StopReason, Usage};
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
+
+/// A provider with its credentials.
+pub trait Model: Send + Sync {
+    /// What is known about a model id or alias. Never fails: unknown ids get conservative facts.
+    fn facts(&self, model: &str) -> ModelFacts;
+
+    /// Sends one request. The stream ends after exactly one [`ModelEvent::Done`] or [`ModelEvent::Failed`].
+    fn stream(&self, request: ModelRequest) -> ModelStream;
+}
+
+/// Facts about one model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelFacts {
+    /// The id that goes on the wire, with aliases resolved.
+    pub id: String,
+    pub context_window: u64,
+    pub max_output_tokens: u64,
+    /// `None` when the price is not known.
+    pub price: Option<Price>,
+    pub known: bool,
+}
+
+/// USD per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    pub write_5m: f64,
+    pub write_1h: f64,
+    pub read: f64,
+    /// Prices of the whole request once its prompt is longer than this many tokens.
+    pub above: Option<(u64, [f64; 5])>,
+}
+
+impl Price {
+    /// What this usage costs.
+    pub fn cost_usd(&self, usage: &Usage) -> f64 {
+        let [input, output, write_5m, write_1h, read] = match self.above {
+            Some((limit, dearer)) if usage.prompt_tokens() > limit => dearer,
+            Some(_) | None => [self.input, self.output, self.write_5m, self.write_1h, self.read],
+        };
+        // A provider that does not split its cache writes by life wrote them with the short one.
+        let long = usage.cache_creation_1h.min(usage.cache_creation_input_tokens);
+        let short = usage.cache_creation_input_tokens - long;
+        (usage.input_tokens as f64 * input
+            + usage.output_tokens as f64 * output
+            + short as f64 * write_5m
+            + long as f64 * write_1h
+            + usage.cache_read_input_tokens as f64 * read)
+            / 1e6
+    }
+}
+
+/// One request. System and tools are frozen for a conversation segment; messages only grow.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    pub model: String,
+    /// `None`: the provider's default for the model.
+    pub max_tokens: Option<u64>,
+    /// Text blocks of the system prompt.
+    pub system: Arc<[String]>,
+    pub tools: Arc<[ToolDef]>,
+    pub tool_choice: ToolChoice,
+    pub messages: Vec<Arc<Message>>,
+    pub cache: CachePlan,
+    pub thinking: Thinking,
+    pub effort: Option<String>,
+    pub purpose: RequestPurpose,
+    /// Also pass the provider's own events through ([`ModelEvent::Wire`]).
+    pub want_wire_events: bool,
+}
+
+/// What a request is for: the conversation itself, or a helper question beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestPurpose {
+    Conversation,
+    Side,
+}
+
+/// One tool as the model sees it, rendered once.
+#[derive(Clone, Debug)]
+pub struct ToolDef {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the input.
+    pub input_schema: Box<RawValue>,
+    /// Ask for unbuffered input streaming.
+    pub eager_input: bool,
+    pub defer_loading: bool,
+}
+
+/// Whether and which tools the model may call. The main loop uses `Auto` only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    Auto { parallel: bool },
+    Any { parallel: bool },
+    Tool { name: String, parallel: bool },
+    None,
+}
+
+/// How the model should think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thinking {
+    /// What the catalogue says is best for the model.
+    ModelDefault,
+    Off,
+    Budget(u64),
+}
+
+/// How long cache entries live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheTtl {
+    FiveMinutes,
+    OneHour,
+}
+
+/// Where the cache breakpoints go, as positions in `messages`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CachePlan {
+    /// `None` turns prompt caching off.
+    pub ttl: Option<CacheTtl>,
+    /// The message that carries the project's context, if there is one apart from the prompt.
+    pub context_message: Option<usize>,
+    /// How many messages the previous request of this conversation had.
+    pub previous_len: Option<usize>,
+}
+
+/// What happens while a request runs.
+#[derive(Clone, Debug)]
+pub enum ModelEvent {
+    /// The request failed in a way that is worth another try; it is sent again after the delay.
+    Retrying {
+        attempt: u32,
+        max: u32,
+        delay_ms: u64,
+        error: ModelError,
+    },
+    /// Nothing was heard for a while; the request goes on.
+    Waiting {
+        silent_ms: u64,
+    },
+    /// One remark for the person (a capability switched off, a repaired request).
+    Notice(String),
+    /// A reply begins.
+    Started(ReplyStart),
+    /// A block begins. `name` is a tool call's tool.
+    BlockStarted {
+        index: usize,
+        kind: BlockKind,
+        id: Option<String>,
+        name: Option<String>,
+    },
+    TextDelta {
+        index: usize,
+        text: String,
+    },
+    ThinkingDelta {
+        index: usize,
+        text: String,
+    },
+    InputDelta {
+        index: usize,
+        text: String,
+    },
+    /// A block is complete. For a tool call whose input was not a JSON object, history carries `{}` in its place and
+    /// `bad_input` what the model really wrote.
+    BlockDone {
+        index: usize,
+        block: Block,
+        bad_input: Option<String>,
+    },
+    /// Everything since `Started` is void; whatever was begun because of it must be undone.
+    Discarded,
+    /// The provider's own event, unmodified.
+    Wire(Arc<RawValue>),
+    Done(ReplyEnd),
+    Failed(ModelError),
+}
+
+/// The head of a reply.
+#[derive(Clone, Debug, Default)]
+pub struct ReplyStart {
+    pub message_id: String,
+    /// The model that answers, as the provider names it.
+    pub model: String,
+    pub request_id: Option<String>,
+    pub usage: Usage,
+}
+
+/// The end of a reply.
+#[derive(Clone, Debug)]
+pub struct ReplyEnd {
+    /// `None` when the stream broke after usable blocks.
+    pub stop_reason: Option<StopReason>,
+    pub stop_sequence: Option<String>,
+    pub usage: Usage,
+    /// Set when the reply was cut but its complete blocks are to be used.
+    pub interrupted: Option<Interruption>,
+    /// A refusal's explanation, for people.
+    pub explanation: Option<String>,
+    /// The reply was cut by `max_tokens` inside a tool call, which was dropped.
+    pub cut_tool_call: bool,
+}
+
+/// How a usable reply was cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interruption {
+    pub message: String,
+}
+
+/// The class of a failure; front ends and exit codes go by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    Authentication,
+    Permission,
+    Billing,
+    RateLimit,
+    Overloaded,
+    InvalidRequest,
+    ModelNotFound,
+    PromptTooLong,
+    RequestTooLarge,
+    Server,
+    Timeout,
+    Network,
+    Tls,
+    /// The server's answer made no sense.
+    Protocol,
+}
+
+impl ErrorKind {
+    /// The word that stream-json uses for this class.
+    pub fn wire_code(self) -> &'static str {
+        match self {
+            ErrorKind::Authentication | ErrorKind::Permission => "authentication_failed",
+            ErrorKind::Billing => "billing_error",
+            ErrorKind::RateLimit => "rate_limit",
+            ErrorKind::Overloaded => "overloaded",
+            ErrorKind::InvalidRequest | ErrorKind::PromptTooLong | ErrorKind::RequestTooLarge => "invalid_request",
+            ErrorKind::ModelNotFound => "model_not_found",
+            ErrorKind::Server | ErrorKind::Timeout => "server_error",
+            ErrorKind::Network | ErrorKind::Tls | ErrorKind::Protocol => "unknown",
+        }
+    }
+}
+
+/// A request that failed for good (or, inside [`ModelEvent::Retrying`], for now).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelError {
+    pub kind: ErrorKind,
+    pub status: Option<u16>,
+    /// What happened, in one line.
+    pub message: String,
+    /// What the person can do about it, when we know.
+    pub hint: Option<String>,
+    pub request_id: Option<String>,
+}
+
+impl std::fmt::Display for ModelError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(status) = self.status {
+            write!(f, "{status} ")?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(id) = &self.request_id {
+            write!(f, " (request {id})")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, ". {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ModelError {}

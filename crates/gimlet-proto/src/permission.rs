@@ -1,0 +1,68 @@
+//! Permission modes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How calls that no rule decides are treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PermissionMode {
+    /// Ask for whatever is not harmless.
+    #[default]
+    #[serde(rename = "default")]
+    Default,
+    /// File edits inside the working directories need no question.
+    #[serde(rename = "acceptEdits")]
+    AcceptEdits,
+    /// Look, do not touch.
+    #[serde(rename = "plan")]
+    Plan,
+    /// Whatever would ask is refused.
+    #[serde(rename = "dontAsk")]
+    DontAsk,
+    /// Everything that no deny rule forbids.
+    #[serde(rename = "bypassPermissions")]
+    BypassPermissions,
+}
+
+impl PermissionMode {
+    pub const ALL: [PermissionMode; 5] = [
+        PermissionMode::Default,
+        PermissionMode::AcceptEdits,
+        PermissionMode::Plan,
+        PermissionMode::DontAsk,
+        PermissionMode::BypassPermissions,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PermissionMode::Default => "default",
+            PermissionMode::AcceptEdits => "acceptEdits",
+            PermissionMode::Plan => "plan",
+            PermissionMode::DontAsk => "dontAsk",
+            PermissionMode::BypassPermissions => "bypassPermissions",
+        }
+    }
+}
+
+impl fmt::Display for PermissionMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for PermissionMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // `manual` is the reference's newer word for the default mode.
+        if text == "manual" {
+            return Ok(PermissionMode::Default);
+        }
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|mode| mode.as_str()).collect();
+            format!("'{text}' is not a permission mode; choose one of {}", names.join(", "))
+        })
+    }
+}

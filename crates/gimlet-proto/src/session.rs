@@ -1,0 +1,54 @@
+//! What a front end holds of a session.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::{Hub, ModelUsage, Op, PermissionMode, Reader, SessionId, TaskView};
+
+/// The state of a session at its last step; queries read it without waiting for the turn.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub busy: bool,
+    pub mode: PermissionMode,
+    pub model: String,
+    pub cwd: PathBuf,
+    /// Prompt size of the last request.
+    pub context_tokens: u64,
+    pub by_model: Vec<ModelUsage>,
+    pub tasks: Vec<TaskView>,
+}
+
+/// One conversation, from outside: operations go in, events come out, the snapshot can be looked at.
+#[derive(Clone)]
+pub struct SessionHandle {
+    pub id: SessionId,
+    ops: mpsc::UnboundedSender<Op>,
+    hub: Hub,
+    snapshot: watch::Receiver<Arc<Snapshot>>,
+}
+
+impl SessionHandle {
+    pub fn new(
+        id: SessionId,
+        ops: mpsc::UnboundedSender<Op>,
+        hub: Hub,
+        snapshot: watch::Receiver<Arc<Snapshot>>,
+    ) -> Self {
+        Self { id, ops, hub, snapshot }
+    }
+
+    /// Sends an operation. After the session closed it is dropped, as everything is then.
+    pub fn send(&self, op: Op) {
+        drop(self.ops.send(op));
+    }
+
+    pub fn subscribe(&self) -> Reader {
+        self.hub.subscribe()
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.borrow().clone()
+    }
+}
