@@ -1,0 +1,56 @@
+//! How long a decision takes: small commands are the rule, hostile ones the limit.
+
+use gimlet_policy::{Behavior, Call, NeedFacts, RuleSet, RuleSource, Verdict, World, decide};
+use gimlet_proto::Need;
+
+fn main() {
+    divan::main();
+}
+
+fn rules() -> RuleSet {
+    let source = RuleSource { label: "the project settings".into(), anchor: "/srv/repo".into() };
+    let mut rules = RuleSet::default();
+    let deny = ["Bash(curl:*)", "Bash(rm -rf:*)", "Bash(git push:*)", "Read(.env)", "Read(~/.ssh/**)"];
+    let allow = ["Bash(npm run:*)", "Bash(cargo test:*)", "Bash(git log:*)", "Edit(src/**)"];
+    for (behavior, list) in [(Behavior::Deny, deny.as_slice()), (Behavior::Allow, allow.as_slice())] {
+        for rule in list {
+            // These literals parse; a bench without rules would measure nothing.
+            assert!(rules.add(behavior, rule, &source).is_ok(), "{rule}");
+        }
+    }
+    rules
+}
+
+fn bench(bencher: divan::Bencher<'_, '_>, text: String) {
+    let rules = rules();
+    let world = World {
+        cwd: "/srv/repo".into(),
+        roots: vec!["/srv/repo".into()],
+        home: Some("/home/dev".into()),
+        ..World::default()
+    };
+    let needs = [NeedFacts { need: Need::Run(text), resolved: None }];
+    bencher.bench_local(|| -> Verdict {
+        decide(&Call { tool: "Bash", needs: divan::black_box(&needs), needs_person: false }, &rules, &world)
+    });
+}
+
+#[divan::bench]
+fn one_small_command(bencher: divan::Bencher<'_, '_>) {
+    bench(bencher, "npm run test -- --watch=false".to_owned());
+}
+
+#[divan::bench]
+fn a_pipeline(bencher: divan::Bencher<'_, '_>) {
+    bench(bencher, "grep -rn 'parseConfig' --include='*.ts' src 2>/dev/null | head -50".to_owned());
+}
+
+#[divan::bench(args = [1_000, 10_000])]
+fn a_list_of_this_length(bencher: divan::Bencher<'_, '_>, length: usize) {
+    bench(bencher, "echo \"step one\" && ".repeat(length / 19) + "echo done");
+}
+
+#[divan::bench(args = ["(", "$(", "\"$(", "`", "{ ", "${x:-", "<<E\n", "'", "\\"])]
+fn ten_thousand_openers(bencher: divan::Bencher<'_, '_>, opener: &str) {
+    bench(bencher, opener.repeat(10_000));
+}

@@ -1,0 +1,120 @@
+//! Files that rules keep closed, for tools that walk whole trees: the call is judged by the folder it names, every file
+//! in it by this.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::{Need, PermissionMode};
+
+use crate::decide::{NeedFacts, World};
+use crate::paths::{Places, Strictness, holds_secrets, is_secret};
+use crate::rules::{Rule, RuleSet, Specifier};
+
+/// What nobody may come across in the middle of a walk, where no one is asked: files that path rules forbid to read or
+/// want to be asked about, and places for credentials.
+#[derive(Clone, Debug)]
+pub struct ClosedFiles {
+    rules: Vec<Rule>,
+    working: Vec<PathBuf>,
+    home: Option<PathBuf>,
+    secrets: bool,
+}
+
+impl ClosedFiles {
+    /// What is closed to a call with these needs; `None` when that is nothing, as it is nearly always.
+    ///
+    /// A call that names a place for credentials was judged by that, and finds it open.
+    pub fn new(rules: &RuleSet, world: &World, needs: &[NeedFacts]) -> Option<Self> {
+        let rules: Vec<Rule> = closing(rules).cloned().collect();
+        let home = world.home.as_deref();
+        let walked = || needs.iter().flat_map(read_paths);
+        let secrets = world.mode != PermissionMode::BypassPermissions
+            && walked().any(|path| holds_secrets(path, home))
+            && !walked().any(|path| is_secret(path, home));
+        let closes = secrets || !rules.is_empty();
+        closes.then(|| Self { rules, working: world.forbidding_anchors(), home: world.home.clone(), secrets })
+    }
+
+    /// Whether the file at this normalised path must not be read.
+    pub fn contains(&self, path: &Path) -> bool {
+        (self.secrets && is_secret(path, self.home.as_deref()))
+            || self.rules.iter().any(|rule| {
+                let places = Places { working: &self.working, home: self.home.as_deref(), source: &rule.source.anchor };
+                matches!(&rule.specifier, Specifier::Path(pattern) if pattern.matches(path, places, Strictness::Forbid))
+            })
+    }
+}
+
+/// Both spellings of a path that is read.
+fn read_paths(facts: &NeedFacts) -> impl Iterator<Item = &Path> {
+    let spelled = if let Need::Read(path) = &facts.need { Some(path.as_path()) } else { None };
+    spelled.into_iter().chain(facts.resolved.as_deref().filter(move |_| spelled.is_some()))
+}
+
+/// The rules that close files to readers.
+pub(crate) fn closing(rules: &RuleSet) -> impl Iterator<Item = &Rule> {
+    let forbidding = rules.deny.iter().chain(&rules.ask);
+    forbidding.filter(|rule| rule.tool == "Read" && matches!(rule.specifier, Specifier::Path(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Behavior, RuleSource};
+
+    fn world() -> World {
+        World { cwd: "/repo".into(), roots: vec!["/repo".into()], home: Some("/home/ada".into()), ..World::default() }
+    }
+
+    fn closed(rules: &[(Behavior, &str)]) -> Option<ClosedFiles> {
+        let mut set = RuleSet::default();
+        let source = RuleSource { label: "a test".into(), anchor: "/repo".into() };
+        for (behavior, rule) in rules {
+            set.add(*behavior, rule, &source).unwrap();
+        }
+        ClosedFiles::new(&set, &world(), &[])
+    }
+
+    #[test]
+    fn denied_and_asked_for_files_are_closed_wherever_the_pattern_reaches() {
+        let rules =
+            [(Behavior::Deny, "Read(.env)"), (Behavior::Deny, "Read(secrets/**)"), (Behavior::Ask, "Read(~/.aws/*)")];
+        let closed = closed(&rules).unwrap();
+        for path in ["/repo/.env", "/repo/app/.env", "/repo/secrets/a/b", "/home/ada/.aws/credentials"] {
+            assert!(closed.contains(Path::new(path)), "{path}");
+        }
+        for path in ["/repo/.envrc", "/repo/a.rs", "/elsewhere/secrets/a"] {
+            assert!(!closed.contains(Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn going_elsewhere_opens_nothing() {
+        let mut set = RuleSet::default();
+        let source = RuleSource { label: "a test".into(), anchor: "/repo".into() };
+        set.add(Behavior::Deny, "Read(secrets/*)", &source).unwrap();
+        let world = World { cwd: "/repo/sub".into(), start: vec!["/repo".into()], ..world() };
+        let closed = ClosedFiles::new(&set, &world, &[]).unwrap();
+        assert!(closed.contains(Path::new("/repo/secrets/a")));
+        assert!(closed.contains(Path::new("/repo/sub/secrets/a")));
+    }
+
+    #[test]
+    fn a_walk_from_above_passes_credentials_by() {
+        let closed = |path: &str, mode| {
+            let needs = [NeedFacts { need: Need::Read(path.into()), resolved: Some(path.into()) }];
+            ClosedFiles::new(&RuleSet::default(), &World { mode, ..world() }, &needs)
+        };
+        let found = closed("/home/ada", PermissionMode::Default).unwrap();
+        assert!(found.contains(Path::new("/home/ada/.ssh/id")));
+        assert!(!found.contains(Path::new("/home/ada/repo/a.rs")));
+        assert!(closed("/home/ada/repo", PermissionMode::Default).is_none());
+        assert!(closed("/home/ada/.ssh", PermissionMode::Default).is_none(), "the call itself was judged by it");
+        assert!(closed("/home/ada", PermissionMode::BypassPermissions).is_none());
+    }
+
+    #[test]
+    fn rules_about_anything_else_close_nothing() {
+        let rules = [(Behavior::Deny, "Edit(a.rs)"), (Behavior::Allow, "Read(a.rs)"), (Behavior::Deny, "Bash(rm *)")];
+        assert!(closed(&rules).is_none());
+    }
+}

@@ -1,0 +1,368 @@
+//! The decision itself, in one fixed order: deny rules, ask rules, things that always ask, what the mode blocks, what
+//! the mode, a rule or harmlessness allows, and otherwise a question. Every need of a call must pass; the strictest
+//! outcome wins. No input can make it wait or fail: doubt asks.
+
+mod files;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::{Need, PermissionMode};
+
+use crate::paths::{PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
+use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier};
+use crate::shell::{Trouble, reachable};
+use crate::verdict::{Decision, Reason, Verdict};
+use subject::{Files, Subject};
+
+/// One need, with what the caller found out about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeedFacts {
+    pub need: Need,
+    /// For a path: where it leads once links are followed (for a file that does not exist yet, through its deepest
+    /// existing ancestor). `None` for a path means that nobody could say, and then it is not allowed without a question.
+    pub resolved: Option<PathBuf>,
+}
+
+/// A call to decide on.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    pub tool: &'a str,
+    pub needs: &'a [NeedFacts],
+    /// The tool is a question to a person by nature.
+    pub needs_person: bool,
+}
+
+/// The circumstances of a session.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    pub mode: PermissionMode,
+    /// The working directory, absolute and normalised.
+    pub cwd: PathBuf,
+    /// The same with links followed, when that differs.
+    pub resolved_cwd: Option<PathBuf>,
+    /// Where the session started, in both spellings where links make a difference; empty when that is `cwd`. A command
+    /// may change `cwd`, but never what a rule stands for.
+    pub start: Vec<PathBuf>,
+    /// All working directories, `cwd` among them, in both spellings where links make a difference.
+    pub roots: Vec<PathBuf>,
+    /// Further directories that may always be read, such as the session's stored tool results.
+    pub readable: Vec<PathBuf>,
+    pub home: Option<PathBuf>,
+}
+
+impl World {
+    fn working_spellings(&self) -> Vec<PathBuf> {
+        std::iter::once(self.cwd.clone()).chain(self.resolved_cwd.clone()).collect()
+    }
+
+    /// Where relative patterns that allow hang: only where the session started.
+    fn allowing_anchors(&self) -> Vec<PathBuf> {
+        if self.start.is_empty() { self.working_spellings() } else { self.start.clone() }
+    }
+
+    /// Where relative patterns that forbid hang: where the session started, and where it is now.
+    pub(crate) fn forbidding_anchors(&self) -> Vec<PathBuf> {
+        let mut anchors = self.working_spellings();
+        anchors.extend(self.start.iter().filter(|start| **start != self.cwd).cloned());
+        anchors
+    }
+
+    fn is_in_roots(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| is_inside(path, root))
+    }
+
+    fn is_readable(&self, path: &Path) -> bool {
+        self.is_in_roots(path) || self.readable.iter().any(|root| is_inside(path, root))
+    }
+}
+
+/// Says where a path leads once links are followed, as [`NeedFacts::resolved`] does for the paths of other needs.
+pub type Follow<'a> = &'a dyn Fn(&Path) -> Option<PathBuf>;
+
+/// Decides on a call in a world without links.
+pub fn decide(call: &Call<'_>, rules: &RuleSet, world: &World) -> Verdict {
+    decide_following(call, rules, world, &|path| Some(normalise(&world.cwd, path)))
+}
+
+/// Decides on a call. The files that a command names only come to light while it is analysed, so `follow` is asked about
+/// them: absolute paths in which `..` has not been touched, for it means something else behind a link.
+pub fn decide_following(call: &Call<'_>, rules: &RuleSet, world: &World, follow: Follow<'_>) -> Verdict {
+    let subjects = subject::subjects(call, world, follow);
+    let judge = Judge {
+        call,
+        rules,
+        world,
+        allowing: world.allowing_anchors(),
+        forbidding: world.forbidding_anchors(),
+        subjects: &subjects,
+    };
+    judge.verdict()
+}
+
+struct Judge<'a> {
+    call: &'a Call<'a>,
+    rules: &'a RuleSet,
+    world: &'a World,
+    allowing: Vec<PathBuf>,
+    forbidding: Vec<PathBuf>,
+    subjects: &'a [Subject],
+}
+
+impl Judge<'_> {
+    fn verdict(&self) -> Verdict {
+        let (denied, maybe_denied) = self.forbidding(Behavior::Deny);
+        if let Some(reason) = denied {
+            return Verdict::new(Decision::Deny, reason);
+        }
+        let (asked, maybe_asked) = self.forbidding(Behavior::Ask);
+        if let Some(reason) = asked.or(maybe_denied).or(maybe_asked).or_else(|| self.unlifted_doubt()) {
+            return self.ask(reason);
+        }
+        if let Some(reason) = self.must_ask() {
+            return self.ask(reason);
+        }
+        if self.world.mode == PermissionMode::Plan && self.subjects.iter().any(Subject::is_write) {
+            return Verdict::new(Decision::Deny, Reason::Mode(PermissionMode::Plan));
+        }
+        if self.world.mode == PermissionMode::BypassPermissions {
+            return Verdict::new(Decision::Allow, Reason::Mode(PermissionMode::BypassPermissions));
+        }
+        self.granted()
+    }
+
+    /// A question, which one mode turns into a refusal.
+    fn ask(&self, reason: Reason) -> Verdict {
+        match self.world.mode {
+            PermissionMode::DontAsk => {
+                Verdict { decision: Decision::Deny, reasons: vec![Reason::Mode(PermissionMode::DontAsk), reason] }
+            }
+            _ => Verdict::new(Decision::Ask, reason),
+        }
+    }
+
+    /// The first rule of a kind that matches, and the first that would match for some value of what is not known.
+    fn forbidding(&self, behavior: Behavior) -> (Option<Reason>, Option<Reason>) {
+        let mut perhaps = None;
+        for rule in self.rules.rules(behavior) {
+            match self.subjects.iter().map(|subject| self.forbids(rule, subject)).max().unwrap_or(Fit::No) {
+                Fit::Yes => return (Some(rule_reason(behavior, rule)), perhaps),
+                Fit::Perhaps => {
+                    let (text, source) = (rule.text.clone(), rule.source.label.clone());
+                    perhaps.get_or_insert(Reason::MayMatchRule { text, source });
+                }
+                Fit::No => {}
+            }
+        }
+        (None, perhaps)
+    }
+
+    fn forbids(&self, rule: &Rule, subject: &Subject) -> Fit {
+        match (&rule.specifier, subject) {
+            (Specifier::All, _) if rule.names_tool(self.call.tool) => Fit::Yes,
+            (Specifier::Command(pattern), Subject::Run { analysis, .. }) => {
+                let unseen = if analysis.runs_unseen_text { Fit::Perhaps } else { Fit::No };
+                let reached = analysis.commands.iter().flat_map(|words| reachable(words));
+                reached.map(|words| pattern.forbids(words)).max().unwrap_or(Fit::No).max(unseen)
+            }
+            (Specifier::Path(pattern), Subject::Path { spelled, resolved, write, .. }) => {
+                // A file that may not be read may not be changed either.
+                let governs = *write || rule.tool == "Read";
+                let hit = |path: &Path| self.path_forbids(pattern, rule, path);
+                if governs && (hit(spelled) || resolved.as_deref().is_some_and(hit)) { Fit::Yes } else { Fit::No }
+            }
+            (Specifier::Path(pattern), Subject::Run { analysis, files, .. }) => {
+                let unseen = if analysis.runs_unseen_text { Fit::Perhaps } else { Fit::No };
+                self.forbids_files(pattern, rule, files).max(unseen)
+            }
+            (Specifier::Domain(pattern), Subject::Fetch { host }) => match host {
+                Some(host) if pattern.matches(host) => Fit::Yes,
+                Some(_) => Fit::No,
+                None => Fit::Perhaps,
+            },
+            _ => Fit::No,
+        }
+    }
+
+    fn forbids_files(&self, pattern: &PathPattern, rule: &Rule, files: &Files) -> Fit {
+        let reads = rule.tool == "Read";
+        let touched = files.touched.iter().filter(|file| file.write || reads);
+        let mut fit = Fit::No;
+        for file in touched {
+            let hit = file.paths.iter().any(|path| self.path_forbids(pattern, rule, path));
+            let below = |path: &PathBuf| pattern.may_match_below(path, self.places(rule, Strictness::Forbid));
+            let doubtful = !file.certain || (file.tree && file.paths.iter().any(below));
+            fit = fit.max(match doubtful {
+                _ if hit => Fit::Yes,
+                true => Fit::Perhaps,
+                false => Fit::No,
+            });
+        }
+        fit
+    }
+
+    fn path_forbids(&self, pattern: &PathPattern, rule: &Rule, path: &Path) -> bool {
+        pattern.matches(path, self.places(rule, Strictness::Forbid), Strictness::Forbid)
+    }
+
+    fn places<'b>(&'b self, rule: &'b Rule, strictness: Strictness) -> Places<'b> {
+        let working = match strictness {
+            Strictness::Allow => &self.allowing,
+            Strictness::Forbid => &self.forbidding,
+        };
+        Places { working, home: self.world.home.as_deref(), source: &rule.source.anchor }
+    }
+
+    /// Text that is not understood may hide what a rule forbids, and no mode lifts that.
+    fn unlifted_doubt(&self) -> Option<Reason> {
+        let mut scoped = self.rules.deny.iter().chain(&self.rules.ask);
+        let scoped = scoped.any(|rule| matches!(rule.specifier, Specifier::Command(_) | Specifier::Path(_)));
+        let trouble = self.subjects.iter().find_map(Subject::trouble).filter(|_| scoped)?;
+        Some(Reason::NotUnderstood(trouble))
+    }
+
+    fn must_ask(&self) -> Option<Reason> {
+        if self.call.needs_person {
+            return Some(Reason::NeedsPerson);
+        }
+        // Nobody looked for what must not be removed.
+        if self.subjects.iter().any(|subject| matches!(subject, Subject::Run { analysis, .. } if analysis.unread)) {
+            return Some(Reason::NotUnderstood(Trouble::TooLong));
+        }
+        let critical = self.subjects.iter().find_map(|subject| match subject {
+            Subject::Run { analysis, .. } => analysis.critical_removal.clone(),
+            _ => None,
+        });
+        if let Some(what) = critical {
+            return Some(Reason::CriticalRemoval(what));
+        }
+        let lifted = matches!(self.world.mode, PermissionMode::BypassPermissions | PermissionMode::Plan);
+        self.subjects.iter().find_map(protected_write).filter(|_| !lifted).map(Reason::ProtectedPath)
+    }
+
+    /// Every need must be granted by something; the reasons say by what, or which one was not.
+    fn granted(&self) -> Verdict {
+        let mut reasons: Vec<Reason> = Vec::new();
+        for subject in self.subjects {
+            match self.grant(subject) {
+                Ok(reason) if !reasons.contains(&reason) => reasons.push(reason),
+                Ok(_) => {}
+                Err(reason) => return self.ask(reason),
+            }
+        }
+        if reasons.is_empty() {
+            // A call that says nothing about itself is not known to be harmless.
+            return self.ask(Reason::Default);
+        }
+        Verdict { decision: Decision::Allow, reasons }
+    }
+
+    fn grant(&self, subject: &Subject) -> Result<Reason, Reason> {
+        match subject {
+            Subject::Session => Ok(Reason::SessionState),
+            Subject::Path { spelled, resolved, write, odd } => {
+                let Some(resolved) = resolved.as_deref().filter(|_| !odd) else {
+                    return Err(Reason::OddPath(spelled.clone()));
+                };
+                self.grant_path(spelled, *write)?;
+                self.grant_path(resolved, *write)
+            }
+            Subject::Run { .. } => self.grant_run(subject),
+            Subject::Fetch { host } => {
+                let matches = |rule: &Rule| match (&rule.specifier, host) {
+                    (Specifier::Domain(pattern), Some(host)) => pattern.matches(host),
+                    _ => false,
+                };
+                self.allow_rule(matches).ok_or(Reason::Default)
+            }
+            Subject::Opaque if self.world.mode == PermissionMode::Plan => Err(Reason::Mode(PermissionMode::Plan)),
+            Subject::Opaque => self.allow_rule(|_| false).ok_or(Reason::Default),
+        }
+    }
+
+    /// The allow rule that covers every call of the tool, or one that `matches`.
+    fn allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<Reason> {
+        let bare = |rule: &Rule| rule.specifier == Specifier::All && rule.names_tool(self.call.tool);
+        let found = self.rules.allow.iter().find(|rule| bare(rule) || matches(rule));
+        found.map(|rule| rule_reason(Behavior::Allow, rule))
+    }
+
+    fn grant_path(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
+        // What a command writes by redirection is no part of what a rule about the command allows.
+        let is_redirection = write && self.subjects.iter().any(|subject| matches!(subject, Subject::Run { .. }));
+        self.grant_place(path, write)
+            .or_else(|refusal| self.allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
+    }
+
+    /// What lets this path be touched by whatever tool: where it lies, the mode, or a path rule.
+    fn grant_place(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
+        let secret = !write && is_secret(path, self.world.home.as_deref());
+        if !write && !secret && self.world.is_readable(path) {
+            return Ok(Reason::WorkingDirectory);
+        }
+        if write && self.world.mode == PermissionMode::AcceptEdits && self.world.is_in_roots(path) {
+            return Ok(Reason::Mode(PermissionMode::AcceptEdits));
+        }
+        match self.rules.allow.iter().find(|rule| self.path_rule_allows(rule, path, write)) {
+            Some(rule) => Ok(rule_reason(Behavior::Allow, rule)),
+            None if secret => Err(Reason::Credentials(path.to_owned())),
+            None if self.world.is_in_roots(path) => Err(Reason::Default),
+            None => Err(Reason::OutsideWorkingDirectories(path.to_owned())),
+        }
+    }
+
+    /// An `Edit` rule also lets its files be read.
+    fn path_rule_allows(&self, rule: &Rule, path: &Path, write: bool) -> bool {
+        let Specifier::Path(pattern) = &rule.specifier else { return false };
+        (rule.tool == "Edit" || !write)
+            && pattern.matches(path, self.places(rule, Strictness::Allow), Strictness::Allow)
+    }
+
+    fn grant_run(&self, subject: &Subject) -> Result<Reason, Reason> {
+        let Subject::Run { analysis, files, .. } = subject else { return Err(Reason::Default) };
+        if let Some(trouble) = analysis.trouble {
+            return Err(Reason::NotUnderstood(trouble));
+        }
+        if analysis.read_only && !(analysis.reads_trees && self.forbids_some_reads()) {
+            return Ok(Reason::ReadOnly);
+        }
+        if self.world.mode == PermissionMode::Plan {
+            return Err(Reason::Mode(PermissionMode::Plan));
+        }
+        let simple = analysis.simple.as_deref();
+        let matches = |rule: &Rule| match (&rule.specifier, simple) {
+            (Specifier::Command(pattern), Some(words)) => pattern.allows(words),
+            _ => false,
+        };
+        let reason = self.allow_rule(matches).ok_or(Reason::Default)?;
+        // A redirection is a write of its own, which no rule about the command covers.
+        for redirect in &files.redirects {
+            if !redirect.certain || redirect.paths.is_empty() {
+                return Err(Reason::Default);
+            }
+            redirect.paths.iter().try_for_each(|path| self.grant_place(path, redirect.write).map(drop))?;
+        }
+        Ok(reason)
+    }
+
+    /// A tree that is read as a whole may contain files that a rule keeps closed.
+    fn forbids_some_reads(&self) -> bool {
+        crate::closed::closing(self.rules).next().is_some()
+    }
+}
+
+fn protected_write(subject: &Subject) -> Option<PathBuf> {
+    match subject {
+        Subject::Path { spelled, resolved, write: true, .. } => {
+            std::iter::once(spelled).chain(resolved).find(|path| is_protected(path)).cloned()
+        }
+        Subject::Run { files, .. } => files.protected.clone(),
+        _ => None,
+    }
+}
+
+fn rule_reason(behavior: Behavior, rule: &Rule) -> Reason {
+    Reason::Rule { behavior, text: rule.text.clone(), source: rule.source.label.clone() }
+}

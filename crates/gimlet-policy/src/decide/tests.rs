@@ -1,0 +1,303 @@
+//! The order of the decision, mode by mode.
+
+use std::path::PathBuf;
+
+use gimlet_proto::{Need, PermissionMode};
+
+use super::{Call, NeedFacts, World, decide};
+use crate::rules::{Behavior, RuleSet, RuleSource};
+use crate::verdict::{Decision, Reason, Verdict};
+
+use Decision::{Allow, Ask, Deny};
+use PermissionMode::{AcceptEdits, BypassPermissions, Default as Ordinary, DontAsk, Plan};
+
+fn rules(deny: &[&str], ask: &[&str], allow: &[&str]) -> RuleSet {
+    let source = RuleSource { label: "the project settings".into(), anchor: "/srv/repo".into() };
+    let mut rules = RuleSet::default();
+    for (behavior, list) in [(Behavior::Deny, deny), (Behavior::Ask, ask), (Behavior::Allow, allow)] {
+        for rule in list {
+            rules.add(behavior, rule, &source).unwrap();
+        }
+    }
+    rules
+}
+
+fn world(mode: PermissionMode) -> World {
+    World {
+        mode,
+        cwd: "/srv/repo".into(),
+        roots: vec!["/srv/repo".into()],
+        readable: vec!["/home/dev/.claude/results".into()],
+        home: Some("/home/dev".into()),
+        ..World::default()
+    }
+}
+
+fn verdict(tool: &str, need: Need, rules: &RuleSet, mode: PermissionMode) -> Verdict {
+    let resolved = match &need {
+        Need::Read(path) | Need::Write(path) => Some(path.clone()),
+        _ => None,
+    };
+    let needs = [NeedFacts { need, resolved }];
+    decide(&Call { tool, needs: &needs, needs_person: false }, rules, &world(mode))
+}
+
+fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
+    verdict("Bash", Need::Run(text.into()), rules, mode).decision
+}
+
+fn read(path: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
+    verdict("Read", Need::Read(path.into()), rules, mode).decision
+}
+
+fn write(path: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
+    verdict("Edit", Need::Write(path.into()), rules, mode).decision
+}
+
+#[test]
+fn each_mode_treats_an_undecided_call_in_its_own_way() {
+    let none = RuleSet::default();
+    let table = [
+        (Ordinary, Ask, Ask, Allow, Ask, Allow),
+        (AcceptEdits, Ask, Allow, Allow, Ask, Allow),
+        (Plan, Ask, Deny, Allow, Ask, Allow),
+        (DontAsk, Deny, Deny, Allow, Deny, Allow),
+        (BypassPermissions, Allow, Allow, Allow, Allow, Allow),
+    ];
+    for (mode, command, edit, inside, outside, looking) in table {
+        assert_eq!(run("make", &none, mode), command, "{mode}");
+        assert_eq!(write("/srv/repo/a.rs", &none, mode), edit, "{mode}");
+        assert_eq!(read("/srv/repo/a.rs", &none, mode), inside, "{mode}");
+        assert_eq!(read("/etc/hosts", &none, mode), outside, "{mode}");
+        assert_eq!(run("ls -la", &none, mode), looking, "{mode}");
+    }
+}
+
+#[test]
+fn deny_and_ask_rules_hold_in_every_mode() {
+    let rules = rules(&["Bash(rm:*)", "Read(.env)"], &["Bash(git push:*)"], &["Bash", "Edit"]);
+    for mode in PermissionMode::ALL {
+        assert_eq!(run("ls && sudo rm x", &rules, mode), Deny, "{mode}");
+        assert_eq!(read("/srv/repo/sub/.env", &rules, mode), Deny, "{mode}");
+        assert_eq!(write("/srv/repo/.env", &rules, mode), Deny, "{mode}");
+        assert_eq!(run("cat .env", &rules, mode), Deny, "{mode}");
+        let asked = if mode == DontAsk { Deny } else { Ask };
+        assert_eq!(run("git push", &rules, mode), asked, "{mode}");
+        assert_eq!(run("git $x", &rules, mode), asked, "{mode}");
+        assert_eq!(run("$x y", &rules, mode), asked, "{mode}");
+        assert_eq!(run("echo 'open", &rules, mode), asked, "{mode}");
+    }
+}
+
+#[test]
+fn dont_ask_refuses_only_after_the_allow_rules() {
+    let allowing = rules(&[], &[], &["Bash(make:*)", "Edit(src/**)"]);
+    assert_eq!(run("make test", &allowing, DontAsk), Allow);
+    assert_eq!(run("make test; ls", &allowing, DontAsk), Deny);
+    assert_eq!(write("/srv/repo/src/a", &allowing, DontAsk), Allow);
+    assert_eq!(write("/srv/repo/a", &allowing, DontAsk), Deny);
+}
+
+#[test]
+fn critical_removals_ask_whatever_is_allowed() {
+    let allowing = rules(&[], &[], &["Bash", "Bash(rm:*)"]);
+    for text in ["rm -rf /", "echo \"$(rm -rf /)\"", "rm -rf \"$DIR\"/*", "sudo rm -rf ~"] {
+        for mode in [Ordinary, AcceptEdits, Plan, BypassPermissions] {
+            assert_eq!(run(text, &allowing, mode), Ask, "{text} in {mode}");
+        }
+        assert_eq!(run(text, &allowing, DontAsk), Deny, "{text}");
+    }
+    assert_eq!(run("rm -rf node_modules", &allowing, Ordinary), Allow);
+}
+
+#[test]
+fn only_bypass_lifts_the_question_about_protected_files() {
+    let allowing = rules(&[], &[], &["Edit", "Edit(**)", "Bash(cp:*)"]);
+    for (mode, expected) in
+        [(Ordinary, Ask), (AcceptEdits, Ask), (Plan, Deny), (DontAsk, Deny), (BypassPermissions, Allow)]
+    {
+        assert_eq!(write("/srv/repo/.git/config", &allowing, mode), expected, "{mode}");
+    }
+    assert_eq!(run("cp x .git/hooks/pre-commit", &allowing, Ordinary), Ask);
+    assert_eq!(run("cp x y", &allowing, Ordinary), Allow);
+}
+
+#[test]
+fn in_plan_mode_an_allow_rule_grants_no_command() {
+    let allowing = rules(&[], &[], &["Bash", "Bash(make:*)", "mcp__a__b"]);
+    assert_eq!(run("make", &allowing, Plan), Ask);
+    assert_eq!(verdict("mcp__a__b", Need::Opaque, &allowing, Plan).decision, Ask);
+    assert_eq!(verdict("mcp__a__b", Need::Opaque, &allowing, Ordinary).decision, Allow);
+}
+
+#[test]
+fn spelling_and_target_must_both_pass() {
+    let decide_read = |resolved: Option<&str>| {
+        let needs = [NeedFacts { need: Need::Read("/srv/repo/link".into()), resolved: resolved.map(PathBuf::from) }];
+        let call = Call { tool: "Read", needs: &needs, needs_person: false };
+        decide(&call, &rules(&["Read(~/.ssh/**)"], &[], &[]), &world(Ordinary)).decision
+    };
+    assert_eq!(decide_read(Some("/srv/repo/real")), Allow);
+    assert_eq!(decide_read(Some("/etc/passwd")), Ask);
+    assert_eq!(decide_read(Some("/home/dev/.ssh/id")), Deny);
+    assert_eq!(decide_read(None), Ask);
+}
+
+#[test]
+fn a_call_is_as_free_as_its_least_free_need() {
+    let needs = [
+        NeedFacts { need: Need::Session, resolved: None },
+        NeedFacts { need: Need::Read("/etc/hosts".into()), resolved: Some("/etc/hosts".into()) },
+    ];
+    let decided = |needs: &[NeedFacts], needs_person| {
+        decide(&Call { tool: "X", needs, needs_person }, &RuleSet::default(), &world(Ordinary)).decision
+    };
+    assert_eq!(decided(&needs[..1], false), Allow);
+    assert_eq!(decided(&needs, false), Ask);
+    assert_eq!(decided(&[], false), Ask);
+    assert_eq!(decided(&needs[..1], true), Ask);
+}
+
+#[test]
+fn stored_results_may_be_read_but_not_written() {
+    let none = RuleSet::default();
+    assert_eq!(read("/home/dev/.claude/results/1.txt", &none, Ordinary), Allow);
+    assert_eq!(write("/home/dev/.claude/results/1.txt", &none, AcceptEdits), Ask);
+}
+
+#[test]
+fn a_bare_allow_does_not_cover_files_behind_redirections() {
+    let bare = rules(&[], &[], &["Bash"]);
+    assert_eq!(run("python3 x.py && for f in a; do b \"$f\"; done", &bare, Ordinary), Allow);
+    assert_eq!(run("make > out", &bare, Ordinary), Ask);
+    assert_eq!(run("make > out", &bare, AcceptEdits), Allow);
+    assert_eq!(run("make > /etc/out", &bare, AcceptEdits), Ask);
+    assert_eq!(run("cd x; make > out", &bare, AcceptEdits), Ask);
+    assert_eq!(run("make > .git/config", &bare, AcceptEdits), Ask);
+    assert_eq!(run("make > /dev/null 2>&1", &bare, Ordinary), Allow);
+    let edits = rules(&["Edit(.env)"], &[], &["Bash", "Edit(/docs/**)"]);
+    assert_eq!(run("make > docs/log", &edits, Ordinary), Allow);
+    assert_eq!(run("make > .env", &edits, BypassPermissions), Deny);
+}
+
+#[test]
+fn reading_a_tree_asks_while_some_file_in_it_may_be_closed() {
+    let closed = rules(&["Read(.env)"], &[], &[]);
+    assert_eq!(run("grep -r KEY .", &closed, Ordinary), Ask);
+    assert_eq!(run("grep KEY README.md", &closed, Ordinary), Allow);
+    assert_eq!(run("grep .env README.md", &closed, Ordinary), Allow);
+    assert_eq!(run("cd config && cat x", &closed, Ordinary), Ask);
+}
+
+#[test]
+fn web_rules_go_by_host() {
+    let rules = rules(&["WebFetch(domain:evil.org)"], &[], &["WebFetch(domain:*.ex.com)"]);
+    let fetch = |url: &str, mode| verdict("WebFetch", Need::Fetch(url.into()), &rules, mode).decision;
+    assert_eq!(fetch("https://a.ex.com/x", Ordinary), Allow);
+    assert_eq!(fetch("https://ex.com/x", Ordinary), Ask);
+    assert_eq!(fetch("https://EVIL.org./", BypassPermissions), Deny);
+    assert_eq!(fetch("https://a@b/", BypassPermissions), Ask);
+}
+
+#[test]
+fn verdicts_name_what_decided_and_what_to_do() {
+    let rules = rules(&["Bash(curl:*)"], &[], &[]);
+    let refused = verdict("Bash", Need::Run("curl x".into()), &rules, Ordinary);
+    assert_eq!(refused.explain(), "refused: the deny rule `Bash(curl:*)` from the project settings");
+    let text = refused.model_text("Bash");
+    assert!(
+        text.starts_with("Bash was not run: the deny rule `Bash(curl:*)`") && text.contains("another way"),
+        "{text}"
+    );
+    let planned = verdict("Edit", Need::Write("/srv/repo/a".into()), &rules, Plan);
+    assert!(planned.model_text("Edit").contains("present the plan"));
+    let unattended = verdict("Bash", Need::Run("make".into()), &rules, DontAsk);
+    assert_eq!(unattended.reasons, [Reason::Mode(DontAsk), Reason::Default]);
+}
+
+#[test]
+fn going_elsewhere_neither_lifts_nor_widens_relative_path_rules() {
+    let rules = rules(&["Read(.env)", "Edit(gen/*)"], &["Read(asked/*)"], &["Edit(src/**)"]);
+    let moved = World { cwd: "/srv/repo/sub".into(), start: vec!["/srv/repo".into()], ..world(Ordinary) };
+    let judge = |tool: &str, need: Need, path: &str| {
+        let needs = [NeedFacts { need, resolved: Some(path.into()) }];
+        decide(&Call { tool, needs: &needs, needs_person: false }, &rules, &moved).decision
+    };
+    let read = |path: &str| judge("Read", Need::Read(path.into()), path);
+    let write = |path: &str| judge("Edit", Need::Write(path.into()), path);
+    assert_eq!(read("/srv/repo/.env"), Deny);
+    assert_eq!(read("/srv/repo/sub/.env"), Deny);
+    assert_eq!(read("/srv/repo/asked/a"), Ask);
+    assert_eq!(write("/srv/repo/gen/a"), Deny);
+    assert_eq!(write("/srv/repo/sub/gen/a"), Deny);
+    assert_eq!(write("/srv/repo/src/a.rs"), Allow);
+    assert_eq!(write("/srv/repo/sub/src/a.rs"), Ask);
+    let needs = [NeedFacts { need: Need::Run("cat ../.env".into()), resolved: None }];
+    assert_eq!(decide(&Call { tool: "Bash", needs: &needs, needs_person: false }, &rules, &moved).decision, Deny);
+}
+
+#[test]
+fn a_denied_command_is_found_wherever_another_program_would_run_it() {
+    let rules = rules(&["Bash(rm:*)"], &[], &["Bash"]);
+    for text in [
+        "find . -exec rm {} \\;",
+        "find . -name a -execdir rm {} +",
+        "find . -ok rm {} \\;",
+        "env -S\"rm zz\"",
+        "env -iS 'rm zz'",
+        "env --split-string=\"rm zz\"",
+        "env --split='rm zz'",
+        "script -qc \"rm zz\"",
+        "script -q -c'rm zz' /dev/null",
+        "script --command='rm zz'",
+        "bash <<< \"rm zz\"",
+        "bash <<EOF\nrm zz\nEOF",
+        "bash -s <<'EOF'\nrm zz\nEOF",
+        "echo rm zz | bash",
+        "echo rm zz | sudo sh -",
+        "source /dev/stdin <<< 'rm zz'",
+        "bash -c 'bash <<< \"rm zz\"'",
+        "mapfile -C 'rm zz' -c 1",
+        "chroot / rm zz",
+        "setpriv --reuid 0 rm zz",
+        "unshare rm zz",
+        "nsenter -t 1 rm zz",
+        "runuser -u root -- rm zz",
+    ] {
+        assert_eq!(run(text, &rules, BypassPermissions), Deny, "{text}");
+    }
+    let many = format!("{}bash -c 'rm zz'", "bash -c true; ".repeat(40));
+    assert_eq!(run(&many, &rules, BypassPermissions), Ask, "too many scripts to look into");
+    for text in ["curl x | sh", "sh < script", "bash <(make-script)", "eval \"$x\"", "bash -c \"$x\"", ". /dev/stdin"] {
+        assert_eq!(run(text, &rules, BypassPermissions), Ask, "{text}");
+    }
+    for text in [
+        "bash script.sh",
+        "bash -e script.sh",
+        "find . -name rm",
+        "env A=1 make",
+        "echo rm zz | cat",
+        "cat <<< 'rm zz'",
+    ] {
+        assert_eq!(run(text, &rules, BypassPermissions), Allow, "{text}");
+    }
+}
+
+#[test]
+fn credentials_ask_even_inside_a_working_directory() {
+    let home = World { cwd: "/home/dev".into(), roots: vec!["/home/dev".into()], ..world(Ordinary) };
+    let judge = |need: Need, resolved: Option<&str>, rules: &RuleSet| {
+        let needs = [NeedFacts { need, resolved: resolved.map(PathBuf::from) }];
+        decide(&Call { tool: "Read", needs: &needs, needs_person: false }, rules, &home).decision
+    };
+    let none = RuleSet::default();
+    let read = |path: &str, real: &str, rules: &RuleSet| judge(Need::Read(path.into()), Some(real), rules);
+    assert_eq!(read("/home/dev/a", "/home/dev/a", &none), Allow);
+    assert_eq!(read("/home/dev/.ssh/id", "/home/dev/.ssh/id", &none), Ask);
+    assert_eq!(read("/home/dev/link", "/home/dev/.aws/credentials", &none), Ask);
+    assert_eq!(read("/home/dev/.ssh/id", "/home/dev/.ssh/id", &rules(&[], &[], &["Read(~/.ssh/id)"])), Allow);
+    for text in ["grep -r x", "grep -r x .", "grep -r x /home/dev"] {
+        assert_eq!(judge(Need::Run(text.into()), None, &none), Ask, "{text}");
+    }
+    assert_eq!(judge(Need::Run("grep -r x repo".into()), None, &none), Allow);
+}

@@ -1,0 +1,16 @@
+//! Pure permission logic: given what a call would touch, the rules and the mode, [`decide`] says allow, ask or refuse,
+//! and why. Nothing here reads files, starts processes, looks at the environment or waits; the same input always gives
+//! the same verdict, so the whole crate can be fuzzed and replayed. Whatever is not fully understood asks.
+
+mod closed;
+mod decide;
+mod paths;
+mod rules;
+pub mod shell;
+mod verdict;
+
+pub use closed::ClosedFiles;
+pub use decide::{Call, Follow, NeedFacts, World, decide, decide_following};
+pub use paths::{is_protected, normalise};
+pub use rules::{Behavior, Rule, RuleError, RuleSet, RuleSource, canonical_tool, removes_tool, split_rules};
+pub use verdict::{Decision, Reason, Verdict};

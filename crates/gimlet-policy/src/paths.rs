@@ -1,0 +1,187 @@
+//! Paths as the rules see them: lexical normalisation, segment-wise containment, the protected list and gitignore-like
+//! patterns. Nothing here touches a file system, and no path is ever compared by string prefix.
+
+mod pattern;
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness};
+
+/// Linux' limit for a path, in bytes.
+const LONGEST_PATH: usize = 4096;
+
+/// Directories whose content other programs run or trust, at any depth.
+const PROTECTED_DIRECTORIES: &[&str] =
+    &[".git", ".claude", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn", ".mvn", ".ssh"];
+
+/// Files of the same kind.
+const PROTECTED_FILES: &[&str] = &[
+    ".gitconfig",
+    ".gitmodules",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_aliases",
+    ".bash_logout",
+    ".zshrc",
+    ".zprofile",
+    ".zshenv",
+    ".zlogin",
+    ".zlogout",
+    ".profile",
+    ".envrc",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnp.cjs",
+    ".pnp.loader.mjs",
+    ".pnpmfile.cjs",
+    "bunfig.toml",
+    ".bunfig.toml",
+    ".bazelrc",
+    ".bazelversion",
+    ".bazeliskrc",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    "lefthook.yaml",
+    ".lefthook.yml",
+    ".lefthook.yaml",
+    "gradle-wrapper.properties",
+    "maven-wrapper.properties",
+    ".devcontainer.json",
+    ".ripgreprc",
+    "pyrightconfig.json",
+    ".mcp.json",
+    ".claude.json",
+];
+
+/// Joins `path` to `base` and removes `.`, `..` and repeated slashes without looking at the disk.
+pub fn normalise(base: &Path, path: &Path) -> PathBuf {
+    let mut clean = PathBuf::from("/");
+    for component in base.join(path).components() {
+        match component {
+            Component::Normal(name) => clean.push(name),
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    clean
+}
+
+/// Whether a write to this normalised path needs a person unless the mode lifts the question.
+pub fn is_protected(path: &Path) -> bool {
+    let segments: Vec<String> = segments(path).map(|name| name.to_string_lossy().to_ascii_lowercase()).collect();
+    let directory = segments.iter().enumerate().any(|(at, name)| match name.as_str() {
+        // A worktree that lives below the configuration folder is ordinary work.
+        ".claude" => !(segments.get(at + 1).is_some_and(|next| next == "worktrees") && segments.len() > at + 2),
+        "git" => at > 0 && segments[at - 1] == ".config",
+        other => PROTECTED_DIRECTORIES.contains(&other),
+    });
+    directory || segments.last().is_some_and(|name| PROTECTED_FILES.contains(&name.as_str()))
+}
+
+/// Whether a path's text can mean something other than what it shows.
+pub(crate) fn is_odd(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let Some(text) = path.to_str() else {
+        return bytes.len() > LONGEST_PATH || bytes.iter().any(|byte| *byte < 0x20 || *byte == 0x7f);
+    };
+    bytes.is_empty() || bytes.len() > LONGEST_PATH || text.chars().any(char::is_control) || is_process_alias(path)
+}
+
+/// `/proc/…/root`, `cwd` and `fd` lead to any other path without showing it.
+fn is_process_alias(path: &Path) -> bool {
+    let mut names = segments(path);
+    let alias = [OsStr::new("root"), OsStr::new("cwd"), OsStr::new("fd"), OsStr::new("exe"), OsStr::new("map_files")];
+    match names.next().and_then(OsStr::to_str) {
+        Some("proc") => names.any(|name| alias.contains(&name)),
+        Some("dev") => names.next().is_some_and(|name| name == "fd"),
+        _ => false,
+    }
+}
+
+/// Whether the normalised `path` is `root` or lies below it.
+pub(crate) fn is_inside(path: &Path, root: &Path) -> bool {
+    // `Path::starts_with` compares whole segments.
+    path.starts_with(root)
+}
+
+/// Names below the home directory that hold credentials.
+const SECRETS_AT_HOME: &[&str] = &[".ssh", ".aws", ".gnupg", ".kube", ".netrc"];
+const SHADOW: &str = "/etc/shadow";
+
+/// Whether reading it gives away credentials, wherever the working directories are.
+pub(crate) fn is_secret(path: &Path, home: Option<&Path>) -> bool {
+    let in_home = home.and_then(|home| path.strip_prefix(home).ok()).and_then(|rest| segments(rest).next());
+    let mut names = segments(path);
+    let environment = names.next().is_some_and(|name| name == "proc") && names.any(|name| name == "environ");
+    in_home.is_some_and(|name| SECRETS_AT_HOME.iter().any(|secret| name == *secret))
+        || environment
+        || path == Path::new(SHADOW)
+}
+
+/// Whether credentials lie below this directory, as far as their places are known.
+pub(crate) fn holds_secrets(directory: &Path, home: Option<&Path>) -> bool {
+    let processes = Path::new("/proc");
+    home.is_some_and(|home| is_inside(home, directory))
+        || is_inside(Path::new(SHADOW), directory)
+        || is_inside(processes, directory)
+        || is_inside(directory, processes)
+        || is_secret(directory, home)
+}
+
+pub(crate) fn segments(path: &Path) -> impl Iterator<Item = &OsStr> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normalising_never_climbs_above_the_root() {
+        let clean = |path: &str| normalise(Path::new("/repo"), Path::new(path));
+        assert_eq!(clean("a/../../../../etc"), Path::new("/etc"));
+        assert_eq!(clean("/repo//./x/"), Path::new("/repo/x"));
+        assert_eq!(clean(""), Path::new("/repo"));
+    }
+
+    #[test]
+    fn protection_ignores_case_and_spares_worktrees() {
+        assert!(is_protected(Path::new("/repo/.GIT/config")));
+        assert!(is_protected(Path::new("/repo/.config/git/ignore")));
+        assert!(is_protected(Path::new("/repo/.claude/worktrees")));
+        assert!(!is_protected(Path::new("/repo/.claude/worktrees/a/src/x.rs")));
+        assert!(is_protected(Path::new("/repo/.claude/worktrees/a/.git/config")));
+        assert!(!is_protected(Path::new("/repo/.github/workflows/ci.yml")));
+    }
+
+    #[test]
+    fn credentials_are_known_by_their_places_and_from_above() {
+        let home = Some(Path::new("/home/ada"));
+        for path in ["/home/ada/.ssh", "/home/ada/.ssh/id", "/home/ada/.netrc", "/etc/shadow", "/proc/1/environ"] {
+            assert!(is_secret(Path::new(path), home), "{path}");
+            assert!(holds_secrets(Path::new(path), home), "{path}");
+        }
+        for path in ["/", "/home", "/home/ada", "/etc", "/proc", "/proc/1"] {
+            assert!(holds_secrets(Path::new(path), home) && !is_secret(Path::new(path), home), "{path}");
+        }
+        for path in ["/home/ada/repo", "/home/ada/repo/.ssh", "/home/eve", "/etc/shadow.d"] {
+            assert!(!holds_secrets(Path::new(path), home), "{path}");
+        }
+    }
+
+    #[test]
+    fn process_relative_aliases_are_odd() {
+        assert!(is_odd(Path::new("/proc/self/root/etc/passwd")));
+        assert!(is_odd(Path::new("/proc/1/cwd/x")));
+        assert!(is_odd(Path::new("/dev/fd/3")));
+        assert!(!is_odd(Path::new("/repo/proc/self/root")));
+    }
+}

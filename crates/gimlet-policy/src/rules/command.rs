@@ -1,0 +1,255 @@
+//! Patterns of shell rules: exact words, a prefix of words, or `*` anywhere. Words are compared after quote removal;
+//! what a word may become when it is expanded can only make a forbidding rule ask.
+
+use crate::shell::{Piece, UNKNOWN_CHAR, Word, base_name, static_words};
+
+/// Work that comparing two patterns may take before the answer is "perhaps".
+const MOST_STEPS: usize = 1 << 20;
+
+/// How well a pattern fits a command that may contain unknown parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fit {
+    No,
+    /// For some value of the unknown parts.
+    Perhaps,
+    Yes,
+}
+
+/// What a `Bash(…)` rule matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CommandPattern {
+    /// Exactly these words.
+    Exact(Vec<String>),
+    /// These words, then anything or nothing.
+    Prefix(Vec<String>),
+    /// `*` stands for any run of characters over the words joined by one blank.
+    Glob { pattern: String, open_end: bool },
+}
+
+impl CommandPattern {
+    /// `None` when the text is more than one command, which a rule cannot describe.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (head, open_end) = match text.strip_suffix(":*").or_else(|| text.strip_suffix(" *")) {
+            Some(head) => (head.trim_end(), true),
+            None => (text, false),
+        };
+        if head.is_empty() || has_operator(head) {
+            return None;
+        }
+        if head.contains('*') {
+            let pattern = head.split_whitespace().collect::<Vec<_>>().join(" ");
+            return Some(CommandPattern::Glob { pattern, open_end });
+        }
+        let words = static_words(head).unwrap_or_else(|| head.split_whitespace().map(str::to_owned).collect());
+        Some(if open_end { CommandPattern::Prefix(words) } else { CommandPattern::Exact(words) })
+    }
+
+    /// Whether an allow rule covers a simple command of static words.
+    pub(crate) fn allows(&self, words: &[String]) -> bool {
+        match self {
+            CommandPattern::Exact(expected) => expected == words,
+            CommandPattern::Prefix(expected) => words.starts_with(expected) && !needs_exact_rule(words),
+            CommandPattern::Glob { pattern, open_end } => {
+                let named = pattern.split(' ').next().unwrap_or("");
+                // A literal command word in the rule must be the whole command word.
+                let same_command = named.contains('*') || words.first().is_some_and(|word| word == named);
+                same_command && !needs_exact_rule(words) && glob_fits(pattern, *open_end, &words.join(" "))
+            }
+        }
+    }
+
+    /// How well a rule that forbids fits a command, also by the base name of a path-qualified command word.
+    pub(crate) fn forbids(&self, words: &[Word]) -> Fit {
+        let joined = join(words, None);
+        let fit = self.fit(words, &joined);
+        let Some(name) = words.first().and_then(Word::value).filter(|name| name.contains('/')) else { return fit };
+        let by_base = join(words, Some(base_name(name)));
+        fit.max(self.fit_with_name(words, base_name(name), &by_base))
+    }
+
+    fn fit(&self, words: &[Word], joined: &str) -> Fit {
+        self.fit_words(words, words.first().and_then(Word::value), joined)
+    }
+
+    fn fit_with_name(&self, words: &[Word], name: &str, joined: &str) -> Fit {
+        self.fit_words(words, Some(name), joined)
+    }
+
+    fn fit_words(&self, words: &[Word], name: Option<&str>, joined: &str) -> Fit {
+        let value = |at: usize| if at == 0 { name } else { words.get(at).and_then(Word::value) };
+        let starts = |expected: &[String]| {
+            expected.len() <= words.len() && expected.iter().enumerate().all(|(at, word)| value(at) == Some(word))
+        };
+        let certain = match self {
+            CommandPattern::Exact(expected) => expected.len() == words.len() && starts(expected),
+            CommandPattern::Prefix(expected) => starts(expected),
+            CommandPattern::Glob { pattern, open_end } => glob_fits(pattern, *open_end, joined),
+        };
+        if certain {
+            return Fit::Yes;
+        }
+        let possible = joined.contains(UNKNOWN_CHAR) && self.texts().iter().any(|rule| may_meet(rule, joined));
+        if possible { Fit::Perhaps } else { Fit::No }
+    }
+
+    /// The pattern as texts with `*`.
+    fn texts(&self) -> Vec<String> {
+        let (head, open_end) = match self {
+            CommandPattern::Exact(words) => (words.join(" "), false),
+            CommandPattern::Prefix(words) => (words.join(" "), true),
+            CommandPattern::Glob { pattern, open_end } => (pattern.clone(), *open_end),
+        };
+        let longer = open_end.then(|| format!("{head} *"));
+        std::iter::once(head).chain(longer).collect()
+    }
+}
+
+/// Operators, expansions and line breaks outside quotes.
+fn has_operator(text: &str) -> bool {
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some('"') | None, '`') => return true,
+            (None, ';' | '&' | '|' | '<' | '>' | '\n' | '\r') => return true,
+            (Some('"') | None, '$') if chars.as_str().starts_with('(') => return true,
+            (Some('"') | None, '\\') => drop(chars.next()),
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Commands that run or delete whatever they are told: only a rule with exactly their words approves them.
+fn needs_exact_rule(words: &[String]) -> bool {
+    let Some((name, arguments)) = words.split_first() else { return false };
+    match base_name(name) {
+        "watch" | "setsid" | "ionice" | "flock" => true,
+        "find" => arguments
+            .iter()
+            .any(|word| ["-exec", "-ok", "-delete", "-fprint", "-fls"].iter().any(|action| word.starts_with(action))),
+        _ => false,
+    }
+}
+
+/// The words joined by one blank. A word that is nothing but an expansion may vanish, so its blanks do, too.
+fn join(words: &[Word], name: Option<&str>) -> String {
+    let mut text = String::new();
+    let mut vanishing = false;
+    for (at, word) in words.iter().enumerate() {
+        let may_vanish = matches!(word.pieces(), [Piece::Unknown | Piece::Variable(_)]);
+        if at > 0 && !may_vanish && !vanishing {
+            text.push(' ');
+        }
+        vanishing = may_vanish;
+        match name {
+            Some(name) if at == 0 => text.push_str(name),
+            _ => text.push_str(&word.masked()),
+        }
+    }
+    text
+}
+
+fn glob_fits(pattern: &str, open_end: bool, text: &str) -> bool {
+    wildcard(pattern, text) || (open_end && wildcard(&format!("{pattern} *"), text))
+}
+
+/// Whether `text` matches `pattern`, in which `*` is any run of characters.
+pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// Whether some text matches both the rule (with `*`) and the command (with unknown stretches).
+fn may_meet(rule: &str, command: &str) -> bool {
+    let rule: Vec<Option<char>> = rule.chars().map(|c| (c != '*').then_some(c)).collect();
+    let command: Vec<Option<char>> = command.chars().map(|c| (c != UNKNOWN_CHAR).then_some(c)).collect();
+    if (rule.len() + 1) * (command.len() + 1) > MOST_STEPS {
+        return true;
+    }
+    // `reach[j]`: the rule up to the current position and the command up to j can describe the same text.
+    let mut reach = vec![false; command.len() + 1];
+    reach[0] = true;
+    close_over(&mut reach, &command);
+    for part in &rule {
+        let mut next = vec![false; command.len() + 1];
+        match part {
+            None => {
+                let first = reach.iter().position(|reached| *reached).unwrap_or(command.len() + 1);
+                next.iter_mut().skip(first).for_each(|reached| *reached = true);
+            }
+            Some(c) => {
+                for (at, known) in command.iter().enumerate().filter(|(at, _)| reach[*at]) {
+                    match known {
+                        Some(known) if known == c => next[at + 1] = true,
+                        Some(_) => {}
+                        // The unknown stretch takes this character and stays open.
+                        None => next[at] = true,
+                    }
+                }
+            }
+        }
+        close_over(&mut next, &command);
+        reach = next;
+    }
+    reach[command.len()]
+}
+
+/// An unknown stretch may also be empty.
+fn close_over(reach: &mut [bool], command: &[Option<char>]) {
+    for (at, known) in command.iter().enumerate() {
+        if reach[at] && known.is_none() {
+            reach[at + 1] = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(rule: &str, command: &str) -> bool {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        CommandPattern::parse(rule).unwrap().allows(&words)
+    }
+
+    #[test]
+    fn boundaries_and_globs() {
+        assert!(allows("ls *", "ls") && allows("ls:*", "ls -la") && !allows("ls *", "lsof"));
+        assert!(allows("ls*", "lsof"));
+        assert!(!allows("git:* push", "git push"));
+        assert!(allows("git * main", "git merge --no-ff main") && !allows("git * main", "git checkout maintenance"));
+        assert!(allows("* --version", "node --version") && !allows("* --version", "node --version -x"));
+        assert!(allows("git * main *", "git push main") && allows("git * main *", "git push main -f"));
+        assert!(!allows("find:*", "find . -delete") && allows("find . -delete", "find . -delete"));
+    }
+
+    #[test]
+    fn compound_rules_are_not_rules() {
+        for rule in ["a; b", "a && b", "a | b", "a > b", "a $(b)", "a `b`", ":*", "a\nb"] {
+            assert_eq!(CommandPattern::parse(rule), None, "{rule}");
+        }
+        assert!(CommandPattern::parse("git commit -m 'a; b'").is_some());
+    }
+
+    #[test]
+    fn the_intersection_of_patterns_is_found() {
+        let unknown = UNKNOWN_CHAR.to_string();
+        assert!(may_meet("git push *", &format!("git{unknown} origin")));
+        assert!(may_meet("git push", &format!("git{unknown}")));
+        assert!(!may_meet("git push*", &format!("git status{unknown}")));
+        assert!(may_meet("curl", &format!("c{unknown}l")));
+        assert!(!may_meet("curl", &format!("w{unknown}")));
+        assert!(may_meet("rm x", &format!("{unknown}rm x")));
+    }
+}

@@ -1,0 +1,287 @@
+//! What a shell command would do, read from its text alone. [`analyse`] parses bash with tree-sitter, checks the result
+//! against bash's own lexical rules and derives facts; it decides nothing and runs nothing. Text that is not fully
+//! understood is never read-only, and rules that forbid are still shown every command that could be in it.
+
+mod facts;
+mod kinds;
+mod node_words;
+mod parse;
+mod prescan;
+mod readonly;
+mod removal;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod word;
+mod wrappers;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub(crate) use scan::static_words;
+pub(crate) use word::UNKNOWN_CHAR;
+pub use word::{Piece, Word};
+pub(crate) use wrappers::{base_name, reachable};
+
+/// Beyond this many characters a command always asks.
+const LONGEST_UNASKED: usize = 10_000;
+/// Beyond this many bytes a text is not read at all: Linux hands no program so much in one argument, and the words would
+/// fill the memory.
+const LONGEST_READ: usize = 128 * 1024;
+/// Scripts inside scripts (`bash -c 'bash -c …'`) that are looked into.
+const MOST_SCRIPTS: usize = 32;
+/// Directories that a text may go to and that are remembered.
+const MOST_DIRECTORIES: usize = 64;
+
+/// Where a command would run.
+#[derive(Clone, Copy, Debug)]
+pub struct ShellFacts<'a> {
+    /// The working directory, absolute.
+    pub cwd: &'a Path,
+    /// The working directories, absolute and normalised; `cwd` is among them when it is one.
+    pub roots: &'a [PathBuf],
+    pub home: Option<&'a Path>,
+}
+
+/// Why a text is not fully understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Not a complete bash program, or bash would read it differently.
+    Syntax,
+    /// A construct whose meaning is not known here.
+    Construct,
+    /// A control, direction or tag character.
+    Character,
+    TooLong,
+    TooDeep,
+    /// The parser ran out of time.
+    Timeout,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Trouble::Syntax => "its syntax is incomplete or ambiguous",
+            Trouble::Construct => "it uses a construct that is not analysed",
+            Trouble::Character => "it contains control or invisible characters",
+            Trouble::TooLong => "it is too long",
+            Trouble::TooDeep => "it is nested too deeply",
+            Trouble::Timeout => "analysing it took too long",
+        })
+    }
+}
+
+/// A redirection to or from a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileRedirect {
+    pub target: Word,
+    pub writes: bool,
+}
+
+/// What [`analyse`] found.
+#[derive(Clone, Debug, Default)]
+pub struct Analysis {
+    /// The words, when the whole text is one simple command of static words.
+    pub simple: Option<Vec<String>>,
+    /// Every command found anywhere in the text, wrapped ones and scripts for other shells included.
+    pub commands: Vec<Vec<Word>>,
+    /// It only reads, and only inside the working directories (as spelled; see `reads`).
+    pub read_only: bool,
+    /// What a read-only command opens, normalised but with links unresolved: whoever runs it should let these paths be
+    /// decided as reads, too.
+    pub reads: Vec<PathBuf>,
+    /// It reads whole directory trees.
+    pub reads_trees: bool,
+    /// Hard to undo.
+    pub destructive: bool,
+    pub runs_git: bool,
+    /// The seconds of a leading `sleep`.
+    pub starts_with_sleep: Option<f64>,
+    /// Nothing in the text was beyond the analysis.
+    pub fully_parsed: bool,
+    /// Why it was not.
+    pub trouble: Option<Trouble>,
+    /// The text was so long that it was not read: nothing else here is known.
+    pub unread: bool,
+    /// What it would remove that nobody may wave through.
+    pub critical_removal: Option<String>,
+    /// The command whose exit status counts (`grep`, `git diff`), when that is plain to see.
+    pub last_pipeline_command: Option<String>,
+    /// The file that a single viewing command shows.
+    pub view_of_file: Option<PathBuf>,
+    /// It may change files that were read before.
+    pub looks_like_writer: bool,
+    /// Files opened by redirections.
+    pub redirects: Vec<FileRedirect>,
+    /// It changes the working directory, so relative paths may mean something else.
+    pub changes_directory: bool,
+    /// It runs text that its words do not show, as `… | sh` does.
+    pub runs_unseen_text: bool,
+    /// Where its commands may stand: the working directory, then every directory it names as one to go to.
+    pub directories: Vec<PathBuf>,
+}
+
+/// Analyses a command text.
+pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
+    if text.len() > LONGEST_READ {
+        let directories = vec![facts.cwd.to_owned()];
+        return Analysis {
+            unread: true,
+            trouble: Some(Trouble::TooLong),
+            looks_like_writer: true,
+            runs_unseen_text: true,
+            directories,
+            ..Analysis::default()
+        };
+    }
+    let parsed = parse::parse(text);
+    let mut analysis = Analysis { trouble: parsed.trouble, ..Analysis::default() };
+    if analysis.trouble.is_none() && text.chars().nth(LONGEST_UNASKED).is_some() {
+        analysis.trouble = Some(Trouble::TooLong);
+    }
+    analysis.fully_parsed = parsed.trouble.is_none();
+    analysis.redirects = parsed.redirects.iter().filter_map(file_redirect).collect();
+    analysis.simple = simple_words(&parsed).filter(|_| analysis.trouble.is_none());
+    read_only(&parsed, facts, &mut analysis);
+    let first = parsed.commands.first().map(|command| command.words.clone()).unwrap_or_default();
+    let last = parsed.last_command.and_then(|at| parsed.commands.get(at)).map(|command| command.words.clone());
+    let (commands, complete) = all_commands(text, parsed);
+    analysis.commands = commands;
+    analysis.runs_unseen_text = !complete;
+    describe(&mut analysis, facts);
+    analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(&first));
+    analysis.last_pipeline_command = last.and_then(|words| command_name(&words));
+    analysis.view_of_file = analysis.simple.as_ref().and_then(|words| facts::viewed_file(words, facts));
+    analysis
+}
+
+/// The paths that a command names, when its every flag is known and its words are static.
+pub(crate) fn named_paths(words: &[Word]) -> Option<Vec<&str>> {
+    let words: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
+    readonly::path_operands(&words)
+}
+
+fn simple_words(parsed: &parse::Parsed) -> Option<Vec<String>> {
+    let command = parsed.commands.first().filter(|_| parsed.single)?;
+    command.words.iter().map(|word| word.value().map(str::to_owned)).collect()
+}
+
+/// The commands of the tree; when the tree is in doubt, also whatever the linear reading finds; and the commands of
+/// scripts that these hand to other shells. Also whether every script was looked into.
+fn all_commands(text: &str, parsed: parse::Parsed) -> (Vec<Vec<Word>>, bool) {
+    let mut found = Found::default();
+    found.add(text, parsed);
+    let (mut scripts, mut at, mut fed) = (0, 0, false);
+    while at < found.commands.len() && scripts < MOST_SCRIPTS {
+        let reached = reachable(&found.commands[at]);
+        let mut nested: Vec<String> = reached.iter().filter_map(|words| wrappers::nested_script(words)).collect();
+        if reached.iter().any(|words| wrappers::runs_unseen_text(words)) && !fed {
+            // Which text reaches which shell is not followed: any document and any echo may.
+            fed = true;
+            nested.append(&mut found.documents);
+            nested.extend(found.commands.iter().filter_map(|words| facts::echoed(words)).take(MOST_SCRIPTS));
+        }
+        for script in nested {
+            scripts += 1;
+            let inner = parse::parse(&script);
+            found.add(&script, inner);
+        }
+        at += 1;
+    }
+    let complete = at == found.commands.len();
+    (found.commands, complete)
+}
+
+/// What was found in a text and in the texts inside it.
+#[derive(Default)]
+struct Found {
+    commands: Vec<Vec<Word>>,
+    /// Here-documents and here-strings.
+    documents: Vec<String>,
+}
+
+impl Found {
+    fn add(&mut self, text: &str, parsed: parse::Parsed) {
+        if parsed.trouble.is_some() {
+            self.commands.extend(scan::commands(text));
+        }
+        self.commands
+            .extend(parsed.commands.into_iter().map(|command| command.words).filter(|words| !words.is_empty()));
+        let documents = parsed.redirects.iter().filter(|redirect| redirect.operator.starts_with("<<"));
+        self.documents.extend(documents.filter_map(|redirect| redirect.target.value().map(str::to_owned)));
+    }
+}
+
+fn file_redirect(redirect: &parse::Redirect) -> Option<FileRedirect> {
+    let target = &redirect.target;
+    let descriptor = |text: &str| text == "-" || text.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+    match redirect.operator.as_str() {
+        "<<" | "<<<" | "<&-" | ">&-" => None,
+        "<&" | ">&" if target.value().is_some_and(descriptor) => None,
+        "<" | "<&" => Some(FileRedirect { target: target.clone(), writes: false }),
+        _ if target.value() == Some("/dev/null") => None,
+        _ => Some(FileRedirect { target: target.clone(), writes: true }),
+    }
+}
+
+fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Analysis) {
+    if analysis.trouble.is_some() || !parsed.plain || parsed.commands.is_empty() || !analysis.redirects.is_empty() {
+        return;
+    }
+    let (mut paths, mut trees, mut standing) = (Vec::new(), false, readonly::Standing::new(facts.cwd));
+    for command in &parsed.commands {
+        let words: Option<Vec<&str>> = command.words.iter().map(Word::value).collect();
+        let Some(words) = words.filter(|_| !command.assigns) else { return };
+        let Some(reading) = readonly::reading(&words, &mut standing, facts) else { return };
+        paths.extend(reading.paths);
+        trees |= reading.recursive;
+    }
+    analysis.read_only = true;
+    analysis.reads = paths;
+    analysis.reads_trees = trees;
+}
+
+/// Facts that any reachable command decides.
+fn describe(analysis: &mut Analysis, facts: &ShellFacts<'_>) {
+    let mut directories = vec![facts.cwd.to_path_buf()];
+    let reached: Vec<&[Word]> = analysis.commands.iter().flat_map(|words| reachable(words)).collect();
+    let (mut destructive, mut runs_git, mut writer, mut moves) = (false, false, false, false);
+    for words in &reached {
+        let known = facts::known_words(words);
+        destructive |= facts::is_destructive(&known);
+        runs_git |= known.first() == Some(&"git");
+        writer |= facts::looks_like_writer(&known);
+        if let [name @ ("cd" | "pushd" | "popd"), operands @ ..] = known.as_slice() {
+            moves = true;
+            let target = operands.iter().find(|operand| !operand.starts_with('-') && !operand.is_empty());
+            // A plain `cd` goes home.
+            let target = target.map(Path::new).or(facts.home.filter(|_| *name == "cd" && operands.is_empty()));
+            // Each may follow on any of those before, and any may fail.
+            for from in directories.clone() {
+                let reached = target.map(|target| crate::paths::normalise(&from, target));
+                let new =
+                    reached.filter(|reached| directories.len() < MOST_DIRECTORIES && !directories.contains(reached));
+                directories.extend(new);
+            }
+        }
+    }
+    analysis.runs_unseen_text |= reached.iter().any(|words| wrappers::runs_unseen_text(words));
+    let critical = reached.iter().find_map(|words| removal::critical(words, &directories, facts));
+    analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);
+    analysis.destructive = destructive || critical.is_some();
+    analysis.runs_git = runs_git;
+    analysis.changes_directory = moves;
+    analysis.critical_removal = critical;
+    analysis.directories = directories;
+}
+
+/// `grep`, or for git `git diff`.
+fn command_name(words: &[Word]) -> Option<String> {
+    let inner = reachable(words).into_iter().last()?;
+    let known = facts::known_words(inner);
+    let (name, arguments) = known.split_first().filter(|(name, _)| !name.is_empty())?;
+    match facts::git_subcommand(arguments) {
+        Some((subcommand, _)) if *name == "git" => Some(format!("git {subcommand}")),
+        _ => Some((*name).to_owned()),
+    }
+}

@@ -1,0 +1,97 @@
+//! Words out of tree nodes: which stretches are quoted, which are expansions, and what belongs to one word.
+
+use tree_sitter::Node;
+
+use super::word::{Piece, Word, WordBuilder};
+
+/// Collects words, gluing together what bash would not see apart.
+pub(super) struct Words<'a> {
+    text: &'a str,
+    done: Vec<Word>,
+    current: Option<(WordBuilder, usize)>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, done: Vec::new(), current: None }
+    }
+
+    pub(super) fn add(&mut self, node: Node<'_>) {
+        let mut builder = match self.current.take() {
+            Some((builder, end)) if is_continuation(self.text.get(end..node.start_byte())) => builder,
+            Some((builder, _)) => {
+                self.done.push(builder.finish());
+                WordBuilder::default()
+            }
+            None => WordBuilder::default(),
+        };
+        add_node(&mut builder, node, self.text);
+        self.current = Some((builder, node.end_byte()));
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Word> {
+        self.done.extend(self.current.take().map(|(builder, _)| builder.finish()));
+        self.done
+    }
+}
+
+/// Nothing between two nodes but line continuations: one word.
+pub(super) fn is_continuation(gap: Option<&str>) -> bool {
+    gap.is_some_and(|gap| gap.replace("\\\n", "").is_empty())
+}
+
+pub(super) fn word_of(node: Node<'_>, text: &str) -> Word {
+    let mut builder = WordBuilder::default();
+    add_node(&mut builder, node, text);
+    builder.finish()
+}
+
+fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
+    let source = text.get(node.byte_range()).unwrap_or("");
+    match node.kind() {
+        "word" | "number" | "test_operator" | "variable_name" if node.child_count() == 0 => builder.unquoted(source),
+        "raw_string" if source.len() >= 2 => builder.quoted(&source[1..source.len() - 1]),
+        "ansi_c_string" if source.len() >= 3 => builder.ansi_c(&source[2..source.len() - 1]),
+        "string" => add_string(builder, node, text),
+        "concatenation" => {
+            let mut cursor = node.walk();
+            let mut end = node.start_byte();
+            for child in node.children(&mut cursor) {
+                // Whatever the grammar jumped over here is part of the word in bash.
+                if !is_continuation(text.get(end..child.start_byte())) {
+                    builder.expansion(Piece::Unknown);
+                }
+                add_node(builder, child, text);
+                end = child.end_byte();
+            }
+        }
+        "simple_expansion" => builder.expansion(variable_piece(source.trim_start_matches('$'))),
+        "expansion" => builder.expansion(variable_piece(source.trim_start_matches("${").trim_end_matches('}'))),
+        _ if !node.is_named() && node.child_count() == 0 && source != "``" => builder.quoted(source),
+        _ => builder.expansion(Piece::Unknown),
+    }
+}
+
+fn variable_piece(name: &str) -> Piece {
+    let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if plain { Piece::Variable(name.to_owned()) } else { Piece::Unknown }
+}
+
+/// The grammar drops blanks inside strings, so the text between the expansions is taken from the source.
+fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
+    // `$"…"` is translated, so its value depends on the locale.
+    let translated = text[node.byte_range()].starts_with('$') || text[..node.start_byte()].ends_with('$');
+    if translated {
+        return builder.expansion(Piece::Unknown);
+    }
+    let mut from = node.start_byte() + 1;
+    let mut cursor = node.walk();
+    for child in node.children(&mut cursor) {
+        if matches!(child.kind(), "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion") {
+            builder.double_quoted(text.get(from..child.start_byte()).unwrap_or(""));
+            add_node(builder, child, text);
+            from = child.end_byte();
+        }
+    }
+    builder.double_quoted(text.get(from..node.end_byte().saturating_sub(1)).unwrap_or(""));
+}

@@ -1,0 +1,155 @@
+//! Removals that no mode and no rule may wave through: the root, its direct children, the home directory, the working
+//! directory and everything above it, and whole-directory globs under one of these or under a variable.
+
+use std::path::{Path, PathBuf};
+
+use super::ShellFacts;
+use super::word::{Piece, Word};
+use super::wrappers::base_name;
+use crate::paths::{normalise, segments};
+
+/// Directories directly under the root that a variable left empty must not reach.
+const TOP_LEVEL: &[&str] = &[
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib32",
+    "lib64",
+    "media",
+    "mnt",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "srv",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+    "Applications",
+    "Library",
+    "System",
+    "Users",
+    "Volumes",
+    "private",
+];
+
+/// What a command would remove that it must not, in words; `None` for everything harmless.
+///
+/// `directories` are the places where the command may stand: the working directory and every `cd` target of the text.
+pub(super) fn critical(words: &[Word], directories: &[PathBuf], facts: &ShellFacts<'_>) -> Option<String> {
+    let name = base_name(words.first()?.value()?);
+    if !matches!(name, "rm" | "rmdir" | "unlink") {
+        return None;
+    }
+    let mut options = true;
+    let mut recursive = false;
+    let mut operands = Vec::new();
+    for word in &words[1..] {
+        match word.value() {
+            Some("--") if options => options = false,
+            Some(flag) if options && flag.starts_with('-') && flag.len() > 1 => {
+                recursive |= flag == "--recursive" || (!flag.starts_with("--") && flag.contains(['r', 'R']));
+            }
+            _ => operands.push(word),
+        }
+    }
+    operands.into_iter().find_map(|word| critical_operand(word, recursive, directories, facts))
+}
+
+fn critical_operand(word: &Word, recursive: bool, cwds: &[PathBuf], facts: &ShellFacts<'_>) -> Option<String> {
+    if let Some(text) = word.value() {
+        let hit = !text.is_empty() && cwds.iter().any(|cwd| is_critical(&normalise(cwd, Path::new(text)), facts));
+        return hit.then(|| format!("`{text}`"));
+    }
+    let shown = || format!("`{}`", show(word));
+    match word.pieces() {
+        [Piece::Variable(name)] => matches!(name.as_str(), "HOME" | "PWD" | "OLDPWD").then(shown),
+        [Piece::Unknown] => recursive.then(shown),
+        [Piece::Tilde, rest @ ..] => match (facts.home, rest) {
+            (_, []) => Some(shown()),
+            (Some(home), [Piece::Text(text), ..]) if text.starts_with('/') => {
+                glob_or_path(home, &rest_text(rest), facts).then(shown)
+            }
+            // Another user's home, or nobody knows whose.
+            _ => Some(shown()),
+        },
+        [Piece::Variable(name), rest @ ..] if matches!(name.as_str(), "HOME" | "PWD") => {
+            let base = if name == "HOME" { facts.home } else { Some(facts.cwd) };
+            let bases = base.is_none_or(|base| glob_or_path(base, &rest_text(rest), facts));
+            (bases || empties_to_critical(rest)).then(shown)
+        }
+        [Piece::Variable(_) | Piece::Unknown, rest @ ..] => empties_to_critical(rest).then(shown),
+        pieces => cwds.iter().any(|cwd| glob_or_path(cwd, &rest_text(pieces), facts)).then(shown),
+    }
+}
+
+/// A path with globs as text; what is not known is taken for a glob.
+fn rest_text(pieces: &[Piece]) -> String {
+    let piece = |piece: &Piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Glob(c) => c.to_string(),
+        _ => "*".to_owned(),
+    };
+    pieces.iter().map(piece).collect()
+}
+
+/// An unset variable in front leaves `/`, `/*` or `/etc`.
+fn empties_to_critical(rest: &[Piece]) -> bool {
+    let text = rest_text(rest);
+    let Some(below) = text.strip_prefix('/') else { return text.starts_with(['*', '?', '[']) };
+    let mut names = below.split('/').filter(|name| !name.is_empty() && *name != ".");
+    match (names.next(), names.next()) {
+        (None, _) => true,
+        (Some(first), None) => is_glob(first) || TOP_LEVEL.contains(&first),
+        (Some(first), Some(_)) => is_whole_glob(first),
+    }
+}
+
+/// Whether a path with globs, taken from `base`, is or directly empties a critical directory.
+fn glob_or_path(base: &Path, text: &str, facts: &ShellFacts<'_>) -> bool {
+    // After `~` the rest begins with the slash that separates it from the base.
+    let absolute = text.starts_with('/') && base == facts.cwd;
+    let relative = if absolute { text } else { text.trim_start_matches('/') };
+    let names: Vec<&str> = relative.split('/').filter(|name| !name.is_empty()).collect();
+    let Some(at) = names.iter().position(|name| is_glob(name)) else {
+        return is_critical(&normalise(base, Path::new(relative)), facts);
+    };
+    let prefix = names[..at].join("/");
+    let directory = normalise(base, Path::new(&if absolute { format!("/{prefix}") } else { prefix }));
+    let depth = segments(&directory).count();
+    let shallow = depth == 0 || (absolute && depth == 1);
+    shallow || (is_whole_glob(names[at]) && is_critical(&directory, facts))
+}
+
+fn is_glob(name: &str) -> bool {
+    name.contains(['*', '?', '['])
+}
+
+/// A glob without a single literal letter: it takes everything.
+fn is_whole_glob(name: &str) -> bool {
+    is_glob(name) && name.chars().all(|c| matches!(c, '*' | '?' | '.' | '[' | ']' | '!' | '^'))
+}
+
+fn is_critical(path: &Path, facts: &ShellFacts<'_>) -> bool {
+    let above = |place: &Path| place.starts_with(path);
+    segments(path).count() <= 1
+        || above(facts.cwd)
+        || facts.home.is_some_and(above)
+        || facts.roots.iter().any(|root| above(root))
+}
+
+fn show(word: &Word) -> String {
+    let piece = |piece: &Piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Glob(c) => c.to_string(),
+        Piece::Tilde => "~".to_owned(),
+        Piece::Variable(name) => format!("${name}"),
+        Piece::Unknown => "…".to_owned(),
+    };
+    word.pieces().iter().map(piece).collect()
+}

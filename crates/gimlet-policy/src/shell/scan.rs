@@ -1,0 +1,324 @@
+//! A linear reading of shell text for the cases where the grammar gives up: it finds every word list that could be a
+//! command, rather too many than too few. Its findings only ever forbid or ask; nothing is allowed on its word.
+
+use std::iter::Peekable;
+use std::str::CharIndices;
+
+use super::word::{Piece, Word, WordBuilder};
+
+/// Nested substitutions beyond this are read flat.
+const DEEPEST: usize = 256;
+
+/// Words that introduce a command without being one.
+const RESERVED: &[&str] = &[
+    "if", "then", "elif", "else", "fi", "do", "done", "while", "until", "!", "{", "}", "time", "coproc", "case",
+    "esac", "in", "function",
+];
+
+/// Every word list that could be a command, reading the text as a whole and each line by itself (so that a stray quote
+/// hides nothing beyond its line).
+pub(crate) fn commands(text: &str) -> Vec<Vec<Word>> {
+    let mut found = Scanner::default().run(text);
+    if text.contains('\n') {
+        for line in text.lines() {
+            found.extend(Scanner::default().run(line));
+        }
+    }
+    found
+}
+
+/// The words of a text that is one plain run of static words; `None` when it is anything else.
+pub(crate) fn static_words(text: &str) -> Option<Vec<String>> {
+    if text.contains(['\n', '\r', ';', '&', '|', '<', '>', '(', ')', '`', '$', '#']) {
+        return None;
+    }
+    let mut commands = Scanner { keep_prefixes: true, ..Scanner::default() }.run(text);
+    let words = if commands.len() == 1 { commands.pop()? } else { return None };
+    words.iter().map(|word| word.value().map(str::to_owned)).collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opened {
+    Text,
+    Parenthesis,
+    Backtick,
+    Brace,
+}
+
+#[derive(Debug)]
+struct Frame {
+    opened: Opened,
+    words: Vec<Word>,
+    word: WordBuilder,
+    in_quotes: bool,
+    /// The next word is where a redirection goes.
+    target: bool,
+}
+
+impl Frame {
+    fn new(opened: Opened) -> Self {
+        Self { opened, words: Vec::new(), word: WordBuilder::default(), in_quotes: false, target: false }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Scanner {
+    found: Vec<Vec<Word>>,
+    stack: Vec<Frame>,
+    /// Leave reserved words and assignments in place.
+    keep_prefixes: bool,
+}
+
+type Input<'a> = Peekable<CharIndices<'a>>;
+
+impl Scanner {
+    fn run(mut self, text: &str) -> Vec<Vec<Word>> {
+        self.stack.push(Frame::new(Opened::Text));
+        let mut input = text.char_indices().peekable();
+        while let Some((at, c)) = input.next() {
+            if self.top().in_quotes {
+                self.inside_quotes(text, at, c, &mut input);
+            } else {
+                self.outside_quotes(text, at, c, &mut input);
+            }
+        }
+        while self.stack.len() > 1 {
+            self.close();
+        }
+        self.end_command();
+        self.found
+    }
+
+    fn top(&mut self) -> &mut Frame {
+        if self.stack.is_empty() {
+            self.stack.push(Frame::new(Opened::Text));
+        }
+        let last = self.stack.len() - 1;
+        &mut self.stack[last]
+    }
+
+    fn inside_quotes(&mut self, text: &str, at: usize, c: char, input: &mut Input<'_>) {
+        match c {
+            '"' => self.top().in_quotes = false,
+            '\\' => {
+                let length = input.next().map_or(1, |(_, escaped)| 1 + escaped.len_utf8());
+                self.top().word.double_quoted(&text[at..at + length]);
+            }
+            '`' => self.backtick(),
+            '$' => self.dollar(text, at, input),
+            _ => self.top().word.double_quoted(&text[at..at + c.len_utf8()]),
+        }
+    }
+
+    fn outside_quotes(&mut self, text: &str, at: usize, c: char, input: &mut Input<'_>) {
+        match c {
+            '\'' => {
+                let end = text[at + 1..].find('\'').map_or(text.len(), |end| at + 1 + end);
+                self.top().word.quoted(&text[at + 1..end]);
+                skip_to(input, end + 1);
+            }
+            '"' => {
+                self.top().in_quotes = true;
+                self.top().word.quoted("");
+            }
+            '\\' => {
+                let length = input.next().map_or(1, |(_, escaped)| 1 + escaped.len_utf8());
+                self.top().word.unquoted(&text[at..at + length]);
+            }
+            '$' => self.dollar(text, at, input),
+            '`' => self.backtick(),
+            ' ' | '\t' => self.end_word(),
+            '\n' | ';' | '|' => self.end_command(),
+            '&' if input.peek().is_some_and(|(_, next)| *next == '>') => self.end_word(),
+            '&' => self.end_command(),
+            '(' => self.open(Opened::Parenthesis),
+            ')' => self.close_at(Opened::Parenthesis),
+            '}' if self.top().opened == Opened::Brace => self.close_at(Opened::Brace),
+            '<' | '>' => self.redirection(input),
+            '#' if !self.top().word.is_started() => {
+                let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
+                skip_to(input, end);
+            }
+            _ => self.top().word.unquoted(&text[at..at + c.len_utf8()]),
+        }
+    }
+
+    fn dollar(&mut self, text: &str, at: usize, input: &mut Input<'_>) {
+        let quoted = self.top().in_quotes;
+        match input.peek().map(|(_, next)| *next) {
+            Some('(') => {
+                input.next();
+                self.top().word.expansion(Piece::Unknown);
+                self.open(Opened::Parenthesis);
+            }
+            Some('{') => {
+                input.next();
+                self.top().word.expansion(Piece::Unknown);
+                self.open(Opened::Brace);
+            }
+            Some('\'') if !quoted => {
+                let end = ansi_c_end(text, at + 2).unwrap_or(text.len());
+                self.top().word.ansi_c(&text[at + 2..end]);
+                skip_to(input, end + 1);
+            }
+            Some(next) if next.is_ascii_alphabetic() || next == '_' => {
+                let rest = &text[at + 1..];
+                let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+                self.top().word.expansion(Piece::Variable(rest[..length].to_owned()));
+                skip_to(input, at + 1 + length);
+            }
+            Some(next) if next.is_ascii_digit() || "@*#?-$!".contains(next) => {
+                input.next();
+                self.top().word.expansion(Piece::Unknown);
+            }
+            _ => self.top().word.quoted("$"),
+        }
+    }
+
+    fn backtick(&mut self) {
+        if self.top().opened == Opened::Backtick {
+            self.close();
+        } else {
+            self.top().word.expansion(Piece::Unknown);
+            self.open(Opened::Backtick);
+        }
+    }
+
+    fn redirection(&mut self, input: &mut Input<'_>) {
+        // Digits that touch the operator are a descriptor, not a word.
+        let number = self.top().word.clone().finish();
+        if number.value().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())) {
+            self.top().word = WordBuilder::default();
+        }
+        self.end_word();
+        while input.next_if(|(_, c)| matches!(c, '<' | '>' | '&' | '|')).is_some() {}
+        if input.next_if(|(_, c)| *c == '(').is_some() {
+            self.open(Opened::Parenthesis);
+        } else {
+            self.top().target = true;
+        }
+    }
+
+    fn open(&mut self, opened: Opened) {
+        if self.stack.len() >= DEEPEST {
+            self.end_command();
+        } else {
+            self.stack.push(Frame::new(opened));
+        }
+    }
+
+    fn close_at(&mut self, opened: Opened) {
+        if self.stack.len() > 1 && self.top().opened == opened { self.close() } else { self.end_command() }
+    }
+
+    fn close(&mut self) {
+        self.end_command();
+        self.stack.pop();
+    }
+
+    fn end_word(&mut self) {
+        let frame = self.top();
+        if !frame.word.is_started() {
+            return;
+        }
+        let word = std::mem::take(&mut frame.word).finish();
+        if !std::mem::take(&mut frame.target) {
+            frame.words.push(word);
+        }
+    }
+
+    fn end_command(&mut self) {
+        self.end_word();
+        let keep = self.keep_prefixes;
+        let frame = self.top();
+        frame.target = false;
+        let words = std::mem::take(&mut frame.words);
+        let skipped = if keep { 0 } else { words.iter().take_while(|word| is_prefix(word)).count() };
+        if skipped < words.len() {
+            self.found.push(words.into_iter().skip(skipped).collect());
+        }
+    }
+}
+
+fn is_prefix(word: &Word) -> bool {
+    let head = match word.pieces().first() {
+        Some(Piece::Text(text)) => text.as_str(),
+        _ => return false,
+    };
+    (word.value().is_some() && RESERVED.contains(&head)) || assigned_name(head).is_some()
+}
+
+/// The name that `NAME=…` or `NAME+=…` assigns.
+pub(crate) fn assigned_name(text: &str) -> Option<&str> {
+    let (name, _) = text.split_once('=')?;
+    let name = name.strip_suffix('+').unwrap_or(name);
+    let valid = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (valid && name.starts_with(|c: char| !c.is_ascii_digit())).then_some(name)
+}
+
+/// Where `$'…'` ends by bash's own rule, given the position after its opening quote.
+pub(crate) fn ansi_c_end(text: &str, start: usize) -> Option<usize> {
+    let mut escaped = false;
+    for (at, byte) in text.as_bytes().iter().enumerate().skip(start) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'\'' => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn skip_to(input: &mut Input<'_>, end: usize) {
+    while input.next_if(|(at, _)| *at < end).is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let join = |words: Vec<Word>| words.iter().map(Word::masked).collect::<Vec<_>>().join(" ");
+        commands(text).into_iter().map(join).collect()
+    }
+
+    #[test]
+    fn commands_are_found_in_broken_text() {
+        for text in [
+            "ls ) ; rm x",
+            "echo \"$(rm x",
+            "if true; then rm x",
+            "a && && rm x",
+            "echo 'open\nrm x",
+            "A=1 B=2 rm x",
+            "{ rm x",
+            "echo `rm x`",
+            "cat <(rm x)",
+            ">out rm x",
+            "2>&1 rm x &",
+            "${y:-$(rm x)}",
+            "r\\\nm x",
+            "'rm' \"x\"",
+        ] {
+            let commands = found(text);
+            assert!(commands.iter().any(|command| command == "rm x"), "{text:?} gave {commands:?}");
+        }
+    }
+
+    #[test]
+    fn quoted_and_commented_text_is_no_command() {
+        assert_eq!(found("echo 'rm x' \"rm y\" # rm z"), ["echo rm x rm y"]);
+    }
+
+    #[test]
+    fn static_words_refuse_anything_with_an_operator() {
+        assert_eq!(
+            static_words("git commit -m \"a b\""),
+            Some(vec!["git".into(), "commit".into(), "-m".into(), "a b".into()])
+        );
+        assert_eq!(static_words("a | b"), None);
+        assert_eq!(static_words("a $x"), None);
+        assert_eq!(static_words("FOO=1 a"), Some(vec!["FOO=1".into(), "a".into()]));
+    }
+}

@@ -1,0 +1,262 @@
+//! Shell words after quote removal. A word with an expansion keeps what is known of it around what is not; nothing is
+//! ever expanded here.
+
+/// What stands in for an expansion when a word is compared as text; no command text contains it.
+pub(crate) const UNKNOWN_CHAR: char = '\u{FFFF}';
+
+/// A stretch of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Literal characters.
+    Text(String),
+    /// Unquoted `*`, `?` or `[`, which match file names.
+    Glob(char),
+    /// An unquoted `~` where it means a home directory.
+    Tilde,
+    /// The value of a variable, by name.
+    Variable(String),
+    /// Anything else that is only known when the command runs; it may also become several words or none.
+    Unknown,
+}
+
+/// One word of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word {
+    pieces: Vec<Piece>,
+}
+
+impl Word {
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The value, when nothing in the word has to be expanded.
+    pub fn value(&self) -> Option<&str> {
+        match self.pieces.as_slice() {
+            [] => Some(""),
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether the value can only be known by running the command.
+    pub fn is_dynamic(&self) -> bool {
+        self.value().is_none()
+    }
+
+    /// The word as text, with [`UNKNOWN_CHAR`] for whatever is not known.
+    pub(crate) fn masked(&self) -> String {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(known) => text.push_str(known),
+                _ => text.push(UNKNOWN_CHAR),
+            }
+        }
+        text
+    }
+
+    #[cfg(test)]
+    pub(crate) fn literal(text: &str) -> Self {
+        Self { pieces: vec![Piece::Text(text.to_owned())] }
+    }
+}
+
+/// Puts a word together from its quoted and unquoted stretches.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WordBuilder {
+    pieces: Vec<Piece>,
+    started: bool,
+    unquoted_brace: bool,
+    /// The last character came unquoted and was `=` or `:`, after which `~` is special.
+    after_assignment: bool,
+}
+
+impl WordBuilder {
+    /// Whether anything, be it an empty pair of quotes, was added.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started
+    }
+
+    /// Adds literal text from inside quotes.
+    pub(crate) fn quoted(&mut self, text: &str) {
+        self.started = true;
+        self.after_assignment = false;
+        for c in text.chars() {
+            self.push_char(c);
+        }
+    }
+
+    /// Adds the source of an unquoted stretch: escapes are removed, globs and tildes noticed.
+    pub(crate) fn unquoted(&mut self, source: &str) {
+        let mut chars = source.chars();
+        while let Some(c) = chars.next() {
+            let first = !self.started;
+            let after_assignment = std::mem::take(&mut self.after_assignment);
+            self.started = true;
+            match c {
+                '\\' => match chars.next() {
+                    Some('\n') => self.started = !first,
+                    Some(escaped) => self.push_char(escaped),
+                    None => self.push_char('\\'),
+                },
+                '*' | '?' | '[' => self.pieces.push(Piece::Glob(c)),
+                '~' if first || after_assignment => self.pieces.push(Piece::Tilde),
+                _ => {
+                    self.unquoted_brace |= c == '{';
+                    self.after_assignment = matches!(c, '=' | ':');
+                    self.push_char(c);
+                }
+            }
+        }
+    }
+
+    /// Adds the inside of double quotes, where a backslash escapes only a few characters.
+    pub(crate) fn double_quoted(&mut self, source: &str) {
+        self.started = true;
+        self.after_assignment = false;
+        let mut chars = source.chars().peekable();
+        while let Some(c) = chars.next() {
+            match (c, chars.peek()) {
+                ('\\', Some('\n')) => {
+                    chars.next();
+                }
+                ('\\', Some(&escaped @ ('$' | '`' | '"' | '\\'))) => {
+                    chars.next();
+                    self.push_char(escaped);
+                }
+                _ => self.push_char(c),
+            }
+        }
+    }
+
+    /// Adds the inside of `$'…'`. A value that Rust or bash could see differently becomes unknown.
+    pub(crate) fn ansi_c(&mut self, source: &str) {
+        self.started = true;
+        self.after_assignment = false;
+        match decode_ansi_c(source) {
+            Some(text) => self.quoted(&text),
+            None => self.expansion(Piece::Unknown),
+        }
+    }
+
+    pub(crate) fn expansion(&mut self, piece: Piece) {
+        self.started = true;
+        self.after_assignment = false;
+        self.pieces.push(piece);
+    }
+
+    fn push_char(&mut self, c: char) {
+        // The stand-in itself must not occur as text.
+        if c == UNKNOWN_CHAR {
+            return self.pieces.push(Piece::Unknown);
+        }
+        match self.pieces.last_mut() {
+            Some(Piece::Text(text)) => text.push(c),
+            _ => self.pieces.push(Piece::Text(c.to_string())),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Word {
+        let word = Word { pieces: self.pieces };
+        // `{}` and a lone `{` stay as they are; any other unquoted brace may expand into several words.
+        if self.unquoted_brace && !matches!(word.value(), Some("{}" | "{")) {
+            return Word { pieces: vec![Piece::Unknown] };
+        }
+        word
+    }
+}
+
+fn decode_ansi_c(source: &str) -> Option<String> {
+    let mut text = String::new();
+    let mut chars = source.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        let decoded = match chars.next()? {
+            'n' => '\n',
+            't' => '\t',
+            'r' => '\r',
+            'a' => '\x07',
+            'b' => '\x08',
+            'f' => '\x0c',
+            'v' => '\x0b',
+            'e' | 'E' => '\x1b',
+            same @ ('\\' | '\'' | '"' | '?') => same,
+            first @ '0'..='7' => {
+                let rest = take_digits(&mut chars, 8, 2);
+                ascii(u32::from_str_radix(&format!("{first}{rest}"), 8).ok()? & 0xff)?
+            }
+            'x' => ascii(u32::from_str_radix(&take_digits(&mut chars, 16, 2), 16).ok()?)?,
+            'u' => char::from_u32(u32::from_str_radix(&take_digits(&mut chars, 16, 4), 16).ok()?)?,
+            'U' => char::from_u32(u32::from_str_radix(&take_digits(&mut chars, 16, 8), 16).ok()?)?,
+            // Control characters by letter, and escapes that bash leaves alone, are too rare to be worth a mistake.
+            _ => return None,
+        };
+        if decoded == '\0' {
+            return None;
+        }
+        text.push(decoded);
+    }
+    Some(text)
+}
+
+fn take_digits(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, most: usize) -> String {
+    let mut digits = String::new();
+    while digits.len() < most {
+        match chars.next_if(|c| c.is_digit(radix)) {
+            Some(digit) => digits.push(digit),
+            None => break,
+        }
+    }
+    digits
+}
+
+/// A single byte above ASCII is half a character; what it becomes depends on its neighbours.
+fn ascii(code: u32) -> Option<char> {
+    char::from_u32(code).filter(char::is_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unquoted(source: &str) -> Word {
+        let mut builder = WordBuilder::default();
+        builder.unquoted(source);
+        builder.finish()
+    }
+
+    #[test]
+    fn escapes_are_removed_and_globs_are_kept_apart() {
+        assert_eq!(unquoted("c\\url").value(), Some("curl"));
+        assert_eq!(unquoted("a\\*b").value(), Some("a*b"));
+        assert!(unquoted("a*b").is_dynamic());
+        assert!(unquoted("~/x").is_dynamic());
+        assert!(unquoted("A=~/x").is_dynamic());
+        assert_eq!(unquoted("a~").value(), Some("a~"));
+    }
+
+    #[test]
+    fn braces_are_unknown_except_the_empty_pair() {
+        assert_eq!(unquoted("{}").value(), Some("{}"));
+        assert!(unquoted("{a,b}").is_dynamic());
+        assert_eq!(unquoted("\\{a,b}").value(), Some("{a,b}"));
+    }
+
+    #[test]
+    fn ansi_c_strings_decode_or_stay_unknown() {
+        let decode = |source: &str| {
+            let mut builder = WordBuilder::default();
+            builder.ansi_c(source);
+            builder.finish()
+        };
+        assert_eq!(decode("\\x63url").value(), Some("curl"));
+        assert_eq!(decode("\\143\\u0075rl").value(), Some("curl"));
+        assert!(decode("a\\x00b").is_dynamic());
+        assert!(decode("\\xc3\\xa9").is_dynamic());
+        assert!(decode("\\cA").is_dynamic());
+    }
+}

@@ -1,0 +1,358 @@
+//! Looking through programs that run another command (`sudo`, `env`, `timeout`, `xargs` …), for rules that forbid and
+//! for facts about a command. What is found here never allows anything.
+
+use std::ops::Range;
+
+use super::scan::assigned_name;
+use super::word::Word;
+
+/// Commands inside one command that are looked into before the rest is taken as it is.
+const MOST_LAYERS: usize = 64;
+
+struct Wrapper {
+    name: &'static str,
+    /// Options whose value is the next word.
+    valued: &'static [&'static str],
+    /// Words that come before the command.
+    operands: usize,
+}
+
+const fn wrapper(name: &'static str, valued: &'static [&'static str], operands: usize) -> Wrapper {
+    Wrapper { name, valued, operands }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    wrapper("time", &["-f", "-o", "--format", "--output"], 0),
+    wrapper("timeout", &["-k", "-s", "--kill-after", "--signal"], 1),
+    wrapper("nice", &["-n", "--adjustment"], 0),
+    wrapper("nohup", &[], 0),
+    wrapper("stdbuf", &["-i", "-o", "-e", "--input", "--output", "--error"], 0),
+    wrapper("command", &[], 0),
+    wrapper("builtin", &[], 0),
+    wrapper("exec", &["-a"], 0),
+    wrapper("coproc", &[], 0),
+    wrapper(
+        "xargs",
+        &[
+            "-a",
+            "-d",
+            "-E",
+            "-I",
+            "-L",
+            "-n",
+            "-P",
+            "-s",
+            "--arg-file",
+            "--delimiter",
+            "--max-args",
+            "--max-chars",
+            "--max-lines",
+            "--max-procs",
+            "--process-slot-var",
+            "--replace",
+        ],
+        0,
+    ),
+    wrapper(
+        "sudo",
+        &[
+            "-u",
+            "-g",
+            "-h",
+            "-p",
+            "-C",
+            "-r",
+            "-t",
+            "-T",
+            "-U",
+            "-D",
+            "-R",
+            "--user",
+            "--group",
+            "--host",
+            "--prompt",
+            "--chdir",
+            "--chroot",
+            "--role",
+            "--type",
+            "--close-from",
+            "--command-timeout",
+            "--other-user",
+        ],
+        0,
+    ),
+    wrapper("doas", &["-u", "-C"], 0),
+    wrapper("env", &["-u", "-C", "-S", "--unset", "--chdir", "--split-string"], 0),
+    wrapper("setsid", &[], 0),
+    wrapper("ionice", &["-c", "-n", "-p", "-P", "-u", "--class", "--classdata"], 0),
+    wrapper("watch", &["-n", "-q", "--interval", "--equexit"], 0),
+    wrapper("flock", &["-w", "-E", "--timeout", "--wait", "--conflict-exit-code"], 1),
+    wrapper("strace", &["-o", "-e", "-p", "-s", "-u", "-E", "-P", "-S", "-a", "-b", "-I", "-O", "-X"], 0),
+    wrapper("ltrace", &["-o", "-e", "-p", "-s", "-u", "-l", "-n", "-a", "-F"], 0),
+    wrapper("chrt", &["-p", "-T", "-P", "-D"], 1),
+    wrapper("taskset", &["-p"], 1),
+    wrapper("unbuffer", &[], 0),
+    wrapper("busybox", &[], 0),
+    wrapper("noglob", &[], 0),
+    wrapper("nocorrect", &[], 0),
+    wrapper("caffeinate", &["-t", "-w"], 0),
+    wrapper("chroot", &["--groups", "--userspec"], 1),
+    wrapper(
+        "setpriv",
+        &[
+            "--ambient-caps",
+            "--apparmor-profile",
+            "--bounding-set",
+            "--egid",
+            "--euid",
+            "--groups",
+            "--inh-caps",
+            "--pdeathsig",
+            "--regid",
+            "--reuid",
+            "--rgid",
+            "--ruid",
+            "--securebits",
+            "--selinux-label",
+        ],
+        0,
+    ),
+    wrapper(
+        "unshare",
+        &[
+            "-G",
+            "-R",
+            "-S",
+            "-w",
+            "--boottime",
+            "--map-group",
+            "--map-groups",
+            "--map-user",
+            "--map-users",
+            "--monotonic",
+            "--propagation",
+            "--root",
+            "--setgid",
+            "--setgroups",
+            "--setuid",
+            "--wd",
+        ],
+        0,
+    ),
+    wrapper("nsenter", &["-G", "-S", "-t", "--setgid", "--setuid", "--target"], 0),
+    wrapper("runuser", &["-G", "-g", "-s", "-u", "-w", "--group", "--shell", "--supp-group", "--user"], 0),
+    wrapper("systemd-run", &["-E", "-M", "-p", "-u", "--gid", "--property", "--slice", "--uid", "--unit"], 0),
+    wrapper("prlimit", &["-p", "--pid"], 0),
+    wrapper("numactl", &["-C", "-N", "-m"], 0),
+    wrapper("parallel", &["-I", "-N", "-j", "-n", "--jobs"], 0),
+    wrapper("fakeroot", &["-b", "-i", "-l", "-s"], 0),
+    wrapper("eatmydata", &[], 0),
+    wrapper("entr", &[], 0),
+    wrapper("toybox", &[], 0),
+    wrapper("valgrind", &[], 0),
+];
+
+const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash"];
+/// Names under which a process opens its own standard input.
+const STANDARD_INPUT: &[&str] = &["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+
+/// The last segment of a path-qualified command word.
+pub(crate) fn base_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// The command itself and every command it would run in turn. Where an option's arity is not known, both readings count.
+pub(crate) fn reachable(words: &[Word]) -> Vec<&[Word]> {
+    let mut found: Vec<&[Word]> = vec![words];
+    let mut at = 0;
+    while at < found.len() && at < MOST_LAYERS {
+        let current = found[at];
+        for range in inner_ranges(current) {
+            let inner = &current[range];
+            if !inner.is_empty() && !found.iter().any(|seen| std::ptr::eq(*seen, inner)) {
+                found.push(inner);
+            }
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Where the commands inside a command stand.
+fn inner_ranges(words: &[Word]) -> Vec<Range<usize>> {
+    let Some(name) = words.first().and_then(Word::value).map(base_name) else { return Vec::new() };
+    if name == "find" {
+        return find_actions(words);
+    }
+    inner_starts(name, words).into_iter().map(|start| start..words.len()).collect()
+}
+
+/// What `find` runs for each file, up to the `;` or `+` that ends it.
+fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
+    let runs = |word: &Word| matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+    let starts = words.iter().enumerate().filter(|(_, word)| runs(word)).map(|(at, _)| at + 1);
+    let end = |start: usize| {
+        let ends = |word: &Word| matches!(word.value(), Some(";" | "+"));
+        words[start..].iter().position(ends).map_or(words.len(), |length| start + length)
+    };
+    starts.map(|start| start..end(start)).collect()
+}
+
+/// Where the wrapped command of a wrapper may begin.
+fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
+    let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) else { return Vec::new() };
+    let mut starts = Vec::new();
+    let mut at = 1;
+    let mut operands = wrapper.operands;
+    while let Some(word) = words.get(at) {
+        let text = word.value().unwrap_or("");
+        if text == "--" {
+            at += 1;
+        } else if text.starts_with('-') && text.len() > 1 {
+            if wrapper.valued.contains(&text) {
+                at += 2;
+            } else {
+                // An option we do not know may or may not take the next word.
+                starts.push(at + 2);
+                at += 1;
+            }
+        } else if assigned_name(text).is_some() {
+            at += 1;
+        } else if operands > 0 {
+            operands -= 1;
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    starts.push(at);
+    // `coproc NAME command`
+    if name == "coproc" {
+        starts.push(at + 1);
+    }
+    starts.retain(|start| *start < words.len());
+    starts
+}
+
+/// Text that a command hands to another shell: `bash -c TEXT`, `eval WORDS`, `env -S TEXT`.
+pub(crate) fn nested_script(words: &[Word]) -> Option<String> {
+    let name = base_name(words.first()?.value()?);
+    let values: Vec<&str> = words[1..].iter().filter_map(Word::value).collect();
+    match name {
+        "eval" => Some(values.join(" ")),
+        "env" => option_value(&values, 'S', "--split-string").map(|(code, rest)| format!("{code} {}", rest.join(" "))),
+        "watch" | "trap" => values.iter().find(|value| !value.starts_with('-')).map(|code| (*code).to_owned()),
+        "su" | "runuser" | "script" => {
+            let code =
+                option_value(&values, 'c', "--command").or_else(|| option_value(&values, 'c', "--session-command"));
+            code.map(|(code, _)| code.to_owned())
+        }
+        "mapfile" | "readarray" => option_value(&values, 'C', "--").map(|(code, _)| code.to_owned()),
+        shell if SHELLS.contains(&shell) => {
+            let flag = values.iter().position(|value| is_code_flag(value))?;
+            values[flag + 1..].iter().find(|value| !value.starts_with(['-', '+'])).map(|code| (*code).to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn is_code_flag(option: &str) -> bool {
+    option.starts_with('-') && !option.starts_with("--") && option.contains('c') || option == "--command"
+}
+
+/// The value of an option in any spelling (`-x V`, `-xV`, `-qx V`, `--long V`, `--long=V`, `--lo=V`), and what follows it.
+fn option_value<'a, 'b>(values: &'b [&'a str], letter: char, long: &str) -> Option<(&'a str, &'b [&'a str])> {
+    values.iter().enumerate().find_map(|(at, value)| {
+        let next = || values.get(at + 1).map(|next| (*next, &values[at + 2..]));
+        if value.len() > 2 && value.starts_with("--") {
+            let (name, attached) = value.split_once('=').map_or((*value, None), |(name, code)| (name, Some(code)));
+            let meant = name.len() > 2 && long.starts_with(name);
+            return if meant { attached.map(|code| (code, &values[at + 1..])).or_else(next) } else { None };
+        }
+        let (_, attached) = value.strip_prefix('-')?.split_once(letter)?;
+        if attached.is_empty() { next() } else { Some((attached, &values[at + 1..])) }
+    })
+}
+
+/// Whether a command runs text that its words do not show: a shell that reads its input, or code made at run time.
+pub(crate) fn runs_unseen_text(words: &[Word]) -> bool {
+    let Some(name) = words.first().and_then(Word::value).map(base_name) else { return false };
+    let arguments = &words[1..];
+    match name {
+        "eval" => arguments.iter().any(Word::is_dynamic),
+        "source" | "." => arguments.first().is_some_and(is_unseen_file),
+        shell if SHELLS.contains(&shell) => {
+            if let Some(flag) = arguments.iter().position(|word| word.value().is_some_and(is_code_flag)) {
+                return arguments[flag + 1..].first().is_some_and(Word::is_dynamic);
+            }
+            let reads_input = |word: &Word| word.value().is_some_and(|text| is_cluster_with(text, 's'));
+            arguments.iter().any(reads_input) || script_operand(arguments).is_none_or(is_unseen_file)
+        }
+        _ => false,
+    }
+}
+
+fn is_cluster_with(text: &str, letter: char) -> bool {
+    text.starts_with('-') && !text.starts_with("--") && text.contains(letter)
+}
+
+fn is_unseen_file(word: &Word) -> bool {
+    word.value().is_none_or(|file| STANDARD_INPUT.contains(&file))
+}
+
+/// The file that a shell would run: its first word that is neither an option nor the value of one.
+fn script_operand(arguments: &[Word]) -> Option<&Word> {
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        match word.value() {
+            Some("-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file") => drop(rest.next()),
+            Some("-") => return Some(word),
+            Some(option) if option.starts_with(['-', '+']) => {}
+            _ => return Some(word),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        let words: Vec<Word> = text.split(' ').map(Word::literal).collect();
+        reachable(&words).iter().map(|inner| inner[0].value().unwrap_or("?").to_owned()).collect()
+    }
+
+    #[test]
+    fn stacked_wrappers_are_seen_through() {
+        for text in [
+            "sudo rm x",
+            "sudo -n env A=1 timeout 5 rm x",
+            "/usr/bin/sudo -u root -- rm x",
+            "xargs -n1 rm -f",
+            "xargs -n 1 rm -f",
+            "nice -n 19 rm x",
+            "timeout -k 5 60s rm x",
+            "stdbuf -oL rm x",
+            "env -i rm x",
+            "coproc JOB rm x",
+            "flock /tmp/lock rm x",
+            "find . -name a -exec rm {} ;",
+            "find . -execdir sudo rm {} +",
+            "find . -ok true ; -okdir rm {} ;",
+            "chroot / rm x",
+            "setpriv --reuid 1000 --clear-groups rm x",
+            "unshare -r rm x",
+            "nsenter -t 1 -m rm x",
+            "runuser -u root -- rm x",
+        ] {
+            assert!(names(text).contains(&"rm".to_owned()), "{text}: {:?}", names(text));
+        }
+    }
+
+    #[test]
+    fn arguments_of_the_wrapped_command_are_not_commands() {
+        assert!(!names("sudo echo rm x").contains(&"rm".to_owned()));
+        assert!(!names("timeout 5 grep rm x").contains(&"rm".to_owned()));
+    }
+}

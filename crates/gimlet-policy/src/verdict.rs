@@ -1,0 +1,140 @@
+//! What was decided and why, in a form that people, the model and the ledger can all be told from. It holds no policy
+//! of its own.
+
+use std::path::PathBuf;
+
+use gimlet_proto::PermissionMode;
+
+use crate::Behavior;
+use crate::shell::Trouble;
+
+/// The three outcomes, from free to forbidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Decision {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// One ground of a verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A rule matched.
+    Rule { behavior: Behavior, text: String, source: String },
+    /// Part of the call is only known when it runs, and it could then be what this rule is about.
+    MayMatchRule { text: String, source: String },
+    /// The mode grants or blocks it.
+    Mode(PermissionMode),
+    /// The command only reads, inside the working directories.
+    ReadOnly,
+    /// The path lies inside a working directory.
+    WorkingDirectory,
+    /// The path lies outside the working directories.
+    OutsideWorkingDirectories(PathBuf),
+    /// Reading it gives away credentials.
+    Credentials(PathBuf),
+    /// Only the session's own state is touched.
+    SessionState,
+    /// `rm` or `rmdir` of something nobody wants to lose.
+    CriticalRemoval(String),
+    /// A write to a file that other programs run or trust.
+    ProtectedPath(PathBuf),
+    /// The command could not be fully understood.
+    NotUnderstood(Trouble),
+    /// The path is malformed, or nobody could say what it leads to.
+    OddPath(PathBuf),
+    /// The tool always wants a person.
+    NeedsPerson,
+    /// The tool itself says so.
+    Tool(String),
+    /// Nothing allows it.
+    Default,
+}
+
+/// A decision with its grounds. The first reason is the one that decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub decision: Decision,
+    pub reasons: Vec<Reason>,
+}
+
+impl Verdict {
+    pub(crate) fn new(decision: Decision, reason: Reason) -> Self {
+        Self { decision, reasons: vec![reason] }
+    }
+
+    /// One line for people.
+    pub fn explain(&self) -> String {
+        let word = match self.decision {
+            Decision::Allow => "allowed",
+            Decision::Ask => "asks",
+            Decision::Deny => "refused",
+        };
+        let reasons: Vec<String> = self.reasons.iter().map(Reason::describe).collect();
+        format!("{word}: {}", reasons.join("; "))
+    }
+
+    /// One paragraph for the model: what was refused, why, and what it may do instead.
+    pub fn model_text(&self, tool: &str) -> String {
+        let Some(reason) = self.reasons.first() else {
+            return format!("{tool} was not run.");
+        };
+        let why = self.reasons.iter().map(Reason::describe).collect::<Vec<_>>().join("; ");
+        format!("{tool} was not run: {why}. {}", reason.advice())
+    }
+}
+
+impl Reason {
+    fn describe(&self) -> String {
+        match self {
+            Reason::Rule { behavior, text, source } => format!("the {} rule `{text}` from {source}", behavior.as_str()),
+            Reason::MayMatchRule { text, source } => {
+                format!("part of it is only known when it runs and could fall under the rule `{text}` from {source}")
+            }
+            Reason::Mode(mode) => format!("the permission mode is {mode}"),
+            Reason::ReadOnly => "it only reads, inside the working directories".to_owned(),
+            Reason::WorkingDirectory => "the path is inside a working directory".to_owned(),
+            Reason::OutsideWorkingDirectories(path) => format!("{} is outside the working directories", path.display()),
+            Reason::Credentials(path) => format!("{} is a place for credentials", path.display()),
+            Reason::SessionState => "it touches only the session's own state".to_owned(),
+            Reason::CriticalRemoval(what) => format!("it would remove {what}"),
+            Reason::ProtectedPath(path) => format!("{} is a protected path", path.display()),
+            Reason::NotUnderstood(trouble) => format!("the command could not be fully understood: {trouble}"),
+            Reason::OddPath(path) => format!("the path {:?} is malformed or cannot be resolved", path.display()),
+            Reason::NeedsPerson => "this tool always asks a person".to_owned(),
+            Reason::Tool(why) => why.clone(),
+            Reason::Default => "no rule allows it".to_owned(),
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match self {
+            Reason::Rule { .. } => {
+                "The rule stands for every spelling of the same action; do the task another way or tell the user what \
+                 you would need."
+            }
+            Reason::MayMatchRule { .. } => "Write the command out with literal words and try again.",
+            Reason::Mode(PermissionMode::Plan) => {
+                "While planning, only look: read files, search, run read-only commands, then present the plan."
+            }
+            Reason::Mode(_) => "Use calls that are already allowed, or tell the user which permission you would need.",
+            Reason::CriticalRemoval(_) => "Name the exact files or sub-directories to remove instead.",
+            Reason::Credentials(_) => "Leave it alone, or ask the user for what you need from it.",
+            Reason::ProtectedPath(_) => "Leave this file alone, or ask the user to change it.",
+            Reason::NotUnderstood(Trouble::TooLong) => "Write it to a script file and run that.",
+            Reason::NotUnderstood(_) => "Split it into simple commands with literal words.",
+            Reason::OutsideWorkingDirectories(_) => {
+                "Stay inside the working directories, or ask the user to add this directory."
+            }
+            Reason::OddPath(_) => "Use a plain absolute path.",
+            Reason::ReadOnly
+            | Reason::WorkingDirectory
+            | Reason::SessionState
+            | Reason::NeedsPerson
+            | Reason::Tool(_)
+            | Reason::Default => {
+                "Use calls that are already allowed; if there are none, go on without and say in your answer which permission was missing."
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Sizes and shapes that are meant to hurt: the answer stays bounded in time, and a denied part is found at every place.
+
+use std::time::{Duration, Instant};
+
+use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleSet, RuleSource, Verdict, World, decide};
+use gimlet_proto::{Need, PermissionMode};
+
+fn denying_curl(text: String) -> Verdict {
+    let source = RuleSource { label: "a test".into(), anchor: "/srv/repo".into() };
+    let mut rules = RuleSet::default();
+    rules.add(Behavior::Deny, "Bash(curl:*)", &source).unwrap();
+    rules.add(Behavior::Allow, "Bash", &source).unwrap();
+    let world = World {
+        mode: PermissionMode::BypassPermissions,
+        cwd: "/srv/repo".into(),
+        roots: vec!["/srv/repo".into()],
+        ..World::default()
+    };
+    let needs = [NeedFacts { need: Need::Run(text), resolved: None }];
+    let started = Instant::now();
+    let verdict = decide(&Call { tool: "Bash", needs: &needs, needs_person: false }, &rules, &world);
+    // Generous for an unoptimised build on a busy machine; a quadratic step would take minutes.
+    assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
+    verdict
+}
+
+#[test]
+fn a_denied_part_is_found_in_chains_of_any_length() {
+    for length in [10, 1_000, 15_000] {
+        for position in [0, length / 2, length - 1] {
+            let joins: &[&str] = if length > 1_000 { &[" && "] } else { &[" && ", "; ", "\n", " | "] };
+            for join in joins {
+                let mut parts = vec!["true"; length];
+                parts[position] = "curl x";
+                let verdict = denying_curl(parts.join(join));
+                assert_eq!(verdict.decision, Decision::Deny, "part {position} of {length} joined by {join:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_denied_command_after_deep_nesting_is_still_denied() {
+    for (open, close) in [
+        ("(", ")"),
+        ("$(", ")"),
+        ("\"$(", ")\""),
+        ("{ ", "; }"),
+        ("`", "`"),
+        ("${x:-", "}"),
+        ("[[ ", " ]]"),
+        ("<(", ")"),
+    ] {
+        for depth in [10, 300, 10_000] {
+            let text = format!("{}{}", open.repeat(depth), close.repeat(depth));
+            assert_eq!(denying_curl(format!("{text}\ncurl x")).decision, Decision::Deny, "after {open:?} × {depth}");
+        }
+    }
+}
+
+#[test]
+fn long_chains_of_compound_commands_stay_linear() {
+    for part in ["(a) && ", "{ a; } && ", "a $(b) | ", "case a in b) c;; esac; ", "if a; then b; fi; ", "a <<E\nx\nE\n"]
+    {
+        let text = part.repeat(60_000 / part.len());
+        assert_eq!(denying_curl(format!("{text}curl x")).decision, Decision::Deny, "{part:?}");
+    }
+}
+
+#[test]
+fn as_much_as_is_read_of_anything_is_survived() {
+    for unit in [
+        "'",
+        "\"",
+        "\\",
+        "$'",
+        "<<E\n",
+        "a ",
+        "é",
+        "\u{0}",
+        "{a,b}",
+        "$x",
+        "*",
+        "#",
+        "=",
+        "if ",
+        "cd /;",
+        "rm -rf $x/;",
+    ] {
+        let text = unit.repeat(131_000 / unit.len());
+        assert_ne!(denying_curl(format!("curl x; {text}")).decision, Decision::Allow, "{unit:?}");
+        assert_eq!(denying_curl(format!("curl x\n{text}")).decision, Decision::Deny, "{unit:?}");
+    }
+}
+
+#[test]
+fn over_long_text_asks_without_rules_too_but_not_in_bypass() {
+    let world = |mode| World { mode, cwd: "/srv/repo".into(), roots: vec!["/srv/repo".into()], ..World::default() };
+    let needs = [NeedFacts { need: Need::Run(format!("echo {}", "a".repeat(20_000))), resolved: None }];
+    let call = Call { tool: "Bash", needs: &needs, needs_person: false };
+    let rules = RuleSet::default();
+    assert_eq!(decide(&call, &rules, &world(PermissionMode::Default)).decision, Decision::Ask);
+    assert_eq!(decide(&call, &rules, &world(PermissionMode::BypassPermissions)).decision, Decision::Allow);
+}
+
+#[test]
+fn text_that_no_shell_would_take_is_never_read_and_never_allowed() {
+    for unit in ["a ", "true;", "rm -rf /\n", "$(", "\u{e9}"] {
+        let text = unit.repeat(10_000_000 / unit.len());
+        let needs = [NeedFacts { need: Need::Run(text), resolved: None }];
+        let call = Call { tool: "Bash", needs: &needs, needs_person: false };
+        let (mode, cwd, roots) = (PermissionMode::BypassPermissions, "/srv/repo".into(), vec!["/srv/repo".into()]);
+        let world = World { mode, cwd, roots, ..World::default() };
+        let started = Instant::now();
+        assert_eq!(decide(&call, &RuleSet::default(), &world).decision, Decision::Ask, "{unit:?}");
+        assert!(started.elapsed() < Duration::from_secs(1), "{unit:?} took {:?}", started.elapsed());
+    }
+}
