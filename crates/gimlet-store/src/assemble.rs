@@ -1,0 +1,65 @@
+//! From entries to messages: blocks of one reply joined, results gathered behind the reply that asked for them.
+
+use std::collections::HashSet;
+
+use gimlet_proto::{BlockKind, Message, Role};
+
+use crate::index::{Key, Kind};
+use crate::live::Live;
+use crate::repair::order_results;
+
+/// Of results that fanned out, drops those whose call has an answer already: the chain's own answer is the valid one.
+pub(crate) fn drop_answered_twice(lives: &mut Vec<Live>) {
+    let on_chain = lives.iter().filter(|live| !live.link.fanned_out);
+    let mut answered: HashSet<String> = on_chain.flat_map(Live::results).map(str::to_owned).collect();
+    lives.retain(|live| {
+        if !live.link.fanned_out || live.kind != Kind::User {
+            return true;
+        }
+        let calls: Vec<String> = live.results().map(str::to_owned).collect();
+        let fresh = calls.iter().any(|call| !answered.contains(call));
+        answered.extend(calls);
+        fresh
+    });
+}
+
+/// Builds the messages of a conversation.
+pub(crate) fn messages(lives: Vec<Live>) -> Vec<Message> {
+    let mut messages: Vec<Message> = Vec::new();
+    // The reply that the last assistant message holds, and where that is.
+    let mut reply = (Key::NONE, 0);
+    for live in lives {
+        if live.blocks.is_empty() {
+            continue;
+        }
+        if live.kind == Kind::Assistant {
+            let goes_on =
+                live.message != Key::NONE && reply.0 == live.message && only_results(&messages[reply.1 + 1..]);
+            if goes_on {
+                messages[reply.1].blocks.extend(live.blocks);
+            } else {
+                reply = (live.message, messages.len());
+                messages.push(Message::assistant(live.blocks));
+            }
+        } else {
+            match messages.last_mut() {
+                Some(last) if last.role == Role::User => last.blocks.extend(live.blocks),
+                _ => messages.push(Message::user(live.blocks)),
+            }
+        }
+    }
+    for at in 1..messages.len() {
+        let (before, rest) = messages.split_at_mut(at);
+        if rest[0].role == Role::User
+            && let Some(calls) = before.last().filter(|message| message.role == Role::Assistant)
+        {
+            order_results(calls, &mut rest[0]);
+        }
+    }
+    messages
+}
+
+/// Whether nothing but tool results followed, so that another block of the same reply may still join it.
+fn only_results(after: &[Message]) -> bool {
+    after.iter().flat_map(|message| &message.blocks).all(|block| block.kind() == BlockKind::ToolResult)
+}

@@ -1,0 +1,247 @@
+//! From rows to the live conversation: choose the newest leaf, walk up, add back what parallel calls fanned out.
+//!
+//! Pure and linear. Parents that are missing are replaced by the entry before; circles are cut.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::damage::{Damage, DamageReport};
+use crate::index::{Key, Kind, Row};
+
+/// The entries that make up the conversation, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    pub(crate) links: Vec<Link>,
+    /// The entry that a new one follows.
+    pub(crate) last: Option<u32>,
+}
+
+/// One entry of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) row: u32,
+    /// Not an ancestor of the leaf: another block or result of a reply on the chain.
+    pub(crate) fanned_out: bool,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Builds the chain that ends at `leaf`, or at the newest leaf of the main conversation.
+pub(crate) fn build(rows: &[Row], by_uuid: &HashMap<Key, u32>, leaf: Option<u32>, damage: &mut DamageReport) -> Chain {
+    let links = Links::resolve(rows, by_uuid);
+    let (leaf, last) = match leaf {
+        Some(leaf) => (Some(leaf), Some(leaf)),
+        None => links.newest_leaf(rows),
+    };
+    let Some(leaf) = leaf else { return Chain::default() };
+    let mut walked = links.walk_up(rows, leaf, damage);
+    walked.reverse();
+    Chain { links: add_fan_out(rows, by_uuid, &walked), last }
+}
+
+/// Every row's parent as a row, missing ones re-linked.
+struct Links {
+    parent: Vec<u32>,
+    relinked: Vec<bool>,
+    /// Replaced by a later row with the same id.
+    replaced: Vec<bool>,
+    named: Vec<bool>,
+}
+
+impl Links {
+    fn resolve(rows: &[Row], by_uuid: &HashMap<Key, u32>) -> Self {
+        let mut links = Links {
+            parent: vec![NONE; rows.len()],
+            relinked: vec![false; rows.len()],
+            replaced: vec![false; rows.len()],
+            named: vec![false; rows.len()],
+        };
+        // The last row so far of the main conversation and of side chains: what a lost parent is replaced by.
+        let mut before = [NONE; 2];
+        for (at, row) in rows.iter().enumerate() {
+            if by_uuid.get(&row.uuid) != Some(&(at as u32)) {
+                links.replaced[at] = true;
+                continue;
+            }
+            if row.parent != Key::NONE && !row.boundary {
+                match by_uuid.get(&row.parent) {
+                    Some(parent) => links.parent[at] = *parent,
+                    None => {
+                        links.parent[at] = before[usize::from(row.sidechain)];
+                        links.relinked[at] = true;
+                    }
+                }
+            }
+            if links.parent[at] != NONE {
+                links.named[links.parent[at] as usize] = true;
+            }
+            before[usize::from(row.sidechain)] = at as u32;
+        }
+        links
+    }
+
+    /// The leaf of the conversation and the terminal below it.
+    fn newest_leaf(&self, rows: &[Row]) -> (Option<u32>, Option<u32>) {
+        let mut speaker = vec![NONE - 1; rows.len()];
+        let current = |at: &usize| !self.replaced[*at];
+        let mut terminals: Vec<usize> = (0..rows.len()).filter(current).filter(|at| !self.named[*at]).collect();
+        if terminals.is_empty() {
+            // Everything runs in circles; the last entry is as good an end as any.
+            terminals.extend((0..rows.len()).rfind(current));
+        }
+        let mut best: Option<Candidate> = None;
+        for terminal in terminals {
+            let leaf = self.nearest_speaker(rows, &mut speaker, terminal as u32);
+            if leaf == NONE {
+                continue;
+            }
+            let row = &rows[leaf as usize];
+            let anchor = if row.meta { self.nearest_unhidden(rows, leaf) } else { leaf };
+            let candidate = Candidate { main: !row.sidechain && !row.team, anchor, leaf, terminal: terminal as u32 };
+            if best.as_ref().is_none_or(|best| candidate.rank() > best.rank()) {
+                best = Some(candidate);
+            }
+        }
+        (best.map(|best| best.leaf), best.map(|best| best.terminal))
+    }
+
+    /// The nearest user or assistant entry at or above `at`; remembers the way so that all walks together are linear.
+    fn nearest_speaker(&self, rows: &[Row], known: &mut [u32], at: u32) -> u32 {
+        const UNKNOWN: u32 = NONE - 1;
+        let mut path = Vec::new();
+        let mut here = at;
+        let found = loop {
+            if here == NONE {
+                break NONE;
+            }
+            let slot = here as usize;
+            if known[slot] != UNKNOWN {
+                break known[slot];
+            }
+            if matches!(rows[slot].kind, Kind::User | Kind::Assistant) {
+                break here;
+            }
+            known[slot] = NONE; // also what a circle of silent entries resolves to
+            path.push(slot);
+            here = self.parent[slot];
+        };
+        for slot in path {
+            known[slot] = found;
+        }
+        found
+    }
+
+    /// For a leaf that is hidden from lists: the nearest entry above it that is not. Its place in the file says how
+    /// new the branch really is.
+    fn nearest_unhidden(&self, rows: &[Row], leaf: u32) -> u32 {
+        // Hidden entries come in short runs; a bound keeps odd files from costing more than a glance.
+        let mut here = leaf;
+        for _ in 0..64 {
+            here = self.parent[here as usize];
+            if here == NONE {
+                return 0;
+            }
+            let row = &rows[here as usize];
+            if matches!(row.kind, Kind::User | Kind::Assistant) && !row.meta {
+                return here;
+            }
+        }
+        0
+    }
+
+    /// From the leaf to the root or the last compact boundary, leaf first.
+    fn walk_up(&self, rows: &[Row], leaf: u32, damage: &mut DamageReport) -> Vec<u32> {
+        let mut visited = vec![false; rows.len()];
+        let mut walked = Vec::new();
+        let mut here = leaf;
+        while here != NONE {
+            let slot = here as usize;
+            let line = rows[slot].line as usize;
+            if visited[slot] {
+                damage.add(Damage::Cycle { line });
+                break;
+            }
+            visited[slot] = true;
+            walked.push(here);
+            if self.relinked[slot] {
+                damage.add(Damage::MissingParent { line });
+            }
+            if rows[slot].boundary {
+                break;
+            }
+            here = self.parent[slot];
+        }
+        walked
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Candidate {
+    main: bool,
+    anchor: u32,
+    leaf: u32,
+    terminal: u32,
+}
+
+impl Candidate {
+    fn rank(&self) -> (bool, u32, u32) {
+        (self.main, self.anchor, self.leaf)
+    }
+}
+
+/// Adds the blocks and results of replies on the chain that no ancestor line leads through: blocks first, then
+/// results, behind the last block of the reply that is on the chain.
+fn add_fan_out(rows: &[Row], by_uuid: &HashMap<Key, u32>, walked: &[u32]) -> Vec<Link> {
+    let on_chain: HashSet<u32> = walked.iter().copied().collect();
+    let mut replies: HashMap<Key, Reply> = HashMap::new();
+    let mut reply_of: HashMap<Key, Key> = HashMap::new();
+    for at in walked {
+        let row = &rows[*at as usize];
+        if row.message != Key::NONE {
+            replies.entry(row.message).or_default().last = *at;
+            reply_of.insert(row.uuid, row.message);
+        }
+    }
+    let current =
+        |at: usize, row: &Row| by_uuid.get(&row.uuid) == Some(&(at as u32)) && !on_chain.contains(&(at as u32));
+    let sidechain = walked.last().is_some_and(|at| rows[*at as usize].sidechain);
+    for (at, row) in rows.iter().enumerate() {
+        if row.message != Key::NONE
+            && row.sidechain == sidechain
+            && current(at, row)
+            && let Some(reply) = replies.get_mut(&row.message)
+        {
+            reply.blocks.push(at as u32);
+            reply_of.insert(row.uuid, row.message);
+        }
+    }
+    for (at, row) in rows.iter().enumerate() {
+        if !row.result || row.sidechain != sidechain {
+            continue;
+        }
+        let owner = reply_of.get(&row.parent).or_else(|| reply_of.get(&row.source));
+        if let Some(reply) = owner.and_then(|owner| replies.get_mut(owner))
+            && current(at, row)
+        {
+            reply.results.push(at as u32);
+        }
+    }
+    let mut links = Vec::with_capacity(walked.len());
+    for at in walked {
+        links.push(Link { row: *at, fanned_out: false });
+        let row = &rows[*at as usize];
+        if let Some(reply) = replies.get(&row.message).filter(|reply| reply.last == *at && row.message != Key::NONE) {
+            let added = reply.blocks.iter().chain(&reply.results);
+            links.extend(added.map(|row| Link { row: *row, fanned_out: true }));
+        }
+    }
+    links
+}
+
+/// What belongs to one reply beyond the walked chain.
+#[derive(Default)]
+struct Reply {
+    /// Its last entry on the chain.
+    last: u32,
+    blocks: Vec<u32>,
+    results: Vec<u32>,
+}

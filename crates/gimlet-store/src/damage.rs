@@ -1,0 +1,64 @@
+//! What was found wrong with a transcript or a history, in words. Damage is tolerated, never fatal.
+
+use gimlet_proto::ToolUseId;
+
+/// One thing that was not as it should be, and what was done about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    #[error("line {line}: cut off at the end of the file; skipped")]
+    TornTail { line: usize },
+    #[error("line {line}: not a JSON object; skipped")]
+    Broken { line: usize },
+    #[error("line {line}: a whole record was recovered from a broken line")]
+    Salvaged { line: usize },
+    #[error("line {line}: zero bytes were ignored")]
+    Zeros { line: usize },
+    #[error("line {line}: the message could not be read; the conversation goes on without it")]
+    BadMessage { line: usize },
+    #[error("line {line}: repeats an earlier entry, which it replaces")]
+    DuplicateEntry { line: usize },
+    #[error("line {line}: follows an entry that is missing; linked to the one before it")]
+    MissingParent { line: usize },
+    #[error("line {line}: follows itself in a circle; the chain was cut there")]
+    Cycle { line: usize },
+    #[error("call {call} has no result; marked as interrupted")]
+    MissingResult { call: ToolUseId },
+    #[error("result for {call} answers no call of the message before it; dropped")]
+    OrphanResult { call: String },
+    #[error("call {call} has a second result; dropped")]
+    DuplicateResult { call: ToolUseId },
+    #[error("call id {call} was used before or is not a valid id; the call was dropped")]
+    BadCall { call: String },
+    #[error("an empty text was dropped")]
+    BlankText,
+    #[error("an empty message was dropped")]
+    EmptyMessage,
+    #[error("the conversation began with a reply; a note was put before it")]
+    MissingStart,
+    #[error("results stood behind other content or out of order; sorted")]
+    ResultOrder,
+    #[error("messages of the same role were joined")]
+    SplitMessage,
+}
+
+/// Described damage, at most a hundred items of it, and how much there was in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DamageReport {
+    pub items: Vec<Damage>,
+    pub total: usize,
+}
+
+impl DamageReport {
+    const MAX_ITEMS: usize = 100;
+
+    pub(crate) fn add(&mut self, damage: Damage) {
+        self.total += 1;
+        if self.items.len() < Self::MAX_ITEMS {
+            self.items.push(damage);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+}

@@ -1,0 +1,144 @@
+//! The file layer under a transcript: the few system calls that decide what survives a crash.
+//!
+//! It is a trait so that tests can record, tear and refuse each call. Implementations add no buffering and no retries
+//! of their own: one `write` here is one `write(2)` there.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+/// Opens and makes the files that records go to.
+pub trait Disk: Send + Sync {
+    /// Makes a directory and its missing parents, for the owner only.
+    fn create_dirs(&self, dir: &Path) -> io::Result<()>;
+    /// Opens a file for appending and reading, for the owner only, never through a link.
+    fn open_append(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// An open file that is only ever appended to.
+pub trait LogFile: Send + Sync {
+    /// One `write(2)` at the end of the file; may write less than it was given.
+    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn size(&self) -> io::Result<u64>;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Waits until everything appended so far is on stable storage.
+    fn sync_data(&self) -> io::Result<()>;
+}
+
+/// The machine's own file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn create_dirs(&self, dir: &Path) -> io::Result<()> {
+        create_private_dirs(dir)
+    }
+
+    fn open_append(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+        Ok(Arc::new(open_private(path, OpenOptions::new().read(true).append(true).create(true))?))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+}
+
+impl LogFile for File {
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = self;
+        loop {
+            match file.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+}
+
+/// Makes a directory that only its owner may enter; parents that exist already are left as they are.
+pub(crate) fn create_private_dirs(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Opens a file that only its owner may read. A link in its place is refused, and so is anything but a plain file;
+/// an older file with looser rights is tightened.
+pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // Without NONBLOCK a pipe planted under this name would hold us for ever.
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+    }
+    if metadata.permissions().mode() & 0o7777 != 0o600 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+/// Reads `length` bytes from `offset`, or less where the file ends.
+pub(crate) fn read_range(file: &dyn LogFile, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let mut filled = 0;
+    while filled < length {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_private_and_looser_ones_are_tightened() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("a/b");
+        RealDisk.create_dirs(&dir).unwrap();
+        assert_eq!(dir.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let path = dir.join("loose");
+        std::fs::write(&path, "x").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        RealDisk.open_append(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn links_pipes_and_directories_are_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let target = temp.path().join("target");
+        std::fs::write(&target, "keep").unwrap();
+        let link = temp.path().join("link");
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let pipe = temp.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for path in [link, pipe, temp.path().to_owned()] {
+            assert!(RealDisk.open_append(&path).is_err(), "{}", path.display());
+        }
+        assert_eq!(std::fs::read(&target).unwrap(), b"keep");
+    }
+}

@@ -1,0 +1,411 @@
+//! The shape of entries on disk: members in their fixed order, rendered once to one line of compact JSON.
+//!
+//! Scanners of other programs search these lines as bytes, so the order, the names and the absence of white space are
+//! part of the format. Blocks and tool outputs are spliced in as the exact JSON they already are.
+
+use std::borrow::Cow;
+
+use gimlet_proto::{Block, COMPAT_VERSION, Usage, compact};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What every chain entry of a session says about where it was written.
+#[derive(Clone, Debug, Default)]
+pub struct Stamp {
+    pub cwd: String,
+    pub git_branch: String,
+    /// What started the session: `cli` in a terminal, `sdk-cli` for print mode, `sdk-py`, … as the host says.
+    pub entrypoint: Option<String>,
+}
+
+/// Which file an entry is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) session: &'a str,
+    /// The subagent whose own file this is.
+    pub(crate) agent: Option<&'a str>,
+    pub(crate) stamp: &'a Stamp,
+}
+
+/// The links and the time of one entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Links<'a> {
+    pub(crate) uuid: &'a str,
+    pub(crate) parent: Option<&'a str>,
+    pub(crate) timestamp: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Head<'a> {
+    parent_uuid: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logical_parent_uuid: Option<&'a str>,
+    is_sidechain: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<&'a str>,
+    user_type: &'static str,
+    cwd: &'a str,
+    session_id: &'a str,
+    version: &'static str,
+    git_branch: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entrypoint: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Foot<'a> {
+    uuid: &'a str,
+    timestamp: &'a str,
+}
+
+/// A line under construction: `{` has been written, members follow.
+struct Line(String);
+
+impl Line {
+    fn chain(place: Place<'_>, links: Links<'_>, logical_parent: Option<&str>, entrypoint: Option<&str>) -> Self {
+        let mut line = Line(String::with_capacity(512));
+        line.0.push('{');
+        line.splice(&Head {
+            parent_uuid: links.parent,
+            logical_parent_uuid: logical_parent,
+            is_sidechain: place.agent.is_some(),
+            agent_id: place.agent,
+            user_type: "external",
+            cwd: &place.stamp.cwd,
+            session_id: place.session,
+            version: COMPAT_VERSION,
+            git_branch: &place.stamp.git_branch,
+            entrypoint,
+        });
+        line
+    }
+
+    /// Adds all members of a struct at this level. (Not serde's `flatten`: that goes through an untyped value.)
+    fn splice(&mut self, members: &impl Serialize) {
+        let json = to_json(members);
+        if let Some(inner) = json.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
+            && !inner.is_empty()
+        {
+            self.comma();
+            self.0.push_str(inner);
+        }
+    }
+
+    fn string(&mut self, name: &str, value: &str) {
+        self.raw(name, &to_json(value));
+    }
+
+    fn flag(&mut self, name: &str, value: bool) {
+        if value {
+            self.raw(name, "true");
+        }
+    }
+
+    /// Adds a member whose value is compact JSON already.
+    fn raw(&mut self, name: &str, json: &str) {
+        self.comma();
+        self.0.push('"');
+        self.0.push_str(name);
+        self.0.push_str("\":");
+        self.0.push_str(json);
+    }
+
+    fn comma(&mut self) {
+        if !self.0.ends_with('{') {
+            self.0.push(',');
+        }
+    }
+
+    fn foot(&mut self, links: Links<'_>) {
+        self.splice(&Foot { uuid: links.uuid, timestamp: links.timestamp });
+    }
+
+    fn finish(mut self) -> String {
+        self.0.push_str("}\n");
+        self.0
+    }
+}
+
+fn to_json(value: &(impl Serialize + ?Sized)) -> String {
+    // Plain structs of strings, numbers and raw JSON: writing them to memory cannot fail.
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+/// What kind of user entry it is, beyond an ordinary prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UserKind {
+    #[default]
+    Prompt,
+    /// Injected by gimlet; hidden from session lists.
+    Meta,
+    /// The summary that follows a compact boundary.
+    CompactSummary,
+}
+
+/// The answer half of a user entry that carries a tool result.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer<'a> {
+    pub(crate) source_assistant: Option<&'a str>,
+    pub(crate) tool_use_result: Option<&'a RawValue>,
+}
+
+/// The content of a user message: one string where it was given as one, else its blocks.
+pub(crate) fn user_content(blocks: &[Block], plain: bool) -> String {
+    if let ([block], true) = (blocks, plain)
+        && let Some(text) = block.as_text()
+        // Reading the string back must give this very block; one with odd escapes is kept as a block.
+        && Block::text(&text) == *block
+    {
+        return to_json(&text);
+    }
+    block_array(blocks)
+}
+
+fn block_array(blocks: &[Block]) -> String {
+    let mut json = String::with_capacity(blocks.iter().map(|block| block.json().len() + 1).sum::<usize>() + 2);
+    json.push('[');
+    for (at, block) in blocks.iter().enumerate() {
+        if at > 0 {
+            json.push(',');
+        }
+        json.push_str(block.json());
+    }
+    json.push(']');
+    json
+}
+
+pub(crate) fn user(
+    place: Place<'_>,
+    links: Links<'_>,
+    content: &str,
+    kind: UserKind,
+    answer: Option<Answer<'_>>,
+) -> String {
+    let mut line = Line::chain(place, links, None, place.stamp.entrypoint.as_deref());
+    line.string("type", "user");
+    line.raw("message", &format!(r#"{{"role":"user","content":{content}}}"#));
+    line.flag("isMeta", kind == UserKind::Meta);
+    line.flag("isCompactSummary", kind == UserKind::CompactSummary);
+    line.foot(links);
+    if let Some(answer) = answer {
+        if let Some(result) = answer.tool_use_result {
+            line.raw("toolUseResult", &compact(result.get()));
+        }
+        if let Some(source) = answer.source_assistant {
+            line.string("sourceToolAssistantUUID", source);
+        }
+    }
+    line.finish()
+}
+
+/// What an assistant entry says besides its block.
+#[derive(Clone, Debug, Default)]
+pub struct AssistantHead {
+    /// Shared by all blocks of one reply.
+    pub message_id: String,
+    pub model: String,
+    pub request_id: Option<String>,
+    /// Known only once the reply has ended.
+    pub stop_reason: Option<String>,
+    pub stop_sequence: Option<String>,
+    pub usage: Usage,
+    /// The text is gimlet's own report of a failed request, not the model's.
+    pub is_api_error: bool,
+}
+
+pub(crate) fn assistant(place: Place<'_>, links: Links<'_>, head: &AssistantHead, block: &Block) -> String {
+    #[derive(Serialize)]
+    struct Message<'a> {
+        id: &'a str,
+        r#type: &'static str,
+        role: &'static str,
+        model: &'a str,
+        content: [&'a RawValue; 1],
+        stop_reason: Option<&'a str>,
+        stop_sequence: Option<&'a str>,
+        usage: WireUsage,
+    }
+    let message = Message {
+        id: &head.message_id,
+        r#type: "message",
+        role: "assistant",
+        model: &head.model,
+        content: [block.raw()],
+        stop_reason: head.stop_reason.as_deref(),
+        stop_sequence: head.stop_sequence.as_deref(),
+        usage: WireUsage::from(&head.usage),
+    };
+    let mut line = Line::chain(place, links, None, None);
+    line.string("type", "assistant");
+    line.raw("message", &to_json(&message));
+    if let Some(request) = &head.request_id {
+        line.string("requestId", request);
+    }
+    line.flag("isApiErrorMessage", head.is_api_error);
+    line.foot(links);
+    line.finish()
+}
+
+/// Token counts in the form of the API.
+#[derive(Serialize)]
+struct WireUsage {
+    input_tokens: u64,
+    cache_creation_input_tokens: u64,
+    cache_read_input_tokens: u64,
+    output_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_creation: Option<CacheCreation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_tokens_details: Option<OutputDetails>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_tool_use: Option<ServerToolUse>,
+}
+
+#[derive(Serialize)]
+struct CacheCreation {
+    ephemeral_5m_input_tokens: u64,
+    ephemeral_1h_input_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct OutputDetails {
+    thinking_tokens: u64,
+}
+
+#[derive(Serialize)]
+struct ServerToolUse {
+    web_search_requests: u64,
+    web_fetch_requests: u64,
+}
+
+impl From<&Usage> for WireUsage {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            cache_creation_input_tokens: usage.cache_creation_input_tokens,
+            cache_read_input_tokens: usage.cache_read_input_tokens,
+            output_tokens: usage.output_tokens,
+            cache_creation: (usage.cache_creation_5m + usage.cache_creation_1h > 0).then_some(CacheCreation {
+                ephemeral_5m_input_tokens: usage.cache_creation_5m,
+                ephemeral_1h_input_tokens: usage.cache_creation_1h,
+            }),
+            output_tokens_details: (usage.thinking_tokens > 0)
+                .then_some(OutputDetails { thinking_tokens: usage.thinking_tokens }),
+            server_tool_use: (usage.web_search_requests + usage.web_fetch_requests > 0).then_some(ServerToolUse {
+                web_search_requests: usage.web_search_requests,
+                web_fetch_requests: usage.web_fetch_requests,
+            }),
+        }
+    }
+}
+
+pub(crate) fn attachment(place: Place<'_>, links: Links<'_>, attachment: &RawValue) -> String {
+    let mut line = Line::chain(place, links, None, place.stamp.entrypoint.as_deref());
+    line.string("type", "attachment");
+    line.raw("attachment", &compact(attachment.get()));
+    line.foot(links);
+    line.finish()
+}
+
+pub(crate) fn system(place: Place<'_>, links: Links<'_>, subtype: &str, content: &str) -> String {
+    let mut line = Line::chain(place, links, None, place.stamp.entrypoint.as_deref());
+    line.string("type", "system");
+    line.string("subtype", subtype);
+    line.string("content", content);
+    line.foot(links);
+    line.finish()
+}
+
+/// What a compaction did, as the boundary records it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// Asked for by a person rather than by the size of the conversation.
+    pub manual: bool,
+    pub pre_tokens: u64,
+    pub post_tokens: u64,
+    pub duration_ms: u64,
+}
+
+pub(crate) fn compact_boundary(
+    place: Place<'_>,
+    links: Links<'_>,
+    logical_parent: Option<&str>,
+    compaction: Compaction,
+) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        trigger: &'static str,
+        pre_tokens: u64,
+        post_tokens: u64,
+        duration_ms: u64,
+    }
+    let metadata = Metadata {
+        trigger: if compaction.manual { "manual" } else { "auto" },
+        pre_tokens: compaction.pre_tokens,
+        post_tokens: compaction.post_tokens,
+        duration_ms: compaction.duration_ms,
+    };
+    let mut line = Line::chain(place, links, logical_parent, place.stamp.entrypoint.as_deref());
+    line.string("type", "system");
+    line.string("subtype", "compact_boundary");
+    line.string("content", "Conversation compacted");
+    line.raw("compactMetadata", &to_json(&metadata));
+    line.foot(links);
+    line.finish()
+}
+
+/// A metadata entry with one string member: `{"type":…,"<name>":…,"sessionId":…}`.
+pub(crate) fn metadata(kind: &str, name: &str, value: &str, session: &str) -> String {
+    let mut line = Line("{".to_owned());
+    line.string("type", kind);
+    line.string(name, value);
+    line.string("sessionId", session);
+    line.finish()
+}
+
+pub(crate) fn last_prompt(prompt: &str, leaf: &str, session: &str) -> String {
+    let mut line = Line("{".to_owned());
+    line.string("type", "last-prompt");
+    line.string("lastPrompt", prompt);
+    line.string("leafUuid", leaf);
+    line.string("sessionId", session);
+    line.finish()
+}
+
+/// The tool list is kept as a string: its bytes survive as they are, and no scanner mistakes a schema's member for ours.
+pub(crate) fn frozen(system: &[String], tools_json: &str, session: &str) -> String {
+    let mut line = Line("{".to_owned());
+    line.string("type", "gimlet-frozen");
+    line.raw("system", &to_json(system));
+    line.string("tools", tools_json);
+    line.string("sessionId", session);
+    line.finish()
+}
+
+/// An entry of gimlet's own with one JSON value: `{"type":…,"value":…,"sessionId":…}`.
+pub(crate) fn own(kind: &str, value: &impl Serialize, session: &str) -> String {
+    let mut line = Line("{".to_owned());
+    line.string("type", kind);
+    line.raw("value", &to_json(value));
+    line.string("sessionId", session);
+    line.finish()
+}
+
+/// A prompt as lists show it: one line, at most 200 characters.
+pub(crate) fn one_line(text: &str) -> String {
+    const MAX: usize = 200;
+    let flat: Cow<'_, str> =
+        if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ").into() } else { text.into() };
+    let flat = flat.trim();
+    match flat.char_indices().nth(MAX) {
+        Some((end, _)) => format!("{}…", flat[..end].trim_end()),
+        None => flat.to_owned(),
+    }
+}
+
+/// Now, as entries write it.
+pub(crate) fn timestamp() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}

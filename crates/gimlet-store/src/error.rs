@@ -1,0 +1,55 @@
+//! What can go wrong with session records, said with the path and the deed.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A transcript could not be opened, written or made durable. Nothing that was stored before is harmed by any of these.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TranscriptError {
+    #[error("another process is working in this session ({}); fork the session or wait for it to end", path.display())]
+    Busy { path: PathBuf },
+    #[error("session {} exists already", path.display())]
+    Exists { path: PathBuf },
+    #[error("cannot create the session directory {}: {source}", path.display())]
+    CreateDirectory { path: PathBuf, source: Arc<io::Error> },
+    #[error("cannot open the transcript {}: {source}", path.display())]
+    Open { path: PathBuf, source: Arc<io::Error> },
+    #[error("cannot write to the transcript {}: {source}", path.display())]
+    Append { path: PathBuf, source: Arc<io::Error> },
+    #[error("cannot make the transcript {} durable: {source}", path.display())]
+    Sync { path: PathBuf, source: Arc<io::Error> },
+}
+
+impl TranscriptError {
+    /// The system's reason, when there is one: `StorageFull`, `QuotaExceeded`, `ReadOnlyFilesystem` and so on.
+    pub fn io_kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            TranscriptError::Busy { .. } | TranscriptError::Exists { .. } => None,
+            TranscriptError::CreateDirectory { source, .. }
+            | TranscriptError::Open { source, .. }
+            | TranscriptError::Append { source, .. }
+            | TranscriptError::Sync { source, .. } => Some(source.kind()),
+        }
+    }
+}
+
+/// A transcript could not be read at all. Damage inside a readable file is not an error, see [`crate::Damage`].
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("cannot read the transcript {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("no entry {uuid} in {}", path.display())]
+    NoSuchEntry { path: PathBuf, uuid: String },
+}
+
+/// A session could not be copied.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("session {} exists already", path.display())]
+    Exists { path: PathBuf },
+    #[error("cannot write the copy {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}

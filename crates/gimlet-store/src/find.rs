@@ -1,0 +1,157 @@
+//! Finding sessions: the newest of a directory, one by its id in any project, one by its title.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::layout::{Locations, Project, SessionFiles, nfc, session_id_of};
+use crate::peek::{SessionSummary, peek};
+
+/// Which sessions count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Include {
+    /// Those that a person started.
+    Interactive,
+    /// Also those of print mode, SDK programs and schedules.
+    All,
+}
+
+/// Why a session was not found.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FindError {
+    #[error("No conversation found with session ID: {id}")]
+    NoSuchId { id: String },
+    #[error("session {id} exists in more than one project: {}", list(paths))]
+    AmbiguousId { id: String, paths: Vec<PathBuf> },
+    #[error("no session has the title '{title}'")]
+    NoSuchTitle { title: String },
+    #[error("more than one session has the title '{title}': {}", list(paths))]
+    AmbiguousTitle { title: String, paths: Vec<PathBuf> },
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The sessions of a directory and, for repositories with several, of its other worktrees.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    places: Locations,
+    projects: Vec<Project>,
+}
+
+impl Sessions {
+    /// `worktrees` are the other working trees of the same repository, if any.
+    pub fn new(places: &Locations, cwd: &Path, worktrees: &[PathBuf]) -> Self {
+        let mut projects = vec![places.project(cwd)];
+        for tree in worktrees {
+            let project = places.project(tree);
+            if !projects.contains(&project) {
+                projects.push(project);
+            }
+        }
+        Self { places: places.clone(), projects }
+    }
+
+    /// All sessions, newest first.
+    pub fn list(&self, include: Include) -> Vec<SessionSummary> {
+        self.newest_first()
+            .filter(|session| counts(session, include))
+            .filter(|session| session.line().is_some())
+            .collect()
+    }
+
+    /// The session that `--continue` goes on with.
+    pub fn latest(&self, include: Include) -> Option<SessionSummary> {
+        self.newest_first().find(|session| counts(session, include))
+    }
+
+    /// A session by its id: here and in the worktrees first, then in every project if only one has it.
+    pub fn by_id(&self, id: &str) -> Result<SessionFiles, FindError> {
+        let id = id.to_ascii_lowercase();
+        let near = self.projects.iter().flat_map(Project::existing_dirs);
+        if let Some(files) = near.into_iter().find_map(|dir| session_in(&dir, &id)) {
+            return Ok(files);
+        }
+        let everywhere: Vec<SessionFiles> =
+            sub_dirs(&self.places.projects_root()).filter_map(|dir| session_in(&dir, &id)).collect();
+        match <[SessionFiles; 1]>::try_from(everywhere) {
+            Ok([files]) => Ok(files),
+            Err(found) if found.is_empty() => Err(FindError::NoSuchId { id }),
+            Err(found) => {
+                Err(FindError::AmbiguousId { id, paths: found.iter().map(SessionFiles::transcript).collect() })
+            }
+        }
+    }
+
+    /// A session by its exact title; a title that a person gave outranks one that was made up.
+    pub fn by_title(&self, title: &str) -> Result<SessionSummary, FindError> {
+        let mut sessions: Vec<SessionSummary> = self.newest_first().filter(|session| !session.is_sidechain).collect();
+        let given = sessions.iter().any(|session| session.labels.title.as_deref() == Some(title));
+        sessions.retain(|session| {
+            if given {
+                session.labels.title.as_deref() == Some(title)
+            } else {
+                session.labels.shown_title() == Some(title)
+            }
+        });
+        match <[SessionSummary; 1]>::try_from(sessions) {
+            Ok([session]) => Ok(session),
+            Err(found) if found.is_empty() => Err(FindError::NoSuchTitle { title: title.to_owned() }),
+            Err(found) => {
+                let paths = found.into_iter().map(|session| session.path).collect();
+                Err(FindError::AmbiguousTitle { title: title.to_owned(), paths })
+            }
+        }
+    }
+
+    /// Sessions of these projects, newest first, each looked at only when it is asked for.
+    fn newest_first(&self) -> impl Iterator<Item = SessionSummary> {
+        let mut files: Vec<(SystemTime, PathBuf, &Project)> = Vec::new();
+        for project in &self.projects {
+            for dir in project.existing_dirs() {
+                files.extend(session_files(&dir).into_iter().map(|(modified, path)| (modified, path, project)));
+            }
+        }
+        files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.cmp(&a.1)));
+        // A file that cannot be read is no session to go on with.
+        files
+            .into_iter()
+            .filter_map(|(_, path, project)| peek(&path).ok().flatten().filter(|session| belongs_to(session, project)))
+    }
+}
+
+fn counts(session: &SessionSummary, include: Include) -> bool {
+    !session.is_sidechain && (include == Include::All || session.is_interactive())
+}
+
+/// Different directories can share a folder name; the directory that the session itself names decides.
+fn belongs_to(session: &SessionSummary, project: &Project) -> bool {
+    let Some(cwd) = &session.cwd else { return true };
+    let same = |path: &Path| nfc(&path.to_string_lossy()) == nfc(&project.cwd().to_string_lossy());
+    same(cwd) || std::fs::canonicalize(cwd).is_ok_and(|real| same(&real))
+}
+
+fn session_in(dir: &Path, id: &str) -> Option<SessionFiles> {
+    let path = dir.join(format!("{id}.jsonl"));
+    let files = SessionFiles::of_transcript(&path)?;
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0).then_some(files)
+}
+
+fn session_files(dir: &Path) -> Vec<(SystemTime, PathBuf)> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let modified = |path: &Path| -> io::Result<SystemTime> { path.metadata()?.modified() };
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| session_id_of(path).is_some())
+        .filter_map(|path| Some((modified(&path).ok()?, path)))
+        .collect()
+}
+
+fn sub_dirs(root: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let mut dirs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    dirs.sort();
+    dirs.into_iter()
+}

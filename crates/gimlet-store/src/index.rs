@@ -1,0 +1,303 @@
+//! One cheap pass over a transcript: for every entry of the chain a small row, for metadata what stands last.
+//!
+//! Message bodies are stepped over, not parsed, so the pass runs at the speed of memory and needs a few dozen bytes an
+//! entry. Lines that make no sense are counted and passed over; the pass never stops early.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::{self, Read};
+
+use gimlet_proto::ModelUsage;
+use memchr::memmem;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::cost::CostRecord;
+use crate::damage::{Damage, DamageReport};
+use crate::labels::Labels;
+use crate::lines::{Line, Lines};
+use crate::members::{Members, plain_string};
+
+/// A string id as a number: a UUID's own value, a digest of anything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Key(u128);
+
+impl Key {
+    /// Stands for an absent id.
+    pub(crate) const NONE: Key = Key(0);
+
+    pub(crate) fn of(id: &[u8]) -> Self {
+        match std::str::from_utf8(id).ok().and_then(lower_case_uuid) {
+            Some(uuid) => Key(uuid.max(1)),
+            None => {
+                let digest = Sha256::digest(id);
+                let mut half = [0; 16];
+                half.copy_from_slice(&digest[..16]);
+                Key(u128::from_be_bytes(half).max(1))
+            }
+        }
+    }
+
+    fn of_json(value: &[u8]) -> Self {
+        // An id with escapes is digested as written; ids are compared with their own kind only.
+        plain_string(value).map_or_else(
+            || if value.starts_with(b"\"") { Key::of(value) } else { Key::NONE },
+            |text| if text.is_empty() { Key::NONE } else { Key::of(text) },
+        )
+    }
+}
+
+fn lower_case_uuid(text: &str) -> Option<u128> {
+    if text.len() != 36 || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return None;
+    }
+    uuid::Uuid::parse_str(text).ok().map(|uuid| uuid.as_u128())
+}
+
+/// The types of entries that have a place in the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    User,
+    Assistant,
+    System,
+    Attachment,
+    Progress,
+}
+
+/// Where a record's JSON is in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) at: u64,
+    pub(crate) len: usize,
+}
+
+/// One entry of the chain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) span: Span,
+    pub(crate) line: u32,
+    pub(crate) kind: Kind,
+    pub(crate) uuid: Key,
+    pub(crate) parent: Key,
+    /// `sourceToolAssistantUUID`.
+    pub(crate) source: Key,
+    /// `message.id` of an assistant entry.
+    pub(crate) message: Key,
+    pub(crate) sidechain: bool,
+    /// Hidden from helpers because a team wrote it.
+    pub(crate) team: bool,
+    pub(crate) meta: bool,
+    /// A user entry that carries tool results.
+    pub(crate) result: bool,
+    pub(crate) boundary: bool,
+}
+
+/// What the pass found.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) by_uuid: HashMap<Key, u32>,
+    pub(crate) labels: Labels,
+    pub(crate) last_prompt: Option<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) cost: Vec<ModelUsage>,
+    pub(crate) frozen: Vec<Span>,
+    /// `content-replacement` entries of others: opaque, kept by a fork.
+    pub(crate) replacements: Vec<Span>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) unknown: usize,
+    pub(crate) file_len: u64,
+    pub(crate) damage: DamageReport,
+    /// Whether the entry to cut after was met.
+    pub(crate) cut_found: bool,
+}
+
+/// Reads a whole transcript. With `cut_after`, entries and turn metadata behind that entry are not taken in.
+pub(crate) fn index(source: impl Read, cut_after: Option<Key>) -> io::Result<Index> {
+    let mut index = Index::default();
+    let mut lines = Lines::new(source);
+    while let Some(line) = lines.next_line()? {
+        index.take_line(&line, cut_after);
+    }
+    index.file_len = lines.offset();
+    Ok(index)
+}
+
+impl Index {
+    fn take_line(&mut self, line: &Line<'_>, cut_after: Option<Key>) {
+        let padding = |byte: &u8| matches!(byte, 0 | b' ' | b'\t' | b'\r');
+        let Some(first) = line.bytes.iter().position(|byte| !padding(byte)) else {
+            if line.bytes.contains(&0) {
+                self.damage.add(Damage::Zeros { line: line.number });
+            }
+            return;
+        };
+        let last = line.bytes.iter().rposition(|byte| !padding(byte)).unwrap_or(first);
+        if line.bytes[..first].contains(&0) || line.bytes[last..].contains(&0) {
+            self.damage.add(Damage::Zeros { line: line.number });
+        }
+        let mut at = first;
+        while at <= last {
+            let bytes = &line.bytes[at..=last];
+            match Seen::parse(bytes) {
+                Some((seen, length)) => {
+                    let span = Span { at: line.at + at as u64, len: length };
+                    self.take_record(&seen, &bytes[..length], span, line.number, cut_after);
+                    at += length;
+                    if at <= last {
+                        self.damage.add(Damage::Salvaged { line: line.number });
+                    }
+                }
+                None => match salvage_start(bytes) {
+                    Some(skip) => {
+                        self.damage.add(Damage::Salvaged { line: line.number });
+                        at += skip;
+                    }
+                    None => {
+                        let torn = !line.ended;
+                        let number = line.number;
+                        self.damage.add(if torn {
+                            Damage::TornTail { line: number }
+                        } else {
+                            Damage::Broken { line: number }
+                        });
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    fn take_record(&mut self, seen: &Seen<'_>, json: &[u8], span: Span, line: usize, cut_after: Option<Key>) {
+        if self.cwd.is_none() {
+            self.cwd = seen.cwd.and_then(|value| serde_json::from_slice(value).ok());
+        }
+        match plain_string(seen.kind) {
+            Some(b"custom-title" | b"ai-title" | b"tag") => self.labels.read_line(json),
+            _ if cut_after.is_some() && self.cut_found => {}
+            Some(b"user") => self.take_row(Kind::User, seen, span, line, cut_after),
+            Some(b"assistant") => self.take_row(Kind::Assistant, seen, span, line, cut_after),
+            Some(b"system") => self.take_row(Kind::System, seen, span, line, cut_after),
+            Some(b"attachment") => self.take_row(Kind::Attachment, seen, span, line, cut_after),
+            Some(b"progress") => self.take_row(Kind::Progress, seen, span, line, cut_after),
+            Some(b"gimlet-frozen") => self.frozen.push(span),
+            Some(b"content-replacement") => self.replacements.push(span),
+            Some(b"last-prompt" | b"permission-mode" | b"gimlet-cost") => self.take_turn_metadata(json, line),
+            Some(b"summary" | b"mode" | b"file-history-snapshot" | b"queue-operation") => {}
+            _ => self.unknown += 1,
+        }
+    }
+
+    fn take_turn_metadata(&mut self, json: &[u8], line: usize) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata<'a> {
+            #[serde(borrow, default)]
+            last_prompt: Option<Cow<'a, str>>,
+            #[serde(borrow, default)]
+            permission_mode: Option<Cow<'a, str>>,
+            #[serde(default)]
+            value: Option<Vec<CostRecord>>,
+        }
+        let Ok(metadata) = serde_json::from_slice::<Metadata<'_>>(json) else {
+            self.damage.add(Damage::Broken { line });
+            return;
+        };
+        if let Some(prompt) = metadata.last_prompt {
+            self.last_prompt = Some(prompt.into_owned());
+        }
+        if let Some(mode) = metadata.permission_mode {
+            self.mode = Some(mode.into_owned());
+        }
+        if let Some(cost) = metadata.value {
+            self.cost = cost.into_iter().map(ModelUsage::from).collect();
+        }
+    }
+
+    fn take_row(&mut self, kind: Kind, seen: &Seen<'_>, span: Span, line: usize, cut_after: Option<Key>) {
+        let uuid = Key::of_json(seen.uuid);
+        if uuid == Key::NONE {
+            self.unknown += 1;
+            return;
+        }
+        let row = Row {
+            span,
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            kind,
+            uuid,
+            parent: Key::of_json(seen.parent),
+            source: Key::of_json(seen.source),
+            message: if kind == Kind::Assistant { message_id(seen.message) } else { Key::NONE },
+            sidechain: seen.sidechain,
+            team: seen.team,
+            meta: seen.meta,
+            result: kind == Kind::User && is_result(seen),
+            boundary: kind == Kind::System && plain_string(seen.subtype) == Some(b"compact_boundary"),
+        };
+        let place = self.rows.len() as u32;
+        if self.by_uuid.insert(uuid, place).is_some() {
+            self.damage.add(Damage::DuplicateEntry { line });
+        }
+        self.rows.push(row);
+        self.cut_found |= cut_after == Some(uuid);
+    }
+}
+
+/// Results name the call they answer; the structured output beside them is ours and optional.
+fn is_result(seen: &Seen<'_>) -> bool {
+    seen.has_output || !seen.source.is_empty() || memmem::find(seen.message, b"\"tool_use_id\"").is_some()
+}
+
+fn message_id(message: &[u8]) -> Key {
+    let found = Members::of(message).find(|(key, _)| *key == b"id");
+    found.map_or(Key::NONE, |(_, value)| Key::of_json(value))
+}
+
+/// In a line that does not parse: where a whole record may begin behind the torn one.
+fn salvage_start(bytes: &[u8]) -> Option<usize> {
+    const START: &[u8] = b"{\"parentUuid\":";
+    // Only the last candidate: trying each would cost the square of a long broken line.
+    memmem::rfind(bytes.get(1..)?, START).map(|found| found + 1)
+}
+
+/// The members of an entry that the pass looks at, as raw JSON.
+#[derive(Default)]
+struct Seen<'a> {
+    kind: &'a [u8],
+    subtype: &'a [u8],
+    uuid: &'a [u8],
+    parent: &'a [u8],
+    source: &'a [u8],
+    message: &'a [u8],
+    cwd: Option<&'a [u8]>,
+    sidechain: bool,
+    team: bool,
+    meta: bool,
+    has_output: bool,
+}
+
+impl<'a> Seen<'a> {
+    /// Reads the object at the start of `bytes`; also says how long it is.
+    fn parse(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let mut seen = Seen::default();
+        let mut members = Members::of(bytes);
+        for (key, value) in members.by_ref() {
+            match key {
+                b"type" => seen.kind = value,
+                b"subtype" => seen.subtype = value,
+                b"uuid" => seen.uuid = value,
+                b"parentUuid" => seen.parent = value,
+                b"sourceToolAssistantUUID" => seen.source = value,
+                b"message" => seen.message = value,
+                b"cwd" => seen.cwd = Some(value),
+                b"isSidechain" => seen.sidechain = value == b"true",
+                b"teamName" => seen.team = value != b"null",
+                b"isMeta" => seen.meta = value == b"true",
+                b"toolUseResult" => seen.has_output = true,
+                _ => {}
+            }
+        }
+        let rest = members.rest()?;
+        Some((seen, bytes.len() - rest.len()))
+    }
+}

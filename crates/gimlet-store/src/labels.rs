@@ -1,0 +1,77 @@
+//! Titles and tags of a session: entries that anybody may append at any time, the last one winning.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// What a session is called. `None` means that nothing is known, not that it was cleared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    pub title: Option<String>,
+    pub ai_title: Option<String>,
+    /// An empty tag is a cleared one.
+    pub tag: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LabelEntry<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    custom_title: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    ai_title: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tag: Option<Cow<'a, str>>,
+}
+
+impl Labels {
+    /// The newest labels among these lines. A broken first or last line is passed over.
+    pub(crate) fn newest_in(bytes: &[u8]) -> Self {
+        let mut newest = Labels::default();
+        for line in bytes.split(|byte| *byte == b'\n') {
+            newest.read_line(line);
+        }
+        newest
+    }
+
+    /// Takes over what this line says, if it is a label entry. Cheap for every other line.
+    pub(crate) fn read_line(&mut self, line: &[u8]) {
+        const MAX_LABEL_LINE: usize = 64 << 10;
+        if line.len() > MAX_LABEL_LINE || !line.starts_with(b"{") {
+            return;
+        }
+        if !["\"customTitle\"", "\"aiTitle\"", "\"tag\""]
+            .iter()
+            .any(|key| memchr::memmem::find(line, key.as_bytes()).is_some())
+        {
+            return;
+        }
+        let Ok(entry) = serde_json::from_slice::<LabelEntry<'_>>(line) else { return };
+        match entry.kind.as_ref() {
+            "custom-title" => overwrite(&mut self.title, entry.custom_title),
+            "ai-title" => overwrite(&mut self.ai_title, entry.ai_title),
+            "tag" => overwrite(&mut self.tag, entry.tag),
+            _ => {}
+        }
+    }
+
+    /// Lets newer values replace these.
+    pub(crate) fn adopt(&mut self, newer: Labels) {
+        overwrite(&mut self.title, newer.title.map(Cow::Owned));
+        overwrite(&mut self.ai_title, newer.ai_title.map(Cow::Owned));
+        overwrite(&mut self.tag, newer.tag.map(Cow::Owned));
+    }
+
+    /// The title to show.
+    pub fn shown_title(&self) -> Option<&str> {
+        self.title.as_deref().or(self.ai_title.as_deref()).filter(|title| !title.is_empty())
+    }
+}
+
+fn overwrite(slot: &mut Option<String>, value: Option<Cow<'_, str>>) {
+    if let Some(value) = value {
+        *slot = Some(value.into_owned());
+    }
+}

@@ -1,0 +1,233 @@
+//! Where things are: the config home, project folders and the files of a session.
+//!
+//! Pure path arithmetic except for resolving links of a working directory. Nothing is created here, and the names must
+//! stay equal to what the public SDK helpers compute, character for character.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::SessionId;
+use unicode_normalization::UnicodeNormalization;
+
+/// Longest dashed path that is used as a folder name as it is.
+const MAX_KEY: usize = 200;
+
+/// The config home and what lies below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locations {
+    home: PathBuf,
+}
+
+/// The folder that holds the sessions of one working directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    /// The working directory, links resolved.
+    cwd: PathBuf,
+    dir: PathBuf,
+}
+
+/// The files of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFiles {
+    project_dir: PathBuf,
+    id: SessionId,
+}
+
+impl Locations {
+    /// Takes the config home as the person named it; the name is normalised (NFC), links are not resolved.
+    pub fn new(config_home: &Path) -> Self {
+        Self { home: config_home.to_str().map_or_else(|| config_home.to_owned(), |text| nfc(text).into()) }
+    }
+
+    pub fn config_home(&self) -> &Path {
+        &self.home
+    }
+
+    pub fn projects_root(&self) -> PathBuf {
+        self.home.join("projects")
+    }
+
+    /// The project of a working directory. A directory that does not exist keeps the name it was given.
+    pub fn project(&self, cwd: &Path) -> Project {
+        let real = std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
+        let dir = self.projects_root().join(project_key(&real.to_string_lossy()));
+        Project { cwd: real, dir }
+    }
+}
+
+impl Project {
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// The folder that new sessions are written to.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The folders that may hold sessions of this project: the exact one, or for a shortened name every folder with
+    /// the same visible part (another program may have hashed the path differently).
+    pub fn existing_dirs(&self) -> Vec<PathBuf> {
+        if self.dir.is_dir() {
+            return vec![self.dir.clone()];
+        }
+        let Some(key) = self.dir.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+        let (Some(prefix), Some(root)) = (key.get(..MAX_KEY + 1), self.dir.parent()) else { return Vec::new() };
+        let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
+        let mut dirs: Vec<PathBuf> = entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        dirs.sort();
+        dirs
+    }
+
+    pub fn session(&self, id: &SessionId) -> SessionFiles {
+        SessionFiles { project_dir: self.dir.clone(), id: id.clone() }
+    }
+}
+
+impl SessionFiles {
+    /// The files of the session whose transcript is at `path`, if that is a session's file name.
+    pub fn of_transcript(path: &Path) -> Option<Self> {
+        let id = session_id_of(path)?;
+        Some(Self { project_dir: path.parent()?.to_owned(), id })
+    }
+
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub fn transcript(&self) -> PathBuf {
+        self.project_dir.join(format!("{}.jsonl", self.id))
+    }
+
+    /// The directory beside the transcript.
+    pub fn side_dir(&self) -> PathBuf {
+        self.project_dir.join(self.id.as_str())
+    }
+
+    /// Where results that are too large for the conversation go.
+    pub fn tool_results(&self) -> PathBuf {
+        self.side_dir().join("tool-results")
+    }
+
+    /// The file whose lock says who drives the session.
+    pub(crate) fn driver_lock(&self) -> PathBuf {
+        self.side_dir().join("driver.lock")
+    }
+
+    /// A subagent's transcript.
+    pub fn agent_transcript(&self, agent_id: &str) -> PathBuf {
+        self.side_dir().join("subagents").join(format!("agent-{agent_id}.jsonl"))
+    }
+
+    /// The description beside a subagent's transcript.
+    pub fn agent_meta(&self, agent_id: &str) -> PathBuf {
+        self.side_dir().join("subagents").join(format!("agent-{agent_id}.meta.json"))
+    }
+}
+
+/// A fresh session id.
+pub fn new_session_id() -> SessionId {
+    SessionId::new(uuid::Uuid::new_v4().hyphenated().to_string())
+}
+
+/// The session that a transcript's file name stands for; other files are not sessions.
+pub fn session_id_of(path: &Path) -> Option<SessionId> {
+    if path.extension()? != "jsonl" {
+        return None;
+    }
+    let stem = path.file_stem()?.to_str()?;
+    is_session_id(stem).then(|| SessionId::new(stem))
+}
+
+/// Whether this text has the form of a session id: a hyphenated UUID of either case.
+pub fn is_session_id(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// The folder name of a project, from the resolved path of its directory.
+pub fn project_key(real_path: &str) -> String {
+    let path = nfc(real_path);
+    let mut key: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    if key.len() > MAX_KEY {
+        key.truncate(MAX_KEY); // all ASCII by now
+        key.push('-');
+        key.push_str(&path_hash(&path));
+    }
+    key
+}
+
+pub(crate) fn nfc(text: &str) -> String {
+    text.nfc().collect()
+}
+
+/// The 32-bit string hash of the reference, over code points, in base 36.
+fn path_hash(text: &str) -> String {
+    let hash = text.chars().fold(0i32, |hash, c| hash.wrapping_mul(31).wrapping_add(c as i32));
+    let mut rest = hash.unsigned_abs();
+    let mut digits = Vec::new();
+    while rest > 0 || digits.is_empty() {
+        digits.push(char::from_digit(rest % 36, 36).unwrap_or('0'));
+        rest /= 36;
+    }
+    digits.iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn project_keys_match_the_published_vectors() {
+        for (path, key) in [
+            ("/home/ada/my_app.v2", "-home-ada-my-app-v2"),
+            ("/", "-"),
+            ("/srv/répertoire/x", "-srv-r-pertoire-x"),
+            ("/srv/re\u{301}pertoire/x", "-srv-r-pertoire-x"),
+            ("C:\\Users\\ada\\p", "C--Users-ada-p"),
+            ("/a/\u{1f600}b", "-a--b"),
+        ] {
+            assert_eq!(project_key(path), key, "{path}");
+        }
+        let long = format!("/home/ada/{}", "x".repeat(250));
+        assert_eq!(project_key(&long), format!("-home-ada-{}-b6aisy", "x".repeat(190)));
+        assert_eq!((path_hash("hello"), path_hash("")), ("1n1e4y".to_owned(), "0".to_owned()));
+    }
+
+    #[test]
+    fn a_link_to_a_directory_is_the_same_project() {
+        let temp = tempfile::tempdir().unwrap();
+        let real = temp.path().join("real.dir");
+        std::fs::create_dir(&real).unwrap();
+        let link = temp.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let places = Locations::new(&temp.path().join("home"));
+        assert_eq!(places.project(&link), places.project(&real));
+    }
+
+    #[test]
+    fn a_shortened_folder_is_found_under_another_hash() {
+        let temp = tempfile::tempdir().unwrap();
+        let places = Locations::new(temp.path());
+        let project = places.project(Path::new(&format!("/nowhere/{}", "y".repeat(300))));
+        let name = project.dir().file_name().unwrap().to_str().unwrap();
+        let other = places.projects_root().join(format!("{}-zzzz", &name[..200]));
+        std::fs::create_dir_all(&other).unwrap();
+        assert_eq!(project.existing_dirs(), vec![other]);
+    }
+
+    #[test]
+    fn only_uuid_stems_are_sessions() {
+        assert!(session_id_of(Path::new("/p/5b1c0000-0000-4000-8000-00000000000A.jsonl")).is_some());
+        for name in ["agent-1.jsonl", "5b1c0000-0000-4000-8000-00000000000a.json", "notes.txt", "x"] {
+            assert!(session_id_of(Path::new(name)).is_none(), "{name}");
+        }
+    }
+}

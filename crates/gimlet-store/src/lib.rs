@@ -1,0 +1,47 @@
+//! Everything gimlet writes about a session, and how it is found and read again.
+//!
+//! Transcripts are append-only lines of JSON that other programs read and add to at the same time; they are the truth,
+//! and no byte of them is ever rewritten here. Blocks go to disk and come back as the exact bytes they are. This room
+//! prints nothing, starts no process and reads no environment: paths and settings come in as values.
+
+mod agents;
+mod assemble;
+mod chain;
+mod cost;
+mod damage;
+mod disk;
+mod durable;
+mod entry;
+mod error;
+mod find;
+mod fork;
+mod index;
+mod labels;
+mod layout;
+mod lines;
+mod live;
+mod load;
+mod lock;
+mod log;
+mod members;
+mod peek;
+mod repair;
+mod results;
+mod transcript;
+
+pub use agents::{AgentMeta, write_agent_meta};
+pub use damage::{Damage, DamageReport};
+pub use disk::{Disk, LogFile, RealDisk};
+pub use durable::{Durable, Fsync};
+pub use entry::{AssistantHead, Compaction, Stamp, UserKind};
+pub use error::{ForkError, LoadError, TranscriptError};
+pub use find::{FindError, Include, Sessions};
+pub use fork::{Forked, fork};
+pub use labels::Labels;
+pub use layout::{Locations, Project, SessionFiles, is_session_id, new_session_id, project_key, session_id_of};
+pub use load::{Frozen, LoadOptions, Loaded, ToolOutput, load};
+pub use log::Mirror;
+pub use peek::{SessionSummary, peek};
+pub use repair::{INTERRUPTED_CALL, MISSING_START, repair};
+pub use results::{ResultFileError, ResultFiles, inline_fallback, persisted_preview, preview};
+pub use transcript::{Interrupted, Transcript, TranscriptOptions, UserEntry};

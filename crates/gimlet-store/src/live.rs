@@ -1,0 +1,99 @@
+//! One entry of the live conversation, read in full.
+//!
+//! Only what is sent to a model again must be well-formed; a damaged member beside it loses nothing.
+
+use gimlet_proto::{Block, EntryId};
+use serde_json::value::RawValue;
+
+use crate::chain::Link;
+use crate::index::{Key, Kind};
+use crate::members::Members;
+
+pub(crate) struct Live {
+    pub(crate) link: Link,
+    pub(crate) kind: Kind,
+    pub(crate) entry: EntryId,
+    /// Which reply the blocks belong to.
+    pub(crate) message: Key,
+    pub(crate) blocks: Vec<Block>,
+    /// Some of the content was not usable.
+    pub(crate) bad_blocks: bool,
+    pub(crate) model: Option<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) has_output: bool,
+}
+
+impl Live {
+    pub(crate) fn parse(line: &[u8], link: Link, kind: Kind) -> Option<Live> {
+        let (mut uuid, mut message, mut mode) = (None, None, None);
+        let (mut has_output, mut own_error) = (false, false);
+        for (key, value) in Members::of(line) {
+            match key {
+                b"uuid" => uuid = string(value),
+                b"message" => message = Some(value),
+                b"permissionMode" => mode = string(value),
+                b"toolUseResult" => has_output = true,
+                b"isApiErrorMessage" => own_error = value == b"true",
+                _ => {}
+            }
+        }
+        let mut live = Live {
+            link,
+            kind,
+            entry: EntryId::new(uuid?),
+            message: Key::NONE,
+            blocks: Vec::new(),
+            bad_blocks: false,
+            model: None,
+            mode,
+            has_output,
+        };
+        // A report of a failed request is for people; the model never said it.
+        if !own_error {
+            live.read_message(message?)?;
+        }
+        Some(live)
+    }
+
+    fn read_message(&mut self, message: &[u8]) -> Option<()> {
+        let mut content = None;
+        for (key, value) in Members::of(message) {
+            match key {
+                b"content" => content = Some(value),
+                b"id" => self.message = string(value).map_or(Key::NONE, |id| Key::of(id.as_bytes())),
+                b"model" => self.model = string(value).filter(|model| !model.starts_with('<')),
+                _ => {}
+            }
+        }
+        let content = content?;
+        if content.starts_with(b"\"") {
+            // Spliced, not decoded: the string's own escapes are what a block made from it would have.
+            let text: &RawValue = serde_json::from_slice(content).ok()?;
+            self.blocks.extend(Block::from_json(&format!(r#"{{"type":"text","text":{text}}}"#)).ok());
+            return Some(());
+        }
+        let blocks: Vec<&RawValue> = serde_json::from_slice(content).ok()?;
+        for raw in blocks {
+            match Block::from_json(raw.get()) {
+                Ok(block) => self.blocks.push(block),
+                Err(_) => self.bad_blocks = true,
+            }
+        }
+        Some(())
+    }
+}
+
+/// The structured output in an entry.
+pub(crate) fn output_in(line: &[u8]) -> Option<&[u8]> {
+    Members::of(line).find(|(key, _)| *key == b"toolUseResult").map(|(_, value)| value)
+}
+
+/// The id of an entry.
+pub(crate) fn uuid_in(line: &[u8]) -> Option<EntryId> {
+    let (_, value) = Members::of(line).find(|(key, _)| *key == b"uuid")?;
+    string(value).map(EntryId::new)
+}
+
+fn string(value: &[u8]) -> Option<String> {
+    serde_json::from_slice(value).ok()
+}

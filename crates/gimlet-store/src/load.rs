@@ -1,0 +1,255 @@
+//! Reading a transcript back: the live conversation, byte for byte, and what is known about the session.
+//!
+//! The file is passed over once cheaply (`index`), the live chain is chosen (`chain`), and only its lines are read and
+//! parsed. Memory follows the live part, not the file. Damage is tolerated, described and never fatal.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::{BlockKind, EntryId, Message, ModelUsage, PermissionMode, ToolUseId};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::LoadError;
+use crate::assemble;
+use crate::chain::{self, Chain};
+use crate::damage::{Damage, DamageReport};
+use crate::index::{self, Index, Key, Kind, Span};
+use crate::labels::Labels;
+use crate::live::{Live, output_in};
+use crate::repair::repair;
+
+/// How much of a transcript to load.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Keep the conversation up to and including this entry.
+    pub up_to: Option<EntryId>,
+}
+
+/// The exact bytes that a segment's requests begin with.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Frozen {
+    pub system: Vec<String>,
+    #[serde(rename = "tools")]
+    pub tools_json: String,
+}
+
+/// Where the structured output of one tool call is; read it with [`Loaded::read_output`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolOutput {
+    pub call: ToolUseId,
+    pub entry: EntryId,
+    span: Span,
+}
+
+/// A session as its transcript tells it.
+#[derive(Debug)]
+pub struct Loaded {
+    pub path: PathBuf,
+    /// The conversation since the last compaction, repaired: valid to send once a user message ends it.
+    pub messages: Vec<Message>,
+    /// The entry that a new one follows.
+    pub last_entry: Option<EntryId>,
+    pub labels: Labels,
+    pub last_prompt: Option<String>,
+    /// Where the session was started.
+    pub cwd: Option<PathBuf>,
+    /// The model of the last reply.
+    pub model: Option<String>,
+    /// As recorded; whether it may be restored is the caller's decision.
+    pub permission_mode: Option<PermissionMode>,
+    pub frozen: Option<Frozen>,
+    /// What the session had used when that was last recorded.
+    pub cost: Vec<ModelUsage>,
+    /// The calls of the live part that have a structured output, in order.
+    pub outputs: Vec<ToolOutput>,
+    /// Calls without a result, and the entries that made them.
+    pub open_calls: Vec<(ToolUseId, EntryId)>,
+    /// The conversation begins at a compact boundary.
+    pub compacted: bool,
+    /// Entries of types that gimlet does not know.
+    pub unknown_entries: usize,
+    pub damage: DamageReport,
+    /// How long the file was when it was read.
+    pub file_len: u64,
+}
+
+impl Loaded {
+    /// Reads the structured output of a call; `None` when the file no longer has it.
+    pub fn read_output(&self, output: &ToolOutput) -> io::Result<Option<Box<RawValue>>> {
+        let mut bytes = vec![0; output.span.len];
+        File::open(&self.path)?.read_exact_at(&mut bytes, output.span.at)?;
+        Ok(output_in(&bytes).and_then(|json| serde_json::from_slice(json).ok()))
+    }
+}
+
+/// Loads a transcript.
+pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
+    let read_error = |source| LoadError::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(read_error)?;
+    let (mut index, chain) = choose(path, &file, options)?;
+    let mut damage = std::mem::take(&mut index.damage);
+    let mut lives = read_lives(&file, &index, &chain, &mut damage).map_err(read_error)?;
+    find_stray_results(&file, &index, &chain, &mut lives).map_err(read_error)?;
+    assemble::drop_answered_twice(&mut lives);
+
+    let model = lives.iter().rev().find_map(|live| live.model.clone());
+    let mode = index.mode.clone().or_else(|| lives.iter().rev().find_map(|live| live.mode.clone()));
+    let outputs = outputs_of(&lives, &index);
+    let open_calls = open_calls_of(&lives);
+    let last_entry = last_entry(&file, &index, &chain, &lives).map_err(read_error)?;
+    let frozen = frozen(&file, &index, &chain).map_err(read_error)?;
+    let compacted = chain.links.first().is_some_and(|link| index.rows[link.row as usize].boundary);
+    let (messages, repairs) = repair(assemble::messages(lives), 0);
+    for item in repairs {
+        damage.add(item);
+    }
+    Ok(Loaded {
+        path: path.to_owned(),
+        messages,
+        last_entry,
+        labels: index.labels,
+        last_prompt: index.last_prompt,
+        cwd: index.cwd.map(PathBuf::from),
+        model,
+        permission_mode: mode.and_then(|mode| mode.parse().ok()),
+        frozen,
+        cost: index.cost,
+        outputs,
+        open_calls,
+        compacted,
+        unknown_entries: index.unknown,
+        damage,
+        file_len: index.file_len,
+    })
+}
+
+/// Passes over the file and chooses the entries to keep.
+pub(crate) fn choose(path: &Path, file: &File, options: &LoadOptions) -> Result<(Index, Chain), LoadError> {
+    let cut = options.up_to.as_ref().map(|uuid| Key::of(uuid.as_str().as_bytes()));
+    let mut index = index::index(file, cut).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    let leaf = match (cut, &options.up_to) {
+        (Some(cut), Some(uuid)) => Some(
+            index
+                .by_uuid
+                .get(&cut)
+                .copied()
+                .ok_or_else(|| LoadError::NoSuchEntry { path: path.to_owned(), uuid: uuid.to_string() })?,
+        ),
+        _ => None,
+    };
+    let chain = chain::build(&index.rows, &index.by_uuid, leaf, &mut index.damage);
+    Ok((index, chain))
+}
+
+fn read_lives(file: &File, index: &Index, chain: &Chain, damage: &mut DamageReport) -> io::Result<Vec<Live>> {
+    let mut lives = Vec::new();
+    let mut buffer = Vec::new();
+    for link in &chain.links {
+        let row = &index.rows[link.row as usize];
+        if !matches!(row.kind, Kind::User | Kind::Assistant) {
+            continue;
+        }
+        read_span(file, row.span, &mut buffer)?;
+        match Live::parse(&buffer, *link, row.kind) {
+            Some(live) => {
+                if live.bad_blocks {
+                    damage.add(Damage::BadMessage { line: row.line as usize });
+                }
+                lives.push(live);
+            }
+            None => damage.add(Damage::BadMessage { line: row.line as usize }),
+        }
+    }
+    Ok(lives)
+}
+
+/// For calls that have no result where one is expected: a result that stands anywhere else in the file.
+fn find_stray_results(file: &File, index: &Index, chain: &Chain, lives: &mut Vec<Live>) -> io::Result<()> {
+    let mut missing: HashSet<String> =
+        open_calls_of(lives).into_iter().map(|(call, _)| call.as_str().to_owned()).collect();
+    let Some(first) = chain.links.iter().map(|link| link.row).min().filter(|_| !missing.is_empty()) else {
+        return Ok(());
+    };
+    let used: HashSet<u32> = chain.links.iter().map(|link| link.row).collect();
+    let sidechain = chain.links.last().is_some_and(|link| index.rows[link.row as usize].sidechain);
+    let mut buffer = Vec::new();
+    for at in first..index.rows.len() as u32 {
+        let row = &index.rows[at as usize];
+        if missing.is_empty() || !row.result || row.sidechain != sidechain || used.contains(&at) {
+            continue;
+        }
+        read_span(file, row.span, &mut buffer)?;
+        let link = chain::Link { row: at, fanned_out: true };
+        let Some(live) = Live::parse(&buffer, link, Kind::User) else { continue };
+        let Some(call) = live.results().find(|call| missing.contains(*call)).map(str::to_owned) else { continue };
+        missing.remove(&call);
+        if let Some(place) = lives.iter().rposition(|live| live.calls().any(|id| id == call)) {
+            lives.insert(place + 1, live);
+        }
+    }
+    Ok(())
+}
+
+fn outputs_of(lives: &[Live], index: &Index) -> Vec<ToolOutput> {
+    let with_output = lives.iter().filter(|live| live.has_output);
+    with_output
+        .filter_map(|live| {
+            let call = ToolUseId::new(live.results().next()?);
+            Some(ToolOutput { call, entry: live.entry.clone(), span: index.rows[live.link.row as usize].span })
+        })
+        .collect()
+}
+
+fn open_calls_of(lives: &[Live]) -> Vec<(ToolUseId, EntryId)> {
+    let answered: HashSet<&str> = lives.iter().flat_map(Live::results).collect();
+    let calls = lives.iter().flat_map(|live| live.calls().map(|call| (call, &live.entry)));
+    calls
+        .filter(|(call, _)| !answered.contains(call))
+        .map(|(call, entry)| (ToolUseId::new(call), entry.clone()))
+        .collect()
+}
+
+fn last_entry(file: &File, index: &Index, chain: &Chain, lives: &[Live]) -> io::Result<Option<EntryId>> {
+    let Some(last) = chain.last else { return Ok(None) };
+    if let Some(live) = lives.iter().rev().find(|live| live.link.row == last) {
+        return Ok(Some(live.entry.clone()));
+    }
+    let mut buffer = Vec::new();
+    read_span(file, index.rows[last as usize].span, &mut buffer)?;
+    Ok(crate::live::uuid_in(&buffer).or_else(|| lives.last().map(|live| live.entry.clone())))
+}
+
+/// The frozen bytes of the live segment: the last ones recorded in it, or else the last before it.
+fn frozen(file: &File, index: &Index, chain: &Chain) -> io::Result<Option<Frozen>> {
+    let start = chain.links.first().map_or(0, |link| index.rows[link.row as usize].span.at);
+    let end = chain.last.map_or(u64::MAX, |last| index.rows[last as usize].span.at);
+    let next_segment =
+        index.rows.iter().find(|row| row.boundary && row.span.at > end).map_or(u64::MAX, |row| row.span.at);
+    let mut candidates = index.frozen.iter().rev().filter(|span| span.at < next_segment);
+    let inside = candidates.clone().find(|span| span.at >= start);
+    let Some(span) = inside.or_else(|| candidates.next()) else { return Ok(None) };
+    let mut buffer = Vec::new();
+    read_span(file, *span, &mut buffer)?;
+    Ok(serde_json::from_slice(&buffer).ok())
+}
+
+pub(crate) fn read_span(file: &File, span: Span, buffer: &mut Vec<u8>) -> io::Result<()> {
+    buffer.resize(span.len, 0);
+    file.read_exact_at(buffer, span.at)
+}
+
+impl Live {
+    /// The calls that this entry makes.
+    fn calls(&self) -> impl Iterator<Item = &str> {
+        self.blocks.iter().filter(|block| block.kind() == BlockKind::ToolUse).filter_map(|block| block.id())
+    }
+
+    /// The calls that this entry answers.
+    pub(crate) fn results(&self) -> impl Iterator<Item = &str> {
+        self.blocks.iter().filter(|block| block.kind() == BlockKind::ToolResult).filter_map(|block| block.id())
+    }
+}

@@ -1,0 +1,214 @@
+//! The append-only file under a transcript: whole lines, one `write(2)` each, and what to do when that fails.
+//!
+//! Other processes append to the same file, and a crash or a full disk can leave half a line at its end. So the log
+//! keeps no offset of its own: before it writes it looks whether the file is as it left it, and never puts a record
+//! onto somebody's torn tail. A record that could not be written waits and goes first at the next chance. The file is
+//! never truncated or rewritten.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::TranscriptError;
+use crate::disk::{Disk, LogFile, read_range};
+use crate::durable::Unsynced;
+use crate::labels::Labels;
+use crate::lock::{Claim, DriverLock};
+
+/// Bytes of others that are searched for new titles and tags; lists look no further back than a part of this either.
+const FOREIGN_WINDOW: u64 = 1 << 20;
+
+/// Sees every line after it was written.
+pub type Mirror = Box<dyn FnMut(&str) + Send>;
+
+pub(crate) struct Log {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    lock_path: Option<PathBuf>,
+    lock: Option<DriverLock>,
+    file: Option<Arc<dyn LogFile>>,
+    /// The size we last saw or left, its end being whole; `None` when the last write failed or nothing was seen yet.
+    left_at: Option<u64>,
+    /// Everything before this offset has been seen.
+    seen_to: u64,
+    waiting: VecDeque<String>,
+    /// The first error of an outage, until someone has been told.
+    untold: Option<TranscriptError>,
+    /// The first error of the current outage, until it is over.
+    outage: Option<TranscriptError>,
+    /// New names that no directory sync has covered yet.
+    new_names_in: Vec<PathBuf>,
+    /// Titles and tags that others wrote since we last looked.
+    foreign: Labels,
+    mirror: Option<Mirror>,
+}
+
+impl Log {
+    pub(crate) fn new(disk: Arc<dyn Disk>, path: PathBuf, lock_path: Option<PathBuf>) -> Self {
+        Self {
+            disk,
+            path,
+            lock_path,
+            lock: None,
+            file: None,
+            left_at: None,
+            seen_to: 0,
+            waiting: VecDeque::new(),
+            untold: None,
+            outage: None,
+            new_names_in: Vec::new(),
+            foreign: Labels::default(),
+            mirror: None,
+        }
+    }
+
+    /// Says that everything before `length` has been read already.
+    pub(crate) fn seen_up_to(&mut self, length: u64) {
+        self.seen_to = length;
+    }
+
+    pub(crate) fn set_mirror(&mut self, mirror: Mirror) {
+        self.mirror = Some(mirror);
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        self.disk.clone()
+    }
+
+    /// Becomes the driver now instead of with the first record.
+    pub(crate) fn claim(&mut self) -> Result<(), TranscriptError> {
+        let (None, Some(lock_path)) = (&self.lock, &self.lock_path) else { return Ok(()) };
+        match DriverLock::claim(lock_path) {
+            Claim::Held(lock) => self.lock = Some(lock),
+            Claim::Busy => return Err(TranscriptError::Busy { path: self.path.clone() }),
+            // Where no lock file can be made, the transcript's own write says what is wrong, once.
+            Claim::Unavailable => {}
+        }
+        Ok(())
+    }
+
+    /// Writes one line (with its line break), after those that are still waiting. Returns its length.
+    pub(crate) fn append(&mut self, line: String) -> usize {
+        let length = line.len();
+        self.waiting.push_back(line);
+        self.write_waiting();
+        length
+    }
+
+    /// Tries once more what could not be written.
+    pub(crate) fn write_waiting(&mut self) {
+        while let Some(line) = self.waiting.pop_front() {
+            match self.write_line(&line) {
+                Ok(()) => {
+                    self.outage = None;
+                    if let Some(mirror) = &mut self.mirror {
+                        mirror(line.trim_end_matches('\n'));
+                    }
+                }
+                Err(error) => {
+                    self.waiting.push_front(line);
+                    if self.outage.is_none() {
+                        self.untold = Some(error.clone());
+                        self.outage = Some(error);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether every record so far has reached the file.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Why records are waiting, as long as they do.
+    pub(crate) fn outage(&self) -> Option<&TranscriptError> {
+        self.outage.as_ref()
+    }
+
+    pub(crate) fn take_trouble(&mut self) -> Option<TranscriptError> {
+        self.untold.take()
+    }
+
+    /// Titles and tags that someone else wrote to the file since this was last asked.
+    pub(crate) fn take_foreign(&mut self) -> Labels {
+        std::mem::take(&mut self.foreign)
+    }
+
+    /// Looks whether someone else wrote to the file, without writing.
+    pub(crate) fn look(&mut self) {
+        if let Some(file) = self.file.clone() {
+            // Not knowing the size only means that the next write looks again.
+            drop(self.observe(&*file));
+        }
+    }
+
+    /// The open file and the directories to sync with it.
+    pub(crate) fn take_unsynced(&mut self) -> Option<Unsynced> {
+        let file = self.file.clone()?;
+        Some(Unsynced { file, dirs: std::mem::take(&mut self.new_names_in), path: self.path.clone() })
+    }
+
+    fn write_line(&mut self, line: &str) -> Result<(), TranscriptError> {
+        let file = self.open()?;
+        let fail = |path: &Path, source| TranscriptError::Append { path: path.to_owned(), source: Arc::new(source) };
+        let (length, torn) = self.observe(&*file).map_err(|source| fail(&self.path, source))?;
+        self.left_at = None;
+        self.seen_to = length;
+        let written = if torn { file.append(format!("\n{line}").as_bytes()) } else { file.append(line.as_bytes()) };
+        let wanted = line.len() + usize::from(torn);
+        match written {
+            Ok(count) if count == wanted => {
+                self.left_at = Some(length + count as u64);
+                Ok(())
+            }
+            Ok(count) => {
+                let text = format!("only {count} of {wanted} bytes were written");
+                Err(fail(&self.path, io::Error::new(io::ErrorKind::WriteZero, text)))
+            }
+            Err(source) => Err(fail(&self.path, source)),
+        }
+    }
+
+    /// The size of the file and whether its end is torn; notes what others wrote.
+    fn observe(&mut self, file: &dyn LogFile) -> io::Result<(u64, bool)> {
+        let length = file.size()?;
+        if self.left_at == Some(length) {
+            return Ok((length, false));
+        }
+        let start = self.seen_to.max(length.saturating_sub(FOREIGN_WINDOW)).min(length);
+        if start < length {
+            // Our own last line may be in this stretch too; what stands last in the file wins, whoever wrote it.
+            let bytes = read_range(file, start, (length - start) as usize)?;
+            self.foreign.adopt(Labels::newest_in(&bytes));
+        }
+        let torn = length > 0 && read_range(file, length - 1, 1)? != b"\n";
+        self.seen_to = length;
+        self.left_at = (!torn).then_some(length);
+        Ok((length, torn))
+    }
+
+    fn open(&mut self) -> Result<Arc<dyn LogFile>, TranscriptError> {
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
+        }
+        self.claim()?;
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        self.disk
+            .create_dirs(dir)
+            .map_err(|source| TranscriptError::CreateDirectory { path: dir.to_owned(), source: Arc::new(source) })?;
+        let file = self
+            .disk
+            .open_append(&self.path)
+            .map_err(|source| TranscriptError::Open { path: self.path.clone(), source: Arc::new(source) })?;
+        self.new_names_in = dir.ancestors().take(2).map(Path::to_owned).collect();
+        self.file = Some(file.clone());
+        Ok(file)
+    }
+}

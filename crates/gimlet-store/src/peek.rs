@@ -1,0 +1,162 @@
+//! A session at a glance: what its first and last 64 KiB say, read as session lists of other programs read it.
+//!
+//! Nothing else of the file is touched, so a glance costs the same for any session.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use gimlet_proto::SessionId;
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::entry::one_line;
+use crate::labels::Labels;
+use crate::layout::session_id_of;
+
+const WINDOW: usize = 64 << 10;
+
+/// What lists show of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSummary {
+    pub id: SessionId,
+    pub path: PathBuf,
+    pub labels: Labels,
+    pub last_prompt: Option<String>,
+    pub first_prompt: Option<String>,
+    pub cwd: Option<PathBuf>,
+    pub git_branch: Option<String>,
+    /// What started it, when recorded.
+    pub entrypoint: Option<String>,
+    /// The file of a subagent rather than of a session.
+    pub is_sidechain: bool,
+    pub modified: SystemTime,
+    pub size: u64,
+}
+
+impl SessionSummary {
+    /// The one line that stands for the session: its title, else its last prompt, else its first.
+    pub fn line(&self) -> Option<&str> {
+        self.labels.shown_title().or(self.last_prompt.as_deref()).or(self.first_prompt.as_deref())
+    }
+
+    /// Whether a person started it in a terminal or an editor, rather than a script, an SDK or a schedule.
+    pub fn is_interactive(&self) -> bool {
+        let Some(entrypoint) = self.entrypoint.as_deref() else { return true };
+        !entrypoint.starts_with("sdk") && !["print", "background", "loop", "mcp"].contains(&entrypoint)
+    }
+}
+
+/// Looks at a session's file. `None` for files that are not sessions, and for empty ones.
+pub fn peek(path: &Path) -> io::Result<Option<SessionSummary>> {
+    let Some(id) = session_id_of(path) else { return Ok(None) };
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.len() == 0 || !metadata.is_file() {
+        return Ok(None);
+    }
+    let head = window(&file, 0)?;
+    let tail = window(&file, metadata.len().saturating_sub(WINDOW as u64))?;
+    let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut labels = Labels::newest_in(&head);
+    labels.adopt(Labels::newest_in(&tail));
+    Ok(Some(SessionSummary {
+        id,
+        path: path.to_owned(),
+        labels,
+        last_prompt: last_string(&tail, "lastPrompt"),
+        first_prompt: first_prompt(&head),
+        cwd: first_string(&head, "cwd").map(PathBuf::from),
+        git_branch: last_string(&tail, "gitBranch").or_else(|| first_string(&head, "gitBranch")),
+        entrypoint: first_string(&head, "entrypoint"),
+        is_sidechain: memmem::find(first_line, b"\"isSidechain\":true").is_some(),
+        modified: metadata.modified()?,
+        size: metadata.len(),
+    }))
+}
+
+fn window(file: &File, at: u64) -> io::Result<Vec<u8>> {
+    crate::disk::read_range(file, at, WINDOW)
+}
+
+fn first_string(bytes: &[u8], name: &str) -> Option<String> {
+    let pattern = format!("\"{name}\":\"");
+    memmem::find_iter(bytes, pattern.as_bytes()).find_map(|at| string_at(bytes, at + pattern.len() - 1))
+}
+
+fn last_string(bytes: &[u8], name: &str) -> Option<String> {
+    let pattern = format!("\"{name}\":\"");
+    memmem::rfind_iter(bytes, pattern.as_bytes()).find_map(|at| string_at(bytes, at + pattern.len() - 1))
+}
+
+/// The JSON string that begins here; `None` when the window ends inside it.
+fn string_at(bytes: &[u8], at: usize) -> Option<String> {
+    let mut strings = serde_json::Deserializer::from_slice(bytes.get(at..)?).into_iter::<String>();
+    strings.next()?.ok()
+}
+
+/// The first thing that a person asked.
+fn first_prompt(head: &[u8]) -> Option<String> {
+    let mut command = None;
+    for line in head.split(|byte| *byte == b'\n') {
+        let has = |text: &str| memmem::find(line, text.as_bytes()).is_some();
+        if !has("\"type\":\"user\"")
+            || has("\"tool_result\"")
+            || has("\"isMeta\":true")
+            || has("\"isCompactSummary\":true")
+        {
+            continue;
+        }
+        for text in prompt_texts(line) {
+            let text = text.replace('\n', " ");
+            let text = text.trim();
+            if let Some(name) = between(text, "<command-name>", "</command-name>") {
+                command.get_or_insert_with(|| name.to_owned());
+            } else if !text.is_empty() && !is_machine_text(text) {
+                return Some(one_line(text));
+            }
+        }
+    }
+    command
+}
+
+fn prompt_texts(line: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Entry<'a> {
+        #[serde(borrow)]
+        message: Message<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        content: &'a RawValue,
+    }
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(borrow, default)]
+        text: Option<Cow<'a, str>>,
+    }
+    let Ok(entry) = serde_json::from_slice::<Entry<'_>>(line) else { return Vec::new() };
+    let content = entry.message.content.get();
+    if let Ok(text) = serde_json::from_str::<String>(content) {
+        return vec![text];
+    }
+    let parts: Vec<Part<'_>> = serde_json::from_str(content).unwrap_or_default();
+    parts.into_iter().filter_map(|part| part.text).map(Cow::into_owned).collect()
+}
+
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(open)?;
+    rest.split_once(close).map(|(inner, _)| inner)
+}
+
+/// Texts in user entries that no person wrote.
+fn is_machine_text(text: &str) -> bool {
+    const STARTS: [&str; 5] =
+        ["<local-command-stdout>", "<session-start-hook>", "<tick>", "<goal>", "[Request interrupted by user"];
+    let whole = |name: &str| text.starts_with(&format!("<{name}>")) && text.ends_with(&format!("</{name}>"));
+    STARTS.iter().any(|start| text.starts_with(start)) || whole("ide_opened_file") || whole("ide_selection")
+}

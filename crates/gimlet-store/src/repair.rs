@@ -1,0 +1,257 @@
+//! Making any history valid to send: every call answered once, right behind it; no empty texts; roles in turn.
+//!
+//! Pure, and cheap when there is nothing to do: only messages behind the part that was checked before are looked at.
+//! That part is never touched, because it has been sent and its bytes are bound by caches and signatures.
+
+use std::collections::{HashMap, HashSet};
+
+use gimlet_proto::{Block, BlockKind, Message, Role, ToolUseId};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::damage::Damage;
+
+/// What the model is told about a call whose result was lost.
+pub const INTERRUPTED_CALL: &str = "This call was interrupted before its result was recorded. It may have run, wholly or in part; check before repeating it.";
+/// What stands first when the beginning of a conversation is lost.
+pub const MISSING_START: &str = "(The beginning of this conversation could not be recovered.)";
+
+/// Repairs the messages from `checked` on and says what was done. A valid history comes back as it is.
+pub fn repair(mut messages: Vec<Message>, checked: usize) -> (Vec<Message>, Vec<Damage>) {
+    let checked = checked.min(messages.len());
+    if is_valid(&messages, checked) {
+        return (messages, Vec::new());
+    }
+    let mut damage = Vec::new();
+    let new = messages.split_off(checked);
+    let new = without_unusable(new, &mut damage);
+    for message in new {
+        push_joined(&mut messages, checked, message, &mut damage);
+    }
+    let mut messages = pair(messages, checked, &mut damage);
+    if checked == 0 && messages.first().is_some_and(|first| !may_begin(first)) {
+        damage.push(Damage::MissingStart);
+        messages.insert(0, Message::user(vec![Block::text(MISSING_START)]));
+    }
+    (messages, damage)
+}
+
+/// Whether the messages from `checked` on can be sent behind the others.
+fn is_valid(messages: &[Message], checked: usize) -> bool {
+    if checked == 0 && messages.first().is_some_and(|first| !may_begin(first)) {
+        return false;
+    }
+    let mut seen = HashSet::new();
+    for (at, message) in messages.iter().enumerate().skip(checked) {
+        let before = at.checked_sub(1).map(|before| &messages[before]);
+        let joins_checked = at == checked;
+        let same_role = before.is_some_and(|before| before.role == message.role);
+        if message.blocks.is_empty() || message.blocks.iter().any(is_blank) || (same_role && !joins_checked) {
+            return false;
+        }
+        match message.role {
+            Role::User => {
+                let strays = message.blocks.iter().any(|block| block.kind() == BlockKind::ToolUse);
+                if strays || !answers_exactly(before, message) {
+                    return false;
+                }
+            }
+            Role::Assistant => {
+                let opens = before.is_some_and(|before| before.role == Role::Assistant && before.has_tool_use());
+                let unusable = message.blocks.iter().any(|block| match block.kind() {
+                    BlockKind::ToolResult => true,
+                    BlockKind::ToolUse => !is_whole_call(block),
+                    _ => false,
+                });
+                if opens || unusable || !calls(message).all(|call| seen.insert(call)) {
+                    return false;
+                }
+            }
+        }
+    }
+    messages.last().is_none_or(|last| last.role == Role::User || !last.has_tool_use())
+}
+
+fn calls(message: &Message) -> impl Iterator<Item = &str> {
+    message.blocks.iter().filter(|block| block.kind() == BlockKind::ToolUse).map(|block| block.id().unwrap_or(""))
+}
+
+/// Whether a user message begins with exactly the results of the calls before it, in their order, and has no others.
+fn answers_exactly(before: Option<&Message>, message: &Message) -> bool {
+    let results = message.blocks.iter().take_while(|block| block.kind() == BlockKind::ToolResult);
+    let count = results.clone().count();
+    let rest_is_free = message.blocks[count..].iter().all(|block| block.kind() != BlockKind::ToolResult);
+    let asked = before.filter(|before| before.role == Role::Assistant).into_iter().flat_map(calls);
+    rest_is_free && asked.map(Some).eq(results.map(Block::id))
+}
+
+fn may_begin(message: &Message) -> bool {
+    message.role == Role::User || message.blocks.first().is_some_and(|block| block.kind() == BlockKind::Compaction)
+}
+
+/// Whether an API would refuse this as an empty text. A text that cannot be decoded (half a surrogate pair) is not.
+fn is_blank(block: &Block) -> bool {
+    #[derive(Deserialize)]
+    struct Text<'a> {
+        #[serde(borrow, default)]
+        text: Option<&'a RawValue>,
+    }
+    if block.kind() != BlockKind::Text {
+        return false;
+    }
+    let Ok(Text { text }) = serde_json::from_str::<Text<'_>>(block.json()) else { return false };
+    let Some(text) = text.filter(|text| text.get().starts_with('"')) else { return true };
+    serde_json::from_str::<String>(text.get()).is_ok_and(|text| text.trim().is_empty())
+}
+
+/// Whether a call has all that an API asks of one.
+fn is_whole_call(block: &Block) -> bool {
+    block.as_tool_use().is_some_and(|parts| is_valid_id(&parts.id) && parts.input.get().starts_with('{'))
+}
+
+fn is_valid_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// Drops blank texts, calls with unusable or repeated ids, results in replies, and messages left with nothing.
+fn without_unusable(messages: Vec<Message>, damage: &mut Vec<Damage>) -> Vec<Message> {
+    let mut seen: HashSet<String> = HashSet::new();
+    let mut kept = Vec::with_capacity(messages.len());
+    for mut message in messages {
+        message.blocks.retain(|block| {
+            let id = || block.id().unwrap_or("").to_owned();
+            match (message.role, block.kind()) {
+                (_, BlockKind::Text) if is_blank(block) => damage.push(Damage::BlankText),
+                (Role::Assistant, BlockKind::ToolUse) if !is_whole_call(block) || !seen.insert(id()) => {
+                    damage.push(Damage::BadCall { call: id() });
+                }
+                (Role::Assistant, BlockKind::ToolResult) => damage.push(Damage::OrphanResult { call: id() }),
+                (Role::User, BlockKind::ToolUse) => damage.push(Damage::BadCall { call: id() }),
+                _ => return true,
+            }
+            false
+        });
+        if message.blocks.is_empty() {
+            damage.push(Damage::EmptyMessage);
+        } else {
+            kept.push(message);
+        }
+    }
+    kept
+}
+
+/// Adds a message, joining it to the one before when both have the same role and neither was sent yet.
+fn push_joined(messages: &mut Vec<Message>, checked: usize, message: Message, damage: &mut Vec<Damage>) {
+    let joinable = messages.len() > checked;
+    match messages.last_mut() {
+        // Two replies in a row with open calls between them are told apart by the results that belong there.
+        Some(last)
+            if joinable && last.role == message.role && !(last.role == Role::Assistant && last.has_tool_use()) =>
+        {
+            // Two replies in a row are how a paused turn goes on: in order, and read as one by every API.
+            if last.role == Role::User {
+                damage.push(Damage::SplitMessage);
+            }
+            last.blocks.extend(message.blocks);
+        }
+        _ => messages.push(message),
+    }
+}
+
+/// Puts behind every reply with calls exactly one result each, and drops all other results.
+fn pair(messages: Vec<Message>, checked: usize, damage: &mut Vec<Damage>) -> Vec<Message> {
+    let mut paired: Vec<Message> = Vec::with_capacity(messages.len());
+    for (at, message) in messages.into_iter().enumerate() {
+        if at < checked {
+            paired.push(message);
+            continue;
+        }
+        let answers = paired.last().filter(|last| last.role == Role::Assistant && last.has_tool_use());
+        match (message.role, answers) {
+            (Role::Assistant, Some(open)) => {
+                let results = answer(open, Vec::new(), damage);
+                paired.push(Message::user(results));
+                paired.push(message);
+            }
+            // A message between two replies may have gone, so that they meet here.
+            (Role::Assistant, None) => push_joined(&mut paired, checked, message, damage),
+            (Role::User, Some(open)) => {
+                let blocks = answer(open, message.blocks, damage);
+                paired.push(Message::user(blocks));
+            }
+            (Role::User, None) => push_without_results(&mut paired, message, damage),
+        }
+    }
+    if let Some(open) = paired.last().filter(|last| last.role == Role::Assistant && last.has_tool_use()) {
+        let results = answer(open, Vec::new(), damage);
+        paired.push(Message::user(results));
+    }
+    paired
+}
+
+/// A user message that answers nothing: results in it are orphans, and with them gone it may be empty.
+fn push_without_results(paired: &mut Vec<Message>, mut message: Message, damage: &mut Vec<Damage>) {
+    message.blocks.retain(|block| {
+        let orphan = block.kind() == BlockKind::ToolResult;
+        if orphan {
+            damage.push(Damage::OrphanResult { call: block.id().unwrap_or("").to_owned() });
+        }
+        !orphan
+    });
+    if message.blocks.is_empty() {
+        damage.push(Damage::EmptyMessage);
+    } else {
+        paired.push(message);
+    }
+}
+
+/// The blocks of the message that answers `open`: one result for each call in order, then everything else.
+fn answer(open: &Message, blocks: Vec<Block>, damage: &mut Vec<Damage>) -> Vec<Block> {
+    let asked: Vec<&str> = calls(open).collect();
+    let place: HashMap<&str, usize> = asked.iter().enumerate().map(|(at, call)| (*call, at)).collect();
+    let mut results: HashMap<String, Block> = HashMap::new();
+    let mut rest = Vec::new();
+    let mut order = Vec::new();
+    for block in blocks {
+        let id = block.id().unwrap_or("").to_owned();
+        if block.kind() != BlockKind::ToolResult {
+            rest.push(block);
+            continue;
+        }
+        match place.get(id.as_str()) {
+            None => damage.push(Damage::OrphanResult { call: id }),
+            Some(_) if results.contains_key(&id) => {
+                damage.push(Damage::DuplicateResult { call: ToolUseId::new(id) });
+            }
+            Some(at) => {
+                if !rest.is_empty() {
+                    order.push(usize::MAX); // a result behind other content
+                }
+                order.push(*at);
+                results.insert(id, block);
+            }
+        }
+    }
+    if !order.is_sorted() {
+        damage.push(Damage::ResultOrder);
+    }
+    let mut answered: Vec<Block> = Vec::with_capacity(asked.len() + rest.len());
+    for call in asked {
+        answered.push(results.remove(call).unwrap_or_else(|| {
+            damage.push(Damage::MissingResult { call: ToolUseId::new(call) });
+            Block::tool_result(call, &INTERRUPTED_CALL.into(), true)
+        }));
+    }
+    answered.extend(rest);
+    answered
+}
+
+/// Puts the results of a message into the order of the calls, before everything else. Adds and drops nothing.
+pub(crate) fn order_results(calls_message: &Message, answer: &mut Message) {
+    let place: HashMap<&str, usize> = calls(calls_message).enumerate().map(|(at, call)| (call, at)).collect();
+    answer.blocks.sort_by_key(|block| match (block.kind(), block.id()) {
+        (BlockKind::ToolResult, Some(id)) => place.get(id).copied().unwrap_or(usize::MAX - 1),
+        (BlockKind::ToolResult, None) => usize::MAX - 1,
+        _ => usize::MAX,
+    });
+}

@@ -1,0 +1,342 @@
+//! What comes back from disk.
+
+use gimlet_proto::{Block, EntryId, Message, ModelUsage, PermissionMode, Role, ToolUseId};
+use gimlet_store::*;
+
+use crate::support::*;
+
+#[test]
+fn a_turn_comes_back_byte_for_byte() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    let odd = [
+        r#"{"type":"thinking","thinking":"","signature":"a\/b\u002b="}"#,
+        r#"{"type":"hologram","x":1.0,"y":1e400,"z":-0,"big":123456789012345678901234567890}"#,
+        r#"{"type":"text","text":"half \ud800 a pair"}"#,
+        r#"{"type":"tool_use","id":"t1","name":"Read","input":{"b":1e5,"a":"\u00e9","a ":[ ]}}"#,
+        r#"{"type":"tool_use","id":"t2","name":"Read","input":{}}"#,
+    ];
+    let odd: Vec<Block> = odd.iter().map(|json| Block::from_json(json).unwrap()).collect();
+    let prompt = Block::text("quote \" slash / tab \t é \u{1f600} \u{7f}");
+    transcript.user(UserEntry {
+        uuid: None,
+        blocks: std::slice::from_ref(&prompt),
+        plain: true,
+        kind: UserKind::Prompt,
+    });
+    for block in &odd {
+        transcript.assistant(&reply("m1"), block);
+    }
+    let results = [result("t1", "one"), result("t2", "two\n")];
+    transcript.tool_result(&results[1], None);
+    transcript.tool_result(&results[0], Some(&raw(r#"{"k":1.50}"#)));
+    let last = transcript.assistant(&reply("m2"), &Block::text("done"));
+    transcript.end_turn();
+    let loaded = home.load();
+    assert_eq!(
+        loaded.messages,
+        [
+            Message::user(vec![prompt]),
+            Message::assistant(odd),
+            Message::user(results.to_vec()),
+            Message::assistant(vec![Block::text("done")]),
+        ]
+    );
+    assert!(loaded.damage.is_empty(), "{:?}", loaded.damage);
+    assert_eq!(loaded.last_entry, Some(last));
+    assert_eq!(loaded.model.as_deref(), Some("claude-sonnet-5"));
+    assert_eq!(loaded.outputs.len(), 1);
+    assert_eq!(loaded.outputs[0].call, ToolUseId::new("t1"));
+    assert_eq!(loaded.read_output(&loaded.outputs[0]).unwrap().unwrap().get(), r#"{"k":1.50}"#);
+}
+
+#[test]
+fn resuming_goes_on_in_the_same_chain_and_restores_what_was_recorded() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    let cost = ModelUsage { model: "m".into(), cost_usd: Some(0.25), ..ModelUsage::default() };
+    transcript.append_frozen(&["sys 1".into(), "sys\n2".into()], "[ {\"name\": 1.0} ]");
+    say(&mut transcript, "one");
+    transcript.assistant(&reply("m1"), &Block::text("1"));
+    transcript.permission_mode(PermissionMode::AcceptEdits);
+    transcript.cost(std::slice::from_ref(&cost));
+    transcript.set_tag("blue");
+    transcript.end_turn();
+    drop(transcript);
+    let (loaded, mut transcript) = home.resume();
+    assert_eq!(loaded.frozen.as_ref().unwrap().system, ["sys 1", "sys\n2"]);
+    assert_eq!(loaded.frozen.as_ref().unwrap().tools_json, "[ {\"name\": 1.0} ]");
+    assert_eq!(loaded.permission_mode, Some(PermissionMode::AcceptEdits));
+    assert_eq!(loaded.cost, [cost]);
+    assert_eq!(loaded.labels.tag.as_deref(), Some("blue"));
+    assert_eq!(loaded.last_prompt.as_deref(), Some("one"));
+    assert_eq!(loaded.cwd.as_deref(), Some("/home/ada/app".as_ref()));
+    say(&mut transcript, "two");
+    let again = home.load();
+    assert_eq!(again.messages[..2], loaded.messages[..]);
+    assert_eq!(again.messages[2], Message::user(vec![Block::text("two")]));
+}
+
+#[test]
+fn a_conversation_starts_at_its_last_compact_boundary() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "old");
+    transcript.append_frozen(&["old system".into()], "[]");
+    transcript.assistant(&reply("m1"), &Block::text("old reply"));
+    let compaction = Compaction { manual: false, pre_tokens: 9, post_tokens: 1, duration_ms: 5 };
+    let (boundary, summary) = transcript.compacted(compaction, &[Block::text("summary")]);
+    transcript.append_frozen(&["new system".into()], "[]");
+    transcript.assistant(&reply("m2"), &Block::text("new reply"));
+    let loaded = home.load();
+    assert_eq!(
+        loaded.messages,
+        [Message::user(vec![Block::text("summary")]), Message::assistant(vec![Block::text("new reply")])]
+    );
+    assert!(loaded.compacted);
+    assert_eq!(loaded.frozen.unwrap().system, ["new system"]);
+    let line = home.lines().into_iter().find(|line| line.contains("compact_boundary")).unwrap();
+    let entry = value(&line);
+    assert_eq!(entry["uuid"], boundary.as_str());
+    assert!(entry["parentUuid"].is_null() && entry["logicalParentUuid"].is_string());
+    assert_eq!(
+        entry["compactMetadata"],
+        serde_json::json!({"trigger":"auto","preTokens":9,"postTokens":1,"durationMs":5})
+    );
+
+    // A cut before the boundary brings the old segment back, with the system prompt it was held under.
+    let old = EntryId::new(value(&home.lines()[2])["uuid"].as_str().unwrap());
+    let cut = load(&home.path(), &LoadOptions { up_to: Some(old) }).unwrap();
+    assert_eq!(cut.messages.len(), 2);
+    assert_eq!(cut.frozen.unwrap().system, ["old system"]);
+    let cut = load(&home.path(), &LoadOptions { up_to: Some(summary) }).unwrap();
+    assert_eq!(cut.messages.len(), 1);
+    let nowhere = load(&home.path(), &LoadOptions { up_to: Some(EntryId::new("nowhere")) });
+    assert!(matches!(nowhere, Err(LoadError::NoSuchEntry { .. })));
+}
+
+fn entry(kind: &str, uuid: &str, parent: Option<&str>, more: &str) -> String {
+    let parent = parent.map_or("null".to_owned(), |parent| format!("\"{parent}\""));
+    format!("{{\"parentUuid\":{parent},\"isSidechain\":false,\"type\":\"{kind}\",{more},\"uuid\":\"{uuid}\"}}\n")
+}
+
+fn user(uuid: &str, parent: Option<&str>, text: &str) -> String {
+    entry("user", uuid, parent, &format!(r#""message":{{"role":"user","content":"{text}"}}"#))
+}
+
+fn assistant(uuid: &str, parent: &str, id: &str, block: &Block) -> String {
+    entry("assistant", uuid, Some(parent), &format!(r#""message":{{"content":[{}],"id":"{id}"}}"#, block.json()))
+}
+
+fn answer(uuid: &str, parent: &str, id: &str) -> String {
+    let block = result(id, id);
+    entry("user", uuid, Some(parent), &format!(r#""message":{{"role":"user","content":[{}]}}"#, block.json()))
+}
+
+fn texts(loaded: &Loaded) -> Vec<String> {
+    loaded.messages.iter().map(Message::text).collect()
+}
+
+#[test]
+fn the_newest_branch_wins_and_metadata_entries_do_not_hide_it() {
+    let home = Home::new();
+    let base = user("u1", None, "one") + &assistant("a1", "u1", "m1", &Block::text("abandoned"));
+    let newer = user("u2", Some("u1"), "retry") + &assistant("a2", "u2", "m2", &Block::text("kept"));
+    let note = entry("system", "s1", Some("a2"), r#""subtype":"informational","content":"x""#);
+    home.plant(base.clone() + &newer + &note);
+    let loaded = home.load();
+    assert_eq!(texts(&loaded), ["one\nretry", "kept"]);
+    assert_eq!(loaded.last_entry, Some(EntryId::new("s1")));
+
+    // A hidden entry alone is no reason to leave the newest visible leaf …
+    let meta = |parent: &str| entry("user", "x1", Some(parent), r#""message":{"content":"hidden"},"isMeta":true"#);
+    home.plant(base.clone() + &meta("u1"));
+    assert_eq!(texts(&home.load()), ["one", "abandoned"]);
+    // … but one that ends the newest branch does not send us back to an abandoned one.
+    home.plant(base + &newer + &meta("a2"));
+    assert_eq!(texts(&home.load()), ["one\nretry", "kept", "hidden"]);
+}
+
+#[test]
+fn linear_and_fanned_out_parallel_results_load_alike() {
+    let home = Home::new();
+    let calls = user("u", None, "go")
+        + &assistant("a1", "u", "m", &call("t1"))
+        + &assistant("a2", "a1", "m", &call("t2"))
+        + &assistant("a3", "a2", "m", &call("t3"));
+    let fanned = calls.clone() + &answer("r2", "a2", "t2") + &answer("r3", "a3", "t3") + &answer("r1", "a1", "t1");
+    let linear = calls + &answer("r1", "a3", "t1") + &answer("r2", "r1", "t2") + &answer("r3", "r2", "t3");
+    let mixed = user("u", None, "go")
+        + &assistant("a1", "u", "m", &call("t1"))
+        + &answer("r1", "a1", "t1")
+        + &assistant("a2", "r1", "m", &call("t2"))
+        + &answer("r2", "a2", "t2")
+        + &assistant("a3", "r2", "m", &call("t3"))
+        + &answer("r3", "a3", "t3");
+    let expected = [
+        Message::user(vec![Block::text("go")]),
+        Message::assistant(vec![call("t1"), call("t2"), call("t3")]),
+        Message::user(vec![result("t1", "t1"), result("t2", "t2"), result("t3", "t3")]),
+    ];
+    for file in [fanned, linear, mixed] {
+        home.plant(&file);
+        let loaded = home.load();
+        assert_eq!(loaded.messages, expected, "{file}");
+        assert!(loaded.damage.is_empty(), "{:?}", loaded.damage);
+    }
+}
+
+#[test]
+fn a_stray_result_is_found_by_the_id_of_its_call() {
+    let home = Home::new();
+    home.plant(
+        user("u", None, "go")
+            + &assistant("a1", "u", "m", &call("t1"))
+            + &answer("r1", "u", "t1")
+            + &assistant("a2", "a1", "n", &Block::text("done")),
+    );
+    let loaded = home.load();
+    assert_eq!(loaded.messages[2], Message::user(vec![result("t1", "t1")]));
+    assert!(loaded.open_calls.is_empty());
+}
+
+#[test]
+fn calls_without_results_are_marked_as_interrupted_the_same_way_every_time() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "go");
+    transcript.assistant(&reply("m"), &call("t1"));
+    let asked = transcript.assistant(&reply("m"), &call("t2"));
+    transcript.tool_result(&result("t1", "ok"), None);
+    drop(transcript);
+    let loaded = home.load();
+    assert_eq!(loaded.open_calls, [(ToolUseId::new("t2"), asked)]);
+    assert_eq!(loaded.damage.items, [Damage::MissingResult { call: ToolUseId::new("t2") }]);
+    let interrupted = Block::tool_result("t2", &INTERRUPTED_CALL.into(), true);
+    assert_eq!(loaded.messages[2], Message::user(vec![result("t1", "ok"), interrupted.clone()]));
+    let (_, mut transcript) = home.resume();
+    say(&mut transcript, "go on");
+    let again = home.load();
+    assert_eq!(again.messages[..2], loaded.messages[..2]);
+    assert_eq!(again.messages[2].blocks, [result("t1", "ok"), interrupted, Block::text("go on")]);
+}
+
+#[test]
+fn damage_is_skipped_counted_and_the_chain_linked_again() {
+    let home = Home::new();
+    let first = user("u1", None, "one");
+    let lost = assistant("a1", "u1", "m1", &Block::text("lost"));
+    let after = user("u2", Some("a1"), "two") + &assistant("a2", "u2", "m2", &Block::text("fine"));
+    let torn = &lost[..lost.len() / 2];
+    let file = format!("{first}{torn}\n\0\0\0\0\n[1]\nnot json\n{{\"type\":\"from-the-future\"}}\n\0\0{after}{torn}");
+    home.plant(file);
+    let loaded = home.load();
+    assert_eq!(texts(&loaded), ["one\ntwo", "fine"]);
+    assert_eq!(loaded.unknown_entries, 1);
+    let expected = [
+        Damage::Broken { line: 2 },
+        Damage::Zeros { line: 3 },
+        Damage::Broken { line: 4 },
+        Damage::Broken { line: 5 },
+        Damage::Zeros { line: 7 },
+        Damage::TornTail { line: 9 },
+        Damage::MissingParent { line: 7 },
+    ];
+    assert_eq!(loaded.damage.items, expected);
+
+    // A record fused onto a torn one, and two on one line, are recovered.
+    let second = assistant("a1", "u1", "m1", &Block::text("second"));
+    home.plant(format!("{torn}{first}{}{}", second.trim_end(), user("u2", Some("a1"), "third")));
+    let loaded = home.load();
+    assert_eq!(texts(&loaded), ["one", "second", "third"]);
+    assert_eq!(loaded.damage.total, 2);
+}
+
+#[test]
+fn circles_and_self_parents_end() {
+    let home = Home::new();
+    home.plant(user("a", Some("b"), "a") + &user("b", Some("a"), "b") + &user("c", Some("c"), "c"));
+    assert_eq!(texts(&home.load()), ["c"]);
+    home.plant(user("a", Some("b"), "a") + &user("b", Some("a"), "b") + &user("d", Some("b"), "d"));
+    let loaded = home.load();
+    assert_eq!(texts(&loaded), ["a\nb\nd"]);
+    assert!(matches!(loaded.damage.items[..], [Damage::Cycle { .. }]));
+}
+
+#[test]
+fn a_file_rewritten_with_other_key_order_loads_the_same() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "go");
+    transcript.assistant(&reply("m"), &call("t1"));
+    transcript.tool_result(&result("t1", "ok"), Some(&raw("{}")));
+    transcript.assistant(&reply("n"), &Block::text("done"));
+    transcript.end_turn();
+    drop(transcript);
+    let before = home.load();
+    let reversed: String = home
+        .lines()
+        .iter()
+        .map(|line| {
+            let entry = value(line);
+            let members: serde_json::Map<_, _> = entry.as_object().unwrap().clone().into_iter().rev().collect();
+            serde_json::to_string_pretty(&members).unwrap().replace('\n', "") + "\n"
+        })
+        .collect();
+    home.plant(reversed);
+    let after = home.load();
+    assert_eq!(after.messages, before.messages);
+    assert_eq!(after.last_entry, before.last_entry);
+}
+
+#[test]
+fn repair_leaves_what_was_checked_alone() {
+    let checked = vec![Message::user(vec![Block::text("a")]), Message::assistant(vec![call("t1")])];
+    let (fixed, damage) = repair(checked.clone(), 2);
+    assert_eq!(fixed[..2], checked[..]);
+    assert_eq!(damage, [Damage::MissingResult { call: ToolUseId::new("t1") }]);
+    let (same, damage) = repair(fixed.clone(), 3);
+    assert_eq!((same, damage.len()), (fixed.clone(), 0));
+    // A message that was sent alone is not joined to what follows.
+    let mut next = fixed;
+    next.push(Message::user(vec![Block::text("b")]));
+    let (same, damage) = repair(next.clone(), 3);
+    assert_eq!((same.len(), damage.len()), (4, 0));
+    let (joined, _) = repair(next, 0);
+    assert_eq!(joined.len(), 3);
+}
+
+#[test]
+fn a_paused_turn_that_went_on_is_joined_and_is_no_damage() {
+    let replies = ["one", "two"].map(|text| Message::assistant(vec![Block::text(text)]));
+    let [first, second] = replies;
+    let (joined, damage) = repair(vec![Message::user(vec![Block::text("a")]), first, second], 0);
+    assert_eq!((joined.len(), joined[1].text().as_str(), damage.len()), (2, "one\ntwo", 0));
+}
+
+#[test]
+fn repair_puts_every_kind_of_disorder_right() {
+    let messages = vec![
+        Message::assistant(vec![Block::text("who began?"), call("t1"), call("t2"), call("t1"), call("bad id")]),
+        Message::user(vec![Block::text("note"), result("t2", "2"), result("t2", "twice"), result("ghost", "?")]),
+        Message::user(vec![result("t1", "1"), Block::text(" \n")]),
+        Message::assistant(vec![Block::text("")]),
+        Message::user(vec![Block::text("next")]),
+        Message::assistant(vec![call("t3")]),
+        Message::assistant(vec![Block::text("more")]),
+        Message::user(vec![result("t3", "too late")]),
+        Message::assistant(vec![Block::text("end")]),
+    ];
+    assert!(fault(&messages).is_some());
+    let (fixed, damage) = repair(messages, 0);
+    assert_eq!(fault(&fixed), None, "{fixed:?}");
+    assert_eq!(fixed[0].text(), MISSING_START);
+    assert_eq!(fixed[2].blocks, [result("t1", "1"), result("t2", "2"), Block::text("note"), Block::text("next")]);
+    assert_eq!(fixed.last().unwrap().text(), "more\nend");
+    assert_eq!(fixed.last().unwrap().role, Role::Assistant);
+    for expected in [Damage::ResultOrder, Damage::BlankText, Damage::EmptyMessage, Damage::MissingStart] {
+        assert!(damage.contains(&expected), "{expected}");
+    }
+    let (again, damage) = repair(fixed.clone(), 0);
+    assert_eq!((again, damage.len()), (fixed, 0));
+}

@@ -1,0 +1,146 @@
+//! A temporary home, short-hand for entries, and an independent judge of histories.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::{Block, BlockKind, EntryId, Message, Role, SessionId};
+use gimlet_store::*;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tempfile::TempDir;
+
+pub(crate) struct Home {
+    pub(crate) temp: TempDir,
+    pub(crate) files: SessionFiles,
+}
+
+pub(crate) const SESSION: &str = "5b1c0000-0000-4000-8000-000000000001";
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let files = places(temp.path()).project(&cwd(temp.path())).session(&SessionId::new(SESSION));
+        Self { temp, files }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.files.transcript()
+    }
+
+    pub(crate) fn places(&self) -> Locations {
+        places(self.temp.path())
+    }
+
+    pub(crate) fn cwd(&self) -> PathBuf {
+        cwd(self.temp.path())
+    }
+
+    pub(crate) fn create(&self) -> Transcript {
+        Transcript::create(&self.files, stamp(), TranscriptOptions::default()).unwrap()
+    }
+
+    pub(crate) fn resume(&self) -> (Loaded, Transcript) {
+        let loaded = self.load();
+        let transcript = Transcript::resume(&self.files, &loaded, stamp(), TranscriptOptions::default()).unwrap();
+        (loaded, transcript)
+    }
+
+    pub(crate) fn load(&self) -> Loaded {
+        load(&self.path(), &LoadOptions::default()).unwrap()
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path()).unwrap();
+        assert!(text.ends_with('\n'));
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Puts these bytes in the place of the transcript.
+    pub(crate) fn plant(&self, bytes: impl AsRef<[u8]>) {
+        std::fs::create_dir_all(self.path().parent().unwrap()).unwrap();
+        // A new file each time: some file systems flush one that is truncated and written again.
+        drop(std::fs::remove_file(self.path()));
+        std::fs::write(self.path(), bytes).unwrap();
+    }
+}
+
+fn places(temp: &Path) -> Locations {
+    Locations::new(&temp.join("home"))
+}
+
+fn cwd(temp: &Path) -> PathBuf {
+    let dir = temp.join("work");
+    std::fs::create_dir_all(&dir).unwrap();
+    dir.canonicalize().unwrap()
+}
+
+pub(crate) fn stamp() -> Stamp {
+    Stamp { cwd: "/home/ada/app".into(), git_branch: "main".into(), entrypoint: Some("cli".into()) }
+}
+
+pub(crate) fn say(transcript: &mut Transcript, text: &str) -> EntryId {
+    let blocks = [Block::text(text)];
+    transcript.user(UserEntry { uuid: None, blocks: &blocks, plain: true, kind: UserKind::Prompt })
+}
+
+pub(crate) fn reply(id: &str) -> AssistantHead {
+    AssistantHead { message_id: id.into(), model: "claude-sonnet-5".into(), ..AssistantHead::default() }
+}
+
+pub(crate) fn call(id: &str) -> Block {
+    Block::tool_use(id, "Read", &raw(r#"{"file_path":"/a"}"#))
+}
+
+pub(crate) fn result(id: &str, text: &str) -> Block {
+    Block::tool_result(id, &text.into(), false)
+}
+
+pub(crate) fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).unwrap()
+}
+
+pub(crate) fn value(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
+/// Says why a history could not be sent, by rules written down a second time.
+pub(crate) fn fault(messages: &[Message]) -> Option<String> {
+    let mut ids = HashSet::new();
+    for (at, message) in messages.iter().enumerate() {
+        let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
+        if message.role != expected {
+            return Some(format!("message {at} has the wrong role"));
+        }
+        if message.blocks.is_empty() {
+            return Some(format!("message {at} is empty"));
+        }
+        let mut results = Vec::new();
+        for (place, block) in message.blocks.iter().enumerate() {
+            let text = serde_json::from_str::<Value>(block.json()).ok().map(|json| json["text"].clone());
+            let blank = |text: Value| text.as_str().is_none_or(|text| text.trim().is_empty());
+            if block.kind() == BlockKind::Text && text.is_some_and(blank) {
+                return Some(format!("message {at} has an empty text"));
+            }
+            if block.kind() == BlockKind::ToolResult {
+                if place != results.len() {
+                    return Some(format!("message {at} has a result behind other content"));
+                }
+                results.push(block.id().unwrap().to_owned());
+            }
+            if block.kind() == BlockKind::ToolUse
+                && (message.role == Role::User || !ids.insert(block.id().unwrap().to_owned()))
+            {
+                return Some(format!("message {at} has a misplaced or repeated call"));
+            }
+        }
+        let asked: Vec<String> = if at == 0 {
+            Vec::new()
+        } else {
+            messages[at - 1].tool_uses().map(|parts| parts.id.into_owned()).collect()
+        };
+        if asked != results {
+            return Some(format!("message {at} answers {results:?} instead of {asked:?}"));
+        }
+    }
+    messages.last().is_some_and(|last| last.has_tool_use()).then(|| "the last calls have no results".to_owned())
+}

@@ -1,0 +1,248 @@
+//! The exact bytes of entries, the chain they form, and the rules about titles and prompts.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+
+use gimlet_proto::{Block, EntryId, PermissionMode, Usage};
+use gimlet_store::*;
+
+use crate::support::*;
+
+/// A line with its changing parts replaced.
+fn golden(line: &str, known: &[(&EntryId, &str)]) -> String {
+    let time = value(line)["timestamp"].as_str().map(str::to_owned);
+    let mut line = line.to_owned();
+    if let Some(time) = time {
+        assert_eq!((time.len(), &time[10..11], &time[19..20], &time[23..]), (24, "T", ".", "Z"), "{time}");
+        line = line.replace(&time, "TIME");
+    }
+    for (id, name) in known {
+        line = line.replace(id.as_str(), name);
+    }
+    line
+}
+
+#[test]
+fn entries_have_the_published_members_in_order() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    let prompt = say(&mut transcript, "hello");
+    let head = AssistantHead {
+        request_id: Some("req_1".into()),
+        stop_reason: Some("end_turn".into()),
+        usage: Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() },
+        ..reply("msg_1")
+    };
+    let text = transcript.assistant(&head, &Block::text("hi"));
+    let tool = transcript.assistant(&reply("msg_2"), &call("t1"));
+    let answer = transcript.tool_result(&result("t1", "ok"), Some(&raw("{ \"n\" :\n 1.0 }")));
+    transcript.end_turn();
+    let known = [(&prompt, "U1"), (&text, "U2"), (&tool, "U3"), (&answer, "U4")];
+    let lines: Vec<String> = home.lines().iter().map(|line| golden(line, &known)).collect();
+    let place = format!(
+        r#""userType":"external","cwd":"/home/ada/app","sessionId":"{SESSION}","version":"2.1.325","gitBranch":"main""#
+    );
+    let none = r#"{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}"#;
+    let expected = [
+        format!(
+            r#"{{"parentUuid":null,"isSidechain":false,{place},"entrypoint":"cli","type":"user","message":{{"role":"user","content":"hello"}},"uuid":"U1","timestamp":"TIME"}}"#
+        ),
+        format!(
+            r#"{{"parentUuid":"U1","isSidechain":false,{place},"type":"assistant","message":{{"id":"msg_1","type":"message","role":"assistant","model":"claude-sonnet-5","content":[{{"type":"text","text":"hi"}}],"stop_reason":"end_turn","stop_sequence":null,"usage":{{"input_tokens":3,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":2}}}},"requestId":"req_1","uuid":"U2","timestamp":"TIME"}}"#
+        ),
+        format!(
+            r#"{{"parentUuid":"U2","isSidechain":false,{place},"type":"assistant","message":{{"id":"msg_2","type":"message","role":"assistant","model":"claude-sonnet-5","content":[{{"type":"tool_use","id":"t1","name":"Read","input":{{"file_path":"/a"}}}}],"stop_reason":null,"stop_sequence":null,"usage":{none}}},"uuid":"U3","timestamp":"TIME"}}"#
+        ),
+        format!(
+            r#"{{"parentUuid":"U3","isSidechain":false,{place},"entrypoint":"cli","type":"user","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t1","content":"ok"}}]}},"uuid":"U4","timestamp":"TIME","toolUseResult":{{"n":1.0}},"sourceToolAssistantUUID":"U3"}}"#
+        ),
+        format!(r#"{{"type":"last-prompt","lastPrompt":"hello","leafUuid":"U4","sessionId":"{SESSION}"}}"#),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn metadata_lines_begin_with_their_type_and_wait_for_the_first_prompt() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    transcript.set_title("My \"title\"");
+    transcript.append_frozen(&["be brief".into()], "[{\"name\":\"Read\"}]");
+    assert!(!home.path().exists(), "metadata alone is no session");
+    let blocks = [Block::text("context")];
+    transcript.user(UserEntry { uuid: None, blocks: &blocks, plain: false, kind: UserKind::Meta });
+    say(&mut transcript, "go");
+    transcript.set_tag("x");
+    transcript.permission_mode(PermissionMode::AcceptEdits);
+    let lines = home.lines();
+    assert!(
+        lines[0].contains(r#""content":[{"type":"text","text":"context"}]},"isMeta":true,"uuid":"#),
+        "{}",
+        lines[0]
+    );
+    assert_eq!(lines[2], format!(r#"{{"type":"custom-title","customTitle":"My \"title\"","sessionId":"{SESSION}"}}"#));
+    assert_eq!(
+        lines[3],
+        format!(
+            r#"{{"type":"gimlet-frozen","system":["be brief"],"tools":"[{{\"name\":\"Read\"}}]","sessionId":"{SESSION}"}}"#
+        )
+    );
+    assert_eq!(lines[4], format!(r#"{{"type":"tag","tag":"x","sessionId":"{SESSION}"}}"#));
+    assert_eq!(
+        lines[5],
+        format!(r#"{{"type":"permission-mode","permissionMode":"acceptEdits","sessionId":"{SESSION}"}}"#)
+    );
+}
+
+#[test]
+fn nothing_is_created_before_the_first_entry_and_then_only_for_the_owner() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    transcript.end_turn();
+    transcript.close().wait().unwrap();
+    assert!(!home.places().projects_root().exists());
+    say(&mut transcript, "x");
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&home.path()), 0o600);
+    assert_eq!((mode(home.path().parent().unwrap()), mode(&home.files.side_dir())), (0o700, 0o700));
+}
+
+#[test]
+fn parallel_calls_fan_out_and_the_next_entry_follows_the_last_result() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "go");
+    let first = transcript.assistant(&reply("m"), &call("t1"));
+    // The first call is answered while the reply still streams.
+    transcript.tool_result(&result("t1", "one"), None);
+    let second = transcript.assistant(&reply("m"), &call("t2"));
+    let last = transcript.tool_result(&result("t2", "two"), None);
+    let next = transcript.assistant(&reply("n"), &Block::text("done"));
+    let parents: Vec<_> = home.lines().iter().map(|line| value(line)["parentUuid"].clone()).collect();
+    assert_eq!(parents[2], first.as_str());
+    assert_eq!(parents[3], first.as_str());
+    assert_eq!(parents[4], second.as_str());
+    assert_eq!(parents[5], last.as_str());
+    assert_eq!(transcript.last_entry(), Some(&next));
+}
+
+#[test]
+fn a_second_driver_is_refused_until_the_first_is_gone() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "x");
+    let loaded = home.load();
+    let again = || Transcript::resume(&home.files, &loaded, stamp(), TranscriptOptions::default());
+    let refused = again().err().unwrap();
+    assert!(matches!(refused, TranscriptError::Busy { .. }), "{refused}");
+    assert!(matches!(
+        Transcript::create(&home.files, stamp(), TranscriptOptions::default()).err(),
+        Some(TranscriptError::Exists { .. })
+    ));
+    drop(transcript);
+    assert!(again().is_ok());
+}
+
+#[test]
+fn a_title_given_by_another_process_survives_the_session() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "x");
+    transcript.set_title("ours");
+    let mut other = std::fs::OpenOptions::new().append(true).open(home.path()).unwrap();
+    writeln!(other, r#"{{"type":"custom-title","customTitle":"theirs","sessionId":"{SESSION}"}}"#).unwrap();
+    transcript.assistant(&reply("m"), &Block::text("y"));
+    transcript.close().wait().unwrap();
+    let titles: Vec<String> = home.lines().into_iter().filter(|line| line.contains("customTitle")).collect();
+    assert!(titles.last().unwrap().contains("theirs"), "{titles:?}");
+    assert_eq!(home.load().labels.title.as_deref(), Some("theirs"));
+
+    // And the other way round: a later title of ours wins over an older one of theirs.
+    writeln!(other, r#"{{"type":"custom-title","customTitle":"theirs again","sessionId":"{SESSION}"}}"#).unwrap();
+    transcript.set_title("ours at last");
+    transcript.assistant(&reply("n"), &Block::text("z"));
+    transcript.close().wait().unwrap();
+    assert_eq!(home.load().labels.title.as_deref(), Some("ours at last"));
+}
+
+#[test]
+fn labels_stay_within_the_last_64_kib() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "the task");
+    transcript.set_title("name");
+    for number in 0..40 {
+        transcript.assistant(&reply(&format!("m{number}")), &Block::text(&"x".repeat(5_000)));
+        let bytes = std::fs::read(home.path()).unwrap();
+        let tail = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(65_536)..]).into_owned();
+        assert!(tail.contains(r#""customTitle":"name""#), "after {number}");
+    }
+}
+
+#[test]
+fn a_200_kb_prompt_is_listed_even_if_the_process_dies_at_once() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, &"long ".repeat(40_000));
+    std::mem::forget(transcript);
+    let summary = peek(&home.path()).unwrap().unwrap();
+    assert!(summary.line().unwrap().starts_with("long long"));
+    assert_eq!(summary.first_prompt, None);
+}
+
+#[test]
+fn unsaved_sessions_hand_out_ids_and_write_nothing() {
+    let home = Home::new();
+    let mut transcript = Transcript::unsaved(home.files.id().clone(), stamp());
+    let id = say(&mut transcript, "x");
+    assert_eq!(transcript.last_entry(), Some(&id));
+    transcript.close().wait().unwrap();
+    assert!(transcript.is_complete() && !home.places().config_home().exists());
+}
+
+#[test]
+fn subagents_write_side_chains_with_a_description() {
+    let home = Home::new();
+    let mut transcript = Transcript::agent(&home.files, "a1b2", stamp(), TranscriptOptions::default());
+    say(&mut transcript, "do this");
+    transcript.assistant(&reply("m"), &Block::text("done"));
+    let meta = AgentMeta {
+        agent_type: "greeter".into(),
+        description: "Say hi".into(),
+        tool_use_id: "toolu_9".into(),
+        spawn_depth: 1,
+        ..AgentMeta::default()
+    };
+    write_agent_meta(&home.files, "a1b2", &meta).unwrap();
+    let path = home.files.agent_transcript("a1b2");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with(r#"{"parentUuid":null,"isSidechain":true,"agentId":"a1b2","userType""#), "{text}");
+    assert_eq!(
+        std::fs::read_to_string(home.files.agent_meta("a1b2")).unwrap(),
+        r#"{"agentType":"greeter","description":"Say hi","toolUseId":"toolu_9","spawnDepth":1}"#
+    );
+    assert_eq!(load(&path, &LoadOptions::default()).unwrap().messages.len(), 2);
+}
+
+#[test]
+fn every_written_line_reaches_the_mirror_in_order() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    transcript.set_mirror(Box::new(move |line| sender.send(line.to_owned()).unwrap()));
+    say(&mut transcript, "x");
+    transcript.set_title("t");
+    transcript.end_turn();
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), home.lines());
+}
+
+#[tokio::test]
+async fn sync_can_be_awaited_later() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "x");
+    let first = transcript.sync();
+    say(&mut transcript, "y");
+    let second = transcript.sync();
+    second.await.unwrap();
+    first.await.unwrap();
+}
