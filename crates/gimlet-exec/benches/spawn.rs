@@ -1,0 +1,90 @@
+//! What custody and the shell wrapper cost over a bare `bash -c true`.
+#![allow(clippy::expect_used, reason = "a measurement that cannot be taken should stop")]
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use divan::Bencher;
+use gimlet_exec::{
+    CaptureLimits, CustodianProgram, Exec, ExecConfig, Foreground, Shell, ShellCommand, ShellConfig, Spawn, Stdin,
+    Streams,
+};
+use gimlet_proto::Env;
+
+fn main() {
+    gimlet_exec::run_custodian_if_asked();
+    divan::main();
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+fn exec() -> Exec {
+    let custodian = CustodianProgram::Reexec(std::env::current_exe().expect("a path"));
+    Exec::new(ExecConfig { custodian, session_marker: "bench".into(), runtime_dir: None })
+}
+
+fn env() -> Env {
+    Env::new(std::env::vars_os())
+}
+
+/// The floor: the standard library starts bash and collects its output.
+#[divan::bench(sample_count = 500)]
+fn bare_bash_true() {
+    #[allow(clippy::disallowed_methods, reason = "the floor to compare with")]
+    let output = std::process::Command::new("/bin/bash").args(["-c", "true"]).output();
+    divan::black_box(output).expect("bash runs");
+}
+
+/// The same program through the custodian, without the shell wrapper.
+#[divan::bench(sample_count = 500)]
+fn custodian_bash_true(bencher: Bencher<'_, '_>) {
+    let (runtime, exec) = (runtime(), exec());
+    let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    bencher.bench_local(|| {
+        runtime.block_on(async {
+            let spawn = Spawn {
+                program: "/bin/bash".into(),
+                args: vec!["-c".into(), "true".into()],
+                cwd: "/".into(),
+                env: env.clone(),
+                stdin: Stdin::Null,
+                streams: Streams::Merged,
+                report: false,
+            };
+            exec.spawn(spawn).await.expect("it starts").wait().await.expect("it ends")
+        })
+    });
+}
+
+/// A whole shell call as a tool makes it: wrapper, custodian, capture, directory report.
+#[divan::bench(sample_count = 500)]
+fn shell_call_true(bencher: Bencher<'_, '_>) {
+    let (runtime, exec) = (runtime(), exec());
+    let config = ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None };
+    let shell = Shell::find(config).expect("a shell");
+    bencher.bench_local(|| {
+        runtime.block_on(async {
+            let command = ShellCommand { text: "true", cwd: Path::new("/"), env: Vec::new() };
+            let run = shell.start(&exec, command).await.expect("it starts");
+            let limits = CaptureLimits::foreground(30_000, "/nonexistent/unused".into());
+            Foreground::new(run.running, limits).finish().await.cwd()
+        })
+    });
+}
+
+/// The first call of a session, which starts the custodian, and the end of it.
+#[divan::bench(sample_count = 100)]
+fn first_call_with_custodian(bencher: Bencher<'_, '_>) {
+    let runtime = runtime();
+    let config = ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None };
+    let shell = Shell::find(config).expect("a shell");
+    bencher.bench_local(|| {
+        let exec = exec();
+        runtime.block_on(async {
+            let command = ShellCommand { text: "true", cwd: Path::new("/"), env: Vec::new() };
+            shell.start(&exec, command).await.expect("it starts").running.wait().await.expect("it ends")
+        })
+    });
+}

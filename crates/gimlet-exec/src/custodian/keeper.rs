@@ -1,0 +1,277 @@
+//! The keeper of one command: starts it, tells gimlet how it ended, and ends all that descends from it when asked.
+//!
+//! As a subreaper it inherits every orphan of its command, so "everything below me" is exactly the command. It lives
+//! until nothing is below it, whoever is listening.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use super::{FORCE_LIMIT, KEEPER_NAME, SILENT_END_GRACE};
+use crate::wire::{News, Request, STATUS_BYTES, Stage};
+use crate::{procfs, socket, sys, wire};
+
+/// The descriptor on which a command line may report about itself.
+pub(crate) const REPORT_DESCRIPTOR: RawFd = 3;
+
+pub(super) struct Keeper {
+    /// `None` once gimlet released the command or is gone.
+    status: Option<OwnedFd>,
+    lifeline: OwnedFd,
+    signals: OwnedFd,
+    /// The command itself until it was buried. While it is unburied its number names its process group safely.
+    leader: Option<i32>,
+    end: Option<End>,
+    /// Read ends of the pipes of a released command, kept open and emptied for its survivors.
+    sinks: Vec<OwnedFd>,
+}
+
+/// An end under way.
+struct End {
+    force_at: Instant,
+    /// Grows from round to round, so that something unkillable does not keep a processor busy.
+    next_round_in: Duration,
+}
+
+/// Tells gimlet why a command did not start. When even that fails, the closed socket says it.
+pub(super) fn report_failure(status: &OwnedFd, stage: Stage, error: &io::Error) {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    let _ = socket::send(status, &News::Failed { stage, errno }.encode(), &[]);
+}
+
+impl Keeper {
+    /// Starts the ordered command; `None` when that failed, which gimlet has then been told.
+    pub(super) fn start(message: &[u8], descriptors: Vec<OwnedFd>, lifeline: &OwnedFd) -> Option<Self> {
+        let mut descriptors = descriptors.into_iter();
+        let status = descriptors.next()?;
+        match Self::prepare(lifeline).and_then(|held| Ok((held, launch(message, descriptors)?))) {
+            Ok(((signals, lifeline), leader)) => {
+                let own = rustix::process::getpid().as_raw_nonzero().get();
+                let _ = socket::send(&status, &News::Started { pid: leader, keeper: own }.encode(), &[]);
+                let (status, leader) = (Some(status), Some(leader));
+                Some(Self { status, lifeline, signals, leader, end: None, sinks: Vec::new() })
+            }
+            Err(Failure { stage, error }) => {
+                report_failure(&status, stage, &error);
+                None
+            }
+        }
+    }
+
+    fn prepare(lifeline: &OwnedFd) -> Result<(OwnedFd, OwnedFd), Failure> {
+        let _ = rustix::thread::set_name(KEEPER_NAME);
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(Failure::keeper)?;
+        super::continue_when_parent_dies();
+        let signals = sys::child_signals().map_err(Failure::keeper)?;
+        let lifeline = lifeline.try_clone().map_err(Failure::keeper)?;
+        Ok((signals, lifeline))
+    }
+
+    pub(super) fn run(&mut self) {
+        loop {
+            let ready = self.wait_for_events();
+            if ready.signals {
+                super::drain(&self.signals);
+            }
+            if ready.status {
+                self.take_request();
+            }
+            if ready.lifeline && self.end.is_none() {
+                self.end_with_gimlet();
+            }
+            self.sinks.retain(super::drain);
+            if self.bury() == Buried::All || self.force_if_due() == Forced::GaveUp {
+                return;
+            }
+        }
+    }
+
+    fn wait_for_events(&self) -> Ready {
+        let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        // Once the end has begun the lifeline has nothing more to say and would only wake us again and again.
+        let lifeline = self.end.is_none().then(|| polled.push(PollFd::new(&self.lifeline, PollFlags::IN)));
+        let lifeline = lifeline.map(|()| polled.len() - 1);
+        let status = self.status.as_ref().map(|status| polled.push(PollFd::new(status, PollFlags::IN)));
+        let status = status.map(|()| polled.len() - 1);
+        polled.extend(self.sinks.iter().map(|sink| PollFd::new(sink, PollFlags::IN)));
+        let timeout = self.end.as_ref().map(|end| {
+            let until_force = end.force_at.saturating_duration_since(Instant::now());
+            if until_force.is_zero() { end.next_round_in } else { until_force }
+        });
+        super::poll(&mut polled, timeout);
+        let is_ready = |index: Option<usize>| {
+            index.and_then(|index| polled.get(index)).is_some_and(|polled| !polled.revents().is_empty())
+        };
+        Ready { signals: is_ready(Some(0)), lifeline: is_ready(lifeline), status: is_ready(status) }
+    }
+
+    fn take_request(&mut self) {
+        let Some(status) = &self.status else { return };
+        let mut message = [0; STATUS_BYTES];
+        let received = match socket::receive(status, &mut message) {
+            Err(Errno::AGAIN) => return,
+            Ok(received) if received.len > 0 => received,
+            // Let go without a word: whoever wanted this command is gone.
+            Ok(_) | Err(_) => {
+                self.status = None;
+                return self.begin_end(SILENT_END_GRACE);
+            }
+        };
+        match Request::decode(message.get(..received.len).unwrap_or_default()) {
+            Some(Request::Kill { grace }) => self.begin_end(grace),
+            Some(Request::Release) => {
+                self.status = None;
+                self.sinks = received.descriptors;
+            }
+            None => {}
+        }
+    }
+
+    fn end_with_gimlet(&mut self) {
+        let mut grace = [0; 4];
+        match socket::peek(&self.lifeline, &mut grace) {
+            Ok(len) => {
+                let grace = wire::decode_grace(grace.get(..len).unwrap_or_default());
+                self.begin_end(grace.unwrap_or(SILENT_END_GRACE));
+            }
+            Err(Errno::AGAIN) => {}
+            Err(_) => self.begin_end(SILENT_END_GRACE),
+        }
+    }
+
+    /// Asks the whole tree to end and sets the time for force. Asked again, the earlier of both times holds.
+    fn begin_end(&mut self, grace: Duration) {
+        let force_at = Instant::now() + grace;
+        if let Some(end) = &mut self.end {
+            end.force_at = end.force_at.min(force_at);
+            return;
+        }
+        self.end = Some(End { force_at, next_round_in: Duration::from_millis(1) });
+        if grace.is_zero() {
+            return;
+        }
+        let group = self.leader.and_then(Pid::from_raw);
+        if let Some(group) = group {
+            let _ = rustix::process::kill_process_group(group, Signal::TERM);
+        }
+        for process in below_this_process() {
+            if Some(process.group) != self.leader {
+                let _ = process.signal(Signal::TERM);
+            }
+            // A stopped process would only see the request when it is continued.
+            let _ = process.signal(Signal::CONT);
+        }
+    }
+
+    /// Buries dead children and tells gimlet about the command itself.
+    fn bury(&mut self) -> Buried {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    if Some(pid.as_raw_nonzero().get()) == self.leader {
+                        self.leader = None;
+                        if let Some(socket) = &self.status {
+                            let _ = socket::send(socket, &News::Exited { status: status.as_raw() }.encode(), &[]);
+                        }
+                    }
+                }
+                Ok(None) => return Buried::Some,
+                Err(Errno::INTR) => {}
+                Err(_) => return Buried::All,
+            }
+        }
+    }
+
+    fn force_if_due(&mut self) -> Forced {
+        let Some(end) = &mut self.end else { return Forced::NotYet };
+        let overdue = Instant::now().saturating_duration_since(end.force_at);
+        if overdue.is_zero() && Instant::now() < end.force_at {
+            return Forced::NotYet;
+        }
+        if overdue > FORCE_LIMIT {
+            return Forced::GaveUp;
+        }
+        end.next_round_in = (end.next_round_in * 2).min(Duration::from_millis(100));
+        if let Some(group) = self.leader.and_then(Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        for process in below_this_process() {
+            let _ = process.signal(Signal::KILL);
+        }
+        Forced::Again
+    }
+}
+
+struct Ready {
+    signals: bool,
+    lifeline: bool,
+    status: bool,
+}
+
+#[derive(PartialEq)]
+enum Buried {
+    /// Nothing is left below this process.
+    All,
+    Some,
+}
+
+#[derive(PartialEq)]
+enum Forced {
+    NotYet,
+    Again,
+    GaveUp,
+}
+
+fn below_this_process() -> Vec<procfs::Process> {
+    procfs::descendants(&procfs::all(), &[rustix::process::getpid().as_raw_nonzero().get()])
+}
+
+struct Failure {
+    stage: Stage,
+    error: io::Error,
+}
+
+impl Failure {
+    fn keeper(error: impl Into<io::Error>) -> Self {
+        Self { stage: Stage::Keeper, error: error.into() }
+    }
+}
+
+/// Starts the command of an order; its descriptors come in the sequence of [`wire::Parts`].
+fn launch(message: &[u8], mut descriptors: impl Iterator<Item = OwnedFd>) -> Result<i32, Failure> {
+    let missing = || Failure::keeper(Errno::PROTO);
+    let parts = wire::decode_parts(message).ok_or_else(missing)?;
+    let mut next = |wanted: bool| if wanted { descriptors.next().map(Some).ok_or_else(missing) } else { Ok(None) };
+    let stdout = next(true)?.ok_or_else(missing)?;
+    let stdin = next(parts.stdin)?;
+    let stderr = next(parts.stderr)?;
+    let report = next(parts.report)?;
+    let payload = next(parts.in_file)?;
+    let from_file = payload.map(read_payload).transpose().map_err(Failure::keeper)?;
+    let order = wire::decode_order(from_file.as_deref().unwrap_or(message)).ok_or_else(missing)?;
+    let null = std::fs::File::open("/dev/null").map_err(Failure::keeper)?;
+    rustix::process::chdir(order.cwd).map_err(|error| Failure { stage: Stage::Cwd, error: error.into() })?;
+    let mut table: Vec<(BorrowedFd<'_>, RawFd)> = vec![
+        (stdin.as_ref().map_or(null.as_fd(), AsFd::as_fd), 0),
+        (stdout.as_fd(), 1),
+        (stderr.as_ref().unwrap_or(&stdout).as_fd(), 2),
+    ];
+    table.extend(report.as_ref().map(|report| (report.as_fd(), REPORT_DESCRIPTOR)));
+    let image = sys::Image { program: order.program, args: &order.args, env: &order.env, descriptors: &table };
+    let pid = sys::spawn(&image).map_err(|error| Failure { stage: Stage::Program, error })?;
+    // A keeper must not hold the command's directory, which may be removed or unmounted while survivors run elsewhere.
+    let _ = rustix::process::chdir("/");
+    Ok(pid)
+}
+
+fn read_payload(file: OwnedFd) -> io::Result<Vec<u8>> {
+    let mut file = std::fs::File::from(file);
+    io::Seek::rewind(&mut file)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,275 @@
+//! gimlet's side of custody: starts the custodian with the first command and sends it orders.
+//!
+//! [`Exec`] is a cheap handle that every part of a session shares; [`Running`] is one command. Nothing here waits on a
+//! thread: each command has a socket of its own on which its keeper speaks.
+
+mod link;
+mod program;
+mod running;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::sweep::RunRecord;
+use crate::wire::{self, OrderWords, Stage};
+use link::Custody;
+pub(crate) use program::{find_in_path, is_runnable};
+pub(crate) use running::reported_directory;
+pub use running::{Exit, Running};
+
+/// The variable that every command carries, so that a later start can find what an earlier one lost.
+pub(crate) const MARKER_VARIABLE: &str = "GIMLET_CUSTODY";
+
+/// How the custodian comes to life.
+#[derive(Debug, Clone)]
+pub enum CustodianProgram {
+    /// Run this binary again: the running image itself where the system can name it, else the given path. Its `main`
+    /// must begin with [`crate::run_custodian_if_asked`].
+    Reexec(PathBuf),
+    /// Fork without running anything: for programs whose `main` is not gimlet's, such as test harnesses. Costs a copy
+    /// of this process's page tables and keeps its memory mapped.
+    Fork,
+}
+
+/// What an [`Exec`] needs to know once.
+#[derive(Debug, Clone)]
+pub struct ExecConfig {
+    pub custodian: CustodianProgram,
+    /// Names the session in the environment of its commands.
+    pub session_marker: String,
+    /// Where a small record of this run lies while it has commands, for [`crate::sweep`]. Without it nothing is written.
+    pub runtime_dir: Option<PathBuf>,
+}
+
+/// Standard input of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stdin {
+    /// `/dev/null`.
+    #[default]
+    Null,
+    /// A pipe whose writing end is in [`Running`].
+    Pipe,
+}
+
+/// Where standard output and standard error go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Streams {
+    /// Into one pipe, interleaved as they were written.
+    #[default]
+    Merged,
+    /// Each into a pipe of its own.
+    Split,
+}
+
+/// A program to start.
+#[derive(Debug, Clone)]
+pub struct Spawn {
+    /// A path, or a name to be found in the `PATH` of `env`.
+    pub program: OsString,
+    /// The arguments after the program's own name.
+    pub args: Vec<OsString>,
+    pub cwd: PathBuf,
+    /// The whole environment; nothing is inherited besides the custody marker.
+    pub env: Vec<(OsString, OsString)>,
+    pub stdin: Stdin,
+    pub streams: Streams,
+    /// Whether descriptor 3 is a pipe to [`Running`] on which the program may report about itself.
+    pub report: bool,
+}
+
+/// Why a program could not be started or lost its keeper.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    #[error("cannot start the process custodian")]
+    StartCustodian(#[source] io::Error),
+    #[error("the process custodian died")]
+    CustodianDied,
+    #[error("the process custodian does not answer")]
+    CustodianStuck,
+    #[error("killed: the keeper of process {pid} died")]
+    KeeperDied { pid: u32 },
+    #[error("no new processes: the session is ending")]
+    ShutDown,
+    #[error("cannot open a pipe for {program:?}")]
+    Pipe { program: OsString, source: io::Error },
+    #[error("cannot start {program:?}: an argument, a variable or the directory contains a NUL byte")]
+    Nul { program: OsString },
+    #[error("cannot start {program:?} in {cwd}: the directory cannot be entered", cwd = cwd.display())]
+    Cwd { program: OsString, cwd: PathBuf, source: io::Error },
+    #[error("cannot start {program:?}: there is no such program in PATH")]
+    NotFound { program: OsString },
+    #[error("cannot start {program:?}")]
+    Program { program: OsString, source: io::Error },
+    #[error("cannot keep {program:?}")]
+    Keeper { program: OsString, source: io::Error },
+}
+
+/// A handle for starting processes that end with the session. Cheap to clone; starts nothing by itself.
+#[derive(Debug, Clone)]
+pub struct Exec {
+    shared: Arc<Shared>,
+}
+
+/// What the handle and every running command share; its end is the end of all of them.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    config: ExecConfig,
+    run: RunRecord,
+    custody: Mutex<Custody>,
+    /// Files that are of use to this session's commands only.
+    temporary: Mutex<Vec<PathBuf>>,
+}
+
+impl Exec {
+    pub fn new(config: ExecConfig) -> Self {
+        let run = RunRecord::of_this_process(&config.session_marker);
+        Self { shared: Arc::new(Shared { config, run, custody: Mutex::default(), temporary: Mutex::default() }) }
+    }
+
+    /// Starts a program in a session of its own, under custody. A custodian that was killed is replaced once.
+    pub async fn spawn(&self, spawn: Spawn) -> Result<Running, ExecError> {
+        let program = program::resolve(&spawn)?;
+        let mut env = spawn.env;
+        env.retain(|(name, _)| name != MARKER_VARIABLE);
+        env.push((MARKER_VARIABLE.into(), self.shared.run.marker().into()));
+        let args: Vec<OsString> = std::iter::once(spawn.program.clone()).chain(spawn.args).collect();
+        let order = Order { name: spawn.program, program, args, cwd: spawn.cwd, env, ..Order::default() };
+        let order = Order { stdin: spawn.stdin, streams: spawn.streams, report: spawn.report, ..order };
+        match self.shared.start(&order).await {
+            Err(ExecError::CustodianDied) => self.shared.start(&order).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Ends everything that was started, politely for as long as `grace`, and the custodian with it.
+    ///
+    /// Nothing can be started afterwards. Returns when all is gone, or when even force did not help for some seconds.
+    pub async fn shutdown(&self, grace: Duration) {
+        let ending = self.shared.lock().begin_shutdown(grace);
+        if let Some(ending) = ending {
+            ending.wait(grace, &self.shared.run).await;
+        }
+        self.shared.remove_temporary();
+        let record = self.shared.lock().take_record();
+        if let Some(record) = record {
+            record.remove();
+        }
+    }
+
+    /// Has a file removed by [`Self::shutdown`], or when the last handle and the last command are gone.
+    pub(crate) fn remove_at_end(&self, file: PathBuf) {
+        self.shared.temporary().push(file);
+    }
+
+    /// The custodian's process number while there is one, for diagnostics.
+    pub fn custodian_pid(&self) -> Option<u32> {
+        self.shared.lock().custodian_pid()
+    }
+}
+
+/// A spawn whose program has been found.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    /// As the caller wrote it, for messages.
+    name: OsString,
+    program: PathBuf,
+    args: Vec<OsString>,
+    cwd: PathBuf,
+    env: Vec<(OsString, OsString)>,
+    stdin: Stdin,
+    streams: Streams,
+    report: bool,
+}
+
+impl Order {
+    fn words(&self) -> OrderWords<'_> {
+        OrderWords { program: self.program.as_os_str(), cwd: self.cwd.as_os_str(), args: &self.args, env: &self.env }
+    }
+
+    fn failed(&self, stage: Stage, errno: i32) -> ExecError {
+        let source = io::Error::from_raw_os_error(errno);
+        let program = self.name.clone();
+        match stage {
+            Stage::Keeper => ExecError::Keeper { program, source },
+            Stage::Cwd => ExecError::Cwd { program, cwd: self.cwd.clone(), source },
+            Stage::Program => ExecError::Program { program, source },
+        }
+    }
+
+    fn no_pipe(&self, source: impl Into<io::Error>) -> ExecError {
+        ExecError::Pipe { program: self.name.clone(), source: source.into() }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Custody> {
+        // No code that holds the lock can leave the custody half changed, so a panic elsewhere does not spoil it.
+        self.custody.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn temporary(&self) -> std::sync::MutexGuard<'_, Vec<PathBuf>> {
+        // A list of names cannot be half changed.
+        self.temporary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove_temporary(&self) {
+        for file in self.temporary().drain(..) {
+            // It may never have been made, or be gone already.
+            drop(std::fs::remove_file(file));
+        }
+    }
+
+    async fn start(self: &Arc<Self>, order: &Order) -> Result<Running, ExecError> {
+        let message = wire::encode_order(&order.words(), running::parts_of(order))
+            .map_err(|_| ExecError::Nul { program: order.name.clone() })?;
+        let (starting, far) = running::open(order)?;
+        let parcel = running::pack(order, &message, &far)?;
+        let mut waited = Duration::ZERO;
+        loop {
+            let sent = self.lock().send(&self.config, &self.run, parcel.message(), &parcel.descriptors());
+            match sent {
+                Ok(()) => break,
+                // The custodian is momentarily behind; its socket holds dozens of orders.
+                Err(link::SendError::Full) if waited < link::STUCK_AFTER => {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                    waited += Duration::from_millis(2);
+                }
+                Err(link::SendError::Full) => return Err(ExecError::CustodianStuck),
+                Err(link::SendError::Failed(error)) => return Err(error),
+            }
+        }
+        drop(parcel);
+        drop(far);
+        starting.wait_until_started(Arc::clone(self), order).await
+    }
+
+    /// A keeper was killed. Its orphans fall to the custodian, which ends them, or to gimlet when that was killed, too.
+    async fn clean_up_after_keeper(&self, keeper: i32) {
+        link::wait_for_death(keeper).await;
+        let dying_custodian = self.lock().dying_custodian();
+        if let Some(custodian) = dying_custodian {
+            link::wait_for_death(custodian).await;
+        }
+        link::bury_strays();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.remove_temporary();
+    }
+}
+
+impl From<Errno> for link::SendError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::AGAIN => Self::Full,
+            _ => Self::Failed(ExecError::CustodianDied),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! One running command: its pipes, its exit, its end.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, Signal, WaitOptions};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
+
+use super::{ExecError, Order, Shared, Stdin, Streams, link};
+use crate::wire::{self, INLINE_ORDER_BYTES, News, Parts, Request, STATUS_BYTES};
+use crate::{socket, sys};
+
+/// How much longer than its grace a kill may take before the caller gets its answer anyway.
+const KILL_LIMIT: Duration = Duration::from_secs(3);
+/// How much longer than its grace a keeper may take before it is taken for disabled.
+const KEEPER_LIMIT: Duration = Duration::from_secs(2);
+/// A report longer than this is not one.
+const MAX_REPORT_BYTES: usize = 64 * 1024;
+
+/// How a command ended: with a code, or by a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+impl Exit {
+    fn from_raw(status: i32) -> Self {
+        let status = std::process::ExitStatus::from_raw(status);
+        Self { code: status.code(), signal: status.signal() }
+    }
+
+    pub fn success(self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// The number a shell would show: the code, or 128 and the signal.
+    pub fn shell_code(self) -> i32 {
+        self.code.or(self.signal.map(|signal| 128 + signal)).unwrap_or(-1)
+    }
+}
+
+/// A command under custody. Dropping it ends its whole tree, unless [`Running::release`] let it go.
+#[derive(Debug)]
+pub struct Running {
+    pub pid: u32,
+    /// Standard output, and standard error with it unless the streams were split.
+    pub output: Option<pipe::Receiver>,
+    /// Standard error of split streams.
+    pub errors: Option<pipe::Receiver>,
+    /// The writing end of a piped standard input; dropping it is the end of the command's input.
+    pub stdin: Option<pipe::Sender>,
+    report: Option<pipe::Receiver>,
+    status: AsyncFd<OwnedFd>,
+    exit: Option<Exit>,
+    keeper: i32,
+    /// Keeps the lifeline open as long as a command may need it.
+    shared: Arc<Shared>,
+}
+
+impl Running {
+    /// Waits for the command itself, not for what it left in the background. May be dropped and called again.
+    pub async fn wait(&mut self) -> Result<Exit, ExecError> {
+        if let Some(exit) = self.exit {
+            return Ok(exit);
+        }
+        loop {
+            match next_news(&self.status).await {
+                Some(News::Exited { status }) => {
+                    let exit = Exit::from_raw(status);
+                    self.exit = Some(exit);
+                    return Ok(exit);
+                }
+                Some(News::Started { .. } | News::Failed { .. }) => {}
+                None => {
+                    self.shared.clean_up_after_keeper(self.keeper).await;
+                    return Err(ExecError::KeeperDied { pid: self.pid });
+                }
+            }
+        }
+    }
+
+    /// How it ended, if that is known by now.
+    pub fn exit(&self) -> Option<Exit> {
+        self.exit
+    }
+
+    /// Ends the whole tree: TERM to all of it, `grace`, then KILL to whatever is left. Returns when nothing is left.
+    ///
+    /// Works after the command itself exited, too: then it ends what the command left behind.
+    pub async fn kill(&mut self, grace: Duration) {
+        // The command may have stopped those who are to end it.
+        self.shared.lock().rouse_custodian();
+        link::signal_keeper(self.keeper, Signal::CONT);
+        // A failed send means that the keeper is gone already.
+        let _ = socket::send(self.status.get_ref(), &Request::Kill { grace }.encode(), &[]);
+        let mut is_gone = tokio::time::timeout(grace + KEEPER_LIMIT, self.keeper_gone()).await.is_ok();
+        if !is_gone {
+            // The command keeps its keeper from working; with the command gone nobody does.
+            link::end_below_keeper(self.keeper);
+            self.shared.lock().rouse_custodian();
+            link::signal_keeper(self.keeper, Signal::CONT);
+            // What resists force for so long is in an uninterruptible wait or another user's; nobody can end it.
+            is_gone = tokio::time::timeout(KILL_LIMIT - KEEPER_LIMIT, self.keeper_gone()).await.is_ok();
+        }
+        if is_gone && self.exit.is_none() {
+            self.shared.clean_up_after_keeper(self.keeper).await;
+        }
+        self.bury_keeper();
+    }
+
+    /// Waits until the keeper has left, as it does when nothing is below it. May be dropped and called again.
+    async fn keeper_gone(&mut self) {
+        while let Some(news) = next_news(&self.status).await {
+            if let News::Exited { status } = news {
+                self.exit = Some(Exit::from_raw(status));
+            }
+        }
+    }
+
+    /// Lets what the command left in the background live until the session ends. Its output is thrown away from here
+    /// on, without the writers noticing.
+    pub fn release(mut self) {
+        self.release_in_place();
+    }
+
+    pub(crate) fn release_in_place(&mut self) {
+        let pipes = [self.output.take(), self.errors.take()];
+        let pipes: Vec<OwnedFd> =
+            pipes.into_iter().flatten().filter_map(|pipe| pipe.into_nonblocking_fd().ok()).collect();
+        let descriptors: Vec<BorrowedFd<'_>> = pipes.iter().map(AsFd::as_fd).collect();
+        // A failed send means that the keeper is gone, and with it everything that could be released.
+        let _ = socket::send(self.status.get_ref(), &Request::Release.encode(), &descriptors);
+    }
+
+    /// What the command wrote to descriptor 3 so far, without waiting for more.
+    pub fn take_report(&mut self) -> Vec<u8> {
+        let Some(report) = self.report.take() else { return Vec::new() };
+        let mut bytes = Vec::new();
+        let mut chunk = [0; 4096];
+        while bytes.len() < MAX_REPORT_BYTES {
+            match rustix::io::read(&report, &mut chunk) {
+                Ok(0) => break,
+                Ok(len) => bytes.extend_from_slice(chunk.get(..len).unwrap_or_default()),
+                Err(Errno::INTR) => {}
+                // Survivors of the command may hold the pipe open; what they would add is no report any more.
+                Err(_) => break,
+            }
+        }
+        bytes
+    }
+
+    /// A keeper whose custodian was killed has become a child of this process and needs burying; others have not.
+    fn bury_keeper(&self) {
+        if let Some(keeper) = Pid::from_raw(self.keeper) {
+            let _ = rustix::process::waitpid(Some(keeper), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// The next message on a status socket; `None` when the keeper is gone.
+async fn next_news(status: &AsyncFd<OwnedFd>) -> Option<News> {
+    let received = status
+        .async_io(Interest::READABLE, |socket| {
+            let mut message = [0; STATUS_BYTES];
+            let len = socket::receive(socket, &mut message)?.len;
+            Ok((message, len))
+        })
+        .await;
+    let (message, len) = received.ok()?;
+    News::decode(message.get(..len)?)
+}
+
+/// Which descriptors an order sends along.
+pub(super) fn parts_of(order: &Order) -> Parts {
+    Parts {
+        stdin: order.stdin == Stdin::Pipe,
+        stderr: order.streams == Streams::Split,
+        report: order.report,
+        in_file: false,
+    }
+}
+
+/// gimlet's ends of a command that is about to start.
+pub(super) struct Starting {
+    status: OwnedFd,
+    output: OwnedFd,
+    stdin: Option<OwnedFd>,
+    errors: Option<OwnedFd>,
+    report: Option<OwnedFd>,
+}
+
+/// The command's ends, to be closed here once they are sent.
+pub(super) struct FarEnds {
+    status: OwnedFd,
+    stdout: OwnedFd,
+    stdin: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    report: Option<OwnedFd>,
+}
+
+/// Opens the sockets and pipes of an order.
+pub(super) fn open(order: &Order) -> Result<(Starting, FarEnds), ExecError> {
+    let parts = parts_of(order);
+    let open_pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
+    let open_if = |wanted: bool| wanted.then(open_pipe).transpose().map(Option::unzip);
+    let opened = || -> Result<_, Errno> {
+        let (status, far_status) = socket::pair()?;
+        let (output, stdout) = open_pipe()?;
+        let (far_stdin, stdin) = open_if(parts.stdin)?;
+        let (errors, stderr) = open_if(parts.stderr)?;
+        let (report, far_report) = open_if(parts.report)?;
+        let near = Starting { status, output, stdin, errors, report };
+        Ok((near, FarEnds { status: far_status, stdout, stdin: far_stdin, stderr, report: far_report }))
+    };
+    opened().map_err(|error| order.no_pipe(error))
+}
+
+/// A message ready to be sent, its words in a memory file if they are too many for a socket.
+pub(super) struct Parcel<'a> {
+    message: &'a [u8],
+    short: [u8; 2],
+    file: Option<OwnedFd>,
+    far: &'a FarEnds,
+}
+
+pub(super) fn pack<'a>(order: &Order, message: &'a [u8], far: &'a FarEnds) -> Result<Parcel<'a>, ExecError> {
+    let file = (message.len() > INLINE_ORDER_BYTES).then(|| in_memory_file(message)).transpose();
+    let file = file.map_err(|error| order.no_pipe(error))?;
+    Ok(Parcel { message, short: wire::encode_order_in_file(parts_of(order)), file, far })
+}
+
+impl Parcel<'_> {
+    pub(super) fn message(&self) -> &[u8] {
+        if self.file.is_some() { &self.short } else { self.message }
+    }
+
+    /// In the sequence that the keeper expects.
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let FarEnds { status, stdout, stdin, stderr, report } = self.far;
+        let optional = [stdin, stderr, report, &self.file].into_iter().flatten();
+        [status, stdout].into_iter().chain(optional).map(AsFd::as_fd).collect()
+    }
+}
+
+fn in_memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create("gimlet-order", MemfdFlags::CLOEXEC)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    Ok(file)
+}
+
+impl Starting {
+    /// Waits for the keeper's first word.
+    pub(super) async fn wait_until_started(self, shared: Arc<Shared>, order: &Order) -> Result<Running, ExecError> {
+        let status = sys::watch(self.status).map_err(|error| order.no_pipe(error))?;
+        let (pid, keeper) = match link::rousing(next_news(&status), || shared.lock().rouse_custodian()).await {
+            Some(News::Started { pid, keeper }) => (pid as u32, keeper),
+            Some(News::Failed { stage, errno }) => return Err(order.failed(stage, errno)),
+            Some(News::Exited { .. }) | None => {
+                shared.lock().forget_dead_link();
+                return Err(ExecError::CustodianDied);
+            }
+        };
+        let receiver = |fd: OwnedFd| pipe::Receiver::from_owned_fd(fd).map_err(|error| order.no_pipe(error));
+        let sender = |fd: OwnedFd| pipe::Sender::from_owned_fd(fd).map_err(|error| order.no_pipe(error));
+        Ok(Running {
+            pid,
+            output: Some(receiver(self.output)?),
+            errors: self.errors.map(receiver).transpose()?,
+            stdin: self.stdin.map(sender).transpose()?,
+            report: self.report.map(receiver).transpose()?,
+            status,
+            exit: None,
+            keeper,
+            shared,
+        })
+    }
+}
+
+/// The directory that a shell reported: an absolute path and a line end.
+pub(crate) fn reported_directory(report: &[u8]) -> Option<PathBuf> {
+    let path = report.strip_suffix(b"\n")?;
+    path.starts_with(b"/").then(|| PathBuf::from(OsStr::from_bytes(path)))
+}

@@ -1,0 +1,217 @@
+//! A command that somebody waits for: its output is taken as it comes, its end is told once.
+//!
+//! Time limits belong to the caller, who drops [`Foreground::finish`] when time is up and then either kills the command
+//! or moves it to the background; nothing is lost by that.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::net::unix::pipe;
+use tokio::time::Instant;
+
+use crate::background::BackgroundCommand;
+use crate::capture::{Capture, CaptureLimits, Captured, Progress};
+use crate::exec::{ExecError, Exit, Running};
+
+/// How long after a command's exit its pipe may still be read, when something else holds it open.
+const DRAIN_LIMIT: Duration = Duration::from_millis(500);
+/// A pipe that is held open but stays silent for so long has nothing more to say about this command.
+const DRAIN_QUIET: Duration = Duration::from_millis(150);
+/// How long a command that printed too much has to end by itself.
+const OVER_LIMIT_GRACE: Duration = Duration::from_secs(2);
+/// The most that is taken from a pipe at once; the size of a pipe.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Why a command is over.
+#[derive(Debug)]
+pub enum Ended {
+    /// By itself, with a code or by a signal that was not ours.
+    Exited(Exit),
+    /// By [`Foreground::kill`] or its background form.
+    Killed(Option<Exit>),
+    /// It printed more than the limit and was killed.
+    OutputLimit { limit_bytes: u64 },
+    /// It was killed because the process that kept it was.
+    KeeperDied(ExecError),
+}
+
+/// A command that is over.
+#[derive(Debug)]
+pub struct Finished {
+    pub ended: Ended,
+    pub output: Captured,
+    /// What the command wrote to its report descriptor.
+    pub report: Vec<u8>,
+}
+
+impl Finished {
+    /// The directory a shell command ended in, if it could say so.
+    pub fn cwd(&self) -> Option<PathBuf> {
+        crate::exec::reported_directory(&self.report)
+    }
+}
+
+/// A running command and what it printed so far. Dropping it ends the command's whole tree.
+#[derive(Debug)]
+pub struct Foreground {
+    running: Running,
+    pipe: Option<pipe::Receiver>,
+    capture: Capture,
+    limit_bytes: u64,
+    buffer: Vec<u8>,
+    drain: Option<Drain>,
+}
+
+/// The short time after a command's exit.
+#[derive(Debug)]
+struct Drain {
+    ends_at: Instant,
+    last_output_at: Instant,
+}
+
+impl Drain {
+    fn deadline(&self) -> Instant {
+        self.ends_at.min(self.last_output_at + DRAIN_QUIET)
+    }
+}
+
+impl Foreground {
+    pub fn new(mut running: Running, limits: CaptureLimits) -> Self {
+        let pipe = running.output.take();
+        let limit_bytes = limits.kill_bytes;
+        Self { running, pipe, capture: Capture::new(limits), limit_bytes, buffer: vec![0; READ_BYTES], drain: None }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.running.pid
+    }
+
+    /// Where the output stands, with up to that many of its last lines.
+    pub fn progress(&self, lines: usize) -> Progress {
+        self.capture.gauge().progress(lines)
+    }
+
+    /// Waits for the command's end. May be dropped and called again until it has returned once.
+    ///
+    /// What the command left in the background lives on until the session ends.
+    pub async fn finish(&mut self) -> Finished {
+        let ended = self.run_to_end().await;
+        self.conclude(ended).await
+    }
+
+    /// Ends the whole tree: TERM, `grace`, KILL. Output printed meanwhile is still taken.
+    pub async fn kill(&mut self, grace: Duration) -> Finished {
+        self.kill_and_read(grace).await;
+        let ended = Ended::Killed(self.running.exit());
+        self.conclude(ended).await
+    }
+
+    /// Moves the command to the background: from now on its output goes to the file, all of it, and nobody waits. The
+    /// file is there, with what was printed so far, when this returns.
+    ///
+    /// Must be called within the runtime that is to carry it.
+    pub fn into_background(mut self) -> BackgroundCommand {
+        self.capture.move_to_file(self.limit_bytes);
+        BackgroundCommand::carry(self)
+    }
+
+    pub(crate) fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
+    async fn run_to_end(&mut self) -> Ended {
+        loop {
+            self.capture.settle().await;
+            if self.capture.is_over_limit() {
+                self.kill_and_read(OVER_LIMIT_GRACE).await;
+                return Ended::OutputLimit { limit_bytes: self.limit_bytes };
+            }
+            if let (Some(exit), None) = (self.running.exit(), &self.pipe) {
+                return Ended::Exited(exit);
+            }
+            let Self { running, pipe, capture, buffer, drain, .. } = self;
+            let deadline = drain.as_ref().map(Drain::deadline);
+            tokio::select! {
+                biased;
+                len = read_some(pipe.as_ref(), buffer), if pipe.is_some() => match len {
+                    0 => *pipe = None,
+                    len => {
+                        capture.take(buffer.get(..len).unwrap_or_default());
+                        if let Some(drain) = drain {
+                            drain.last_output_at = Instant::now();
+                        }
+                    }
+                },
+                exit = running.wait(), if drain.is_none() => match exit {
+                    Ok(_) => {
+                        let now = Instant::now();
+                        *drain = Some(Drain { ends_at: now + DRAIN_LIMIT, last_output_at: now });
+                    }
+                    Err(error) => return Ended::KeeperDied(error),
+                },
+                () = sleep_until(deadline), if deadline.is_some() => {
+                    if let Some(exit) = running.exit() {
+                        return Ended::Exited(exit);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn kill_and_read(&mut self, grace: Duration) {
+        let Self { running, pipe, capture, buffer, .. } = self;
+        let kill = running.kill(grace);
+        tokio::pin!(kill);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut kill => break,
+                len = read_some(pipe.as_ref(), buffer), if pipe.is_some() => match len {
+                    0 => *pipe = None,
+                    // A command that is being killed for its output may go on printing; none of that is wanted.
+                    _ if capture.is_over_limit() => {}
+                    len => {
+                        capture.take(buffer.get(..len).unwrap_or_default());
+                        capture.settle().await;
+                    }
+                },
+            }
+        }
+        // The writers are dead; what they left in the pipe is there at once.
+        while let Some(len) = self.pipe.as_ref().and_then(|pipe| pipe.try_read(&mut self.buffer).ok()) {
+            if len == 0 || self.capture.is_over_limit() {
+                break;
+            }
+            self.capture.take(self.buffer.get(..len).unwrap_or_default());
+            self.capture.settle().await;
+        }
+    }
+
+    async fn conclude(&mut self, ended: Ended) -> Finished {
+        let report = self.running.take_report();
+        self.running.output = self.pipe.take();
+        self.running.release_in_place();
+        Finished { ended, output: self.capture.finish().await, report }
+    }
+}
+
+/// The next bytes of a pipe; zero when it is closed.
+async fn read_some(pipe: Option<&pipe::Receiver>, buffer: &mut [u8]) -> usize {
+    let Some(pipe) = pipe else { return 0 };
+    loop {
+        if pipe.readable().await.is_err() {
+            return 0;
+        }
+        match pipe.try_read(buffer) {
+            Ok(len) => return len,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return 0,
+        }
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    if let Some(deadline) = deadline {
+        tokio::time::sleep_until(deadline).await;
+    }
+}

@@ -1,0 +1,214 @@
+//! How a command text becomes a process: which shell, with what around the text, in which environment and directory.
+//!
+//! The text goes to the shell as one argument and nothing is ever woven into it; so do the paths that gimlet adds. What
+//! surrounds it is a constant line that runs it with `eval` and then says on descriptor 3 where the shell ended up.
+
+mod environment;
+mod snapshot;
+mod wrapper;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::Env;
+
+use crate::exec::{Exec, ExecError, Running, Spawn, Stdin, Streams, find_in_path, is_runnable};
+pub use environment::is_credential_name;
+use snapshot::Snapshot;
+use wrapper::Language;
+
+/// The kernel's limit for one argument, its terminator included.
+const MAX_ARGUMENT_BYTES: usize = 128 * 1024;
+
+/// What a shell needs to know once.
+#[derive(Debug, Clone)]
+pub struct ShellConfig {
+    /// gimlet's own environment, with what the settings add to it.
+    pub env: Env,
+    pub session_id: String,
+    /// The effort level that commands are told about.
+    pub effort: Option<String>,
+    /// Where the functions, aliases and options of the user's start-up file are kept for this session; the number of
+    /// this process is added to the name. Without it commands run in a plain shell.
+    pub snapshot_file: Option<PathBuf>,
+}
+
+/// One command.
+#[derive(Debug, Clone)]
+pub struct ShellCommand<'a> {
+    pub text: &'a str,
+    pub cwd: &'a Path,
+    /// Set on top of the shell's environment.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// A command that was started.
+#[derive(Debug)]
+pub struct ShellRun {
+    pub running: Running,
+    /// The directory it really started in.
+    pub cwd: PathBuf,
+    /// The wanted directory, when it was gone and `cwd` is its nearest existing parent.
+    pub vanished_cwd: Option<PathBuf>,
+}
+
+/// Why a command text did not become a process.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    #[error("{name} names {path}, which is not a bash or zsh that can be run", path = path.display())]
+    Unsupported { name: &'static str, path: PathBuf },
+    #[error("no bash was found: install bash, or name one in CLAUDE_CODE_SHELL")]
+    NoShell,
+    #[error(
+        "the command is {bytes} bytes long and the system takes at most {limit}: write it to a script file and run that"
+    )]
+    TooLong { bytes: usize, limit: usize },
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+}
+
+/// Turns command texts into processes. Made once a session.
+#[derive(Debug)]
+pub struct Shell {
+    path: PathBuf,
+    language: Language,
+    env: Vec<(OsString, OsString)>,
+    prefix: Vec<OsString>,
+    env_file: Option<PathBuf>,
+    snapshot: Snapshot,
+}
+
+impl Shell {
+    /// Finds the shell and prepares its environment; starts nothing.
+    pub fn find(config: ShellConfig) -> Result<Self, ShellError> {
+        let (path, language) = find_shell(&config.env)?;
+        let snapshot = match language {
+            Language::Bash => Snapshot::new(config.snapshot_file, config.env.exact("HOME").map(PathBuf::from)),
+            Language::Zsh => Snapshot::never(),
+        };
+        Ok(Self {
+            prefix: config.env.get("CLAUDE_CODE_SHELL_PREFIX").map(split_prefix).unwrap_or_default(),
+            env_file: config.env.get("CLAUDE_ENV_FILE").map(PathBuf::from),
+            env: environment::for_commands(&config.env, &config.session_id, config.effort.as_deref()),
+            path,
+            language,
+            snapshot,
+        })
+    }
+
+    /// The program that reads the command texts.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The environment that every command gets, for other children of the session.
+    pub fn environment(&self) -> &[(OsString, OsString)] {
+        &self.env
+    }
+
+    /// Names a script to be run before each command from now on, in the same shell; the session's own, which hooks
+    /// append to.
+    pub fn set_env_file(&mut self, path: PathBuf) {
+        self.env_file = Some(path);
+    }
+
+    /// Starts a command. The first one may wait for the snapshot of the user's start-up file.
+    pub async fn start(&self, exec: &Exec, command: ShellCommand<'_>) -> Result<ShellRun, ShellError> {
+        let limit = MAX_ARGUMENT_BYTES - 1;
+        if command.text.len() > limit {
+            return Err(ShellError::TooLong { bytes: command.text.len(), limit });
+        }
+        let snapshot = self.snapshot.get(exec, &self.path, &self.env).await;
+        let env_file = self.env_file.as_deref().filter(|file| file.exists());
+        let args = wrapper::arguments(self.language, command.text, snapshot, env_file);
+        let (program, args) = self.behind_prefix(args)?;
+        let (cwd, vanished_cwd) = nearest_directory(command.cwd);
+        let mut env = self.env.clone();
+        env.retain(|(name, _)| name != "PWD" && !command.env.iter().any(|(own, _)| own == name));
+        env.push(("PWD".into(), cwd.clone().into()));
+        env.extend(command.env);
+        let spawn =
+            Spawn { program, args, cwd: cwd.clone(), env, stdin: Stdin::Null, streams: Streams::Merged, report: true };
+        let running = exec.spawn(spawn).await?;
+        Ok(ShellRun { running, cwd, vanished_cwd })
+    }
+
+    /// The shell itself, or the user's wrapper with the whole invocation as one quoted argument.
+    fn behind_prefix(&self, args: Vec<OsString>) -> Result<(OsString, Vec<OsString>), ShellError> {
+        let Some((program, first)) = self.prefix.split_first() else {
+            return Ok((self.path.clone().into_os_string(), args));
+        };
+        let words = std::iter::once(self.path.as_os_str()).chain(args.iter().map(OsString::as_os_str));
+        let invocation = wrapper::quote(words);
+        let limit = MAX_ARGUMENT_BYTES - 1;
+        if invocation.len() > limit {
+            return Err(ShellError::TooLong { bytes: invocation.len(), limit });
+        }
+        Ok((program.clone(), first.iter().cloned().chain([invocation]).collect()))
+    }
+}
+
+/// The shell that the user named, else their bash, else any bash. Another login shell is not an error: the analyser
+/// reads bash, so bash runs the commands.
+fn find_shell(env: &Env) -> Result<(PathBuf, Language), ShellError> {
+    if let Some(named) = env.get("CLAUDE_CODE_SHELL") {
+        let path = PathBuf::from(named);
+        let language = Language::of(&path).filter(|_| is_runnable(&path));
+        return match language {
+            Some(language) => Ok((path, language)),
+            None => Err(ShellError::Unsupported { name: "CLAUDE_CODE_SHELL", path }),
+        };
+    }
+    let login = env.exact("SHELL").map(PathBuf::from);
+    let login = login.filter(|path| Language::of(path) == Some(Language::Bash) && is_runnable(path));
+    let search = || find_in_path("bash".as_ref(), env.exact("PATH").map(AsRef::as_ref), Path::new("/"));
+    let usual = || ["/bin/bash", "/usr/bin/bash"].map(PathBuf::from).into_iter().find(|path| is_runnable(path));
+    login.or_else(search).or_else(usual).map(|path| (path, Language::Bash)).ok_or(ShellError::NoShell)
+}
+
+/// A prefix is a program, or a program with arguments; a path with spaces that exists is a program.
+fn split_prefix(prefix: &str) -> Vec<OsString> {
+    if Path::new(prefix).is_file() {
+        return vec![prefix.into()];
+    }
+    prefix.split_whitespace().map(OsString::from).collect()
+}
+
+/// The directory, or its nearest parent that exists together with the one that was wanted.
+fn nearest_directory(wanted: &Path) -> (PathBuf, Option<PathBuf>) {
+    let found = wanted.ancestors().find(|dir| !dir.as_os_str().as_bytes().is_empty() && dir.is_dir());
+    match found {
+        Some(dir) if dir == wanted => (dir.to_owned(), None),
+        found => (found.unwrap_or(Path::new("/")).to_owned(), Some(wanted.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vanished_directory_gives_its_nearest_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(nearest_directory(dir.path()), (dir.path().to_owned(), None));
+        let gone = dir.path().join("a/b");
+        assert_eq!(nearest_directory(&gone), (dir.path().to_owned(), Some(gone)));
+    }
+
+    #[test]
+    fn only_a_named_shell_may_be_other_than_bash_and_fish_is_refused() {
+        let found = find_shell(&Env::default().with("SHELL", "/usr/bin/fish").with("PATH", "/usr/bin:/bin")).unwrap();
+        assert_eq!(found.1, Language::Bash);
+        assert!(matches!(
+            find_shell(&Env::default().with("CLAUDE_CODE_SHELL", "/bin/cat")),
+            Err(ShellError::Unsupported { .. })
+        ));
+    }
+
+    #[test]
+    fn a_prefix_may_have_arguments() {
+        assert_eq!(split_prefix("nice -n 5"), ["nice", "-n", "5"]);
+        assert_eq!(split_prefix("/bin/sh"), ["/bin/sh"]);
+    }
+}

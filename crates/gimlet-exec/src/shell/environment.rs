@@ -1,0 +1,167 @@
+//! The environment of a command: gimlet's own, less what would change how the shell reads the command or would leak,
+//! plus what keeps programs from waiting for a person. Pure.
+
+use std::ffi::{OsStr, OsString};
+
+use gimlet_proto::Env;
+
+/// Variables through which bash itself would run or read something else than the command says.
+const SHELL_INJECTION: [&str; 8] =
+    ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE", "BASH_XTRACEFD"];
+
+/// Set unless the user did. Nothing here answers a question in the user's place.
+const QUIET_DEFAULTS: [(&str, &str); 9] = [
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GH_PAGER", "cat"),
+    ("EDITOR", "true"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_SEQUENCE_EDITOR", "true"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("NO_COLOR", "1"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+];
+
+/// Credentials whose names do not say so.
+const CREDENTIALS: [&str; 10] = [
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_PROFILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AZURE_CLIENT_ID",
+    "CLOUDSDK_CONFIG",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "ACTIONS_ID_TOKEN_REQUEST_URL",
+];
+
+/// Words, between underscores, that make a name one of a secret.
+const SECRET_WORDS: [&str; 17] = [
+    "KEY",
+    "KEYS",
+    "APIKEY",
+    "TOKEN",
+    "TOKENS",
+    "AUTHTOKEN",
+    "SECRET",
+    "SECRETS",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "PASS",
+    "PAT",
+    "AUTH",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "CREDS",
+];
+
+/// Not a secret by itself, and git over ssh needs it.
+const NOT_SECRET: [&str; 1] = ["SSH_AUTH_SOCK"];
+
+/// Whether a variable of this name holds a credential.
+pub fn is_credential_name(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    !NOT_SECRET.contains(&upper.as_str())
+        && (CREDENTIALS.contains(&upper.as_str()) || upper.split('_').any(|word| SECRET_WORDS.contains(&word)))
+}
+
+/// The environment of every command of a session.
+pub(super) fn for_commands(own: &Env, session_id: &str, effort: Option<&str>) -> Vec<(OsString, OsString)> {
+    let scrub = own.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB");
+    let mut env: Vec<(OsString, OsString)> = own
+        .all()
+        .filter(|(name, _)| is_passed_on(name, scrub))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    for (name, value) in QUIET_DEFAULTS {
+        let forced = name == "NO_COLOR" && (has(&env, "FORCE_COLOR") || has(&env, "CLICOLOR_FORCE"));
+        if !has(&env, name) && !forced {
+            env.push((name.into(), value.into()));
+        }
+    }
+    // The inherited value describes gimlet's terminal, which a command does not have.
+    set(&mut env, "TERM", "dumb");
+    set(&mut env, "CLAUDECODE", "1");
+    set(&mut env, "GIMLET", "1");
+    set(&mut env, "CLAUDE_CODE_CHILD_SESSION", "1");
+    set(&mut env, "CLAUDE_CODE_SESSION_ID", session_id);
+    set(&mut env, "CLAUDE_PID", &std::process::id().to_string());
+    if let Some(effort) = effort {
+        set(&mut env, "CLAUDE_EFFORT", effort);
+    }
+    env
+}
+
+fn is_passed_on(name: &OsStr, scrub: bool) -> bool {
+    // A name that is not text is none of those below, but an exported function may have any name.
+    let name = name.to_string_lossy();
+    let injects = SHELL_INJECTION.contains(&&*name) || name.starts_with("BASH_FUNC_");
+    let leaks = name.starts_with("OTEL_") || (scrub && is_credential_name(&name));
+    !injects && !leaks
+}
+
+fn has(env: &[(OsString, OsString)], name: &str) -> bool {
+    env.iter().any(|(known, _)| known == name)
+}
+
+fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
+    env.retain(|(known, _)| known != name);
+    env.push((name.into(), value.into()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a str> {
+        env.iter().find(|(known, _)| known == name).and_then(|(_, value)| value.to_str())
+    }
+
+    #[test]
+    fn what_would_change_the_shell_is_removed() {
+        let mut own = Env::default().with("BASH_FUNC_ls%%", "() { rm -rf /; }").with("OTEL_EXPORTER", "x");
+        for name in SHELL_INJECTION {
+            own = own.with(name, "x");
+        }
+        let env = for_commands(&own, "s", None);
+        assert!(!env.iter().any(|(name, _)| {
+            let name = name.to_str().unwrap();
+            SHELL_INJECTION.contains(&name) || name.starts_with("BASH_FUNC_") || name.starts_with("OTEL_")
+        }));
+    }
+
+    #[test]
+    fn defaults_yield_to_the_user_and_markers_do_not() {
+        let own = Env::default()
+            .with("PAGER", "less")
+            .with("FORCE_COLOR", "1")
+            .with("TERM", "xterm")
+            .with("CLAUDE_CODE_SESSION_ID", "outer");
+        let env = for_commands(&own, "inner", Some("high"));
+        assert_eq!(value(&env, "PAGER"), Some("less"));
+        assert_eq!(value(&env, "GIT_PAGER"), Some("cat"));
+        assert_eq!(value(&env, "NO_COLOR"), None);
+        assert_eq!(value(&env, "TERM"), Some("dumb"));
+        assert_eq!(value(&env, "CLAUDECODE"), Some("1"));
+        assert_eq!(value(&env, "CLAUDE_CODE_SESSION_ID"), Some("inner"));
+        assert_eq!(value(&env, "CLAUDE_EFFORT"), Some("high"));
+        assert_eq!(value(&env, "npm_config_yes"), None);
+    }
+
+    #[test]
+    fn scrubbing_takes_credentials_and_leaves_names_that_only_look_alike() {
+        let secrets = ["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "npm_config__auth"];
+        let harmless = ["GIT_AUTHOR_NAME", "SSH_AUTH_SOCK", "KEYBOARD", "PATH", "XAUTHORITY", "TOKENIZERS_PARALLELISM"];
+        let mut own = Env::default();
+        for name in secrets.iter().chain(&harmless) {
+            own = own.with(name, "v");
+        }
+        let kept = for_commands(&own, "s", None);
+        assert!(secrets.iter().chain(&harmless).all(|name| value(&kept, name).is_some()));
+        let scrubbed = for_commands(&own.with("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB", "1"), "s", None);
+        assert!(secrets.iter().all(|name| value(&scrubbed, name).is_none()));
+        assert!(harmless.iter().all(|name| value(&scrubbed, name).is_some()));
+    }
+}

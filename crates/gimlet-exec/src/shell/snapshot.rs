@@ -1,0 +1,134 @@
+//! What the user's `~/.bashrc` gives an interactive shell, taken once a session and read by every command.
+//!
+//! Functions, aliases, a few options and the search path. Never anything named like a command whose meaning decisions
+//! rest on: what is judged as `ls` must be `ls`. Whatever goes wrong, commands run in a plain shell. The file may hold
+//! whatever a start-up file does, so it is this user's alone and goes with the [`Exec`] that took it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+use crate::exec::{Exec, Running, Spawn, Stdin, Streams};
+
+/// How long a start-up file may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Names that keep their plain meaning: read-only commands, and the words that run or find other commands.
+const PLAIN_NAMES: &str = "\
+    . : [ alias awk basename bash bat batcat bg break builtin bzcat cal cat cd cksum cmp column comm command continue \
+    cut date declare df diff dig dirname dirs du echo egrep env eval exec exit export expr false fd fg fgrep file find \
+    fold free gcc getconf git grep groups hash head help hexdump history host hostname id jobs join jq kill less let \
+    ll local locale ls lsblk lscpu lsof md5sum more nl node nohup nproc od paste pgrep popd printenv printf ps pushd \
+    pwd python python3 read readlink readonly realpath return rev rg rm rmdir sed seq set sh sha1sum sha256sum sha512sum \
+    shift shopt sleep sort source stat strings sudo sum tac tail tar tee test time timeout tr trap tree true tsort tty \
+    type typeset ulimit umask unalias uname uniq unset uptime wait wc whereis which who whoami xargs xxd yes zcat zsh";
+
+/// Runs in an interactive bash that has just read `~/.bashrc`: takes back what must keep its meaning, then writes
+/// what is left, as commands, to the file `$1`. Completion functions are many, large and of no use without a prompt.
+const TAKE: &str = r#"
+unalias $2 2>/dev/null; unset -f $2 2>/dev/null; set +eux; umask 077
+{
+  shopt -s extdebug
+  while read -r _ _ name; do
+    location=$(declare -F -- "$name")
+    [[ $location == *bash[-_]completion* ]] || declare -f -- "$name"
+  done < <(declare -F)
+  [[ $(alias -p) ]] && { echo 'shopt -s expand_aliases'; alias -p; }
+  for name in extglob globstar dotglob nullglob nocaseglob lastpipe; do
+    shopt -q "$name" && echo "shopt -s $name"
+  done
+  for name in noclobber pipefail; do
+    [[ -o $name ]] && echo "set -o $name"
+  done
+  printf 'export PATH=%q\n' "$PATH"
+  echo ': end of snapshot'
+} >|"$1" 2>/dev/null
+"#;
+
+/// The last line of a snapshot that was written to its end.
+const END_LINE: &str = ": end of snapshot";
+
+/// The snapshot of a session, taken before its first command.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    file: Option<PathBuf>,
+    start_up_file: Option<PathBuf>,
+    taken: OnceCell<Option<PathBuf>>,
+}
+
+impl Snapshot {
+    pub(super) fn new(file: Option<PathBuf>, home: Option<PathBuf>) -> Self {
+        // Two processes may run the same session, and the first to end must not take the other's file away.
+        let file = file.map(|file| file.with_extension(format!("{}.sh", std::process::id())));
+        Self { file, start_up_file: home.map(|home| home.join(".bashrc")), taken: OnceCell::new() }
+    }
+
+    pub(super) fn never() -> Self {
+        Self::new(None, None)
+    }
+
+    /// The file to read before a command; `None` for a plain shell. Commands that come together wait for one taking.
+    pub(super) async fn get(&self, exec: &Exec, bash: &Path, env: &[(OsString, OsString)]) -> Option<&Path> {
+        let take = async || {
+            let (file, start_up_file) = (self.file.as_ref()?, self.start_up_file.as_ref()?);
+            if !start_up_file.is_file() {
+                return None;
+            }
+            exec.remove_at_end(file.clone());
+            take(exec, bash, env, file).await.then(|| file.clone())
+        };
+        self.taken.get_or_init(take).await.as_deref()
+    }
+}
+
+/// Whether a complete snapshot is now in `file`.
+async fn take(exec: &Exec, bash: &Path, env: &[(OsString, OsString)], file: &Path) -> bool {
+    let unfinished = file.with_extension("unfinished");
+    if let Some(parent) = file.parent() {
+        // When this fails the shell cannot write the file either, which is noticed below.
+        drop(tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).await);
+    }
+    let args =
+        ["-i".into(), "-c".into(), TAKE.into(), "bash".into(), unfinished.clone().into_os_string(), PLAIN_NAMES.into()];
+    let spawn = Spawn {
+        program: bash.into(),
+        args: args.into(),
+        cwd: "/".into(),
+        env: env.to_vec(),
+        stdin: Stdin::Null,
+        streams: Streams::Merged,
+        report: false,
+    };
+    let Ok(mut running) = exec.spawn(spawn).await else { return false };
+    // What a start-up file prints is of no interest, but a full pipe would stop it.
+    let ended = tokio::time::timeout(LIMIT, running_end(&mut running)).await.is_ok();
+    running.kill(Duration::ZERO).await;
+    let whole = ended && ends_properly(&unfinished).await;
+    if whole && tokio::fs::rename(&unfinished, file).await.is_ok() {
+        return true;
+    }
+    // It may never have been made.
+    drop(tokio::fs::remove_file(&unfinished).await);
+    false
+}
+
+async fn running_end(running: &mut Running) {
+    let output = running.output.take();
+    let discard = async {
+        if let Some(mut output) = output {
+            // An error ends the reading; the exit that is waited for beside it tells the rest.
+            drop(tokio::io::copy(&mut output, &mut tokio::io::sink()).await);
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        _ = running.wait() => {}
+        () = discard => {}
+    }
+}
+
+async fn ends_properly(file: &Path) -> bool {
+    tokio::fs::read(file).await.is_ok_and(|bytes| bytes.trim_ascii_end().ends_with(END_LINE.as_bytes()))
+}

@@ -1,0 +1,203 @@
+//! The few calls that Rust cannot check: `fork`, `posix_spawn`, `_exit`, signal set-up and wholesale closing.
+//!
+//! Each is wrapped so that its callers stay safe code. Nothing here knows what a command, a keeper or a message is.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Which side of a `fork` the caller woke up on.
+pub(crate) enum Fork {
+    Parent(i32),
+    Child,
+}
+
+/// Splits the process in two.
+///
+/// The child has only the calling thread. It may use the allocator (the C library makes that safe after a fork) but
+/// must not touch a lock that another thread could have held, and must leave through [`exit_now`].
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: the callers are the single-threaded custodian and the fork form of its start; both children run only the
+    // loops of this crate, which take no lock of the parent, and end with `_exit`.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// Ends the process at once, without destructors or exit handlers that belong to the program it was forked from.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` only ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+/// What a new program starts with: itself, its arguments, its environment and its descriptors.
+pub(crate) struct Image<'a> {
+    pub(crate) program: &'a CStr,
+    pub(crate) args: &'a [&'a CStr],
+    pub(crate) env: &'a [&'a CStr],
+    /// Pairs of (descriptor here, number there). Numbers there must not be descriptors here.
+    pub(crate) descriptors: &'a [(BorrowedFd<'a>, RawFd)],
+}
+
+/// Starts a program in a session and process group of its own, with an empty signal mask and default dispositions.
+///
+/// The child shares memory with its parent until it runs the new program, so nothing is copied, and a failure to run it
+/// comes back here as the error.
+pub(crate) fn spawn(image: &Image<'_>) -> io::Result<i32> {
+    let args = null_terminated(image.args);
+    let env = null_terminated(image.env);
+    let mut pid = 0;
+    // SAFETY: the attribute and action objects are initialised before use and destroyed after it; every pointer handed
+    // over (program, arrays, strings) outlives the call; signal sets are initialised by sigfillset and sigemptyset.
+    unsafe {
+        let mut actions = MaybeUninit::<libc::posix_spawn_file_actions_t>::uninit();
+        check(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
+        let mut attributes = MaybeUninit::<libc::posix_spawnattr_t>::uninit();
+        check(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
+        for (from, to) in image.descriptors {
+            check(libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), from.as_raw_fd(), *to))?;
+        }
+        let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(signals.as_mut_ptr());
+        check(libc::posix_spawnattr_setsigdefault(attributes.as_mut_ptr(), signals.as_ptr()))?;
+        libc::sigemptyset(signals.as_mut_ptr());
+        check(libc::posix_spawnattr_setsigmask(attributes.as_mut_ptr(), signals.as_ptr()))?;
+        let signals = libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK;
+        let flags = libc::POSIX_SPAWN_SETSID | signals as libc::c_short;
+        check(libc::posix_spawnattr_setflags(attributes.as_mut_ptr(), flags))?;
+        let outcome = libc::posix_spawn(
+            &raw mut pid,
+            image.program.as_ptr(),
+            actions.as_ptr(),
+            attributes.as_ptr(),
+            args.as_ptr().cast::<*mut c_char>(),
+            env.as_ptr().cast::<*mut c_char>(),
+        );
+        libc::posix_spawn_file_actions_destroy(actions.as_mut_ptr());
+        libc::posix_spawnattr_destroy(attributes.as_mut_ptr());
+        check(outcome)?;
+    }
+    Ok(pid)
+}
+
+fn null_terminated(strings: &[&CStr]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// The `posix_spawn` family returns the error number instead of setting `errno`.
+fn check(code: i32) -> io::Result<()> {
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+}
+
+/// Signals that must not end a process whose job is to outlive what they were meant for.
+const IGNORED: [i32; 9] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGPIPE,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGUSR1,
+];
+
+/// Ignores what should not reach a custodian and empties the signal mask that it may have inherited.
+pub(crate) fn ignore_terminal_signals() {
+    // SAFETY: SIG_IGN is a valid disposition and the numbers are valid signals; the set is initialised before use.
+    unsafe {
+        for signal in IGNORED {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+}
+
+/// A descriptor that becomes readable when a child changed state. `SIGCHLD` stays blocked from here on.
+pub(crate) fn child_signals() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised before use; the descriptor returned by signalfd is new and owned by nobody else.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
+        match libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+/// The lowest descriptor number that a custodian uses for itself; those below are `/dev/null` or a command's.
+pub(crate) const FIRST_OWN_DESCRIPTOR: RawFd = 10;
+
+/// Keeps exactly the given descriptors, moved to numbers from [`FIRST_OWN_DESCRIPTOR`] on, and holds the numbers below
+/// with `/dev/null` so that no later descriptor can land on one that a command will use.
+///
+/// Every other descriptor of the process is closed behind the back of whoever owned it, so only a process that runs
+/// nothing but this crate's loops (fresh from exec or fork) may call this.
+pub(crate) fn keep_only<const N: usize>(kept: [BorrowedFd<'_>; N]) -> io::Result<[OwnedFd; N]> {
+    // First up and out of the way, then down into one block, so that the two moves cannot overwrite each other.
+    let staged: Vec<OwnedFd> = kept.iter().map(|fd| duplicate_from(fd.as_raw_fd(), 64)).collect::<io::Result<_>>()?;
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let first_free = FIRST_OWN_DESCRIPTOR + N as RawFd;
+    // SAFETY: dup3 and close_range only change this process's descriptor table, and the caller promised that
+    // nobody here relies on the descriptors that go away. The numbers in the block were just made and are owned once.
+    unsafe {
+        for number in 0..FIRST_OWN_DESCRIPTOR {
+            if number != null.as_raw_fd() && libc::dup3(null.as_raw_fd(), number, libc::O_CLOEXEC) == -1 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        for (index, fd) in staged.iter().enumerate() {
+            if libc::dup3(fd.as_raw_fd(), FIRST_OWN_DESCRIPTOR + index as RawFd, libc::O_CLOEXEC) == -1 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        // These may now name a kept number; letting them close would take it away.
+        std::mem::forget(null);
+        staged.into_iter().for_each(std::mem::forget);
+        if libc::syscall(libc::SYS_close_range, first_free, u32::MAX, 0) == -1 {
+            close_one_by_one(first_free);
+        }
+        Ok(std::array::from_fn(|index| OwnedFd::from_raw_fd(FIRST_OWN_DESCRIPTOR + index as RawFd)))
+    }
+}
+
+fn duplicate_from(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_DUPFD_CLOEXEC returns a new descriptor that nobody else owns.
+    unsafe {
+        match libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest) {
+            -1 => Err(io::Error::last_os_error()),
+            copy => Ok(OwnedFd::from_raw_fd(copy)),
+        }
+    }
+}
+
+/// Lets the runtime wait until a descriptor can be read. Must be called within a runtime.
+pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open, stays open while it is owned, and always names the same descriptor.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+}
+
+/// For kernels without `close_range`.
+fn close_one_by_one(first: RawFd) {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<RawFd> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).collect();
+    for fd in open.into_iter().filter(|fd| *fd >= first) {
+        // SAFETY: as in `keep_only`: nobody relies on these any more; closing a closed number only fails.
+        unsafe { libc::close(fd) };
+    }
+}

@@ -1,0 +1,112 @@
+//! The tests of this crate against real processes, with a harness of their own.
+//!
+//! The custodian is the running binary started again, and a test that kills "gimlet" needs a gimlet to kill; so this
+//! `main` can be a custodian and a victim before it is a harness. It speaks what `cargo test` and `cargo nextest` ask.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and their harness; without the standard harness the lints cannot tell"
+)]
+
+mod common;
+mod custody;
+mod output;
+mod shell;
+mod spawning;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+type Test = (&'static str, fn());
+
+macro_rules! tests {
+    ($($module:ident :: $name:ident),* $(,)?) => {
+        const TESTS: &[Test] = &[$((concat!(stringify!($module), "::", stringify!($name)), || common::block_on($module::$name()))),*];
+    };
+}
+
+tests! {
+    custody::a_killed_command_takes_its_whole_tree_along,
+    custody::a_polite_end_gets_its_grace,
+    custody::dropping_a_running_command_ends_its_tree,
+    custody::killing_gimlet_leaves_nothing,
+    custody::killing_gimlet_many_times_leaves_nothing,
+    custody::killing_the_custodian_alone_harms_no_command_and_the_next_one_gets_a_new_one,
+    custody::killing_a_keeper_ends_what_it_kept,
+    custody::killing_custodian_and_keeper_leaves_nothing,
+    custody::a_command_that_stops_its_keepers_is_killed_like_any_other,
+    custody::a_command_that_stops_its_keepers_ends_with_the_session,
+    custody::a_command_that_stopped_its_keepers_ends_with_a_killed_gimlet,
+    custody::a_stopped_custodian_is_continued_by_the_next_command,
+    custody::killing_everything_is_swept_at_the_next_start,
+    custody::a_sweep_leaves_a_living_run_in_a_container_alone,
+    custody::neither_custodian_nor_keeper_is_named_like_gimlet,
+    custody::custodian_and_keeper_have_no_environment_and_no_command_can_look_into_them,
+    custody::shutdown_ends_what_was_released_and_refuses_more,
+    custody::a_finished_command_leaves_no_keeper_behind,
+    custody::the_custodian_is_small,
+    custody::a_forked_custodian_keeps_as_well,
+    custody::a_fork_storm_is_ended,
+    output::both_streams_interleave_as_written,
+    output::a_background_grandchild_does_not_hold_the_call,
+    output::a_survivor_that_prints_is_neither_stopped_nor_killed,
+    output::a_timed_out_command_goes_on_in_the_background,
+    output::a_background_command_can_be_killed,
+    output::a_background_file_is_cut_when_its_command_is_over_or_dropped,
+    output::five_megabytes_stay_within_memory_bounds,
+    output::endless_output_is_ended_at_the_limit,
+    output::bytes_that_are_no_text_are_kept_raw,
+    output::redirecting_to_dev_stderr_does_not_truncate,
+    output::progress_shows_the_last_lines_while_running,
+    shell::the_directory_is_reported_in_every_form_of_exit,
+    shell::exit_codes_and_signals_come_through,
+    shell::programs_see_three_descriptors_and_the_command_may_use_the_fourth,
+    shell::the_text_is_data_whatever_it_contains,
+    shell::a_text_beyond_the_limit_of_the_system_says_what_to_do,
+    shell::a_long_text_travels_outside_the_socket,
+    shell::an_env_file_that_ends_in_a_comment_does_not_swallow_the_command,
+    shell::start_up_variables_of_bash_have_no_effect,
+    shell::a_vanished_directory_falls_back_to_its_parent,
+    shell::a_prefix_wraps_the_whole_invocation,
+    shell::the_snapshot_carries_functions_and_leaves_plain_commands_plain,
+    shell::a_start_up_file_that_leaves_gives_a_plain_shell,
+    spawning::a_command_starts_with_clean_signals_and_a_session_of_its_own,
+    spawning::what_cannot_start_says_why,
+    spawning::streams_can_be_split_and_input_piped,
+    spawning::a_hundred_commands_at_once_all_report,
+    spawning::a_custodian_outlives_the_thread_that_started_it,
+}
+
+fn main() -> ExitCode {
+    gimlet_exec::run_custodian_if_asked();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|argument| argument == common::VICTIM_ARGUMENT) {
+        common::be_a_victim(&args[1..]);
+    }
+    let has = |flag: &str| args.iter().any(|argument| argument == flag);
+    if has("--list") {
+        for (name, _) in TESTS.iter().filter(|_| !has("--ignored")) {
+            println!("{name}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let filter = args.iter().find(|argument| !argument.starts_with('-'));
+    let chosen = |name: &str| {
+        filter.is_none_or(|wanted| if has("--exact") { name == wanted } else { name.contains(wanted.as_str()) })
+    };
+    let failed: Vec<&str> =
+        TESTS.iter().filter(|(name, _)| chosen(name)).filter(|test| !passes(test)).map(|(name, _)| *name).collect();
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("failed: {failed:#?}");
+    ExitCode::FAILURE
+}
+
+fn passes((name, test): &Test) -> bool {
+    let passed = catch_unwind(AssertUnwindSafe(test)).is_ok();
+    println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+    passed
+}
