@@ -1,0 +1,199 @@
+//! What is known about models: windows, limits, prices, ways to think. Data, not code.
+//!
+//! Ids that are not in the table are served all the same, with conservative facts; the server corrects us where the
+//! guess was wrong.
+
+mod table;
+
+use gimlet_proto::{Env, ModelFacts, Price};
+
+/// How a model thinks, and how thinking is switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thinks {
+    /// Chooses its own depth.
+    Adaptive { off: OffSwitch },
+    /// Thinks only with a budget that the request names. `interleaved`: needs a beta to think between calls.
+    Manual { interleaved: bool },
+    /// Nothing is known: no thinking field is sent.
+    Unknown,
+}
+
+/// What switches adaptive thinking off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OffSwitch {
+    /// Nothing does.
+    Never,
+    /// `disabled`.
+    Disabled,
+    /// `disabled`, and effort may then be `high` at most.
+    DisabledUpToHigh,
+    /// `between_tools`, and effort may then be `high` at most.
+    BetweenTools,
+    /// Leaving the field out.
+    Omit,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Profile {
+    pub(crate) id: &'static str,
+    pub(crate) context_window: u64,
+    pub(crate) max_output_tokens: u64,
+    pub(crate) price: Option<Price>,
+    pub(crate) thinks: Thinks,
+    /// Leaves the text of its thinking out unless asked for it.
+    pub(crate) hides_thinking: bool,
+    pub(crate) efforts: &'static [&'static str],
+    pub(crate) min_cache_tokens: u64,
+    /// Takes a `tool_choice` that demands a call.
+    pub(crate) forced_choice: bool,
+}
+
+const EVERY_EFFORT: &[&str] = &["low", "medium", "high", "xhigh", "max"];
+
+/// An id of the vendor's that is newer than the table: it most likely works like the newest ones.
+const UNKNOWN_CLAUDE: Profile = Profile {
+    id: "",
+    context_window: 200_000,
+    max_output_tokens: 32_000,
+    price: None,
+    thinks: Thinks::Adaptive { off: OffSwitch::Never },
+    hides_thinking: true,
+    efforts: EVERY_EFFORT,
+    min_cache_tokens: 4096,
+    forced_choice: false,
+};
+
+/// A model of somebody else behind the same format.
+const UNKNOWN: Profile =
+    Profile { thinks: Thinks::Unknown, hides_thinking: false, efforts: &[], forced_choice: true, ..UNKNOWN_CLAUDE };
+
+/// The table with the person's choice of aliases.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Catalogue {
+    overrides: Vec<(&'static str, String)>,
+}
+
+/// What a model name stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Resolved {
+    /// The id that goes on the wire.
+    pub(crate) id: String,
+    pub(crate) profile: Profile,
+    pub(crate) known: bool,
+}
+
+impl Catalogue {
+    pub(crate) fn from_env(env: &Env) -> Self {
+        let names = [
+            ("opus", "ANTHROPIC_DEFAULT_OPUS_MODEL"),
+            ("sonnet", "ANTHROPIC_DEFAULT_SONNET_MODEL"),
+            ("haiku", "ANTHROPIC_DEFAULT_HAIKU_MODEL"),
+            ("fable", "ANTHROPIC_DEFAULT_FABLE_MODEL"),
+            ("small", "ANTHROPIC_SMALL_FAST_MODEL"),
+            ("default", "ANTHROPIC_DEFAULT_MODEL"),
+        ];
+        let overrides = names.iter().filter_map(|(alias, name)| Some((*alias, env.get(name)?.to_owned()))).collect();
+        Self { overrides }
+    }
+
+    /// Resolves an alias or id.
+    pub(crate) fn resolve(&self, name: &str) -> Resolved {
+        let id = self.id_of(name);
+        let key = key_of(&id);
+        match table::PROFILES.iter().find(|profile| key_of(profile.id) == key) {
+            Some(profile) => Resolved { id, profile: *profile, known: true },
+            None if key.starts_with("claude") => Resolved { id, profile: UNKNOWN_CLAUDE, known: false },
+            None => Resolved { id, profile: UNKNOWN, known: false },
+        }
+    }
+
+    fn id_of(&self, name: &str) -> String {
+        let name = strip_window(name.trim());
+        let alias = name.to_ascii_lowercase();
+        let chosen = |alias: &str| {
+            let found = self.overrides.iter().find(|(name, _)| *name == alias);
+            found.map(|(_, id)| strip_window(id.trim()).to_owned()).filter(|id| !id.is_empty())
+        };
+        let family = match alias.as_str() {
+            "default" => "sonnet",
+            "small" => "haiku",
+            other => other,
+        };
+        let Some((_, id)) = table::ALIASES.iter().find(|(alias, _)| *alias == family) else { return name.to_owned() };
+        let chosen = chosen(&alias).or_else(|| chosen(family)).filter(|id| !is_alias(id));
+        chosen.unwrap_or_else(|| (*id).to_owned())
+    }
+
+    pub(crate) fn facts(&self, name: &str) -> ModelFacts {
+        let Resolved { id, profile, known } = self.resolve(name);
+        ModelFacts {
+            id,
+            context_window: profile.context_window,
+            max_output_tokens: profile.max_output_tokens,
+            price: profile.price,
+            known,
+        }
+    }
+}
+
+fn is_alias(name: &str) -> bool {
+    ["default", "small"].contains(&name) || table::ALIASES.iter().any(|(alias, _)| *alias == name)
+}
+
+/// Without the suffix by which people ask for the long window; it is built in today.
+fn strip_window(name: &str) -> &str {
+    let cut = name.len().saturating_sub("[1m]".len());
+    match name.get(cut..) {
+        Some(end) if end.eq_ignore_ascii_case("[1m]") => &name[..cut],
+        _ => name,
+    }
+}
+
+/// An id without vendor prefixes, date and version suffixes: what the rows are compared by.
+fn key_of(id: &str) -> String {
+    let lower = id.to_ascii_lowercase();
+    let mut key = lower.find("claude").map_or(lower.as_str(), |at| &lower[at..]);
+    if let Some((head, version)) = key.rsplit_once("-v")
+        && !version.is_empty()
+        && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
+    {
+        key = head;
+    }
+    key = key.strip_suffix("-latest").unwrap_or(key);
+    if let Some((head, date)) = key.rsplit_once(['-', '@'])
+        && date.len() == 8
+        && date.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        key = head;
+    }
+    key.to_owned()
+}
+
+/// The known ids most like `id`, for a person who mistyped one.
+pub(crate) fn nearest(id: &str) -> Vec<&'static str> {
+    let key = key_of(id);
+    let mut ids: Vec<(usize, &'static str)> =
+        table::PROFILES.iter().map(|profile| (distance(&key, &key_of(profile.id)), profile.id)).collect();
+    ids.sort_by_key(|(far, _)| *far);
+    ids.into_iter().take(3).map(|(_, id)| id).collect()
+}
+
+/// How many single-byte edits turn one text into the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+#[path = "catalogue_tests.rs"]
+mod tests;

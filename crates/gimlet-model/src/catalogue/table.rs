@@ -1,0 +1,128 @@
+//! The rows of the catalogue. USD per million tokens, as the vendor publishes them.
+
+use gimlet_proto::Price;
+
+use super::{EVERY_EFFORT, OffSwitch, Profile, Thinks};
+
+/// What the family names stand for.
+pub(super) const ALIASES: &[(&str, &str)] = &[
+    ("opus", "claude-opus-5-5"),
+    ("sonnet", "claude-sonnet-5-5"),
+    ("haiku", "claude-haiku-5-5"),
+    ("fable", "claude-fable-5-1"),
+];
+
+const WITHOUT_XHIGH: &[&str] = &["low", "medium", "high", "max"];
+const UP_TO_HIGH: &[&str] = &["low", "medium", "high"];
+
+const fn price(input: f64, output: f64, write_5m: f64, write_1h: f64, read: f64) -> Option<Price> {
+    Some(Price { input, output, write_5m, write_1h, read, above: None })
+}
+
+/// A model of the fifth generation; the others say how they differ.
+const NEWEST: Profile = Profile {
+    id: "",
+    context_window: 1_000_000,
+    max_output_tokens: 128_000,
+    price: None,
+    thinks: Thinks::Adaptive { off: OffSwitch::Never },
+    hides_thinking: true,
+    efforts: EVERY_EFFORT,
+    min_cache_tokens: 512,
+    forced_choice: false,
+};
+
+const FIVE: Profile = Profile { forced_choice: true, ..NEWEST };
+
+const FOUR_SIX: Profile = Profile {
+    thinks: Thinks::Adaptive { off: OffSwitch::Omit },
+    hides_thinking: false,
+    efforts: WITHOUT_XHIGH,
+    forced_choice: true,
+    ..NEWEST
+};
+
+const FOUR_FIVE: Profile = Profile {
+    context_window: 200_000,
+    max_output_tokens: 64_000,
+    thinks: Thinks::Manual { interleaved: true },
+    hides_thinking: false,
+    efforts: &[],
+    min_cache_tokens: 4096,
+    forced_choice: true,
+    ..NEWEST
+};
+
+pub(super) const PROFILES: &[Profile] = &[
+    // Its price for cache reads is not published, so its cost is unknown rather than wrong.
+    Profile { id: "claude-fable-5-2", ..NEWEST },
+    Profile { id: "claude-fable-5-1", price: price(10.0, 50.0, 12.5, 20.0, 0.25), ..NEWEST },
+    Profile { id: "claude-fable-5", price: price(10.0, 50.0, 12.5, 20.0, 1.0), ..FIVE },
+    Profile { id: "claude-opus-5-5", price: price(4.0, 20.0, 5.0, 8.0, 0.2), ..NEWEST },
+    Profile {
+        id: "claude-opus-5",
+        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
+        thinks: Thinks::Adaptive { off: OffSwitch::DisabledUpToHigh },
+        ..FIVE
+    },
+    Profile {
+        id: "claude-opus-4-8",
+        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
+        thinks: Thinks::Adaptive { off: OffSwitch::Omit },
+        min_cache_tokens: 1024,
+        ..FIVE
+    },
+    Profile {
+        id: "claude-opus-4-7",
+        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
+        thinks: Thinks::Adaptive { off: OffSwitch::Omit },
+        min_cache_tokens: 2048,
+        ..FIVE
+    },
+    Profile { id: "claude-opus-4-6", price: price(5.0, 25.0, 6.25, 10.0, 0.5), min_cache_tokens: 4096, ..FOUR_SIX },
+    Profile {
+        id: "claude-opus-4-5-20251101",
+        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
+        efforts: UP_TO_HIGH,
+        ..FOUR_FIVE
+    },
+    Profile {
+        id: "claude-sonnet-5-5",
+        price: price(2.0, 10.0, 2.5, 4.0, 0.1),
+        thinks: Thinks::Adaptive { off: OffSwitch::BetweenTools },
+        ..NEWEST
+    },
+    Profile {
+        id: "claude-sonnet-5",
+        price: price(2.0, 10.0, 2.5, 4.0, 0.2),
+        thinks: Thinks::Adaptive { off: OffSwitch::Disabled },
+        min_cache_tokens: 1024,
+        ..FIVE
+    },
+    Profile { id: "claude-sonnet-4-6", price: price(3.0, 15.0, 3.75, 6.0, 0.3), min_cache_tokens: 1024, ..FOUR_SIX },
+    Profile {
+        id: "claude-sonnet-4-5-20250929",
+        price: price(3.0, 15.0, 3.75, 6.0, 0.3),
+        min_cache_tokens: 1024,
+        ..FOUR_FIVE
+    },
+    Profile {
+        id: "claude-haiku-5-5",
+        price: Some(Price {
+            input: 0.1,
+            output: 0.5,
+            write_5m: 0.125,
+            write_1h: 0.2,
+            read: 0.01,
+            above: Some((100_000, [0.5, 2.5, 0.625, 1.0, 0.05])),
+        }),
+        thinks: Thinks::Adaptive { off: OffSwitch::DisabledUpToHigh },
+        ..FIVE
+    },
+    Profile {
+        id: "claude-haiku-4-5-20251001",
+        price: price(1.0, 5.0, 1.25, 2.0, 0.1),
+        thinks: Thinks::Manual { interleaved: false },
+        ..FOUR_FIVE
+    },
+];

@@ -1,0 +1,53 @@
+use super::*;
+
+#[test]
+fn aliases_resolve_through_the_environment_and_then_the_table() {
+    let plain = Catalogue::default();
+    assert_eq!(plain.facts("default").id, "claude-sonnet-5-5");
+    assert_eq!(plain.facts("small").id, "claude-haiku-5-5");
+    assert_eq!(plain.facts("Opus[1m]").id, "claude-opus-5-5");
+    assert_eq!(plain.facts("fable").id, "claude-fable-5-1");
+    let env = Env::default()
+        .with("ANTHROPIC_DEFAULT_SONNET_MODEL", "gateway/claude-sonnet-5[1m]")
+        .with("ANTHROPIC_DEFAULT_OPUS_MODEL", "opus");
+    let chosen = Catalogue::from_env(&env);
+    assert_eq!(chosen.facts("sonnet").id, "gateway/claude-sonnet-5");
+    assert_eq!(chosen.facts("default").id, "gateway/claude-sonnet-5");
+    assert_eq!(chosen.facts("opus").id, "claude-opus-5-5");
+    assert_eq!(Catalogue::from_env(&env.with("ANTHROPIC_DEFAULT_MODEL", "claude-x")).facts("default").id, "claude-x");
+}
+
+#[test]
+fn dates_prefixes_and_versions_find_the_same_row_and_ids_are_sent_as_given() {
+    let catalogue = Catalogue::default();
+    for id in [
+        "claude-sonnet-4-5",
+        "claude-sonnet-4-5-20250929",
+        "claude-sonnet-4-5-latest",
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "claude-sonnet-4-5@20250929",
+    ] {
+        let facts = catalogue.facts(id);
+        assert_eq!((facts.id.as_str(), facts.known, facts.context_window), (id, true, 200_000));
+    }
+    assert_eq!(catalogue.facts("claude-opus-5").price.map(|price| price.input), Some(5.0));
+    assert_eq!(catalogue.facts("claude-opus-5-5-20260901").price.map(|price| price.input), Some(4.0));
+}
+
+#[test]
+fn unknown_ids_get_conservative_facts() {
+    let catalogue = Catalogue::default();
+    let facts = catalogue.facts("llama-9");
+    assert_eq!(
+        (facts.context_window, facts.max_output_tokens, facts.price, facts.known),
+        (200_000, 32_000, None, false)
+    );
+    assert_eq!(catalogue.resolve("llama-9").profile.thinks, Thinks::Unknown);
+    assert!(matches!(catalogue.resolve("claude-saga-9").profile.thinks, Thinks::Adaptive { .. }));
+}
+
+#[test]
+fn mistyped_ids_have_neighbours() {
+    assert_eq!(nearest("claude-sonet-5-5")[0], "claude-sonnet-5-5");
+    assert_eq!(nearest("claude-opus-4.8")[0], "claude-opus-4-8");
+}

@@ -1,0 +1,178 @@
+//! Error bodies, inside and outside of streams, from the vendor and from whatever stands in front of it.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::json::Text;
+
+/// What an error body says, as far as it says anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ErrorBody {
+    /// `error.type`; empty when there was none.
+    pub(crate) kind: String,
+    /// `error.details.error_code`, the stable thing to branch on.
+    pub(crate) code: Option<String>,
+    /// One readable line; empty when the body had nothing to say.
+    pub(crate) message: String,
+    pub(crate) request_id: Option<String>,
+}
+
+/// More of an error message than this helps nobody.
+const LONGEST_MESSAGE: usize = 600;
+
+#[derive(Deserialize)]
+struct Outer<'a> {
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    message: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    detail: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    request_id: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Inner<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    details: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Details<'a> {
+    #[serde(borrow, default)]
+    error_code: Option<Text<'a>>,
+}
+
+impl ErrorBody {
+    /// Reads a body of any kind: the vendor's JSON, other JSON, an HTML page, text, or nothing.
+    pub(crate) fn parse(body: &str) -> Self {
+        let body = body.trim();
+        if let Ok(outer) = serde_json::from_str::<Outer<'_>>(body) {
+            return Self::from_outer(&outer, body);
+        }
+        let message = if looks_like_html(body) { html_summary(body) } else { one_line(body) };
+        Self { message, ..Self::default() }
+    }
+
+    fn from_outer(outer: &Outer<'_>, body: &str) -> Self {
+        let request_id = outer.request_id.as_ref().map(|id| one_line(id.as_str()));
+        let inner = outer.error.and_then(|raw| serde_json::from_str::<Inner<'_>>(raw.get()).ok());
+        let said = match (&inner, outer.error) {
+            (Some(inner), _) => inner.message.as_ref().map(|text| text.as_str().to_owned()),
+            (None, Some(raw)) => serde_json::from_str::<Text<'_>>(raw.get()).ok().map(Text::into_string),
+            (None, None) => None,
+        };
+        let said = said
+            .or_else(|| outer.message.as_ref().map(|text| text.as_str().to_owned()))
+            .or_else(|| outer.detail.as_ref().map(|text| text.as_str().to_owned()));
+        let code = inner
+            .as_ref()
+            .and_then(|inner| serde_json::from_str::<Details<'_>>(inner.details?.get()).ok())
+            .and_then(|details| details.error_code)
+            .map(Text::into_string);
+        Self {
+            kind: inner.and_then(|inner| inner.kind).map(Text::into_string).unwrap_or_default(),
+            code,
+            message: one_line(said.as_deref().unwrap_or(body)),
+            request_id,
+        }
+    }
+
+    /// The status that an error inside a 200 stream stands for.
+    pub(crate) fn implied_status(&self) -> u16 {
+        match self.kind.as_str() {
+            "overloaded_error" => 529,
+            "rate_limit_error" => 429,
+            "timeout_error" => 504,
+            "invalid_request_error" => 400,
+            "authentication_error" => 401,
+            "billing_error" => 402,
+            "permission_error" => 403,
+            "not_found_error" => 404,
+            "conflict_error" => 409,
+            "request_too_large" => 413,
+            _ => 500,
+        }
+    }
+}
+
+pub(crate) fn looks_like_html(body: &str) -> bool {
+    let start = body.trim_start().get(..9).unwrap_or(body.trim_start());
+    start.eq_ignore_ascii_case("<!doctype")
+        || start.to_ascii_lowercase().starts_with("<html")
+        || start.starts_with("<?xml")
+}
+
+/// The title of a page, or that it is one.
+fn html_summary(body: &str) -> String {
+    let lower = body.to_ascii_lowercase();
+    let title = lower.find("<title").and_then(|at| {
+        let start = at + lower[at..].find('>')? + 1;
+        let end = start + lower[start..].find("</title")?;
+        Some(one_line(&body[start..end]))
+    });
+    match title.filter(|title| !title.is_empty()) {
+        Some(title) => format!("an HTML page instead of an API answer: {title}"),
+        None => "an HTML page instead of an API answer".to_owned(),
+    }
+}
+
+/// White space runs and control characters become single blanks, and the end of a long text goes.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut out = String::new();
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+        if out.len() > LONGEST_MESSAGE {
+            let end = (0..=LONGEST_MESSAGE).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
+            out.truncate(end);
+            out.push('…');
+            break;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vendors_shape_is_read_whole() {
+        let body = ErrorBody::parse(
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow\n down","details":{"error_code":"ramp_limit_exceeded"}},"request_id":"req_1"}"#,
+        );
+        assert_eq!(
+            body,
+            ErrorBody {
+                kind: "rate_limit_error".into(),
+                code: Some("ramp_limit_exceeded".into()),
+                message: "slow down".into(),
+                request_id: Some("req_1".into()),
+            }
+        );
+        assert_eq!(body.implied_status(), 429);
+    }
+
+    #[test]
+    fn foreign_bodies_still_give_one_readable_line() {
+        let message = |body: &str| ErrorBody::parse(body).message;
+        assert_eq!(message(r#"{"error":"no such model"}"#), "no such model");
+        assert_eq!(message(r#"{"detail":"Not Found"}"#), "Not Found");
+        assert_eq!(
+            message("<html><head><TITLE>502 Bad\nGateway</TITLE>"),
+            "an HTML page instead of an API answer: 502 Bad Gateway"
+        );
+        assert_eq!(message("<!DOCTYPE html><p>x"), "an HTML page instead of an API answer");
+        assert_eq!(message(r#"{"type":"error","error":{"ty"#), r#"{"type":"error","error":{"ty"#);
+        assert_eq!(message(""), "");
+        assert!(message(&"é".repeat(5000)).len() < 610);
+    }
+}

@@ -1,0 +1,247 @@
+//! Request bodies: raw JSON appended by hand to one buffer, the same bytes for the same input in every process.
+//!
+//! Keys come in a fixed order with `messages` last, and history blocks are copied, never re-serialised: apart from
+//! cache markers, the body of a conversation's next request begins with the bytes of this one.
+
+use bytes::Bytes;
+use gimlet_proto::{Block, BlockKind, CacheTtl, Message, ModelRequest, ToolChoice, ToolDef};
+
+use super::markers;
+use crate::json::push_string;
+
+/// The `thinking` member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThinkingField {
+    Adaptive {
+        /// Ask for readable text where the model would leave it out.
+        summarized: bool,
+        /// Let the server drop thinking that belongs to another prefix instead of refusing the request.
+        drop_unbound: bool,
+    },
+    Enabled {
+        budget: u64,
+    },
+    Disabled,
+    BetweenTools,
+}
+
+/// Everything about a body that the request itself does not say: what this model at this endpoint takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyPlan {
+    pub(crate) model: String,
+    pub(crate) max_tokens: u64,
+    pub(crate) thinking: Option<ThinkingField>,
+    pub(crate) effort: Option<String>,
+    /// An opaque id of this installation.
+    pub(crate) user_id: Option<String>,
+    pub(crate) tool_choice: ToolChoice,
+    pub(crate) caching: bool,
+    pub(crate) eager_input: bool,
+    pub(crate) defer_loading: bool,
+    /// Leave thinking blocks out of this many messages at the start.
+    pub(crate) strip_thinking: usize,
+}
+
+impl BodyPlan {
+    /// A plan without any optional field.
+    pub fn plain(model: impl Into<String>, max_tokens: u64) -> Self {
+        Self {
+            model: model.into(),
+            max_tokens,
+            thinking: None,
+            effort: None,
+            user_id: None,
+            tool_choice: ToolChoice::Auto { parallel: true },
+            caching: true,
+            eager_input: true,
+            defer_loading: true,
+            strip_thinking: 0,
+        }
+    }
+}
+
+/// Builds the body.
+pub fn build_body(request: &ModelRequest, plan: &BodyPlan) -> Bytes {
+    let ttl = request.cache.ttl.filter(|_| plan.caching);
+    let mut out = String::with_capacity(estimate(request));
+    out.push_str(r#"{"model":"#);
+    push_string(&mut out, &plan.model);
+    out.push_str(r#","max_tokens":"#);
+    out.push_str(&plan.max_tokens.to_string());
+    let system_marked = push_system(&mut out, &request.system, ttl);
+    push_tools(&mut out, &request.tools, plan, ttl.filter(|_| !system_marked));
+    if !request.tools.is_empty() {
+        push_tool_choice(&mut out, &plan.tool_choice);
+    }
+    if let Some(thinking) = plan.thinking {
+        push_thinking(&mut out, thinking);
+    }
+    if let Some(effort) = &plan.effort {
+        out.push_str(r#","output_config":{"effort":"#);
+        push_string(&mut out, effort);
+        out.push('}');
+    }
+    if let Some(user_id) = &plan.user_id {
+        out.push_str(r#","metadata":{"user_id":"#);
+        push_string(&mut out, user_id);
+        out.push('}');
+    }
+    out.push_str(r#","stream":true,"messages":["#);
+    push_messages(&mut out, request, plan, ttl);
+    out.push_str("]}");
+    Bytes::from(out)
+}
+
+/// Close to the final size and never much below it, so that the buffer hardly ever grows.
+fn estimate(request: &ModelRequest) -> usize {
+    let escaped = |text: &str| text.len() + text.len() / 16 + 64;
+    let system: usize = request.system.iter().map(|text| escaped(text)).sum();
+    let tools: usize = request
+        .tools
+        .iter()
+        .map(|tool| escaped(&tool.description) + tool.input_schema.get().len() + tool.name.len() + 96)
+        .sum();
+    let messages: usize = request
+        .messages
+        .iter()
+        .map(|message| 48 + message.blocks.iter().map(|block| block.json().len() + 1).sum::<usize>())
+        .sum();
+    system + tools + messages + 1024
+}
+
+/// Says whether it placed the marker of the static prefix, which covers the tools too.
+fn push_system(out: &mut String, system: &[String], ttl: Option<CacheTtl>) -> bool {
+    let Some(last) = system.iter().rposition(|text| !text.trim().is_empty()) else { return false };
+    out.push_str(r#","system":["#);
+    let mut first = true;
+    for (at, text) in system.iter().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+        separate(out, &mut first);
+        out.push_str(r#"{"type":"text","text":"#);
+        push_string(out, text);
+        if let Some(ttl) = ttl.filter(|_| at == last) {
+            out.push(',');
+            out.push_str(markers::marker(ttl));
+        }
+        out.push('}');
+    }
+    out.push(']');
+    ttl.is_some()
+}
+
+fn push_tools(out: &mut String, tools: &[ToolDef], plan: &BodyPlan, ttl: Option<CacheTtl>) {
+    if tools.is_empty() {
+        return;
+    }
+    let deferred = |tool: &ToolDef| tool.defer_loading && plan.defer_loading;
+    let marked = tools.iter().rposition(|tool| !deferred(tool));
+    out.push_str(r#","tools":["#);
+    let mut first = true;
+    for (at, tool) in tools.iter().enumerate() {
+        separate(out, &mut first);
+        out.push_str(r#"{"name":"#);
+        push_string(out, &tool.name);
+        out.push_str(r#","description":"#);
+        push_string(out, &tool.description);
+        out.push_str(r#","input_schema":"#);
+        out.push_str(tool.input_schema.get());
+        if tool.eager_input && plan.eager_input {
+            out.push_str(r#","eager_input_streaming":true"#);
+        }
+        if deferred(tool) {
+            out.push_str(r#","defer_loading":true"#);
+        }
+        if let Some(ttl) = ttl.filter(|_| marked == Some(at)) {
+            out.push(',');
+            out.push_str(markers::marker(ttl));
+        }
+        out.push('}');
+    }
+    out.push(']');
+}
+
+fn push_tool_choice(out: &mut String, choice: &ToolChoice) {
+    let (kind, parallel) = match choice {
+        // What the server does anyway is not said: saying it would cost the message cache of older conversations.
+        ToolChoice::Auto { parallel: true } => return,
+        ToolChoice::Auto { parallel } => ("auto", *parallel),
+        ToolChoice::Any { parallel } => ("any", *parallel),
+        ToolChoice::Tool { parallel, .. } => ("tool", *parallel),
+        ToolChoice::None => ("none", true),
+    };
+    out.push_str(r#","tool_choice":{"type":"#);
+    push_string(out, kind);
+    if let ToolChoice::Tool { name, .. } = choice {
+        out.push_str(r#","name":"#);
+        push_string(out, name);
+    }
+    if !parallel {
+        out.push_str(r#","disable_parallel_tool_use":true"#);
+    }
+    out.push('}');
+}
+
+fn push_thinking(out: &mut String, thinking: ThinkingField) {
+    out.push_str(r#","thinking":{"type":"#);
+    match thinking {
+        ThinkingField::Adaptive { summarized, drop_unbound } => {
+            out.push_str(r#""adaptive""#);
+            if summarized {
+                out.push_str(r#","display":"summarized""#);
+            }
+            if drop_unbound {
+                out.push_str(r#","block_binding":{"prefix_mismatch_behavior":"drop_block"}"#);
+            }
+        }
+        ThinkingField::Enabled { budget } => {
+            out.push_str(r#""enabled","budget_tokens":"#);
+            out.push_str(&budget.to_string());
+        }
+        ThinkingField::Disabled => out.push_str(r#""disabled""#),
+        ThinkingField::BetweenTools => out.push_str(r#""between_tools""#),
+    }
+    out.push('}');
+}
+
+fn push_messages(out: &mut String, request: &ModelRequest, plan: &BodyPlan, ttl: Option<CacheTtl>) {
+    let places = if ttl.is_some() { markers::places(&request.messages, &request.cache) } else { Vec::new() };
+    let marker = ttl.map(markers::marker);
+    let mut first = true;
+    for (at, message) in request.messages.iter().enumerate() {
+        let strip = at < plan.strip_thinking;
+        if !message.blocks.iter().any(|block| is_sent(block, strip)) {
+            continue;
+        }
+        separate(out, &mut first);
+        push_message(out, message, strip, |block| marker.filter(|_| places.contains(&(at, block))));
+    }
+}
+
+fn push_message(out: &mut String, message: &Message, strip: bool, marker: impl Fn(usize) -> Option<&'static str>) {
+    out.push_str(r#"{"role":"#);
+    push_string(out, message.role.as_str());
+    out.push_str(r#","content":["#);
+    let mut first = true;
+    for (at, block) in message.blocks.iter().enumerate().filter(|(_, block)| is_sent(block, strip)) {
+        separate(out, &mut first);
+        match marker(at) {
+            Some(marker) => markers::push_marked(out, block.json(), marker),
+            None => out.push_str(block.json()),
+        }
+    }
+    out.push_str("]}");
+}
+
+fn is_sent(block: &Block, strip_thinking: bool) -> bool {
+    !(strip_thinking && matches!(block.kind(), BlockKind::Thinking | BlockKind::RedactedThinking))
+}
+
+fn separate(out: &mut String, first: &mut bool) {
+    if !*first {
+        out.push(',');
+    }
+    *first = false;
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -1,0 +1,188 @@
+//! The Anthropic Messages API and whatever speaks it: one endpoint, one credential, one pool of connections.
+//!
+//! A request is sent again by itself when that is safe, changed and sent again when the server objects to an optional
+//! part, and never repeated once text or a tool call of its reply was complete.
+
+mod config;
+mod exchange;
+mod plan;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gimlet_proto::{ErrorKind, Model, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream};
+
+use crate::catalogue::{Catalogue, Resolved};
+use crate::cure::Cure;
+use crate::failure::{Again, Failure};
+use crate::formats::anthropic::{Progress, build_body};
+use crate::outlet::{Outlet, Told};
+use crate::retry::{Ledger, Verdict};
+use crate::transport::Transport;
+pub use config::{AnthropicConfig, ConfigError, Patience};
+use exchange::{Exchange, Setback};
+use plan::Learned;
+
+/// The largest body that the endpoint takes.
+const LARGEST_BODY: usize = 32_000_000;
+
+/// The provider.
+#[derive(Clone)]
+pub struct Anthropic {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    config: AnthropicConfig,
+    catalogue: Catalogue,
+    transport: Transport,
+    learned: Mutex<Learned>,
+}
+
+impl Anthropic {
+    /// Makes the provider. Opens nothing: the first request does.
+    pub fn new(config: AnthropicConfig) -> Self {
+        let transport =
+            Transport::new(config.network.clone(), config.base_url.starts_with("https:"), config.patience.connect);
+        let catalogue = config.catalogue.clone();
+        Self { inner: Arc::new(Inner { config, catalogue, transport, learned: Mutex::default() }) }
+    }
+
+    /// Where the key comes from, in the words of `system/init`.
+    pub fn api_key_source(&self) -> &'static str {
+        self.inner.config.api_key_source()
+    }
+
+    /// Prompts shorter than this many tokens are not cached by the model.
+    pub fn min_cache_tokens(&self, model: &str) -> u64 {
+        self.inner.catalogue.resolve(model).profile.min_cache_tokens
+    }
+}
+
+impl Model for Anthropic {
+    fn facts(&self, model: &str) -> ModelFacts {
+        self.inner.catalogue.facts(model)
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(Told::new(|outlet| {
+            Box::pin(async move {
+                if let Err(error) = inner.run(&request, &outlet).await {
+                    outlet.push(ModelEvent::Failed(inner.config.redacted(error)));
+                }
+            })
+        }))
+    }
+}
+
+impl Inner {
+    fn learned(&self) -> std::sync::MutexGuard<'_, Learned> {
+        // What was learned is plain data, whole at any moment.
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One request until its reply is told whole, or until nothing more can be done.
+    async fn run(&self, request: &ModelRequest, outlet: &Outlet) -> Result<(), ModelError> {
+        let model = self.catalogue.resolve(&request.model);
+        let mut ledger = Ledger::new(self.config.max_retries, self.config.max_wait, self.config.first_delay);
+        let mut once = None;
+        loop {
+            let (plan, betas) = self.learned().plan(&self.config, &model, request, once);
+            let body = build_body(request, &plan);
+            if body.len() > LARGEST_BODY {
+                return Err(too_large(body.len()));
+            }
+            let betas =
+                crate::betas::header(&betas, &self.config.extra_betas, &self.learned().refused_betas(&model.id));
+            let headers = self.config.headers(betas.as_deref())?;
+            let exchange = Exchange { inner: self, body, headers, model: &model.id, outlet, request };
+            match self.attempts(&exchange, &mut ledger).await? {
+                None => return Ok(()),
+                Some(cure) => once = self.adopt(cure, &model, request, outlet, once)?,
+            }
+        }
+    }
+
+    /// Sends one body until it is answered. Gives back the cure when the server wants another body.
+    async fn attempts(&self, exchange: &Exchange<'_>, ledger: &mut Ledger) -> Result<Option<Refused>, ModelError> {
+        let mut may_race = true;
+        let mut resets = 0;
+        loop {
+            // A connection from the pool may be closed by the server at the very moment it is used again.
+            let raced = may_race && self.transport.is_warm();
+            let Err(setback) = exchange.attempt().await else { return Ok(None) };
+            let mut failure = match setback {
+                Setback::Unanswered { reset, .. } if reset && raced => {
+                    may_race = false;
+                    continue;
+                }
+                Setback::Unanswered { reset, mut failure } => {
+                    resets += u32::from(reset);
+                    if resets > 1 && exchange.body.len() > SUSPICIOUS_BODY {
+                        failure = unheard_refusal(exchange.body.len());
+                    }
+                    failure
+                }
+                Setback::Broken { failure, progress } => match (progress, failure.again) {
+                    (Progress::ThinkingOnly, Again::Budget) => Failure { again: Again::AtMost(2), ..failure },
+                    _ => failure,
+                },
+            };
+            *failure.error = self.config.redacted(*failure.error);
+            match ledger.judge(failure.clone()) {
+                Verdict::GiveUp(error) => return Err(error),
+                Verdict::Cure(cure) => return Ok(Some(Refused { cure, error: *failure.error })),
+                Verdict::Retry { attempt, max, delay, error } => {
+                    let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+                    exchange.outlet.push(ModelEvent::Retrying { attempt, max, delay_ms, error });
+                    tokio::time::sleep(delay).await;
+                }
+            }
+        }
+    }
+
+    /// Remembers a cure for the rest of the run and tells the person. Fails when it would change nothing.
+    fn adopt(
+        &self,
+        refused: Refused,
+        model: &Resolved,
+        request: &ModelRequest,
+        outlet: &Outlet,
+        once: Option<u64>,
+    ) -> Result<Option<u64>, ModelError> {
+        let Refused { cure, error } = refused;
+        if let Cure::MaxTokensThisTime(left) = cure {
+            outlet.push(ModelEvent::Notice(cure.notice(&model.id)));
+            return Ok(Some(left));
+        }
+        if !self.learned().adopt(&cure, &self.config, model, request) {
+            return Err(error);
+        }
+        outlet.push(ModelEvent::Notice(cure.notice(&model.id)));
+        Ok(once)
+    }
+}
+
+/// A body that the server would take in another form.
+struct Refused {
+    cure: Cure,
+    error: ModelError,
+}
+
+/// A server that closes the connection while a body this long is on its way most likely said so in an answer that got
+/// lost.
+const SUSPICIOUS_BODY: usize = 4 << 20;
+
+fn unheard_refusal(bytes: usize) -> Failure {
+    let message = format!("the server closed the connection while it received a request of {bytes} bytes");
+    Failure::new(ErrorKind::RequestTooLarge, Again::Never, message)
+}
+
+fn too_large(bytes: usize) -> ModelError {
+    let message = format!("the request has {bytes} bytes; the API takes {LARGEST_BODY} at most");
+    *Failure::new(ErrorKind::RequestTooLarge, Again::Never, message).error
+}
+
+/// The longest wait that a server may ask of us when nobody said otherwise.
+const DEFAULT_MAX_WAIT: Duration = Duration::from_secs(300);

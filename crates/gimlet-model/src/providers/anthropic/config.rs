@@ -1,0 +1,251 @@
+//! Endpoint, credential and limits, read from values that the binary collected. Nothing here is ever printed whole.
+
+use std::time::Duration;
+
+use gimlet_proto::{Env, ErrorKind, ModelError, Secret, VERSION};
+use reqwest::Url;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+
+use crate::betas;
+use crate::catalogue::Catalogue;
+use crate::failure::{Again, Failure};
+use crate::transport::Network;
+
+const VENDOR: &str = "https://api.anthropic.com";
+const MOST_RETRIES: u64 = 15;
+/// Shorter timeouts than this give up on servers that are merely slow.
+const LEAST_TIMEOUT_MS: u64 = 10_000;
+/// For tests only: lowers the floor above, so that a stalled server is noticed while a test still waits.
+const TEST_LEAST_TIMEOUT_MS: &str = "GIMLET_TEST_LEAST_TIMEOUT_MS";
+/// For tests only: the wait before the first retry.
+const TEST_RETRY_DELAY_MS: &str = "GIMLET_TEST_RETRY_DELAY_MS";
+
+/// How long the provider waits for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    pub connect: Duration,
+    /// From sending the request to the head of its answer.
+    pub headers: Duration,
+    /// Between two pieces of an answer, keep-alives included.
+    pub idle: Duration,
+    /// Silence after which the person is told.
+    pub waiting: Duration,
+    /// Nothing but keep-alives for this long: the person is told, and nothing else happens.
+    pub quiet: Duration,
+}
+
+/// Everything the provider needs to know.
+#[derive(Clone, Debug)]
+pub struct AnthropicConfig {
+    pub(crate) base_url: String,
+    pub(crate) credential: Credential,
+    pub(crate) custom_headers: HeaderMap,
+    pub(crate) extra_betas: Vec<String>,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) network: Network,
+    /// The vendor's own host: optional features that gateways may not know are used there only.
+    pub(crate) first_party: bool,
+    warnings: Vec<String>,
+    pub api_version: String,
+    /// Whether betas are sent at all.
+    pub betas: bool,
+    pub interleaved_thinking: bool,
+    pub max_retries: u32,
+    /// The wait before the first retry; each further one doubles it.
+    pub first_delay: Duration,
+    /// A longer wait asked by the server ends the request instead.
+    pub max_wait: Duration,
+    pub max_output_tokens: Option<u64>,
+    pub patience: Patience,
+    /// An opaque random id of this installation, sent as `metadata.user_id`.
+    pub user_id: Option<String>,
+}
+
+/// What proves who we are.
+#[derive(Clone, Debug)]
+pub(crate) enum Credential {
+    ApiKey(Secret),
+    Bearer(Secret),
+}
+
+/// Why there is no provider.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("no credential: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN")]
+    MissingCredential,
+    #[error(
+        "{name} is set, but gimlet does not use that kind of credential: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
+    )]
+    UnsupportedCredential { name: &'static str },
+    #[error("the credential in {name} has characters that cannot be sent")]
+    IllegalCredential { name: &'static str },
+    #[error("ANTHROPIC_BASE_URL is not an http or https address: {reason}")]
+    BaseUrl { reason: String },
+    #[error("line {line} of ANTHROPIC_CUSTOM_HEADERS is not `Name: value`")]
+    CustomHeader { line: usize },
+}
+
+impl AnthropicConfig {
+    /// Reads the conventional variables.
+    pub fn from_env(env: &Env) -> Result<Self, ConfigError> {
+        let base = base_url(env.get("ANTHROPIC_BASE_URL").unwrap_or(VENDOR))?;
+        let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let first_party = host == "api.anthropic.com" || host.ends_with(".anthropic.com");
+        let local = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let (custom_headers, header_betas) = custom_headers(env.get("ANTHROPIC_CUSTOM_HEADERS").unwrap_or(""))?;
+        let betas = !env.flag("GIMLET_DISABLE_BETAS") && !env.flag("CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS");
+        let mut extra_betas = betas::parse_list(env.get("ANTHROPIC_BETAS").unwrap_or(""));
+        extra_betas.extend(header_betas);
+        if !betas {
+            extra_betas.clear();
+        }
+        let mut warnings = Vec::new();
+        if env.get("ANTHROPIC_API_KEY").is_some() && env.get("ANTHROPIC_AUTH_TOKEN").is_some() {
+            warnings.push("both ANTHROPIC_AUTH_TOKEN and ANTHROPIC_API_KEY are set; the token is used".to_owned());
+        }
+        Ok(Self {
+            base_url: base.as_str().trim_end_matches('/').to_owned(),
+            credential: credential(env)?,
+            custom_headers,
+            extra_betas,
+            catalogue: Catalogue::from_env(env),
+            network: Network::from_env(env),
+            first_party,
+            warnings,
+            api_version: "2023-06-01".to_owned(),
+            betas,
+            interleaved_thinking: !env.flag("DISABLE_INTERLEAVED_THINKING"),
+            max_retries: env.integer("CLAUDE_CODE_MAX_RETRIES").unwrap_or(10).min(MOST_RETRIES) as u32,
+            first_delay: env.integer(TEST_RETRY_DELAY_MS).map_or(crate::retry::FIRST_DELAY, Duration::from_millis),
+            max_wait: super::DEFAULT_MAX_WAIT,
+            max_output_tokens: env.integer("CLAUDE_CODE_MAX_OUTPUT_TOKENS").filter(|tokens| *tokens > 0),
+            patience: patience(env, first_party, local),
+            user_id: None,
+        })
+    }
+
+    /// Remarks for the person about odd settings.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Where the key comes from, in the words of `system/init`; a bearer token is no key.
+    pub fn api_key_source(&self) -> &'static str {
+        match self.credential {
+            Credential::ApiKey(_) => "ANTHROPIC_API_KEY",
+            Credential::Bearer(_) => "none",
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("{}/v1/messages", self.base_url)
+    }
+
+    /// The headers of a request. Ours win over the person's own.
+    pub(crate) fn headers(&self, betas: Option<&str>) -> Result<HeaderMap, ModelError> {
+        let mut headers = self.custom_headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let mut put = |name: HeaderName, value: &str, secret: bool| {
+            let mut value = HeaderValue::from_str(value).map_err(|_| unsendable(&name))?;
+            value.set_sensitive(secret);
+            headers.insert(name, value);
+            Ok(())
+        };
+        put(USER_AGENT, &format!("gimlet/{VERSION}"), false)?;
+        put(HeaderName::from_static("anthropic-version"), &self.api_version, false)?;
+        match &self.credential {
+            Credential::ApiKey(key) => put(HeaderName::from_static("x-api-key"), key.expose(), true)?,
+            Credential::Bearer(token) => put(AUTHORIZATION, &format!("Bearer {}", token.expose()), true)?,
+        }
+        if let Some(betas) = betas {
+            put(HeaderName::from_static("anthropic-beta"), betas, false)?;
+        }
+        Ok(headers)
+    }
+
+    /// An error without the credential, should a server have repeated it.
+    pub(crate) fn redacted(&self, mut error: ModelError) -> ModelError {
+        let (Credential::ApiKey(secret) | Credential::Bearer(secret)) = &self.credential;
+        // A placeholder of a few letters is no secret, and would be found in ordinary words.
+        if secret.expose().len() >= 8 && error.message.contains(secret.expose()) {
+            error.message = error.message.replace(secret.expose(), "***");
+        }
+        error
+    }
+}
+
+fn unsendable(name: &HeaderName) -> ModelError {
+    *Failure::new(ErrorKind::InvalidRequest, Again::Never, format!("the value of the header {name} cannot be sent"))
+        .error
+}
+
+fn base_url(text: &str) -> Result<Url, ConfigError> {
+    let url = Url::parse(text.trim()).map_err(|error| ConfigError::BaseUrl { reason: error.to_string() })?;
+    match (url.scheme(), url.has_host()) {
+        ("http" | "https", true) => Ok(url),
+        (scheme, _) => Err(ConfigError::BaseUrl { reason: format!("its scheme is {scheme}") }),
+    }
+}
+
+fn credential(env: &Env) -> Result<Credential, ConfigError> {
+    let sendable = |name: &'static str, value: &str| {
+        let value = value.trim();
+        match HeaderValue::from_str(value) {
+            Ok(_) if !value.is_empty() => Ok(Secret::new(value)),
+            _ => Err(ConfigError::IllegalCredential { name }),
+        }
+    };
+    if let Some(token) = env.get("ANTHROPIC_AUTH_TOKEN") {
+        return sendable("ANTHROPIC_AUTH_TOKEN", token).map(Credential::Bearer);
+    }
+    if let Some(key) = env.get("ANTHROPIC_API_KEY") {
+        return sendable("ANTHROPIC_API_KEY", key).map(Credential::ApiKey);
+    }
+    let foreign = ["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID"];
+    match foreign.into_iter().find(|name| env.get(name).is_some()) {
+        Some(name) => Err(ConfigError::UnsupportedCredential { name }),
+        None => Err(ConfigError::MissingCredential),
+    }
+}
+
+/// The person's own headers, and the betas that they put there.
+fn custom_headers(text: &str) -> Result<(HeaderMap, Vec<String>), ConfigError> {
+    let mut headers = HeaderMap::new();
+    let mut betas = Vec::new();
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let illegal = ConfigError::CustomHeader { line: at + 1 };
+        let Some((name, value)) = line.split_once(':') else { return Err(illegal) };
+        let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name.trim()), HeaderValue::from_str(value.trim())) else {
+            return Err(illegal);
+        };
+        if name == "anthropic-beta" {
+            betas.extend(betas::parse_list(value.to_str().unwrap_or_default()));
+            continue;
+        }
+        // Gateways are often unlocked by such a header.
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    Ok((headers, betas))
+}
+
+fn patience(env: &Env, first_party: bool, local: bool) -> Patience {
+    let least_ms = env.integer(TEST_LEAST_TIMEOUT_MS).unwrap_or(LEAST_TIMEOUT_MS).min(LEAST_TIMEOUT_MS);
+    let chosen = |name: &str, seconds: u64| match env.integer(name) {
+        Some(ms) => Duration::from_millis(ms.max(least_ms)),
+        None => Duration::from_secs(seconds),
+    };
+    Patience {
+        connect: Duration::from_secs(10),
+        // A model on one's own machine may have to be loaded first.
+        headers: chosen("API_TIMEOUT_MS", if local { 600 } else { 120 }),
+        idle: chosen("CLAUDE_STREAM_IDLE_TIMEOUT_MS", if first_party { 180 } else { 300 }),
+        waiting: Duration::from_secs(20),
+        quiet: Duration::from_secs(600),
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

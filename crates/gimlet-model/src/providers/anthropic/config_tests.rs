@@ -1,0 +1,90 @@
+use super::*;
+
+fn keyed() -> Env {
+    Env::default().with("ANTHROPIC_API_KEY", "sk-canary")
+}
+
+#[test]
+fn a_missing_or_foreign_credential_is_a_typed_error() {
+    assert_eq!(AnthropicConfig::from_env(&Env::default()).unwrap_err(), ConfigError::MissingCredential);
+    let foreign = Env::default().with("CLAUDE_CODE_OAUTH_TOKEN", "x");
+    let error = AnthropicConfig::from_env(&foreign).unwrap_err();
+    assert_eq!(error, ConfigError::UnsupportedCredential { name: "CLAUDE_CODE_OAUTH_TOKEN" });
+    let broken = Env::default().with("ANTHROPIC_API_KEY", "a\nb");
+    assert_eq!(
+        AnthropicConfig::from_env(&broken).unwrap_err(),
+        ConfigError::IllegalCredential { name: "ANTHROPIC_API_KEY" }
+    );
+}
+
+#[test]
+fn keys_and_tokens_go_into_their_own_headers() {
+    let key = AnthropicConfig::from_env(&keyed()).unwrap();
+    let headers = key.headers(Some("b-1")).unwrap();
+    assert_eq!(headers["x-api-key"], "sk-canary");
+    assert!(headers["x-api-key"].is_sensitive());
+    assert!(!headers.contains_key("authorization"));
+    assert_eq!(
+        (&headers["anthropic-version"], &headers["anthropic-beta"]),
+        (&"2023-06-01".parse().unwrap(), &"b-1".parse().unwrap())
+    );
+    assert_eq!(key.api_key_source(), "ANTHROPIC_API_KEY");
+    let token = AnthropicConfig::from_env(&keyed().with("ANTHROPIC_AUTH_TOKEN", "tok")).unwrap();
+    let headers = token.headers(None).unwrap();
+    assert_eq!(headers["authorization"], "Bearer tok");
+    assert!(!headers.contains_key("x-api-key") && !headers.contains_key("anthropic-beta"));
+    assert_eq!((token.api_key_source(), token.warnings().len()), ("none", 1));
+}
+
+#[test]
+fn custom_headers_are_sent_but_never_win_and_errors_name_the_line() {
+    let env = keyed().with("ANTHROPIC_CUSTOM_HEADERS", "X-Team: a: b\n\nx-api-key: other\nanthropic-beta: c-1");
+    let config = AnthropicConfig::from_env(&env).unwrap();
+    let headers = config.headers(None).unwrap();
+    assert_eq!((&headers["x-team"], &headers["x-api-key"]), (&"a: b".parse().unwrap(), &"sk-canary".parse().unwrap()));
+    assert_eq!(config.extra_betas, ["c-1"]);
+    let bad = keyed().with("ANTHROPIC_CUSTOM_HEADERS", "A: 1\nno colon");
+    assert_eq!(AnthropicConfig::from_env(&bad).unwrap_err(), ConfigError::CustomHeader { line: 2 });
+}
+
+#[test]
+fn the_base_url_is_checked_and_decides_what_may_be_used() {
+    let at = |url: &str| AnthropicConfig::from_env(&keyed().with("ANTHROPIC_BASE_URL", url));
+    assert_eq!(at("http://127.0.0.1:9/x/").unwrap().endpoint(), "http://127.0.0.1:9/x/v1/messages");
+    assert!(matches!(at("ftp://x"), Err(ConfigError::BaseUrl { .. })));
+    assert!(matches!(at("not a url"), Err(ConfigError::BaseUrl { .. })));
+    assert!(AnthropicConfig::from_env(&keyed()).unwrap().first_party);
+    let local = at("http://localhost:11434").unwrap();
+    assert!(!local.first_party);
+    assert_eq!((local.patience.headers.as_secs(), local.patience.idle.as_secs()), (600, 300));
+    let vendor = AnthropicConfig::from_env(&keyed()).unwrap();
+    assert_eq!((vendor.patience.headers.as_secs(), vendor.patience.idle.as_secs()), (120, 180));
+}
+
+#[test]
+fn limits_come_from_the_environment_within_bounds() {
+    let env = keyed()
+        .with("GIMLET_MAX_RETRIES", "99")
+        .with("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "5000")
+        .with("API_TIMEOUT_MS", "1")
+        .with("ANTHROPIC_BETAS", "a-1,b-2");
+    let config = AnthropicConfig::from_env(&env).unwrap();
+    assert_eq!((config.max_retries, config.max_output_tokens), (15, Some(5000)));
+    assert_eq!(config.patience.headers, Duration::from_secs(10));
+    let hurried = env.clone().with(TEST_LEAST_TIMEOUT_MS, "50").with(TEST_RETRY_DELAY_MS, "3");
+    let hurried = AnthropicConfig::from_env(&hurried).unwrap();
+    assert_eq!((hurried.patience.headers, hurried.first_delay), (Duration::from_millis(50), Duration::from_millis(3)));
+    assert_eq!(config.extra_betas, ["a-1", "b-2"]);
+    let off = AnthropicConfig::from_env(&env.with("GIMLET_DISABLE_BETAS", "1")).unwrap();
+    assert!(off.extra_betas.is_empty() && !off.betas);
+}
+
+#[test]
+fn nothing_printable_shows_the_credential() {
+    let env = keyed().with("ANTHROPIC_CUSTOM_HEADERS", "X-Gate: hidden").with("HTTPS_PROXY", "http://u:pw@h:1");
+    let config = AnthropicConfig::from_env(&env).unwrap();
+    let shown = format!("{config:?} {:?}", config.headers(None).unwrap());
+    assert!(!shown.contains("canary") && !shown.contains("hidden") && !shown.contains("pw@"), "{shown}");
+    let echoed = Failure::new(ErrorKind::Server, Again::Never, "key sk-canary is odd").error;
+    assert_eq!(config.redacted(*echoed).message, "key *** is odd");
+}

@@ -1,0 +1,284 @@
+//! One attempt: send the prepared bytes, read the answer to its end, say how far it came when it broke.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use gimlet_proto::{ErrorKind, Interruption, ModelEvent, ModelRequest};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Response, Url};
+use tokio::time::{Instant, timeout_at};
+
+use super::Inner;
+use crate::failure::{self, Again, Failure, Hints};
+use crate::formats::anthropic::{ErrorBody, Flow, Progress, ReplyReader, StreamFault, looks_like_html, one_line};
+use crate::outlet::Outlet;
+use crate::retry::wait_of;
+use crate::sse::{SseLimits, SseParser};
+
+/// More of an error body than this is not read.
+const LONGEST_ERROR_BODY: usize = 64 << 10;
+/// What is kept of an answer to tell what it was, should it turn out not to be a stream of events.
+const SAMPLE: usize = 2 << 10;
+
+/// A request ready to be sent, as often as need be, always with the same bytes.
+pub(super) struct Exchange<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) body: Bytes,
+    pub(super) headers: HeaderMap,
+    pub(super) model: &'a str,
+    pub(super) outlet: &'a Outlet,
+    pub(super) request: &'a ModelRequest,
+}
+
+/// Why an attempt gave no reply.
+pub(super) enum Setback {
+    /// No usable answer. `reset`: the connection ended after it was made and before anything came back.
+    Unanswered { failure: Failure, reset: bool },
+    /// The answer began and broke before anything in it could be used. It has been taken back.
+    Broken { failure: Failure, progress: Progress },
+}
+
+impl From<Failure> for Setback {
+    fn from(failure: Failure) -> Self {
+        Setback::Unanswered { failure, reset: false }
+    }
+}
+
+impl Exchange<'_> {
+    /// Sends the request and tells its reply. After `Ok`, the end of the reply has been told too.
+    pub(super) async fn attempt(&self) -> Result<(), Setback> {
+        let response = self.send().await?;
+        let hints = hints(response.headers());
+        if response.status() != reqwest::StatusCode::OK {
+            return Err(self.refused(response, &hints).await.into());
+        }
+        let mime = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let is_page = mime.to_ascii_lowercase().starts_with("text/html");
+        if is_page || mime.to_ascii_lowercase().starts_with("application/json") {
+            let body = self.error_body(response).await;
+            return Err(self.no_stream(&body, &hints).into());
+        }
+        self.read(response, &hints).await
+    }
+
+    async fn send(&self) -> Result<Response, Setback> {
+        let inner = self.inner;
+        inner.transport.settle().await;
+        let client = inner.transport.client().await?;
+        let sending = client.post(inner.config.endpoint()).headers(self.headers.clone()).body(self.body.clone()).send();
+        let limit = inner.config.patience.headers;
+        match self.watched(sending, limit).await {
+            Some(Ok(response)) => {
+                inner.transport.mark_warm();
+                Ok(response)
+            }
+            Some(Err(error)) => {
+                let connecting = error.is_connect();
+                let error = error.without_url();
+                let reset = !connecting && !error.is_timeout() && !error.is_builder();
+                Err(Setback::Unanswered { failure: failure::from_transport(&error, connecting), reset })
+            }
+            None => {
+                let message = format!("the server did not answer within {} s", limit.as_secs());
+                Err(Failure::new(ErrorKind::Timeout, Again::Budget, message).into())
+            }
+        }
+    }
+
+    /// Waits for `what` no longer than `limit`, telling the person while it is silent. `None` when the time is up.
+    async fn watched<T>(&self, what: impl Future<Output = T>, limit: Duration) -> Option<T> {
+        let mut what = pin!(what);
+        let start = Instant::now();
+        let waiting = self.inner.config.patience.waiting.max(Duration::from_millis(1));
+        let mut remark = waiting;
+        loop {
+            if let Ok(done) = timeout_at(start + remark.min(limit), what.as_mut()).await {
+                return Some(done);
+            }
+            if start.elapsed() >= limit {
+                return None;
+            }
+            let silent_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.outlet.push(ModelEvent::Waiting { silent_ms });
+            remark += waiting;
+        }
+    }
+
+    async fn refused(&self, response: Response, hints: &Hints) -> Failure {
+        let status = response.status().as_u16();
+        if response.status().is_redirection() {
+            return redirected(&response, hints);
+        }
+        let body = self.error_body(response).await;
+        failure::from_answer(status, &ErrorBody::parse(&body), hints, self.model)
+    }
+
+    /// As much of a short body as arrives in time; an error page may be cut like anything else.
+    async fn error_body(&self, mut response: Response) -> String {
+        let mut body = Vec::new();
+        let limit = self.inner.config.patience.idle.min(Duration::from_secs(10));
+        while body.len() < LONGEST_ERROR_BODY {
+            match self.watched(response.chunk(), limit).await {
+                Some(Ok(Some(piece))) => body.extend_from_slice(&piece),
+                Some(Ok(None) | Err(_)) | None => break,
+            }
+        }
+        String::from_utf8_lossy(&body).into_owned()
+    }
+
+    /// A success without a stream: an error in disguise, or something that is not the API at all.
+    fn no_stream(&self, body: &str, hints: &Hints) -> Failure {
+        let parsed = ErrorBody::parse(body);
+        if !parsed.kind.is_empty() {
+            return failure::from_answer(parsed.implied_status(), &parsed, hints, self.model);
+        }
+        if body.trim().is_empty() {
+            return empty_answer(hints);
+        }
+        let what = if looks_like_html(body) { parsed.message } else { "JSON instead of a stream".to_owned() };
+        let mut failure = Failure::new(ErrorKind::Protocol, Again::Never, format!("the server sent {what}"))
+            .hint("Check ANTHROPIC_BASE_URL and any proxy or log-in page in between");
+        failure.error.request_id = hints.request_id.clone();
+        failure
+    }
+
+    async fn read(&self, mut response: Response, hints: &Hints) -> Result<(), Setback> {
+        let mut parser = SseParser::new(SseLimits::default());
+        let mut reply = ReplyReader::new(hints.request_id.clone(), self.request.want_wire_events);
+        let mut sample = Vec::new();
+        let patience = self.inner.config.patience;
+        let mut last_word = Instant::now();
+        loop {
+            let piece = match self.watched(response.chunk(), patience.idle).await {
+                Some(Ok(Some(piece))) => piece,
+                Some(Ok(None)) => return self.ended(reply, &sample, hints),
+                Some(Err(error)) => {
+                    let failure = failure::from_transport(&error.without_url(), false);
+                    return self.broke(reply, failure, hints);
+                }
+                None => {
+                    let message = format!("the server fell silent for {} s", patience.idle.as_secs());
+                    return self.broke(reply, Failure::new(ErrorKind::Timeout, Again::Budget, message), hints);
+                }
+            };
+            if !reply.has_started() && sample.len() < SAMPLE {
+                sample.extend_from_slice(&piece[..piece.len().min(SAMPLE)]);
+            }
+            let mut flow = Ok(Flow::Noise);
+            let fed = parser.push(&piece, |event| {
+                if matches!(flow, Ok(Flow::More | Flow::Noise)) {
+                    let next = reply.event(&event.name, &event.data, |event| self.outlet.push(event));
+                    // Noise after a word does not make the word unsaid.
+                    if !(matches!(flow, Ok(Flow::More)) && matches!(next, Ok(Flow::Noise))) {
+                        flow = next;
+                    }
+                }
+            });
+            match flow {
+                Ok(Flow::Finished) => {
+                    self.inner.transport.let_end(response).await;
+                    return Ok(());
+                }
+                Ok(Flow::More) => last_word = Instant::now(),
+                Ok(Flow::Noise) if last_word.elapsed() >= patience.quiet => {
+                    last_word = Instant::now();
+                    let seconds = patience.quiet.as_secs();
+                    self.outlet.push(ModelEvent::Notice(format!("nothing but keep-alives for {seconds} s")));
+                }
+                Ok(Flow::Noise) => {}
+                Err(fault) => {
+                    let failure = self.fault(fault, hints);
+                    return self.broke(reply, failure, hints);
+                }
+            }
+            if let Err(error) = fed {
+                let failure = Failure::new(ErrorKind::Protocol, Again::Never, error.to_string());
+                return self.broke(reply, failure, hints);
+            }
+            self.outlet.taken().await;
+        }
+    }
+
+    fn fault(&self, fault: StreamFault, hints: &Hints) -> Failure {
+        match fault {
+            StreamFault::Protocol(what) => Failure::new(ErrorKind::Protocol, Again::Budget, what),
+            StreamFault::Reported(data) => {
+                let body = ErrorBody::parse(&data);
+                // The answer's headers spoke of a success; only its id still means something.
+                let hints = Hints { request_id: hints.request_id.clone(), ..Hints::default() };
+                failure::from_answer(body.implied_status(), &body, &hints, self.model)
+            }
+        }
+    }
+
+    fn ended(&self, reply: ReplyReader, sample: &[u8], hints: &Hints) -> Result<(), Setback> {
+        let sample = String::from_utf8_lossy(sample);
+        if !reply.has_started() && (looks_like_html(&sample) || sample.trim_start().starts_with('{')) {
+            return Err(self.no_stream(&sample, hints).into());
+        }
+        if one_line(&sample).is_empty() {
+            return self.broke(reply, empty_answer(hints), hints);
+        }
+        let message = "the connection ended in the middle of the answer";
+        self.broke(reply, Failure::new(ErrorKind::Network, Again::Budget, message), hints)
+    }
+
+    /// Sorts a broken reply by how far it had come. One that lacked only its last formality is taken as whole; one
+    /// with a usable block is kept as far as it came, because repeating it could run a tool twice.
+    fn broke(&self, mut reply: ReplyReader, mut failure: Failure, hints: &Hints) -> Result<(), Setback> {
+        if failure.error.request_id.is_none() {
+            failure.error.request_id = hints.request_id.clone();
+        }
+        match reply.progress() {
+            Progress::Complete => reply.finish(|event| self.outlet.push(event)),
+            Progress::Usable if failure.again != Again::Never => {
+                let message = self.inner.config.redacted(*failure.error).to_string();
+                self.outlet.push(ModelEvent::Done(reply.interrupt(Interruption { message })));
+            }
+            progress => {
+                if reply.has_started() {
+                    self.outlet.push(ModelEvent::Discarded);
+                }
+                return Err(Setback::Broken { failure, progress });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Somebody in between dropped what the server said; the next time it may come through.
+fn empty_answer(hints: &Hints) -> Failure {
+    let mut failure = Failure::new(ErrorKind::Network, Again::Budget, "the server sent an empty answer");
+    failure.error.request_id = hints.request_id.clone();
+    failure
+}
+
+fn redirected(response: &Response, hints: &Hints) -> Failure {
+    let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let host = target.and_then(|target| Url::parse(target).ok()).and_then(|url| url.host_str().map(ToOwned::to_owned));
+    let to = host.map_or_else(|| "another address".to_owned(), |host| one_line(&host));
+    let mut failure = Failure::new(
+        ErrorKind::Protocol,
+        Again::Never,
+        format!("the server redirects to {to}; gimlet does not carry its credential there"),
+    )
+    .hint("Set ANTHROPIC_BASE_URL to the final address");
+    failure.error.status = Some(response.status().as_u16());
+    failure.error.request_id = hints.request_id.clone();
+    failure
+}
+
+fn hints(headers: &HeaderMap) -> Hints {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    Hints {
+        wait: wait_of(text("retry-after-ms"), text("retry-after"), SystemTime::now()),
+        should_retry: match text("x-should-retry") {
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            _ => None,
+        },
+        request_id: text("request-id").or_else(|| text("x-request-id")).map(one_line),
+    }
+}

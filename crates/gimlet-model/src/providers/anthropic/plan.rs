@@ -1,0 +1,237 @@
+//! What goes into a body: the catalogue's facts, the person's wishes, and what the server taught us in this run.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use gimlet_proto::{ModelRequest, Thinking, ToolChoice};
+
+use super::AnthropicConfig;
+use crate::betas::Beta;
+use crate::catalogue::{OffSwitch, Profile, Resolved, Thinks};
+use crate::cure::Cure;
+use crate::formats::anthropic::{BodyPlan, ThinkingField};
+
+const DEFAULT_OUTPUT: u64 = 32_000;
+const DEFAULT_OUTPUT_AT_HIGH_EFFORT: u64 = 64_000;
+const SMALLEST_BUDGET: u64 = 1_024;
+
+/// What this server and one of its models turned out not to take.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Lessons {
+    thinks: Option<Thinks>,
+    no_display: bool,
+    no_effort: bool,
+    effort_up_to_high: bool,
+    no_eager_input: bool,
+    no_defer_loading: bool,
+    no_cache_control: bool,
+    no_metadata: bool,
+    no_betas: bool,
+    refused_betas: Vec<String>,
+    drop_unbound: bool,
+    max_tokens: Option<u64>,
+}
+
+/// Everything learned in this run.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    by_model: HashMap<String, Lessons>,
+    /// Conversations whose thinking is left out, up to this many messages.
+    stripped: HashMap<u64, usize>,
+}
+
+impl Learned {
+    /// Takes a cure in. `false` when the body would stay as it is.
+    pub(super) fn adopt(
+        &mut self,
+        cure: &Cure,
+        config: &AnthropicConfig,
+        model: &Resolved,
+        request: &ModelRequest,
+    ) -> bool {
+        let before = self.plan(config, model, request, None);
+        let betas_before = self.refused_betas(&model.id);
+        self.learn(cure, config, model, request);
+        let after = self.plan(config, model, request, None);
+        before != after || betas_before != self.refused_betas(&model.id)
+    }
+
+    fn learn(&mut self, cure: &Cure, config: &AnthropicConfig, model: &Resolved, request: &ModelRequest) {
+        let lessons = self.by_model.entry(model.id.clone()).or_default();
+        match cure {
+            Cure::ManualThinking => lessons.thinks = Some(Thinks::Manual { interleaved: false }),
+            Cure::AdaptiveThinking => lessons.thinks = Some(Thinks::Adaptive { off: OffSwitch::Omit }),
+            Cure::NoThinkingField => lessons.thinks = Some(Thinks::Unknown),
+            Cure::NoThinkingDisplay => lessons.no_display = true,
+            Cure::NoEffort => lessons.no_effort = true,
+            Cure::EffortUpToHigh => lessons.effort_up_to_high = true,
+            Cure::NoEagerInput => lessons.no_eager_input = true,
+            Cure::NoDeferLoading => lessons.no_defer_loading = true,
+            Cure::NoCacheControl => lessons.no_cache_control = true,
+            Cure::NoMetadata => lessons.no_metadata = true,
+            Cure::NoBeta(Some(beta)) => lessons.refused_betas.push(beta.clone()),
+            Cure::NoBeta(None) => {
+                lessons.no_betas = true;
+                lessons.refused_betas.extend(config.extra_betas.iter().cloned());
+            }
+            Cure::MaxTokens(limit) => lessons.max_tokens = Some(*limit),
+            Cure::DropUnboundThinking if config.betas && adaptive(model, lessons, request) && !lessons.drop_unbound => {
+                lessons.drop_unbound = true;
+            }
+            Cure::DropUnboundThinking | Cure::StripThinking => {
+                lessons.drop_unbound = false;
+                self.stripped.insert(conversation(request), request.messages.len());
+            }
+            Cure::MaxTokensThisTime(_) => {}
+        }
+    }
+
+    pub(super) fn refused_betas(&self, model: &str) -> Vec<String> {
+        self.by_model.get(model).map(|lessons| lessons.refused_betas.clone()).unwrap_or_default()
+    }
+
+    /// The plan for a body, with the betas that its fields need. `once` limits the reply of this request only.
+    pub(super) fn plan(
+        &self,
+        config: &AnthropicConfig,
+        model: &Resolved,
+        request: &ModelRequest,
+        once: Option<u64>,
+    ) -> (BodyPlan, Vec<Beta>) {
+        let none = Lessons::default();
+        let lessons = self.by_model.get(&model.id).unwrap_or(&none);
+        let profile = Profile { thinks: lessons.thinks.unwrap_or(model.profile.thinks), ..model.profile };
+        let mut effort = effort(&profile, request.effort.as_deref()).filter(|_| !lessons.no_effort);
+        let max_tokens = max_tokens(config, &profile, request.max_tokens, effort)
+            .min(lessons.max_tokens.unwrap_or(u64::MAX))
+            .min(once.unwrap_or(u64::MAX));
+        let tool_choice = tool_choice(&profile, &request.tool_choice);
+        let forced = matches!(tool_choice, ToolChoice::Any { .. } | ToolChoice::Tool { .. });
+        let thinking = thinking(&profile, request.thinking, max_tokens, lessons).filter(|field| {
+            // A demanded call and a budget exclude each other.
+            !(forced && matches!(field, ThinkingField::Enabled { .. }))
+        });
+        if effort_is_capped(&profile, thinking, lessons) {
+            effort = effort.map(|level| if matches!(level, "xhigh" | "max") { "high" } else { level });
+        }
+        let betas = needed_betas(config, &profile, thinking, lessons);
+        let strip_thinking = match self.stripped.is_empty() {
+            true => 0,
+            false => self.stripped.get(&conversation(request)).copied().unwrap_or(0),
+        };
+        let plan = BodyPlan {
+            model: model.id.clone(),
+            max_tokens,
+            thinking,
+            effort: effort.map(ToOwned::to_owned),
+            user_id: config.user_id.clone().filter(|_| !lessons.no_metadata),
+            tool_choice,
+            caching: !lessons.no_cache_control,
+            eager_input: config.first_party && !lessons.no_eager_input,
+            defer_loading: config.first_party && !lessons.no_defer_loading,
+            strip_thinking,
+        };
+        (plan, betas)
+    }
+}
+
+fn adaptive(model: &Resolved, lessons: &Lessons, request: &ModelRequest) -> bool {
+    let profile = Profile { thinks: lessons.thinks.unwrap_or(model.profile.thinks), ..model.profile };
+    matches!(thinking(&profile, request.thinking, u64::MAX, lessons), Some(ThinkingField::Adaptive { .. }))
+}
+
+fn max_tokens(config: &AnthropicConfig, profile: &Profile, asked: Option<u64>, effort: Option<&str>) -> u64 {
+    let usual = match effort {
+        Some("xhigh" | "max") => DEFAULT_OUTPUT_AT_HIGH_EFFORT,
+        _ => DEFAULT_OUTPUT,
+    };
+    asked.or(config.max_output_tokens).unwrap_or(usual).clamp(1, profile.max_output_tokens)
+}
+
+/// The asked level, or the next lower one that the model knows.
+fn effort<'a>(profile: &Profile, asked: Option<&'a str>) -> Option<&'a str> {
+    let asked = asked?;
+    if profile.efforts.contains(&asked) {
+        return Some(asked);
+    }
+    match asked {
+        "max" | "xhigh" if profile.efforts.contains(&"high") => Some("high"),
+        _ => None,
+    }
+}
+
+fn effort_is_capped(profile: &Profile, thinking: Option<ThinkingField>, lessons: &Lessons) -> bool {
+    let off = matches!(thinking, Some(ThinkingField::Disabled | ThinkingField::BetweenTools));
+    let by_table =
+        matches!(profile.thinks, Thinks::Adaptive { off: OffSwitch::DisabledUpToHigh | OffSwitch::BetweenTools });
+    lessons.effort_up_to_high || (off && by_table)
+}
+
+fn thinking(profile: &Profile, asked: Thinking, max_tokens: u64, lessons: &Lessons) -> Option<ThinkingField> {
+    let on = ThinkingField::Adaptive {
+        summarized: profile.hides_thinking && !lessons.no_display,
+        drop_unbound: lessons.drop_unbound,
+    };
+    let off = matches!(asked, Thinking::Off | Thinking::Budget(0));
+    match (profile.thinks, asked) {
+        (Thinks::Adaptive { off: switch }, _) if off => match switch {
+            // It thinks anyway; then at least let what it writes between calls be readable.
+            OffSwitch::Never => Some(on),
+            OffSwitch::Disabled | OffSwitch::DisabledUpToHigh => Some(ThinkingField::Disabled),
+            OffSwitch::BetweenTools => Some(ThinkingField::BetweenTools),
+            OffSwitch::Omit => None,
+        },
+        // The depth is the model's own affair; a budget only says that it shall think.
+        (Thinks::Adaptive { .. }, _) => Some(on),
+        (Thinks::Manual { .. }, Thinking::Budget(budget)) if !off => {
+            let budget = budget.max(SMALLEST_BUDGET).min(max_tokens.saturating_sub(1));
+            (budget >= SMALLEST_BUDGET).then_some(ThinkingField::Enabled { budget })
+        }
+        (Thinks::Manual { .. } | Thinks::Unknown, _) => None,
+    }
+}
+
+/// A demanded call becomes a wish where the model refuses demands.
+fn tool_choice(profile: &Profile, asked: &ToolChoice) -> ToolChoice {
+    match asked {
+        ToolChoice::Any { parallel } | ToolChoice::Tool { parallel, .. } if !profile.forced_choice => {
+            ToolChoice::Auto { parallel: *parallel }
+        }
+        other => other.clone(),
+    }
+}
+
+fn needed_betas(
+    config: &AnthropicConfig,
+    profile: &Profile,
+    thinking: Option<ThinkingField>,
+    lessons: &Lessons,
+) -> Vec<Beta> {
+    if !config.betas || lessons.no_betas {
+        return Vec::new();
+    }
+    let mut betas = Vec::new();
+    let by_budget = matches!(thinking, Some(ThinkingField::Enabled { .. }));
+    if by_budget && config.interleaved_thinking && profile.thinks == (Thinks::Manual { interleaved: true }) {
+        betas.push(Beta::InterleavedThinking);
+    }
+    if matches!(thinking, Some(ThinkingField::Adaptive { drop_unbound: true, .. })) {
+        betas.push(Beta::ThinkingBinding);
+    }
+    betas
+}
+
+/// Tells conversations apart by how they begin; history is append-only, so the beginning stays.
+fn conversation(request: &ModelRequest) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    request.model.hash(&mut hasher);
+    for block in request.messages.iter().take(1).flat_map(|message| &message.blocks) {
+        block.json().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

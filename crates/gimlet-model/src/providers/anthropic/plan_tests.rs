@@ -1,0 +1,138 @@
+use std::sync::Arc;
+
+use gimlet_proto::{Block, CachePlan, Env, Message, RequestPurpose};
+
+use super::*;
+use crate::catalogue::Catalogue;
+
+fn config() -> AnthropicConfig {
+    AnthropicConfig::from_env(&Env::default().with("ANTHROPIC_API_KEY", "k")).unwrap()
+}
+
+fn request(model: &str) -> ModelRequest {
+    ModelRequest {
+        model: model.into(),
+        max_tokens: None,
+        system: Arc::from([]),
+        tools: Arc::from([]),
+        tool_choice: ToolChoice::Auto { parallel: true },
+        messages: vec![Arc::new(Message::user(vec![Block::text("hi")]))],
+        cache: CachePlan { ttl: None, context_message: None, previous_len: None },
+        thinking: Thinking::ModelDefault,
+        effort: None,
+        purpose: RequestPurpose::Conversation,
+        want_wire_events: false,
+    }
+}
+
+fn plan(request: &ModelRequest) -> (BodyPlan, Vec<Beta>) {
+    Learned::default().plan(&config(), &Catalogue::default().resolve(&request.model), request, None)
+}
+
+const ON: Option<ThinkingField> = Some(ThinkingField::Adaptive { summarized: true, drop_unbound: false });
+const ON_VISIBLE: Option<ThinkingField> = Some(ThinkingField::Adaptive { summarized: false, drop_unbound: false });
+
+#[test]
+fn thinking_follows_the_models_row() {
+    let budget = Some(ThinkingField::Enabled { budget: 8000 });
+    let table = [
+        ("claude-fable-5-1", ON, ON, ON),
+        ("claude-opus-5-5", ON, ON, ON),
+        ("claude-opus-5", ON, Some(ThinkingField::Disabled), ON),
+        ("claude-sonnet-5-5", ON, Some(ThinkingField::BetweenTools), ON),
+        ("claude-haiku-5-5", ON, Some(ThinkingField::Disabled), ON),
+        ("claude-opus-4-8", ON, None, ON),
+        ("claude-sonnet-4-6", ON_VISIBLE, None, ON_VISIBLE),
+        ("claude-opus-4-5", None, None, budget),
+        ("claude-haiku-4-5", None, None, budget),
+        ("claude-unheard-of", ON, ON, ON),
+        ("llama", None, None, None),
+    ];
+    for (model, default, off, asked) in table {
+        let mut request = request(model);
+        for (thinking, expected) in
+            [(Thinking::ModelDefault, default), (Thinking::Off, off), (Thinking::Budget(8000), asked)]
+        {
+            request.thinking = thinking;
+            assert_eq!(plan(&request).0.thinking, expected, "{model} {thinking:?}");
+        }
+    }
+}
+
+#[test]
+fn interleaving_needs_its_beta_on_some_models_only() {
+    let betas = |model: &str| {
+        let mut request = request(model);
+        request.thinking = Thinking::Budget(2000);
+        plan(&request).1
+    };
+    assert_eq!(betas("claude-sonnet-4-5"), [Beta::InterleavedThinking]);
+    assert_eq!(betas("claude-haiku-4-5"), []);
+    assert_eq!(betas("claude-sonnet-5-5"), []);
+}
+
+#[test]
+fn effort_is_lowered_to_what_the_model_takes() {
+    let effort = |model: &str, asked: &str, thinking| {
+        let mut request = request(model);
+        request.effort = Some(asked.into());
+        request.thinking = thinking;
+        plan(&request).0.effort
+    };
+    assert_eq!(effort("claude-opus-5-5", "xhigh", Thinking::ModelDefault).as_deref(), Some("xhigh"));
+    assert_eq!(effort("claude-opus-4-6", "xhigh", Thinking::ModelDefault).as_deref(), Some("high"));
+    assert_eq!(effort("claude-opus-5", "max", Thinking::Off).as_deref(), Some("high"));
+    assert_eq!(effort("claude-sonnet-5", "max", Thinking::Off).as_deref(), Some("max"));
+    assert_eq!(effort("claude-sonnet-4-5", "high", Thinking::ModelDefault), None);
+}
+
+#[test]
+fn output_limits_are_clamped_to_the_model() {
+    let tokens = |model: &str, asked: Option<u64>, effort: Option<&str>| {
+        let mut request = request(model);
+        request.max_tokens = asked;
+        request.effort = effort.map(Into::into);
+        plan(&request).0.max_tokens
+    };
+    assert_eq!(tokens("claude-sonnet-5-5", None, None), 32_000);
+    assert_eq!(tokens("claude-sonnet-5-5", None, Some("max")), 64_000);
+    assert_eq!(tokens("claude-haiku-4-5", Some(900_000), None), 64_000);
+    assert_eq!(tokens("llama", None, None), 32_000);
+}
+
+#[test]
+fn a_demanded_call_becomes_a_wish_where_demands_are_refused() {
+    let choice = |model: &str| {
+        let mut request = request(model);
+        request.tool_choice = ToolChoice::Any { parallel: false };
+        plan(&request).0.tool_choice
+    };
+    assert_eq!(choice("claude-sonnet-5-5"), ToolChoice::Auto { parallel: false });
+    assert_eq!(choice("claude-sonnet-4-6"), ToolChoice::Any { parallel: false });
+}
+
+#[test]
+fn a_cure_is_adopted_only_when_it_changes_the_body() {
+    let (config, request) = (config(), request("claude-sonnet-5-5"));
+    let model = Catalogue::default().resolve("claude-sonnet-5-5");
+    let mut learned = Learned::default();
+    assert!(!learned.adopt(&Cure::NoEffort, &config, &model, &request));
+    assert!(learned.adopt(&Cure::NoThinkingDisplay, &config, &model, &request));
+    assert_eq!(learned.plan(&config, &model, &request, None).0.thinking, ON_VISIBLE);
+    assert!(!learned.adopt(&Cure::NoThinkingDisplay, &config, &model, &request));
+}
+
+#[test]
+fn unbound_thinking_is_dropped_by_the_server_first_and_stripped_after() {
+    let (config, request) = (config(), request("claude-sonnet-5-5"));
+    let model = Catalogue::default().resolve("claude-sonnet-5-5");
+    let mut learned = Learned::default();
+    assert!(learned.adopt(&Cure::DropUnboundThinking, &config, &model, &request));
+    assert_eq!(learned.plan(&config, &model, &request, None).1, [Beta::ThinkingBinding]);
+    assert!(learned.adopt(&Cure::StripThinking, &config, &model, &request));
+    let (plan, betas) = learned.plan(&config, &model, &request, None);
+    assert_eq!((plan.strip_thinking, betas), (1, vec![]));
+    let mut other = request.clone();
+    other.messages = vec![Arc::new(Message::user(vec![Block::text("another talk")]))];
+    assert_eq!(learned.plan(&config, &model, &other, None).0.strip_thinking, 0);
+}

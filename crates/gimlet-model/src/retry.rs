@@ -1,0 +1,110 @@
+//! When to try again and how long to wait. Pure bookkeeping; somebody else sleeps.
+
+use std::time::{Duration, SystemTime};
+
+use gimlet_proto::ModelError;
+
+use crate::cure::Cure;
+use crate::failure::{Again, Failure};
+
+/// The wait before the first retry, when neither the server nor the person says otherwise.
+pub(crate) const FIRST_DELAY: Duration = Duration::from_millis(500);
+const LONGEST_DELAY: Duration = Duration::from_secs(32);
+
+/// A small source of randomness for jitter; nothing secret hangs on it.
+#[derive(Debug)]
+pub(crate) struct Jitter(u64);
+
+impl Jitter {
+    pub(crate) fn seeded() -> Self {
+        let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        Self(nanos ^ (u64::from(std::process::id()) << 32) | 1)
+    }
+
+    /// A number in 0.75 ..= 1.
+    fn factor(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        0.75 + 0.25 * ((self.0 >> 11) as f64 / (1u64 << 53) as f64)
+    }
+}
+
+/// The wait before the `n`-th retry (from 0) when the server names none.
+fn backoff(first: Duration, n: u32, jitter: &mut Jitter) -> Duration {
+    let doubled = first.saturating_mul(1u32.checked_shl(n.min(16)).unwrap_or(u32::MAX));
+    doubled.min(LONGEST_DELAY).mul_f64(jitter.factor())
+}
+
+/// What the headers of an answer ask us to wait. Zero, negative and unreadable values count as no answer.
+pub(crate) fn wait_of(after_ms: Option<&str>, after: Option<&str>, now: SystemTime) -> Option<Duration> {
+    let positive = |seconds: f64| Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero());
+    let by_ms = after_ms.and_then(|text| positive(text.trim().parse::<f64>().ok()? / 1000.0));
+    by_ms.or_else(|| {
+        let text = after?.trim();
+        match text.parse::<f64>() {
+            Ok(seconds) => positive(seconds),
+            Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(now).ok().filter(|wait| !wait.is_zero()),
+        }
+    })
+}
+
+/// What to do after a failed attempt.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Retry { attempt: u32, max: u32, delay: Duration, error: ModelError },
+    Cure(Cure),
+    GiveUp(ModelError),
+}
+
+/// The retries of one request.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    max: u32,
+    max_wait: Duration,
+    first_delay: Duration,
+    used: u32,
+    limited: u32,
+    cures: Vec<std::mem::Discriminant<Cure>>,
+    jitter: Jitter,
+}
+
+impl Ledger {
+    pub(crate) fn new(max: u32, max_wait: Duration, first_delay: Duration) -> Self {
+        Self { max, max_wait, first_delay, used: 0, limited: 0, cures: Vec::new(), jitter: Jitter::seeded() }
+    }
+
+    /// Judges a failure. Each kind of cure is tried once.
+    pub(crate) fn judge(&mut self, failure: Failure) -> Verdict {
+        if let Some(cure) = failure.cure {
+            let kind = std::mem::discriminant(&cure);
+            if !self.cures.contains(&kind) {
+                self.cures.push(kind);
+                return Verdict::Cure(cure);
+            }
+        }
+        let allowed = match failure.again {
+            Again::Never => false,
+            Again::Budget => true,
+            Again::AtMost(times) => {
+                self.limited += 1;
+                self.limited <= times
+            }
+        };
+        let mut error = *failure.error;
+        if !allowed || self.used >= self.max {
+            return Verdict::GiveUp(error);
+        }
+        if let Some(wait) = failure.wait.filter(|wait| *wait > self.max_wait) {
+            error.message = format!("{} (the server asks to wait {} s)", error.message, wait.as_secs());
+            return Verdict::GiveUp(error);
+        }
+        let delay = failure.wait.unwrap_or_else(|| backoff(self.first_delay, self.used, &mut self.jitter));
+        self.used += 1;
+        Verdict::Retry { attempt: self.used, max: self.max, delay, error }
+    }
+}
+
+#[cfg(test)]
+#[path = "retry_tests.rs"]
+mod tests;

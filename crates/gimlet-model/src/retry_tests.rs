@@ -1,0 +1,77 @@
+use gimlet_proto::ErrorKind;
+
+use super::*;
+
+fn failure(again: Again, wait: Option<u64>) -> Failure {
+    Failure { wait: wait.map(Duration::from_secs), ..Failure::new(ErrorKind::Server, again, "x") }
+}
+
+fn ledger(max: u32) -> Ledger {
+    Ledger::new(max, Duration::from_secs(300), FIRST_DELAY)
+}
+
+#[test]
+fn delays_double_up_to_a_ceiling_with_jitter() {
+    let mut jitter = Jitter::seeded();
+    for (n, full_ms) in [(0, 500), (1, 1000), (2, 2000), (5, 16_000), (6, 32_000), (7, 32_000), (40, 32_000)] {
+        for _ in 0..50 {
+            let delay = backoff(FIRST_DELAY, n, &mut jitter).as_millis();
+            assert!(delay <= full_ms && delay >= full_ms * 3 / 4, "retry {n} waits {delay} ms");
+        }
+    }
+}
+
+#[test]
+fn waits_are_read_in_every_form() {
+    let now = httpdate::parse_http_date("Sun, 15 Nov 2026 10:00:00 GMT").unwrap();
+    let wait = |ms, after| wait_of(ms, after, now);
+    assert_eq!(wait(Some("1500"), Some("9")), Some(Duration::from_millis(1500)));
+    assert_eq!(wait(None, Some("0.25")), Some(Duration::from_millis(250)));
+    assert_eq!(wait(None, Some(" 7 ")), Some(Duration::from_secs(7)));
+    assert_eq!(wait(None, Some("Sun, 15 Nov 2026 10:00:05 GMT")), Some(Duration::from_secs(5)));
+    assert_eq!(wait(Some("0"), Some("2")), Some(Duration::from_secs(2)));
+    for none in ["0", "-3", "soon", "NaN", "inf", "Sun, 15 Nov 2026 09:00:00 GMT", ""] {
+        assert_eq!(wait(None, Some(none)), None, "{none}");
+    }
+}
+
+#[test]
+fn the_budget_ends_and_zero_disables() {
+    let mut two = ledger(2);
+    for expected in [1, 2] {
+        assert!(
+            matches!(two.judge(failure(Again::Budget, None)), Verdict::Retry { attempt, max: 2, .. } if attempt == expected)
+        );
+    }
+    assert!(matches!(two.judge(failure(Again::Budget, None)), Verdict::GiveUp(_)));
+    assert!(matches!(ledger(0).judge(failure(Again::Budget, None)), Verdict::GiveUp(_)));
+    assert!(matches!(ledger(9).judge(failure(Again::Never, None)), Verdict::GiveUp(_)));
+}
+
+#[test]
+fn limited_failures_have_their_own_count() {
+    let mut ledger = ledger(10);
+    assert!(matches!(ledger.judge(failure(Again::AtMost(2), None)), Verdict::Retry { .. }));
+    assert!(matches!(ledger.judge(failure(Again::AtMost(2), None)), Verdict::Retry { .. }));
+    assert!(matches!(ledger.judge(failure(Again::AtMost(2), None)), Verdict::GiveUp(_)));
+}
+
+#[test]
+fn a_named_wait_is_honoured_exactly_and_too_long_ones_end_the_request() {
+    let exact = ledger(3).judge(failure(Again::Budget, Some(61)));
+    assert!(matches!(exact, Verdict::Retry { delay, .. } if delay == Duration::from_secs(61)));
+    let Verdict::GiveUp(error) = ledger(3).judge(failure(Again::Budget, Some(3600))) else {
+        panic!("3600 s is too long")
+    };
+    assert!(error.message.contains("3600 s"));
+}
+
+#[test]
+fn each_cure_is_tried_once() {
+    let mut ledger = ledger(3);
+    let ill = |cure| Failure { cure: Some(cure), ..failure(Again::Never, None) };
+    assert_eq!(ledger.judge(ill(Cure::NoEffort)), Verdict::Cure(Cure::NoEffort));
+    assert_eq!(ledger.judge(ill(Cure::MaxTokens(5))), Verdict::Cure(Cure::MaxTokens(5)));
+    assert!(matches!(ledger.judge(ill(Cure::NoEffort)), Verdict::GiveUp(_)));
+    assert!(matches!(ledger.judge(ill(Cure::MaxTokens(4))), Verdict::GiveUp(_)));
+}

@@ -1,0 +1,210 @@
+//! The HTTP client: made at the first request, kept for the whole run.
+//!
+//! Certificates are read only when something is reached by TLS. Proxies come from the values that the binary read,
+//! never from the process environment, and redirects are never followed.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use gimlet_proto::{Env, ErrorKind, Secret};
+use reqwest::{Client, NoProxy, Proxy, Response};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::sync::OnceCell;
+
+use crate::failure::{Again, Failure};
+
+/// Proxies and certificates.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    pub http_proxy: Option<Secret>,
+    pub https_proxy: Option<Secret>,
+    pub all_proxy: Option<Secret>,
+    pub no_proxy: Option<String>,
+    /// Replaces the platform's certificates (`SSL_CERT_FILE`).
+    pub cert_file: Option<PathBuf>,
+    /// Is added to them (`NODE_EXTRA_CA_CERTS`).
+    pub extra_ca_file: Option<PathBuf>,
+}
+
+impl Network {
+    pub fn from_env(env: &Env) -> Self {
+        // Both spellings are in use; the lower-case one is the older.
+        let either = |name: &str| env.exact(name).or_else(|| env.exact(&name.to_ascii_lowercase()));
+        Self {
+            http_proxy: either("HTTP_PROXY").map(Secret::new),
+            https_proxy: either("HTTPS_PROXY").map(Secret::new),
+            all_proxy: either("ALL_PROXY").map(Secret::new),
+            no_proxy: either("NO_PROXY").map(ToOwned::to_owned),
+            cert_file: env.exact("SSL_CERT_FILE").map(PathBuf::from),
+            extra_ca_file: env.exact("NODE_EXTRA_CA_CERTS").map(PathBuf::from),
+        }
+    }
+
+    fn proxy_uses_tls(&self) -> bool {
+        [&self.http_proxy, &self.https_proxy, &self.all_proxy]
+            .into_iter()
+            .flatten()
+            .any(|proxy| proxy.expose().to_ascii_lowercase().starts_with("https:"))
+    }
+}
+
+/// The lazily made client.
+pub(crate) struct Transport {
+    network: Network,
+    needs_tls: bool,
+    connect_timeout: Duration,
+    client: OnceCell<Client>,
+    /// An answer has come over this client, so the next request may meet a connection that the server just closed.
+    warm: AtomicBool,
+    /// Bodies read up to their last event but not to their last byte: dropped too early they would close the
+    /// connection that the next request wants.
+    ending: Mutex<Vec<Response>>,
+}
+
+impl Transport {
+    pub(crate) fn new(network: Network, base_is_https: bool, connect_timeout: Duration) -> Self {
+        let needs_tls = base_is_https || network.proxy_uses_tls();
+        Self {
+            network,
+            needs_tls,
+            connect_timeout,
+            client: OnceCell::new(),
+            warm: AtomicBool::new(false),
+            ending: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) async fn client(&self) -> Result<&Client, Failure> {
+        self.client.get_or_try_init(|| self.make()).await
+    }
+
+    pub(crate) fn is_warm(&self) -> bool {
+        self.warm.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mark_warm(&self) {
+        self.warm.store(true, Ordering::Relaxed);
+    }
+
+    async fn make(&self) -> Result<Client, Failure> {
+        let roots = if self.needs_tls {
+            let network = self.network.clone();
+            let loaded = tokio::task::spawn_blocking(move || load_roots(&network)).await;
+            loaded.map_err(|_| setup("cannot read the certificates: the reader stopped"))??
+        } else {
+            RootCertStore::empty()
+        };
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured(tls_config(roots)?)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .connect_timeout(self.connect_timeout)
+            .tcp_nodelay(true)
+            .tcp_keepalive(Duration::from_secs(60))
+            .tcp_keepalive_interval(Duration::from_secs(60))
+            .tcp_keepalive_retries(5);
+        for proxy in self.proxies()? {
+            builder = builder.proxy(proxy);
+        }
+        builder.build().map_err(|error| setup(format!("cannot set up the HTTP client: {}", error.without_url())))
+    }
+
+    fn proxies(&self) -> Result<Vec<Proxy>, Failure> {
+        let network = &self.network;
+        let exempt = network.no_proxy.as_deref().and_then(NoProxy::from_string);
+        type Make = fn(&str) -> reqwest::Result<Proxy>;
+        let kinds: [(&Option<Secret>, &str, Make); 3] = [
+            (&network.https_proxy, "HTTPS_PROXY", |url| Proxy::https(url)),
+            (&network.http_proxy, "HTTP_PROXY", |url| Proxy::http(url)),
+            (&network.all_proxy, "ALL_PROXY", |url| Proxy::all(url)),
+        ];
+        let mut proxies = Vec::new();
+        for (url, name, make) in kinds {
+            let Some(url) = url else { continue };
+            // The address may hold a password, so it is not repeated here.
+            let proxy = make(url.expose()).map_err(|_| setup(format!("{name} is not an address of a proxy")))?;
+            proxies.push(proxy.no_proxy(exempt.clone()));
+        }
+        Ok(proxies)
+    }
+
+    /// Takes a body whose last event was read, so that its connection can go back to the pool.
+    pub(crate) async fn let_end(&self, mut body: Response) {
+        if !has_ended(&mut body).await {
+            self.ending.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+        }
+    }
+
+    /// Called before a request: whatever has still not ended by now never will, and must not pile up.
+    pub(crate) async fn settle(&self) {
+        let bodies = std::mem::take(&mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner));
+        for mut body in bodies {
+            has_ended(&mut body).await;
+        }
+    }
+}
+
+/// Whether the body is at its end, without waiting for it. Asking also makes the connection read on.
+async fn has_ended(body: &mut Response) -> bool {
+    // What follows the last event is a blank or two; a server that goes on talking loses its connection instead.
+    for _ in 0..8 {
+        let mut next = std::pin::pin!(body.chunk());
+        match std::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+            Poll::Ready(Ok(Some(_))) => {}
+            Poll::Ready(Ok(None) | Err(_)) => return true,
+            Poll::Pending => return false,
+        }
+    }
+    true
+}
+
+fn setup(message: impl Into<String>) -> Failure {
+    Failure::new(ErrorKind::Network, Again::Never, message)
+}
+
+fn tls_config(roots: RootCertStore) -> Result<rustls::ClientConfig, Failure> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| setup(format!("cannot set up TLS: {error}")))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn load_roots(network: &Network) -> Result<RootCertStore, Failure> {
+    let mut roots = RootCertStore::empty();
+    match &network.cert_file {
+        Some(file) => add_file(&mut roots, file, "SSL_CERT_FILE")?,
+        None => {
+            // A platform store often has a few entries that nobody can read; the others still count.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    if let Some(file) = &network.extra_ca_file {
+        add_file(&mut roots, file, "NODE_EXTRA_CA_CERTS")?;
+    }
+    Ok(roots)
+}
+
+fn add_file(roots: &mut RootCertStore, file: &std::path::Path, name: &str) -> Result<(), Failure> {
+    let unreadable = |error: &dyn std::fmt::Display| {
+        let mut failure = setup(format!("cannot read the certificates in {} ({name}): {error}", file.display()));
+        failure.error.kind = ErrorKind::Tls;
+        failure
+    };
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| unreadable(&error))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| unreadable(&error))?;
+        roots.add(certificate).map_err(|error| unreadable(&error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Connections: reuse, races, redirects, cancellation, certificates, proxies.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gimlet_proto::ErrorKind;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::server::{End, Plan, Server, answer, cut, error, stream};
+use crate::*;
+
+#[tokio::test]
+async fn turns_share_one_connection() {
+    let server = Server::start((0..5).map(|_| stream(&REPLY)).collect()).await;
+    let provider = provider(&server);
+    for _ in 0..5 {
+        let mut stream = provider.stream(request("hi"));
+        // A reader may leave as soon as it has the end.
+        while !matches!(next(&mut stream).await, Some(ModelEvent::Done(_))) {}
+        drop(stream);
+        breathe().await;
+    }
+    let connections: Vec<usize> = server.seen().iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [1; 5]);
+}
+
+#[tokio::test]
+async fn a_connection_closed_while_idle_costs_no_visible_retry() {
+    let mut first = stream(&REPLY);
+    first.end = End::KeepOpen;
+    // The second request finds the old connection, whose server takes it and closes without a word.
+    let race = Plan { end: End::Rst, ..Plan::default() };
+    let server = Server::start(vec![first, race, stream(&REPLY)]).await;
+    let provider = provider(&server);
+    assert_eq!(course(&told(&provider, request("hi")).await), WHOLE);
+    breathe().await;
+    assert_eq!(course(&told(&provider, request("hi")).await), WHOLE);
+    let connections: Vec<usize> = server.seen().iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [1, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_fresh_connection_that_dies_is_a_visible_retry() {
+    for end in [End::Fin, End::Rst] {
+        let server = Server::start(vec![Plan { end, ..Plan::default() }, stream(&REPLY)]).await;
+        assert_eq!(course(&told(&provider(&server), request("hi")).await)[0], "retry 1 Network");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_a_network_failure() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let env = Env::default()
+        .with("ANTHROPIC_API_KEY", "k")
+        .with("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{port}"))
+        .with("GIMLET_MAX_RETRIES", "0");
+    let events = told(&provider_with(&env, |_| ()), request("hi")).await;
+    assert_eq!(failed(&events).kind, ErrorKind::Network);
+    assert!(failed(&events).message.starts_with("cannot connect to the server"), "{}", failed(&events));
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let other = Server::start(vec![stream(&REPLY)]).await;
+    let target = format!("{}/v1/messages", other.url);
+    for status in [301, 302, 307, 308] {
+        let server = Server::start(vec![answer(status, &[("location", &target)], "")]).await;
+        let events = told(&provider(&server), request("hi")).await;
+        assert!(failed(&events).message.contains("redirects to 127.0.0.1"), "{}", failed(&events));
+    }
+    assert!(other.seen().is_empty());
+}
+
+#[tokio::test]
+async fn dropping_the_stream_closes_the_socket_at_once() {
+    let server = Server::start(vec![cut(&[START, TEXT, HELLO], End::Stall)]).await;
+    let mut stream = provider(&server).stream(request("hi"));
+    while !matches!(next(&mut stream).await, Some(ModelEvent::TextDelta { .. })) {}
+    let dropped = Instant::now();
+    drop(stream);
+    let gone = tokio::time::timeout(Duration::from_secs(5), server.client_gone()).await.expect("the socket is closed");
+    assert!(gone.duration_since(dropped) < Duration::from_millis(200));
+}
+
+#[tokio::test]
+async fn dropping_during_the_wait_for_headers_closes_the_socket() {
+    let server = Server::start(vec![Plan { end: End::Stall, ..Plan::default() }]).await;
+    let provider = provider_with(&env(&server), |config| config.patience.waiting = Duration::from_millis(20));
+    let mut stream = provider.stream(request("hi"));
+    // Only a request that has arrived leaves a socket behind whose end can be seen.
+    while server.seen().is_empty() {
+        assert!(matches!(next(&mut stream).await, Some(ModelEvent::Waiting { .. })));
+    }
+    drop(stream);
+    tokio::time::timeout(Duration::from_secs(5), server.client_gone()).await.expect("the socket is closed");
+}
+
+#[tokio::test]
+async fn an_early_refusal_of_a_long_body_is_heard_or_guessed() {
+    for end in [End::Fin, End::Rst] {
+        let refusal = || Plan {
+            before_body: true,
+            end,
+            ..error(413, "request_too_large", "too big", &[("connection", "close")])
+        };
+        let server = Server::start((0..4).map(|_| refusal()).collect()).await;
+        let events = told(&provider(&server), request(&"x".repeat(8 << 20))).await;
+        assert_eq!(failed(&events).kind, ErrorKind::RequestTooLarge, "{}", failed(&events));
+        assert!(server.seen().len() <= 3);
+    }
+}
+
+/// A TLS end with a certificate of its own authority, and that authority as a PEM text.
+fn private_authority(protocols: &[&str]) -> (TlsAcceptor, String) {
+    let mut authority = rcgen::CertificateParams::new(vec![]).unwrap();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let authority_cert = authority.self_signed(&authority_key).unwrap();
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let leaf = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![leaf.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    (TlsAcceptor::from(Arc::new(config)), authority_cert.pem())
+}
+
+async fn private_tls(plans: Vec<Plan>) -> (Server, String) {
+    let (acceptor, authority) = private_authority(&[]);
+    (Server::with_tls(plans, acceptor).await, authority)
+}
+
+fn file_with(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+/// Serves two requests over HTTP/2: the first is reset in the middle, the second is answered whole.
+async fn serve_http2(listener: tokio::net::TcpListener, tls: TlsAcceptor) {
+    let (socket, _) = listener.accept().await.unwrap();
+    let mut connection = h2::server::handshake(tls.accept(socket).await.unwrap()).await.unwrap();
+    for events in [&REPLY[..3], &REPLY[..]] {
+        let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+        let mut body = respond.send_response(Default::default(), false).unwrap();
+        let text: String = events.iter().map(|data| server::event(data)).collect();
+        body.send_data(text.into(), events.len() == REPLY.len()).unwrap();
+        if events.len() < REPLY.len() {
+            // The reset must not overtake the data.
+            tokio::select! {
+                _ = connection.accept() => panic!("no request is due"),
+                () = tokio::time::sleep(Duration::from_millis(20)) => body.send_reset(h2::Reason::INTERNAL_ERROR),
+            }
+        }
+    }
+    while connection.accept().await.is_some() {}
+}
+
+#[tokio::test]
+async fn http2_is_spoken_where_offered_and_a_reset_stream_is_a_broken_one() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let (acceptor, authority) = private_authority(&["h2", "http/1.1"]);
+    let file = file_with(&authority);
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(serve_http2(listener, acceptor));
+    let env = Env::default()
+        .with("ANTHROPIC_API_KEY", "k")
+        .with("ANTHROPIC_BASE_URL", url)
+        .with("NODE_EXTRA_CA_CERTS", file.path());
+    let provider = provider_with(&env, |config| config.first_delay = Duration::from_millis(1));
+    let events = course(&told(&provider, request("hi")).await);
+    assert_eq!(events[..5], ["started", "open Text", "text Hello", "discarded", "retry 1 Network"]);
+    assert_eq!(events[5..], WHOLE);
+}
+
+#[tokio::test]
+async fn an_unknown_certificate_authority_is_final_and_a_named_one_is_trusted() {
+    let (server, authority) = private_tls(vec![stream(&REPLY), stream(&REPLY)]).await;
+    let events = told(&provider(&server), request("hi")).await;
+    assert_eq!(course(&events), ["failed Tls"]);
+    assert!(failed(&events).hint.as_deref().unwrap().contains("NODE_EXTRA_CA_CERTS"));
+    let file = file_with(&authority);
+    for name in ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"] {
+        let provider = provider_with(&env(&server).with(name, file.path()), |_| ());
+        assert_eq!(course(&told(&provider, request("hi")).await), WHOLE, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_unreadable_certificate_file_is_named() {
+    let (server, _) = private_tls(vec![]).await;
+    let provider = provider_with(&env(&server).with("NODE_EXTRA_CA_CERTS", "/nonexistent/ca.pem"), |_| ());
+    let events = told(&provider, request("hi")).await;
+    assert!(failed(&events).message.contains("/nonexistent/ca.pem"), "{}", failed(&events));
+}
+
+#[tokio::test]
+async fn proxies_are_used_unless_the_host_is_exempt() {
+    let proxy = Server::start(vec![stream(&REPLY)]).await;
+    let direct = Server::start(vec![stream(&REPLY)]).await;
+    let through = env(&direct).with("HTTP_PROXY", proxy.url.as_str());
+    assert_eq!(course(&told(&provider_with(&through, |_| ()), request("hi")).await), WHOLE);
+    assert!(proxy.seen()[0].head.starts_with(&format!("POST {}/v1/messages", direct.url)), "{}", proxy.seen()[0].head);
+    assert!(direct.seen().is_empty());
+    let exempt = through.with("NO_PROXY", "127.0.0.1");
+    assert_eq!(course(&told(&provider_with(&exempt, |_| ()), request("hi")).await), WHOLE);
+    assert_eq!((proxy.seen().len(), direct.seen().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_proxy_that_wants_a_password_is_final_and_says_how_to_give_one() {
+    let proxy = Server::start(vec![answer(407, &[("proxy-authenticate", "Basic")], "")]).await;
+    let (server, _) = private_tls(vec![]).await;
+    let provider = provider_with(&env(&server).with("HTTPS_PROXY", proxy.url.as_str()), |_| ());
+    let events = told(&provider, request("hi")).await;
+    assert_eq!(course(&events), ["failed Network"]);
+    assert!(failed(&events).hint.as_deref().unwrap().contains("HTTPS_PROXY"), "{}", failed(&events));
+    assert!(proxy.seen()[0].head.starts_with("CONNECT 127.0.0.1:"));
+    assert!(!proxy.seen()[0].head.contains("canary"));
+}
+
+#[tokio::test]
+async fn a_block_of_many_megabytes_in_one_event_is_taken() {
+    let content = "x".repeat(20 << 20);
+    let result = format!(
+        r#"{{"type":"content_block_start","index":0,"content_block":{{"type":"web_fetch_tool_result","tool_use_id":"s","content":"{content}"}}}}"#
+    );
+    let server = Server::start(vec![stream(&[START, &result, TEXT_STOP, END_TURN, STOP])]).await;
+    let events = told(&provider(&server), request("hi")).await;
+    assert_eq!(course(&events), ["started", "open ServerToolResult", "block ServerToolResult", "done"]);
+}

@@ -1,0 +1,229 @@
+//! A loopback HTTP server that says exactly the bytes a test gives it, in the pieces and with the end it asks for.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+/// How one request is answered.
+#[derive(Clone, Default)]
+pub(crate) struct Plan {
+    /// Written one by one, flushed in between.
+    pub(crate) pieces: Vec<Vec<u8>>,
+    pub(crate) end: End,
+    /// Answer as soon as the head of the request is there, without reading its body.
+    pub(crate) before_body: bool,
+}
+
+/// What happens to the connection after the pieces.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(crate) enum End {
+    /// Wait for the next request.
+    #[default]
+    KeepOpen,
+    Fin,
+    Rst,
+    /// Say nothing more and wait until the client goes.
+    Stall,
+}
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) connection: usize,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).expect("a request body is JSON")
+    }
+}
+
+#[derive(Default)]
+struct State {
+    plans: Vec<Plan>,
+    seen: Vec<Seen>,
+    connections: usize,
+    client_gone: Option<Instant>,
+    noticed: Arc<Notify>,
+}
+
+/// The server. Its connections end with it.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    state: Arc<Mutex<State>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    pub(crate) async fn start(plans: Vec<Plan>) -> Self {
+        Self::accepting(plans, None).await
+    }
+
+    pub(crate) async fn with_tls(plans: Vec<Plan>, tls: tokio_rustls::TlsAcceptor) -> Self {
+        Self::accepting(plans, Some(tls)).await
+    }
+
+    async fn accepting(plans: Vec<Plan>, tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let state = Arc::new(Mutex::new(State { plans, ..State::default() }));
+        let mut tasks = JoinSet::new();
+        let shared = Arc::clone(&state);
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((socket, _)) = listener.accept().await {
+                let state = Arc::clone(&shared);
+                let tls = tls.clone();
+                connections.spawn(async move {
+                    socket.set_nodelay(true).unwrap();
+                    match tls {
+                        None => serve_plain(socket, &state).await,
+                        Some(tls) => {
+                            if let Ok(mut stream) = tls.accept(socket).await {
+                                serve(&mut stream, &state).await;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { url: format!("{scheme}://127.0.0.1:{port}"), state, _tasks: tasks }
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.state.lock().unwrap().seen.clone()
+    }
+
+    /// Waits until a stalled connection was closed by the client.
+    pub(crate) async fn client_gone(&self) -> Instant {
+        let noticed = Arc::clone(&self.state.lock().unwrap().noticed);
+        noticed.notified().await;
+        self.state.lock().unwrap().client_gone.expect("the time is noted before the notice")
+    }
+}
+
+async fn serve_plain(mut socket: TcpStream, state: &Mutex<State>) {
+    if serve(&mut socket, state).await == End::Rst {
+        socket.set_zero_linger().unwrap();
+    }
+}
+
+async fn serve(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), state: &Mutex<State>) -> End {
+    let connection = {
+        let mut state = state.lock().unwrap();
+        state.connections += 1;
+        state.connections
+    };
+    let mut buffer = Vec::new();
+    loop {
+        let Some(head_end) = read_until_head(stream, &mut buffer).await else { return End::Fin };
+        let plan = {
+            let mut state = state.lock().unwrap();
+            if state.plans.is_empty() { Plan { end: End::Fin, ..Plan::default() } } else { state.plans.remove(0) }
+        };
+        let head = String::from_utf8_lossy(&buffer[..head_end]).into_owned();
+        let mut seen = Seen { head, body: Vec::new(), connection };
+        let length: usize = seen.header("content-length").map_or(0, |text| text.parse().unwrap());
+        if !plan.before_body {
+            while buffer.len() < head_end + length {
+                if stream.read_buf(&mut buffer).await.unwrap_or(0) == 0 {
+                    return End::Fin;
+                }
+            }
+            seen.body = buffer[head_end..head_end + length].to_vec();
+        }
+        buffer.clear();
+        state.lock().unwrap().seen.push(seen);
+        for piece in &plan.pieces {
+            if stream.write_all(piece).await.is_err() || stream.flush().await.is_err() {
+                return End::Fin;
+            }
+            // Lets the client read this piece before the next one is written.
+            tokio::task::yield_now().await;
+        }
+        match plan.end {
+            End::KeepOpen => {}
+            End::Fin => {
+                // The client may be gone already; either way the connection ends here.
+                drop(stream.shutdown().await);
+                return End::Fin;
+            }
+            End::Rst => return End::Rst,
+            End::Stall => {
+                let mut rest = [0; 64];
+                while stream.read(&mut rest).await.is_ok_and(|n| n > 0) {}
+                let mut state = state.lock().unwrap();
+                state.client_gone = Some(Instant::now());
+                state.noticed.notify_one();
+                return End::Fin;
+            }
+        }
+    }
+}
+
+async fn read_until_head(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> Option<usize> {
+    loop {
+        if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            return Some(at + 4);
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+/// An answer with a whole body.
+pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Plan {
+    let extra: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let text = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{extra}\r\n{body}", body.len());
+    Plan { pieces: vec![text.into_bytes()], ..Plan::default() }
+}
+
+/// An error in the vendor's words.
+pub(crate) fn error(status: u16, kind: &str, message: &str, headers: &[(&str, &str)]) -> Plan {
+    let body = format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}},"request_id":"req_e"}}"#);
+    answer(status, headers, &body)
+}
+
+pub(crate) const STREAM_HEAD: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nrequest-id: req_1\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// A stream of events, each in a chunk and a write of its own; the end of the body comes with the last one.
+pub(crate) fn stream(events: &[&str]) -> Plan {
+    let mut plan = cut(events, End::KeepOpen);
+    if let Some(last) = plan.pieces.last_mut() {
+        last.extend_from_slice(b"0\r\n\r\n");
+    }
+    plan
+}
+
+/// The beginning of such a stream, and how it ends instead.
+pub(crate) fn cut(events: &[&str], end: End) -> Plan {
+    let mut pieces = vec![STREAM_HEAD.as_bytes().to_vec()];
+    pieces.extend(events.iter().map(|data| chunk(&event(data))));
+    Plan { pieces, end, before_body: false }
+}
+
+pub(crate) fn event(data: &str) -> String {
+    let kind =
+        serde_json::from_str::<serde_json::Value>(data).ok().and_then(|data| Some(data["type"].as_str()?.to_owned()));
+    format!("event: {}\ndata: {data}\n\n", kind.as_deref().unwrap_or("odd"))
+}
+
+pub(crate) fn chunk(text: &str) -> Vec<u8> {
+    format!("{:x}\r\n{text}\r\n", text.len()).into_bytes()
+}
