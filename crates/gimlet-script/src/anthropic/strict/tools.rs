@@ -1,0 +1,90 @@
+//! Rules about the tool list.
+
+use std::collections::HashSet;
+
+use super::fields::only;
+use super::{Checked, Rules};
+use crate::api_error::ApiError;
+use crate::json::Node;
+
+const CUSTOM: &[&str] = &[
+    "type",
+    "name",
+    "description",
+    "input_schema",
+    "cache_control",
+    "strict",
+    "defer_loading",
+    "eager_input_streaming",
+    "input_examples",
+    "allowed_callers",
+];
+
+/// Tools whose schema the provider knows.
+const PROVIDED: &[&str] = &[
+    "type",
+    "name",
+    "cache_control",
+    "defer_loading",
+    "allowed_callers",
+    "max_uses",
+    "allowed_domains",
+    "blocked_domains",
+    "user_location",
+    "citations",
+    "max_content_tokens",
+    "max_characters",
+    "strict",
+];
+
+const MOST_STRICT_TOOLS: usize = 20;
+
+pub(super) fn check(rules: &Rules<'_>) -> Checked {
+    let tools = rules.items("tools");
+    if !tools.is_empty() && !rules.profile.tools {
+        return Err(ApiError::at("tools", format!("{} does not support tools", rules.profile.id)));
+    }
+    let mut names = HashSet::new();
+    for (position, tool) in tools.iter().enumerate() {
+        let path = format!("tools.{position}");
+        one(tool, &path)?;
+        let name = tool.str_of("name").unwrap_or("");
+        if !names.insert(name) {
+            return Err(ApiError::at(&path, format!("tool names must be unique: {name:?} is repeated")));
+        }
+    }
+    let deferred = |tool: &&Node| tool.get("defer_loading").and_then(Node::as_bool) == Some(true);
+    if !tools.is_empty() && tools.iter().filter(deferred).count() == tools.len() {
+        return Err(ApiError::at("tools", "at least one tool must not have defer_loading set"));
+    }
+    let strict = tools.iter().filter(|tool| tool.get("strict").and_then(Node::as_bool) == Some(true)).count();
+    if strict > MOST_STRICT_TOOLS {
+        return Err(ApiError::at("tools", format!("{strict} strict tools; at most {MOST_STRICT_TOOLS} are allowed")));
+    }
+    Ok(())
+}
+
+fn one(tool: &Node, path: &str) -> Checked {
+    let name = tool.str_of("name").unwrap_or("");
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
+        return Err(ApiError::at(&format!("{path}.name"), "String should match pattern '^[a-zA-Z0-9_-]{1,64}$'"));
+    }
+    let provided = !matches!(tool.tag(), "" | "custom");
+    if provided {
+        return only(tool, path, PROVIDED);
+    }
+    only(tool, path, CUSTOM)?;
+    let Some(schema) = tool.get("input_schema") else {
+        return Err(ApiError::at(&format!("{path}.input_schema"), "Field required"));
+    };
+    if schema.str_of("type") != Some("object") {
+        return Err(ApiError::at(&format!("{path}.input_schema.type"), "Input should be 'object'"));
+    }
+    let closed = schema.get("additionalProperties").and_then(Node::as_bool) == Some(false);
+    if tool.get("strict").and_then(Node::as_bool) == Some(true) && !closed {
+        let message = "strict tools need additionalProperties: false";
+        return Err(ApiError::at(&format!("{path}.input_schema"), message));
+    }
+    Ok(())
+}

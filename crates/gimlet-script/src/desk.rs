@@ -1,0 +1,435 @@
+//! Where a request becomes an answer: routes, checks, cache, the script's step, the rendered response.
+//!
+//! One desk serves all connections of a server, one request at a time and without waiting for anything, so that the same
+//! requests in the same order always get the same bytes.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::anthropic::{self, COUNT_TOKENS, Issued, MESSAGES, MODELS, Message, Prompt, Rules};
+use crate::api_error::{ApiError, kind_of};
+use crate::cache::{Cache, CacheKey, Visit};
+use crate::hash::{self, digest};
+use crate::http1::ResponseHead;
+use crate::json::Node;
+use crate::player::{Chosen, Player};
+use crate::profile::{ModelSpec, Profile};
+use crate::script::{Fault, Framing, Reply, Script, Wire};
+use crate::template::Template;
+use crate::usage::PromptUsage;
+use crate::wire::{self, Act};
+use crate::{Request, request::Outcome};
+
+/// A response, laid out.
+pub(crate) struct Answer {
+    pub(crate) head: ResponseHead,
+    /// Happens instead of, or before, the head.
+    pub(crate) before: Option<Act>,
+    pub(crate) delay_ms: u64,
+    pub(crate) acts: Vec<Act>,
+    pub(crate) ending: Ending,
+    /// Made readable when the first byte is out.
+    pub(crate) visit: Option<(Visit, Duration)>,
+    pub(crate) outcome: Outcome,
+    /// Why the request fits no step, if so.
+    pub(crate) failure: Option<String>,
+}
+
+/// What becomes of the connection after a complete response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Keep,
+    CloseQuietly,
+    ResetOnReuse,
+}
+
+/// Everything that outlives a request.
+pub(crate) struct Desk {
+    seed: u64,
+    strict: bool,
+    keys: Vec<String>,
+    models: Vec<ModelSpec>,
+    vars: std::collections::BTreeMap<String, String>,
+    pub(crate) player: Player,
+    cache: Cache,
+    issued: Issued,
+    started_at: Instant,
+    /// Time that tests added to the clock.
+    pub(crate) skipped: Duration,
+}
+
+/// A response's body and what it says of itself.
+struct Body {
+    status: u16,
+    content_type: &'static str,
+    acts: Vec<Act>,
+}
+
+/// What the checks learned about a request.
+struct Understood {
+    profile: Profile,
+    prompt_tokens: u64,
+    visit: Visit,
+    now: Duration,
+    dropped: Vec<String>,
+}
+
+impl Desk {
+    pub(crate) fn new(script: Script) -> Self {
+        let Script { seed, strict, keys, models, vars, steps, max_body_bytes: _ } = script;
+        Self {
+            seed,
+            strict,
+            keys,
+            models,
+            vars,
+            player: Player::new(steps),
+            cache: Cache::default(),
+            issued: Issued::default(),
+            started_at: Instant::now(),
+            skipped: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn request_id(&self, index: usize) -> String {
+        hash::id("req", self.seed, &index.to_string())
+    }
+
+    pub(crate) fn commit(&mut self, visit: &Visit, started_at: Duration) {
+        self.cache.commit(visit, started_at);
+    }
+
+    /// Answers one request.
+    pub(crate) fn answer(&mut self, request: &Request) -> Answer {
+        let request_id = self.request_id(request.index());
+        let route = (request.method(), request.path());
+        let known = matches!(route, ("POST", MESSAGES | COUNT_TOKENS) | ("GET", MODELS));
+        if !known {
+            return self.play_elsewhere(request, &request_id);
+        }
+        if let Err(error) = self.authenticate(request) {
+            return refusal(error, &request_id);
+        }
+        if route.1 == MODELS && !self.player.claims(request) {
+            return plain(200, &self.model_list(), &request_id);
+        }
+        if route.1 == MODELS {
+            return self.play_elsewhere(request, &request_id);
+        }
+        let understood = match self.understand(request) {
+            Ok(understood) => understood,
+            Err(error) => return refusal(error, &request_id),
+        };
+        if route.1 == COUNT_TOKENS && !self.player.claims(request) {
+            return plain(200, &json!({ "input_tokens": understood.prompt_tokens }), &request_id);
+        }
+        match self.player.choose(request) {
+            Ok(chosen) => self.play(request, chosen, understood, &request_id),
+            Err(why) => unmatched(why, &request_id),
+        }
+    }
+
+    /// The early answer to a body that is too large, or that the script refuses.
+    pub(crate) fn refuse_upload(&self, status: u16, message: &str, index: usize) -> Answer {
+        refusal(ApiError::new(status, message), &self.request_id(index))
+    }
+
+    fn authenticate(&self, request: &Request) -> Result<(), ApiError> {
+        let mut secrets = request.credentials().into_iter().map(|(_, secret)| secret);
+        let Some(first) = secrets.next() else {
+            if self.strict || !self.keys.is_empty() {
+                return Err(ApiError::new(401, "x-api-key header is required"));
+            }
+            return Ok(());
+        };
+        let accepted = |secret: &String| self.keys.is_empty() || self.keys.contains(secret);
+        if accepted(&first) || secrets.any(|secret| accepted(&secret)) {
+            return Ok(());
+        }
+        Err(ApiError::new(401, "invalid x-api-key"))
+    }
+
+    /// Checks a request by the dialect's rules and looks its prompt up in the cache.
+    fn understand(&self, request: &Request) -> Result<Understood, ApiError> {
+        let parsed = request.parsed().map_err(|error| ApiError::invalid(format!("the body is not JSON: {error}")));
+        let (text, root) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) if self.strict => return Err(error),
+            Err(_) => ("null", &NULL),
+        };
+        let betas = request.betas();
+        let profile = Profile::find(request.model(), &self.models);
+        let mut dropped = Vec::new();
+        if self.strict {
+            let version = version_of(request)?;
+            check_betas(&betas)?;
+            // A missing model is the field check's to report.
+            let fallback = || Profile::find("", &[]).filter(|_| request.model().is_empty());
+            let unknown = || ApiError::new(404, format!("model: {}", request.model()));
+            let profile = profile.clone().or_else(fallback).ok_or_else(unknown)?;
+            let count_only = request.path() == COUNT_TOKENS;
+            let issued = &self.issued;
+            let (betas, profile) = (&betas, &profile);
+            anthropic::check(&Rules { text, root, profile, betas, version, issued, count_only })?;
+            dropped = anthropic::verify(self.seed, profile, text, root)?;
+        }
+        let profile = profile.or_else(|| Profile::find("", &[])).ok_or_else(|| ApiError::new(404, "model"))?;
+        let mut unseen = dropped.clone();
+        if !profile.keeps_thinking {
+            unseen.extend(anthropic::finished_thinking(root));
+        }
+        let prompt = Prompt::read(text, root, &unseen);
+        let prompt_tokens = prompt.tokens();
+        if self.strict && prompt_tokens > profile.context {
+            let message = format!("prompt is too long: {prompt_tokens} tokens > {} maximum", profile.context);
+            return Err(ApiError::invalid(message));
+        }
+        let now = self.started_at.elapsed() + self.skipped;
+        let key = cache_key(request, text, root, &betas, &prompt);
+        let visit = self.cache.visit(&prompt, &key, profile.min_cache_tokens, now);
+        Ok(Understood { profile, prompt_tokens, visit, now, dropped })
+    }
+
+    fn play(&mut self, request: &Request, chosen: Chosen, understood: Understood, request_id: &str) -> Answer {
+        let Chosen { step, use_number, reply, wire } = chosen;
+        let Understood { profile, visit, now, dropped, .. } = understood;
+        let usage = visit.usage;
+        let mut answer = if reply.is_message() && request.path() == MESSAGES {
+            let place = format!("{step}.{use_number}");
+            let mut message = self.message(request, &reply, &profile, usage, place);
+            let told = request.betas().iter().any(|beta| beta == "thinking-binding-controls-2026-08-01");
+            message.dropped = (told && !dropped.is_empty()).then(|| dropped.clone());
+            self.remember(&message);
+            self.message_answer(request, &reply, &wire, &message, request_id)
+        } else {
+            self.body_answer(request, &reply, &wire, request_id)
+        };
+        if answer.head.status == 200 {
+            answer.visit = Some((visit, now));
+            answer.outcome.usage = Some(usage);
+        }
+        answer.outcome.step = Some(step);
+        answer.outcome.dropped_thinking = dropped;
+        answer
+    }
+
+    /// Plays a step for a path that the dialect does not know.
+    fn play_elsewhere(&mut self, request: &Request, request_id: &str) -> Answer {
+        if !self.player.claims(request) {
+            return unmatched(format!("nothing answers {} {}", request.method(), request.path()), request_id);
+        }
+        match self.player.choose(request) {
+            Ok(chosen) => {
+                let mut answer = self.body_answer(request, &chosen.reply, &chosen.wire, request_id);
+                answer.outcome.step = Some(chosen.step);
+                answer
+            }
+            Err(why) => unmatched(why, request_id),
+        }
+    }
+
+    fn message(
+        &self,
+        request: &Request,
+        reply: &Reply,
+        profile: &Profile,
+        usage: PromptUsage,
+        place: String,
+    ) -> Message {
+        let binder =
+            request.parsed().ok().map(|(text, root)| anthropic::Binder::after(self.seed, &profile.id, text, root));
+        let ids = anthropic::Ids { seed: self.seed, place };
+        let template = Template::new(&self.vars, request);
+        let echo;
+        let reply = if reply.echo {
+            let short = digest(&request.body_text());
+            echo = Reply::say(format!("{} messages, digest {short}", request.message_count()));
+            &echo
+        } else {
+            reply
+        };
+        anthropic::build(reply, &ids, &template, &profile.id, binder, usage)
+    }
+
+    /// Notes what was given out and must be taken back.
+    fn remember(&mut self, message: &Message) {
+        for block in &message.blocks {
+            self.issued.odd_types.insert(block.kind().to_owned());
+        }
+        if message.stop_reason.as_deref() == Some("pause_turn") {
+            self.issued.paused_tails.extend(message.blocks.last().and_then(anthropic::canonical_tail));
+        }
+    }
+
+    fn message_answer(
+        &self,
+        request: &Request,
+        reply: &Reply,
+        wire: &Wire,
+        message: &Message,
+        request_id: &str,
+    ) -> Answer {
+        let seed = self.seed ^ request.index() as u64;
+        let (content_type, acts) = if request.is_streaming() {
+            let events = anthropic::render(message, wire);
+            ("text/event-stream; charset=utf-8", wire::plan(events, reply, wire, seed, request_id))
+        } else {
+            let body = anthropic::to_json(message).to_string();
+            ("application/json", wire::plan_body(body.as_bytes(), reply, wire, seed))
+        };
+        self.finish(request, reply, wire, Body { status: 200, content_type, acts }, request_id)
+    }
+
+    /// A bare status with a body of the script's, or the dialect's error body.
+    fn body_answer(&self, request: &Request, reply: &Reply, wire: &Wire, request_id: &str) -> Answer {
+        let status = reply.status.unwrap_or(200);
+        let template = Template::new(&self.vars, request);
+        let (content_type, body) = match &reply.body {
+            Some(Value::String(text)) => ("text/html; charset=utf-8", template.fill(text, 1)),
+            Some(other) => ("application/json", template.fill_value(other, 1).to_string()),
+            None => ("application/json", error_of(reply, status).body(request_id).to_string()),
+        };
+        let acts = wire::plan_body(body.as_bytes(), reply, wire, self.seed);
+        self.finish(request, reply, wire, Body { status, content_type, acts }, request_id)
+    }
+
+    /// Puts head, faults and body together.
+    fn finish(&self, request: &Request, reply: &Reply, wire: &Wire, body: Body, request_id: &str) -> Answer {
+        let Body { status, content_type, acts } = body;
+        let template = Template::new(&self.vars, request);
+        let mut headers = standard_headers(content_type, request_id);
+        if let Some(encoding) = wire.claim_encoding.as_deref().or(wire::encoding_name(wire.encoding)) {
+            headers.push(("content-encoding".to_owned(), encoding.to_owned()));
+        }
+        for (name, value) in &reply.headers {
+            headers.retain(|(own, _)| !own.eq_ignore_ascii_case(name));
+            headers.push((name.clone(), template.fill(value, 1)));
+        }
+        let has = |fault: &Fault| reply.faults.contains(fault);
+        let ending = match (has(&Fault::CloseQuietly), has(&Fault::ResetOnReuse)) {
+            (true, _) => Ending::CloseQuietly,
+            (false, true) => Ending::ResetOnReuse,
+            (false, false) => Ending::Keep,
+        };
+        Answer {
+            head: ResponseHead { status, headers, framing: wire.framing },
+            before: wire::before_headers(&reply.faults),
+            delay_ms: reply.delay_ms,
+            acts,
+            ending,
+            visit: None,
+            outcome: Outcome { status: Some(status), ..Outcome::default() },
+            failure: None,
+        }
+    }
+
+    fn model_list(&self) -> Value {
+        let models: Vec<Value> = Profile::all(&self.models).iter().map(model_entry).collect();
+        let (first, last) = (models.first().map(|model| &model["id"]), models.last().map(|model| &model["id"]));
+        json!({ "first_id": first, "last_id": last, "has_more": false, "data": models })
+    }
+}
+
+const NULL: Node = Node { span: 0..4, kind: crate::json::Kind::Null };
+
+fn model_entry(profile: &Profile) -> Value {
+    let supported = |names: &[String]| -> serde_json::Map<String, Value> {
+        names.iter().map(|name| (name.clone(), json!({ "supported": true }))).collect()
+    };
+    json!({
+        "type": "model",
+        "id": profile.id,
+        "display_name": profile.id,
+        "max_input_tokens": profile.context,
+        "max_tokens": profile.max_output,
+        "lifecycle": "active",
+        "capabilities": {
+            "effort": supported(&profile.effort),
+            "thinking": { "types": supported(&profile.thinking) },
+        },
+    })
+}
+
+/// The error that a scripted status stands for.
+fn error_of(reply: &Reply, status: u16) -> ApiError {
+    let spec = reply.error.clone().unwrap_or_default();
+    let message = if spec.message.is_empty() { format!("scripted {status}") } else { spec.message };
+    let kind = spec.kind.unwrap_or_else(|| kind_of(status).to_owned());
+    ApiError { status, kind, message, code: spec.code }
+}
+
+fn standard_headers(content_type: &str, request_id: &str) -> Vec<(String, String)> {
+    let pairs = [("content-type", content_type), ("request-id", request_id), ("cache-control", "no-cache")];
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+}
+
+fn plain(status: u16, body: &Value, request_id: &str) -> Answer {
+    Answer {
+        head: ResponseHead {
+            status,
+            headers: standard_headers("application/json", request_id),
+            framing: Framing::Length,
+        },
+        before: None,
+        delay_ms: 0,
+        acts: vec![Act::Write(body.to_string().into_bytes())],
+        ending: Ending::Keep,
+        visit: None,
+        outcome: Outcome { status: Some(status), ..Outcome::default() },
+        failure: None,
+    }
+}
+
+/// An error that a rule caused.
+fn refusal(error: ApiError, request_id: &str) -> Answer {
+    let mut answer = plain(error.status, &error.body(request_id), request_id);
+    answer.outcome.rejection = Some(error.message);
+    answer
+}
+
+/// A request that the script did not foresee: a failed test, and not worth another try.
+fn unmatched(why: String, request_id: &str) -> Answer {
+    let error = ApiError::new(599, format!("the script has no answer: {why}"));
+    let mut answer = plain(599, &error.body(request_id), request_id);
+    answer.head.headers.push(("x-should-retry".to_owned(), "false".to_owned()));
+    answer.failure = Some(why);
+    answer
+}
+
+fn version_of(request: &Request) -> Result<&str, ApiError> {
+    match request.header("anthropic-version") {
+        Some(version @ ("2023-06-01" | "2026-10-21")) => Ok(version),
+        Some(other) => Err(ApiError::at("anthropic-version", format!("{other:?} is not a valid version"))),
+        None => Err(ApiError::at("anthropic-version", "header is required")),
+    }
+}
+
+fn check_betas(betas: &[String]) -> Result<(), ApiError> {
+    for (position, beta) in betas.iter().enumerate() {
+        if beta.is_empty() || betas[..position].contains(beta) {
+            return Err(ApiError::at("anthropic-beta", format!("empty or repeated value {beta:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// What a cache entry depends on beside the prompt's bytes.
+fn cache_key(request: &Request, text: &str, root: &Node, betas: &[String], prompt: &Prompt) -> CacheKey {
+    let bytes = |node: Option<&Node>| node.map_or("", |node| &text[node.span.clone()]).to_owned();
+    let config = |name: &str| bytes(root.get("output_config").and_then(|config| config.get(name)));
+    let mut betas = betas.to_vec();
+    betas.sort();
+    let secret = request.credentials().into_iter().next().map(|(_, secret)| secret).unwrap_or_default();
+    CacheKey {
+        all: [secret, request.model().to_owned(), betas.join(","), config("format")].join("\n"),
+        system: bytes(root.get("speed")),
+        messages: [
+            bytes(root.get("thinking")),
+            config("effort"),
+            bytes(root.get("tool_choice")),
+            prompt.has_images.to_string(),
+        ]
+        .join("\n"),
+    }
+}

@@ -1,0 +1,175 @@
+//! The script: what the model will say, step by step, as a JSON file or built in Rust.
+//!
+//! This is the author's language and nothing else: no sockets, no clocks, no rules of a provider. Unknown fields are
+//! errors, because a misspelt one would make a test pass for the wrong reason.
+
+mod builder;
+mod expect;
+mod fault;
+mod reply;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::Request;
+use crate::profile::ModelSpec;
+
+pub use expect::Expect;
+pub use fault::{At, Close, Fault};
+pub use reply::{Agent, BlockSpec, ErrorSpec, Reply, ToolInput};
+pub use wire::{Chunk, Encoding, EventNames, Flush, Framing, InputPieces, Newline, Pings, UsageStyle, Wire};
+
+/// A whole script.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Script {
+    /// Ids and random choices follow from it: same script, same seed, same bytes.
+    pub seed: u64,
+    /// Whether requests are checked by the provider's rules (they are unless a script says `false`).
+    pub strict: bool,
+    /// The credentials that are accepted; with none listed, any is, but there must be one.
+    pub keys: Vec<String>,
+    /// The models that exist; with none listed, every name does.
+    pub models: Vec<ModelSpec>,
+    /// Largest request body in bytes; a longer one is refused while it is still being sent.
+    pub max_body_bytes: u64,
+    /// Values for `{{name}}` in texts, inputs and headers.
+    pub vars: BTreeMap<String, String>,
+    pub steps: Vec<Step>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            seed: 7,
+            strict: true,
+            keys: Vec::new(),
+            models: Vec::new(),
+            max_body_bytes: 32_000_000,
+            vars: BTreeMap::new(),
+            steps: Vec::new(),
+        }
+    }
+}
+
+/// One step: which request it answers, how, and in what shape the answer goes over the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Step {
+    /// What the next request must look like; anything else is a failure.
+    pub expect: Expect,
+    /// Makes this a standing step: it answers any request that fits, whenever it comes, before the ordered steps.
+    pub when: Option<Expect>,
+    pub reply: Reply,
+    pub wire: Wire,
+    /// How often the step answers: once by default, a standing step for ever.
+    pub repeat: Option<Repeat>,
+    /// A reply computed from the request; takes the place of `reply`.
+    #[serde(skip)]
+    pub program: Option<Program>,
+}
+
+/// How often a step answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "serde_json::Value")]
+pub enum Repeat {
+    Times(u32),
+    Forever,
+}
+
+impl TryFrom<serde_json::Value> for Repeat {
+    type Error = String;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, String> {
+        if value == "forever" {
+            return Ok(Repeat::Forever);
+        }
+        let times = value.as_u64().and_then(|times| u32::try_from(times).ok()).filter(|times| *times > 0);
+        times.map(Repeat::Times).ok_or_else(|| format!("`repeat` is a number from 1 up or \"forever\", not {value}"))
+    }
+}
+
+/// A reply written in Rust.
+pub struct Program(pub(crate) Box<dyn FnMut(&Request) -> Reply + Send>);
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Program")
+    }
+}
+
+/// Why a text is not a script.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    #[error("script: {place}line {line}, column {column}: {what}")]
+    Syntax { place: String, line: usize, column: usize, what: String },
+    #[error("script: steps[{step}]: {what}")]
+    Step { step: usize, what: &'static str },
+}
+
+impl Script {
+    /// Reads a script file's text.
+    pub fn from_json(text: &str) -> Result<Self, ScriptError> {
+        let script: Script = serde_json::from_str(text).map_err(|error| syntax_error(text, &error))?;
+        script.check()?;
+        Ok(script)
+    }
+
+    /// Finds contradictions that no single field can see.
+    pub(crate) fn check(&self) -> Result<(), ScriptError> {
+        for (step, content) in self.steps.iter().enumerate() {
+            let fail = |what| Err(ScriptError::Step { step, what });
+            if content.repeat.is_some() && content.reply.times.is_some() {
+                return fail("`repeat` and `reply.times` say the same thing; give one of them");
+            }
+            if content.when.is_some() && content.expect != Expect::default() {
+                return fail("a step has `expect` (ordered) or `when` (standing), not both");
+            }
+            if content.reply.agent.is_some() && (content.when.is_some() || !content.reply.blocks.is_empty()) {
+                return fail("an `agent` reply stands alone in an ordered step");
+            }
+            let refuses = content.reply.faults.iter().any(|fault| matches!(fault, Fault::RefuseUpload { .. }));
+            if refuses && content.when.is_some() {
+                return fail(
+                    "`refuse_upload` belongs to an ordered step: a standing one is known only by the whole body",
+                );
+            }
+            if !content.reply.blocks.is_empty() && !content.reply.is_message() {
+                return fail("a reply has `blocks`, or a `status`, `body` or `error`, not both");
+            }
+            if content.reply.times == Some(0) {
+                return fail("`times` counts from 1");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says where in the script a reader stumbled: the step as well as the line.
+fn syntax_error(text: &str, error: &serde_json::Error) -> ScriptError {
+    let (line, column) = (error.line(), error.column());
+    let full = error.to_string();
+    let what = full.rsplit_once(" at line ").map_or(full.as_str(), |(what, _)| what).to_owned();
+    let place = step_at(text, line, column).map(|step| format!("steps[{step}], ")).unwrap_or_default();
+    ScriptError::Syntax { place, line, column, what }
+}
+
+fn step_at(text: &str, line: usize, column: usize) -> Option<usize> {
+    #[derive(Deserialize)]
+    struct Steps<'a> {
+        #[serde(borrow)]
+        steps: Vec<&'a RawValue>,
+    }
+    let steps = serde_json::from_str::<Steps<'_>>(text).ok()?.steps;
+    let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let at = before + column;
+    let start_of = |raw: &RawValue| raw.get().as_ptr() as usize - text.as_ptr() as usize;
+    steps.iter().position(|raw| (start_of(raw)..=start_of(raw) + raw.get().len()).contains(&at))
+}
+
+#[cfg(test)]
+mod tests;
