@@ -1,0 +1,172 @@
+//! One call, from the block the model wrote to its one result.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use gimlet_proto::{AgentPath, Body, ToolPhase, ToolUseId, ToolView};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::gate::{Gate, Pass, Permit};
+use crate::results::Settled;
+use crate::services::Services;
+use crate::tool::{AnyTool, ErrorClass, OnInterrupt, PathContext, Prepared, ToolContext, ToolError, ToolSet, nearest};
+
+/// How much of an unreadable input is told back.
+const MAX_BAD_INPUT: usize = 8 * 1024;
+/// How long a cancelled call may take to notice.
+const CANCEL_GRACE: Duration = Duration::from_secs(2);
+/// How long a call that must not be torn may take to finish.
+const ATOMIC_GRACE: Duration = Duration::from_secs(5);
+/// How often a long call shows that it is alive.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// A call as it arrived.
+#[derive(Clone)]
+pub(crate) struct Incoming {
+    pub(crate) id: ToolUseId,
+    pub(crate) name: String,
+    /// As history has it.
+    pub(crate) input: Arc<RawValue>,
+    /// What the model wrote, when that was not a JSON object.
+    pub(crate) bad_input: Option<String>,
+}
+
+/// What every call of a turn needs.
+pub(crate) struct CallScope {
+    pub(crate) services: Arc<Services>,
+    pub(crate) tools: ToolSet,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) agent: AgentPath,
+}
+
+/// Stages 1 to 6: everything before hooks and permission. Does no I/O.
+pub(crate) fn prepare(
+    incoming: &Incoming,
+    tools: &ToolSet,
+    paths: &PathContext,
+) -> Result<(&'static dyn AnyTool, Prepared), ToolError> {
+    if let Some(raw) = &incoming.bad_input {
+        return Err(unreadable(raw));
+    }
+    let Some(tool) = tools.find(&incoming.name) else { return Err(unknown_tool(&incoming.name, tools)) };
+    let input: Value = serde_json::from_str(incoming.input.get()).map_err(|_| unreadable(incoming.input.get()))?;
+    match catch_unwind(AssertUnwindSafe(|| tool.prepare(input, paths))) {
+        Ok(prepared) => prepared.map(|prepared| (tool, prepared)),
+        Err(_) => Err(ToolError::new(ErrorClass::Internal, format!("{} failed while reading its input", tool.name()))),
+    }
+}
+
+fn unreadable(raw: &str) -> ToolError {
+    let shown = cut(raw, MAX_BAD_INPUT);
+    if serde_json::from_str::<serde::de::IgnoredAny>(raw).is_ok() {
+        return ToolError::new(
+            ErrorClass::SchemaInvalid,
+            format!("InputValidationError: the input must be a JSON object, but this was given: {shown}"),
+        );
+    }
+    ToolError::new(ErrorClass::MalformedJson, json!({ "INVALID_JSON": shown }).to_string())
+}
+
+fn unknown_tool(name: &str, tools: &ToolSet) -> ToolError {
+    let names: Vec<&str> = tools.offered().map(|tool| tool.name()).collect();
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(close) => format!("Did you mean {close}?"),
+        None => format!("Available tools: {}.", names.join(", ")),
+    };
+    ToolError::new(ErrorClass::UnknownTool, format!("There is no tool named {name}. {hint}"))
+}
+
+fn cut(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
+/// Stages 7 to 13: permission, the call itself, and its result. Never fails, never panics.
+pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: &'static dyn AnyTool, pass: Pass) -> Settled {
+    let name = tool.name();
+    if scope.cancel.is_cancelled() {
+        return crate::results::cancelled("the turn was stopped before this call began");
+    }
+    let permit = match scope.gate.pass(&scope, tool, &incoming, pass).await {
+        Ok(permit) => permit,
+        Err(refusal) => return refusal.into_settled(&scope, &incoming),
+    };
+    if scope.cancel.is_cancelled() {
+        return crate::results::cancelled("the turn was stopped before this call began");
+    }
+    let cx = scope.services.context(
+        name,
+        incoming.id.clone(),
+        scope.agent.clone(),
+        scope.cancel.child_token(),
+        permit.summary().to_owned(),
+        permit.resolved().to_vec(),
+    );
+    let cx = cx.with_closed_files(permit.closed_files());
+    let label = permit.user_facing_name().to_string();
+    publish(&scope, &cx, &label, ToolPhase::Running);
+    let result = AssertUnwindSafe(supervise(tool, permit, &cx, &scope, &label)).catch_unwind().await;
+    let mut settled = match result {
+        Ok(Ok(outcome)) => Settled::done(name, outcome),
+        Ok(Err(error)) => Settled::failed(error),
+        Err(_) => Settled::failed(ToolError::new(
+            ErrorClass::Internal,
+            format!("{name} failed inside gimlet; nothing is known about what it did. Try another way."),
+        )),
+    };
+    settled.redact(&scope.services.redactor);
+    let elapsed_ms = cx.elapsed_ms();
+    let phase = match (&settled.view, settled.error) {
+        (Some(view), None) => ToolPhase::Done { view: view.clone(), elapsed_ms },
+        _ => ToolPhase::Failed { message: settled.content.to_text(), elapsed_ms },
+    };
+    publish(&scope, &cx, &label, phase);
+    settled
+}
+
+fn publish(scope: &CallScope, cx: &ToolContext, label: &str, phase: ToolPhase) {
+    let view = ToolView { call: cx.call.clone(), name: label.to_owned(), summary: cx.summary.clone(), phase };
+    scope.services.publish(&scope.agent, Body::Tool(Box::new(view)));
+}
+
+/// Runs the call with a heartbeat, and gives up on it when it ignores its cancellation.
+async fn supervise(
+    tool: &'static dyn AnyTool,
+    permit: Permit,
+    cx: &ToolContext,
+    scope: &CallScope,
+    label: &str,
+) -> Result<crate::tool::Outcome, ToolError> {
+    let grace = match tool.on_interrupt() {
+        OnInterrupt::Cancel => CANCEL_GRACE,
+        OnInterrupt::FinishAtomically => ATOMIC_GRACE,
+    };
+    let mut work = tool.run(permit, cx);
+    let overdue = async {
+        cx.cancel.cancelled().await;
+        tokio::time::sleep(grace).await;
+    };
+    tokio::pin!(overdue);
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut work => return result,
+            () = &mut overdue => {
+                return Err(ToolError::interrupted(format!(
+                    "Interrupted after {:.1} s: {} did not stop when asked and was dropped. It may have had effects; check before going on.",
+                    cx.elapsed_ms() as f64 / 1000.0,
+                    tool.name(),
+                )));
+            }
+            () = tokio::time::sleep(HEARTBEAT) => {
+                let phase = ToolPhase::Progress { text: String::new(), elapsed_ms: cx.elapsed_ms() };
+                publish(scope, cx, label, phase);
+            }
+        }
+    }
+}

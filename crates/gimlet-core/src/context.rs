@@ -1,0 +1,120 @@
+//! What the model is told beside the conversation: the system prompt, the tool list, and the facts of this place.
+//!
+//! System prompt and tool list are rendered once per segment and never change; whatever may change between sessions
+//! (folder, date, branch) goes into the first user message instead, so the cached prefix is the same everywhere.
+
+mod frozen;
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use gimlet_proto::ToolDef;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+pub use frozen::{tools_from_json, tools_to_json};
+
+use crate::gate::Gate;
+use crate::services::Services;
+use crate::tool::{AnyTool, PromptContext, ToolSet};
+
+const SYSTEM: &str = include_str!("context/system.md");
+
+/// How the caller wants the system prompt changed.
+#[derive(Clone, Debug, Default)]
+pub struct SystemPrompt {
+    /// In place of gimlet's own.
+    pub replace: Option<String>,
+    /// After it.
+    pub append: Option<String>,
+}
+
+/// The system prompt's text blocks.
+pub fn system_blocks(prompt: &SystemPrompt) -> Arc<[String]> {
+    let base = prompt.replace.clone().unwrap_or_else(|| SYSTEM.trim_end().to_owned());
+    [Some(base), prompt.append.clone()]
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.trim().is_empty())
+        .collect::<Vec<_>>()
+        .into()
+}
+
+/// The tool list as the model sees it.
+pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
+    tools
+        .offered()
+        .filter_map(|tool| {
+            Some(ToolDef {
+                name: tool.name().to_owned(),
+                description: tool.prompt(cx).trim_end().to_owned(),
+                // A schema is plain JSON already; it cannot fail to render.
+                input_schema: to_raw_value(&offered_schema(tool, cx)).ok()?,
+                eager_input: tool.eager_input(),
+                defer_loading: false,
+            })
+        })
+        .collect::<Vec<_>>()
+        .into()
+}
+
+fn offered_schema(tool: &'static dyn AnyTool, cx: &PromptContext) -> Cow<'static, Value> {
+    let hidden = tool.hidden_parameters(cx);
+    if hidden.is_empty() {
+        return Cow::Borrowed(tool.schema());
+    }
+    let mut schema = tool.schema().clone();
+    if let Some(parameters) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        parameters.retain(|name, _| !hidden.contains(&name.as_str()));
+    }
+    Cow::Owned(schema)
+}
+
+/// The facts of this place, as the first thing in the conversation.
+pub(crate) fn environment(services: &Services, model: &str, gate: &Gate) -> String {
+    let paths = services.paths();
+    let mut text = String::from("<environment>\n");
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "Working directory: {}", paths.project_dir.display());
+    for extra in paths.roots.iter().skip(1) {
+        let _ = writeln!(text, "Additional working directory: {}", extra.display());
+    }
+    match git_branch(&paths.project_dir) {
+        Some(branch) => {
+            let _ = writeln!(text, "Git repository: yes, on {branch}");
+        }
+        None => text.push_str("Git repository: no\n"),
+    }
+    let _ = writeln!(text, "Platform: {}", std::env::consts::OS);
+    let _ = writeln!(text, "Date: {}", crate::clock::today());
+    let _ = writeln!(text, "Model: {model}");
+    let _ = writeln!(text, "Permission mode: {}", gate.mode());
+    if !gate.is_attended() {
+        text.push_str(
+            "Nobody is watching: no question can be answered and no permission can be given while you work. Only your \
+             last message is shown, so say there what you did, what you could not do, and which permission was missing.\n",
+        );
+    }
+    text.push_str("</environment>");
+    text
+}
+
+/// The checked-out branch (or commit) of the repository around `dir`, read from its files; no process is started.
+pub fn git_branch(dir: &Path) -> Option<String> {
+    let git = dir.ancestors().map(|ancestor| ancestor.join(".git")).find(|git| git.exists())?;
+    let git = if git.is_file() {
+        let link = std::fs::read_to_string(&git).ok()?;
+        let target = link.trim().strip_prefix("gitdir:")?.trim();
+        git.parent()?.join(target)
+    } else {
+        git
+    };
+    let head = std::fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = head.trim();
+    Some(match head.strip_prefix("ref: refs/heads/") {
+        Some(branch) => branch.to_owned(),
+        None => format!("commit {}", head.get(..12).unwrap_or(head)),
+    })
+}

@@ -1,0 +1,134 @@
+//! One conversation: its history in memory, its record on disk, and the parts of the prompt that stay frozen.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, ToolDef};
+
+use crate::ledger::Ledger;
+use crate::record::Record;
+
+/// The main conversation or a subagent's. Only its turn changes it.
+pub(crate) struct Conversation {
+    pub(crate) record: Record,
+    pub(crate) ledger: Ledger,
+    /// Sent with every request, unchanged for the whole segment.
+    pub(crate) system: Arc<[String]>,
+    pub(crate) tools: Arc<[ToolDef]>,
+    messages: Vec<Arc<Message>>,
+    /// The ids of all calls in history: a second call by the same id would make it unusable.
+    call_ids: HashSet<Box<str>>,
+    /// How many messages the last request carried; the cache reaches that far.
+    sent: Option<usize>,
+    /// Prompt size of the last request, for budgets.
+    pub(crate) context_tokens: u64,
+    pub(crate) cache_ttl: Option<CacheTtl>,
+}
+
+impl Conversation {
+    pub(crate) fn new(
+        record: Record,
+        system: Arc<[String]>,
+        tools: Arc<[ToolDef]>,
+        messages: Vec<Message>,
+        cache_ttl: Option<CacheTtl>,
+    ) -> Self {
+        let call_ids = messages.iter().flat_map(|message| call_ids(&message.blocks)).collect();
+        Self {
+            record,
+            ledger: Ledger::default(),
+            system,
+            tools,
+            messages: messages.into_iter().map(Arc::new).collect(),
+            call_ids,
+            sent: None,
+            context_tokens: 0,
+            cache_ttl,
+        }
+    }
+
+    pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
+        self.messages.clone()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Adds what the user side says. Joins the last message only if that was not sent yet: what the model has seen
+    /// never changes. Results stay in front of text, as the wire demands.
+    pub(crate) fn push_user(&mut self, blocks: Vec<Block>) {
+        if blocks.is_empty() {
+            return;
+        }
+        let unsent = self.messages.len() > self.sent.unwrap_or(0);
+        match self.messages.last_mut() {
+            Some(last) if unsent && last.role == Role::User => Arc::make_mut(last).blocks.extend(blocks),
+            Some(_) | None => self.messages.push(Arc::new(Message::user(blocks))),
+        }
+    }
+
+    pub(crate) fn push_assistant(&mut self, blocks: Vec<Block>) {
+        if !blocks.is_empty() {
+            self.call_ids.extend(call_ids(&blocks));
+            self.messages.push(Arc::new(Message::assistant(blocks)));
+        }
+    }
+
+    /// Whether a call of the reply under way may have this id. Some servers count their calls from the start again with
+    /// every reply, or give no ids at all.
+    pub(crate) fn is_free_call_id(&self, id: &str, reply: &[Block]) -> bool {
+        let well_formed =
+            !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        well_formed && !self.call_ids.contains(id) && call_ids(reply).all(|taken| *taken != *id)
+    }
+
+    /// Where this request's cache breakpoints go; notes that the history was sent.
+    pub(crate) fn plan_cache(&mut self) -> CachePlan {
+        let previous_len = self.sent.replace(self.messages.len());
+        CachePlan { ttl: self.cache_ttl, context_message: Some(0), previous_len }
+    }
+
+    /// The last check before a request: a call without its result would make the whole conversation unusable. By
+    /// construction there is none; should one slip through, it is answered here. Says whether that happened.
+    pub(crate) fn ensure_paired(&mut self) -> bool {
+        let Some(at) = self.messages.iter().rposition(|message| message.role == Role::Assistant) else { return false };
+        let answered: Vec<&str> = self.messages[at + 1..]
+            .iter()
+            .flat_map(|message| &message.blocks)
+            .filter(|block| block.kind() == BlockKind::ToolResult)
+            .filter_map(Block::id)
+            .collect();
+        let missing: Vec<Block> = self.messages[at]
+            .tool_uses()
+            .filter(|call| !answered.contains(&call.id.as_ref()))
+            .map(|call| Block::tool_result(&call.id, &gimlet_store::INTERRUPTED_CALL.into(), true))
+            .collect();
+        if missing.is_empty() {
+            return false;
+        }
+        match self.messages.get_mut(at + 1) {
+            Some(next) => {
+                Arc::make_mut(next).blocks.splice(0..0, missing);
+            }
+            None => self.messages.push(Arc::new(Message::user(missing))),
+        }
+        true
+    }
+
+    /// Whether the last message is the assistant's (only a paused turn may be continued like that).
+    pub(crate) fn ends_with_assistant(&self) -> bool {
+        self.messages.last().is_some_and(|message| message.role == Role::Assistant)
+    }
+
+    /// Whether the model's last word would be a reaction to tool results.
+    pub(crate) fn ends_with_results(&self) -> bool {
+        self.messages
+            .last()
+            .is_some_and(|message| message.blocks.first().is_some_and(|block| block.kind() == BlockKind::ToolResult))
+    }
+}
+
+fn call_ids(blocks: &[Block]) -> impl Iterator<Item = Box<str>> {
+    blocks.iter().filter(|block| block.kind() == BlockKind::ToolUse).filter_map(Block::id).map(Box::from)
+}

@@ -1,0 +1,143 @@
+//! What the conversation knows of files: which were read, how whole, and what they held then.
+//!
+//! Keys are link-free paths, so any spelling of a path finds the same entry. Whether a file changed is decided by its
+//! content's hash; time and size only say "certainly the same".
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use sha2::{Digest, Sha256};
+
+/// Most entries kept; the least recently used go first.
+const MAX_ENTRIES: usize = 1_000;
+
+/// The hash of a file's bytes.
+pub type ContentHash = [u8; 32];
+
+/// Hashes file content.
+pub fn hash(bytes: &[u8]) -> ContentHash {
+    Sha256::digest(bytes).into()
+}
+
+/// How a file stood on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub modified: Option<SystemTime>,
+    pub size: u64,
+    pub hash: ContentHash,
+}
+
+impl Stamp {
+    /// The stamp of bytes just read from or written to `metadata`'s file.
+    pub fn of(bytes: &[u8], metadata: &std::fs::Metadata) -> Self {
+        Self { modified: metadata.modified().ok(), size: metadata.len(), hash: hash(bytes) }
+    }
+}
+
+/// Which part of a file the model was given; equal views of an unchanged file need not be sent twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewKey {
+    pub offset: Option<u64>,
+    pub limit: Option<u64>,
+}
+
+/// What is known of one file.
+#[derive(Clone, Debug)]
+pub struct FileState {
+    pub stamp: Stamp,
+    /// The model has seen all of it, so it may be edited or overwritten.
+    pub whole: bool,
+    /// Views whose results are still in the conversation.
+    pub views: Vec<ViewKey>,
+}
+
+/// The files of one conversation.
+#[derive(Clone, Debug, Default)]
+pub struct FileStates {
+    entries: HashMap<PathBuf, (u64, FileState)>,
+    clock: u64,
+}
+
+impl FileStates {
+    /// What is known of the file at this link-free path.
+    pub fn get(&self, path: &Path) -> Option<&FileState> {
+        self.entries.get(path).map(|(_, state)| state)
+    }
+
+    /// Notes that the model was shown (part of) a file.
+    pub fn record_read(&mut self, path: PathBuf, stamp: Stamp, whole: bool, view: Option<ViewKey>) {
+        let mut views = match self.entries.get(&path) {
+            Some((_, known)) if known.stamp.hash == stamp.hash => known.views.clone(),
+            Some(_) | None => Vec::new(),
+        };
+        let seen_whole = whole || self.get(&path).is_some_and(|known| known.whole && known.stamp.hash == stamp.hash);
+        if let Some(view) = view.filter(|view| !views.contains(view)) {
+            views.push(view);
+        }
+        self.insert(path, FileState { stamp, whole: seen_whole, views });
+    }
+
+    /// Notes that gimlet wrote a file: its content is known, but no earlier view shows it any more.
+    pub fn record_write(&mut self, path: PathBuf, stamp: Stamp) {
+        self.insert(path, FileState { stamp, whole: true, views: Vec::new() });
+    }
+
+    /// Every known path, for checks after a command that may have written.
+    pub fn paths(&self) -> impl Iterator<Item = (&Path, &FileState)> {
+        self.entries.iter().map(|(path, (_, state))| (path.as_path(), state))
+    }
+
+    /// A moment, for [`FileStates::forget_since`].
+    pub(crate) fn now(&self) -> u64 {
+        self.clock
+    }
+
+    /// Forgets everything that was noted after that moment.
+    pub(crate) fn forget_since(&mut self, moment: u64) {
+        self.entries.retain(|_, (used, _)| *used <= moment);
+    }
+
+    fn insert(&mut self, path: PathBuf, state: FileState) {
+        self.clock += 1;
+        self.entries.insert(path, (self.clock, state));
+        if self.entries.len() > MAX_ENTRIES
+            && let Some(oldest) = self.entries.iter().min_by_key(|(_, (used, _))| *used).map(|(path, _)| path.clone())
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(content: &[u8]) -> Stamp {
+        Stamp { modified: None, size: content.len() as u64, hash: hash(content) }
+    }
+
+    #[test]
+    fn a_partial_view_does_not_undo_a_whole_one_of_the_same_content() {
+        let mut files = FileStates::default();
+        let path = PathBuf::from("/a");
+        let part = ViewKey { offset: Some(3), limit: Some(1) };
+        files.record_read(path.clone(), stamp(b"one"), true, None);
+        files.record_read(path.clone(), stamp(b"one"), false, Some(part.clone()));
+        assert!(files.get(&path).unwrap().whole);
+        files.record_read(path.clone(), stamp(b"two"), false, Some(part.clone()));
+        assert!(!files.get(&path).unwrap().whole);
+        assert_eq!(files.get(&path).unwrap().views, [part]);
+        files.record_write(path.clone(), stamp(b"three"));
+        assert!(files.get(&path).unwrap().views.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_entries_go_first() {
+        let mut files = FileStates::default();
+        for n in 0..=MAX_ENTRIES {
+            files.record_write(PathBuf::from(format!("/{n}")), stamp(b""));
+        }
+        assert!(files.get(Path::new("/0")).is_none() && files.get(Path::new("/1")).is_some());
+    }
+}

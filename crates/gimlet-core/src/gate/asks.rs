@@ -1,0 +1,49 @@
+//! Questions that wait for a person: opened by the gate, answered through the session.
+
+use std::collections::BTreeMap;
+
+use gimlet_proto::{AgentPath, Answer, AskBody, AskId, AskView, Body};
+use tokio::sync::oneshot;
+
+use crate::services::Services;
+
+/// A question on its way from the gate to whoever answers.
+pub(crate) struct Asked {
+    pub(crate) agent: AgentPath,
+    pub(crate) body: AskBody,
+    pub(crate) reply: oneshot::Sender<Answer>,
+}
+
+/// The open questions of a session.
+#[derive(Default)]
+pub(crate) struct Asks {
+    next: u64,
+    open: BTreeMap<AskId, oneshot::Sender<Answer>>,
+}
+
+impl Asks {
+    pub(crate) fn open(&mut self, asked: Asked, services: &Services) {
+        self.next += 1;
+        let id = AskId(self.next);
+        self.open.insert(id, asked.reply);
+        let view = AskView { id, agent: asked.agent.clone(), body: asked.body };
+        services.publish(&asked.agent, Body::Ask(Box::new(view)));
+    }
+
+    /// Passes an answer on; one for a question that is closed or unknown changes nothing.
+    pub(crate) fn answer(&mut self, id: AskId, answer: Answer, services: &Services) {
+        if let Some(reply) = self.open.remove(&id) {
+            // A gate that stopped waiting was cancelled; the question is closed either way.
+            drop(reply.send(answer));
+            services.publish(&AgentPath::default(), Body::AskClosed(id));
+        }
+    }
+
+    /// Closes every question unanswered; the waiting calls count as cancelled.
+    pub(crate) fn close_all(&mut self, services: &Services) {
+        for (id, reply) in std::mem::take(&mut self.open) {
+            drop(reply);
+            services.publish(&AgentPath::default(), Body::AskClosed(id));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The brain: the session actor, the turn loop, the scheduler, the gate and the tool contract.
+//!
+//! It knows no terminal, no HTTP and no wire protocol, and no tool by name. Front ends see it through
+//! `gimlet_proto::SessionHandle`; tools see it through [`tool::ToolContext`].
+
+mod call;
+pub mod clock;
+mod context;
+mod conversation;
+pub mod files;
+mod gate;
+mod ledger;
+mod record;
+mod redact;
+mod reply;
+mod results;
+mod schedule;
+mod services;
+mod session;
+mod steering;
+pub mod tasks;
+pub mod tool;
+mod turn;
+
+pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
+pub use gate::Permit;
+pub use record::Record;
+pub use redact::Redactor;
+pub use schedule::concurrency;
+pub use services::{Processes, Services};
+pub use session::{SessionConfig, SessionState, open};
+pub use turn::TurnOptions;

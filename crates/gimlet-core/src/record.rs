@@ -1,0 +1,137 @@
+//! The conversation's record on disk, as the turn writes it.
+//!
+//! Trouble with the disk never loses the conversation: it goes on in memory, the person is told once, and print mode
+//! ends with an error.
+
+use std::io::ErrorKind;
+
+use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyStart, ToolUseId};
+use gimlet_store::{AssistantHead, Durable, Interrupted, Transcript, TranscriptError, UserEntry, UserKind};
+use serde_json::value::RawValue;
+
+use crate::steering::Said;
+
+/// Writes what happens, in order.
+pub struct Record {
+    transcript: Transcript,
+    /// The last entry before the reply under way; a void reply is forgotten back to here.
+    reply_start: Option<EntryId>,
+    /// What went wrong and was not told yet.
+    trouble: Option<TranscriptError>,
+    warned: bool,
+    /// What the session had used before this run.
+    used_before: Vec<ModelUsage>,
+}
+
+impl Record {
+    pub fn new(transcript: Transcript) -> Self {
+        Self { transcript, reply_start: None, trouble: None, warned: false, used_before: Vec::new() }
+    }
+
+    /// Goes on counting from what the session had used when it was resumed.
+    pub fn counting_from(mut self, used_before: Vec<ModelUsage>) -> Self {
+        self.used_before = used_before;
+        self
+    }
+
+    /// The transcript itself, for titles and other metadata at the start of a session.
+    pub fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
+    }
+
+    pub(crate) fn prompt(&mut self, said: &Said) -> EntryId {
+        let kind = if said.synthetic { UserKind::Meta } else { UserKind::Prompt };
+        self.transcript.user(UserEntry { blocks: &said.blocks, plain: said.plain, kind, uuid: said.uuid.clone() })
+    }
+
+    /// Something that gimlet tells the model.
+    pub(crate) fn meta(&mut self, text: &str) {
+        let blocks = [Block::text(text)];
+        self.transcript.user(UserEntry { blocks: &blocks, plain: false, kind: UserKind::Meta, uuid: None });
+    }
+
+    pub(crate) fn begin_reply(&mut self) {
+        self.reply_start = self.transcript.last_entry().cloned();
+    }
+
+    /// Forgets the reply under way: what follows continues from before it. Its entries stay, unreferenced.
+    pub(crate) fn rewind_reply(&mut self) {
+        self.transcript.rewind_to(self.reply_start.clone());
+    }
+
+    pub(crate) fn assistant_block(&mut self, start: &ReplyStart, block: &Block) -> EntryId {
+        let head = AssistantHead {
+            message_id: start.message_id.clone(),
+            model: start.model.clone(),
+            request_id: start.request_id.clone(),
+            usage: start.usage,
+            ..AssistantHead::default()
+        };
+        self.transcript.assistant(&head, block)
+    }
+
+    /// A failure that stands where a reply should. Not part of history.
+    pub(crate) fn api_error(&mut self, text: &str) -> EntryId {
+        let head = AssistantHead { model: "<synthetic>".to_owned(), is_api_error: true, ..AssistantHead::default() };
+        self.transcript.assistant(&head, &Block::text(text))
+    }
+
+    pub(crate) fn tool_result(&mut self, _call: &ToolUseId, block: &Block, output: &RawValue) -> EntryId {
+        self.transcript.tool_result(block, Some(output))
+    }
+
+    /// Marks an interrupt; gives the marker's text too.
+    pub(crate) fn interrupted(&mut self, in_tools: bool) -> (EntryId, &'static str) {
+        let what = if in_tools { Interrupted::ToolUse } else { Interrupted::Reply };
+        (self.transcript.interrupted(what), what.marker())
+    }
+
+    /// Everything so far made durable. Starts at once; awaiting it is up to the caller.
+    pub(crate) fn sync(&mut self) -> Durable {
+        self.transcript.sync()
+    }
+
+    /// Waits until everything so far is durable. Trouble is remembered and told once.
+    pub(crate) async fn durable(&mut self) {
+        let outcome = self.transcript.sync().await;
+        self.remember(outcome);
+    }
+
+    /// Takes note of how a [`Record::sync`] went.
+    pub(crate) fn remember(&mut self, outcome: Result<(), TranscriptError>) {
+        if let Err(error) = outcome {
+            self.trouble.get_or_insert(error);
+        }
+    }
+
+    pub(crate) fn end_turn(&mut self, by_model: &[ModelUsage], mode: PermissionMode) {
+        self.transcript.cost(&ModelUsage::sum(&self.used_before, by_model));
+        self.transcript.permission_mode(mode);
+        self.transcript.end_turn();
+    }
+
+    /// What went wrong with the disk, said once in a session.
+    pub(crate) fn take_warning(&mut self) -> Option<String> {
+        let trouble = self.trouble.take().or_else(|| self.transcript.take_trouble())?;
+        let first = !std::mem::replace(&mut self.warned, true);
+        first.then(|| format!("this session cannot be saved: {trouble}. {}", advice(&trouble)))
+    }
+
+    /// Ends the writing; trouble is there to be taken afterwards.
+    pub(crate) async fn close(&mut self) {
+        let outcome = self.transcript.close().await;
+        self.remember(outcome);
+    }
+}
+
+/// What a person can do about it.
+fn advice(trouble: &TranscriptError) -> &'static str {
+    match trouble.io_kind() {
+        // A disk that fills up takes a part of the last record.
+        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge | ErrorKind::WriteZero) => {
+            "Free some space there"
+        }
+        Some(_) => "Check that folder, or name another one in GIMLET_CONFIG_DIR",
+        None => "End the other process, or fork the session",
+    }
+}

@@ -1,0 +1,189 @@
+//! Reading one reply: every complete block is on disk before anyone sees it, and calls may start while it streams.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use gimlet_proto::{
+    AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, ModelError, ModelEvent, ModelRequest,
+    Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId,
+};
+
+use crate::call::Incoming;
+use crate::conversation::Conversation;
+use crate::schedule::Calls;
+use crate::turn::Turn;
+
+/// A reply as far as it came.
+pub(crate) struct Reply {
+    pub(crate) start: ReplyStart,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) ending: Ending,
+}
+
+pub(crate) enum Ending {
+    Complete(ReplyEnd),
+    Failed(ModelError),
+    /// The person stopped it.
+    Aborted,
+}
+
+/// Sends the request and reads the reply, offering complete tool calls to `calls` as they come.
+pub(crate) async fn read(
+    turn: &Turn,
+    conversation: &mut Conversation,
+    request: ModelRequest,
+    calls: &mut Calls,
+) -> Reply {
+    let mut reader = Reader { turn, start: ReplyStart::default(), blocks: Vec::new(), open: HashMap::new() };
+    conversation.record.begin_reply();
+    turn.publish(Body::Requesting);
+    let mut stream = turn.model.stream(request);
+    let ending = loop {
+        let event = tokio::select! {
+            biased;
+            () = turn.scope.cancel.cancelled() => {
+                drop(stream);
+                reader.keep_partial_text(conversation);
+                break Ending::Aborted;
+            }
+            event = stream.next() => event,
+        };
+        match event {
+            Some(ModelEvent::Done(end)) => break Ending::Complete(end),
+            Some(ModelEvent::Failed(error)) => break Ending::Failed(error),
+            Some(event) => reader.take(event, conversation, calls).await,
+            None => break Ending::Failed(closed_early()),
+        }
+    };
+    Reply { start: reader.start, blocks: reader.blocks, ending }
+}
+
+fn closed_early() -> ModelError {
+    ModelError {
+        kind: gimlet_proto::ErrorKind::Protocol,
+        status: None,
+        message: "the model's stream ended without an ending".to_owned(),
+        hint: None,
+        request_id: None,
+    }
+}
+
+struct Reader<'a> {
+    turn: &'a Turn,
+    start: ReplyStart,
+    blocks: Vec<Block>,
+    open: HashMap<usize, Open>,
+}
+
+struct Open {
+    item: ItemId,
+    kind: BlockKind,
+    text: String,
+}
+
+impl Reader<'_> {
+    async fn take(&mut self, event: ModelEvent, conversation: &mut Conversation, calls: &mut Calls) {
+        match event {
+            ModelEvent::Started(start) => self.start = start,
+            ModelEvent::BlockStarted { index, kind, name, .. } => {
+                let item = self.turn.next_item();
+                self.open.insert(index, Open { item, kind, text: String::new() });
+                self.turn.publish(Body::BlockStarted { item, kind, name });
+            }
+            ModelEvent::TextDelta { index, text } => self.delta(index, DeltaKind::Text, text),
+            ModelEvent::ThinkingDelta { index, text } => self.delta(index, DeltaKind::Thinking, text),
+            ModelEvent::InputDelta { index, text } => self.delta(index, DeltaKind::Input, text),
+            ModelEvent::BlockDone { index, block, bad_input } => {
+                self.open.remove(&index);
+                self.block_done(block, bad_input, conversation, calls);
+            }
+            ModelEvent::Discarded => {
+                calls.discard().await;
+                self.blocks.clear();
+                self.open.clear();
+                conversation.record.rewind_reply();
+                self.turn.publish(Body::Discarded);
+            }
+            ModelEvent::Wire(event) => self.turn.publish(Body::Wire(event)),
+            ModelEvent::Retrying { attempt, max, delay_ms, error } => {
+                self.turn.publish(Body::Retry(RetryNotice { attempt, max, delay_ms, error }));
+            }
+            ModelEvent::Waiting { silent_ms } => {
+                let text = format!("still waiting for the model ({} s without a word)", silent_ms / 1000);
+                self.turn.publish(Body::Notice(Notice { level: Level::Info, text }));
+            }
+            ModelEvent::Notice(text) => self.turn.publish(Body::Notice(Notice { level: Level::Warning, text })),
+            // The caller takes the two endings.
+            ModelEvent::Done(_) | ModelEvent::Failed(_) => {}
+        }
+    }
+
+    fn delta(&mut self, index: usize, kind: DeltaKind, text: String) {
+        let Some(open) = self.open.get_mut(&index) else { return };
+        if open.kind == BlockKind::Text {
+            open.text.push_str(&text);
+        }
+        self.turn.publish(Body::Delta(Delta { item: open.item, kind, text }));
+    }
+
+    fn block_done(
+        &mut self,
+        block: Block,
+        bad_input: Option<String>,
+        conversation: &mut Conversation,
+        calls: &mut Calls,
+    ) {
+        if block.is_blank_text() {
+            return;
+        }
+        let block = self.with_free_id(block, conversation);
+        self.keep(block.clone(), conversation, false);
+        if let Some(parts) = block.as_tool_use() {
+            calls.offer(Incoming {
+                id: ToolUseId::new(parts.id.as_ref()),
+                name: parts.name.into_owned(),
+                input: Arc::from(parts.input.to_owned()),
+                bad_input,
+            });
+        }
+    }
+
+    /// A call whose id cannot stand in history gets one that can, before anyone sees it.
+    fn with_free_id(&self, block: Block, conversation: &Conversation) -> Block {
+        match block.as_tool_use() {
+            Some(call) if !conversation.is_free_call_id(&call.id, &self.blocks) => {
+                let id = format!("toolu_{}", uuid::Uuid::new_v4().simple());
+                Block::tool_use(&id, &call.name, call.input)
+            }
+            Some(_) | None => block,
+        }
+    }
+
+    /// On disk first, then shown.
+    fn keep(&mut self, block: Block, conversation: &mut Conversation, aborted: bool) {
+        let uuid = conversation.record.assistant_block(&self.start, &block);
+        self.turn.publish(Body::Block(Box::new(AssistantBlock {
+            uuid,
+            message_id: self.start.message_id.clone(),
+            model: self.start.model.clone(),
+            request_id: self.start.request_id.clone(),
+            block: block.clone(),
+            usage: self.start.usage,
+            aborted,
+            error: None,
+        })));
+        self.blocks.push(block);
+    }
+
+    /// An interrupt keeps the text that was already shown; an unfinished call is dropped.
+    fn keep_partial_text(&mut self, conversation: &mut Conversation) {
+        let mut open: Vec<(usize, Open)> = self.open.drain().collect();
+        open.sort_by_key(|(index, _)| *index);
+        for (_, open) in open {
+            if open.kind == BlockKind::Text && !open.text.trim().is_empty() {
+                self.keep(Block::text(&open.text), conversation, true);
+            }
+        }
+    }
+}

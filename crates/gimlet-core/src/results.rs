@@ -1,0 +1,192 @@
+//! From what a tool gave to what the model gets: empty, oversized and failed results each have their form.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use gimlet_proto::{ContentPart, ResultContent, ToolUseId, View};
+use gimlet_store::{ResultFiles, inline_fallback, persisted_preview, preview};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::redact::Redactor;
+use crate::tool::{Change, ErrorClass, Outcome, ResultCap, ToolError};
+
+/// Text beyond this in one failing result is cut in the middle by the runtime as a last resort.
+const MAX_ERROR_TEXT: usize = 40_000;
+/// A batch may use this share of what is left of the context window.
+const BATCH_SHARE: u64 = 4;
+/// What is kept in place of a result that could not be written to a file.
+const INLINE_FALLBACK: usize = 2_000;
+/// Results shorter than this are never worth a file.
+const MIN_PERSISTED: usize = 4_000;
+/// What is kept of a text and of a list in the output of a result that went to a file.
+const LONGEST_MEMBER: usize = 2_000;
+const MOST_ITEMS: usize = 100;
+
+/// A call that is over, before its block is rendered.
+pub(crate) struct Settled {
+    pub(crate) content: ResultContent,
+    pub(crate) output: Arc<RawValue>,
+    pub(crate) error: Option<ErrorClass>,
+    pub(crate) view: Option<View>,
+    pub(crate) new_messages: Vec<String>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) stop_turn: bool,
+    /// The model gets a preview of it.
+    pub(crate) persisted: bool,
+}
+
+impl Settled {
+    /// A result. Empty output is said, never sent as nothing.
+    pub(crate) fn done(tool: &str, outcome: Outcome) -> Self {
+        let content = if outcome.content.is_blank() {
+            ResultContent::Text(format!("({tool} finished without output)"))
+        } else {
+            outcome.content
+        };
+        Self {
+            content,
+            output: Arc::from(outcome.output),
+            error: None,
+            view: Some(outcome.view),
+            new_messages: outcome.new_messages,
+            changes: outcome.changes,
+            stop_turn: false,
+            persisted: false,
+        }
+    }
+
+    /// A failure, in words for the model and with its class for programs.
+    pub(crate) fn failed(error: ToolError) -> Self {
+        let mut output = match error.output.map(|output| *output) {
+            Some(Value::Object(fields)) => fields,
+            Some(other) => [("output".to_owned(), other)].into_iter().collect(),
+            None => serde_json::Map::new(),
+        };
+        output.insert("errorClass".to_owned(), json!(error.class.code()));
+        output.entry("error").or_insert_with(|| json!(error.user_text.as_deref().unwrap_or(&error.model_text)));
+        let text = if error.class.is_input_failure() {
+            format!("<tool_use_error>{}</tool_use_error>", error.model_text)
+        } else {
+            error.model_text
+        };
+        let text = preview(&text, MAX_ERROR_TEXT);
+        Self {
+            content: ResultContent::Text(text),
+            output: raw(&Value::Object(output)),
+            error: Some(error.class),
+            view: None,
+            new_messages: Vec::new(),
+            changes: error.changes,
+            stop_turn: false,
+            persisted: false,
+        }
+    }
+
+    /// Masks gimlet's own credentials in everything that leaves the call.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
+        redactor.mask_content(&mut self.content);
+        if let Some(view) = &mut self.view {
+            redactor.mask_view(view);
+        }
+        for text in &mut self.new_messages {
+            *text = redactor.mask(text).into_owned();
+        }
+        if let Cow::Owned(masked) = redactor.mask(self.output.get())
+            && let Ok(output) = RawValue::from_string(masked)
+        {
+            self.output = Arc::from(output);
+        }
+    }
+
+    /// Moves text over the tool's cap into a file and leaves a preview.
+    pub(crate) fn cap(&mut self, call: &ToolUseId, cap: ResultCap, files: &ResultFiles) {
+        if let ResultCap::Chars(limit) = cap
+            && self.error.is_none()
+            && self.content.text_len() > limit
+        {
+            self.persist(call, files);
+        }
+    }
+
+    fn persist(&mut self, call: &ToolUseId, files: &ResultFiles) {
+        self.persisted = true;
+        let text = self.content.to_text();
+        let stored = files.store(call, &text);
+        let shown = match &stored {
+            Ok(path) => persisted_preview(text.len(), path, &text),
+            Err(error) => inline_fallback(&text, INLINE_FALLBACK, error),
+        };
+        self.output = abridged(&self.output, stored.ok().as_deref(), text.len());
+        self.content = match std::mem::replace(&mut self.content, ResultContent::Text(String::new())) {
+            ResultContent::Text(_) => ResultContent::Text(shown),
+            ResultContent::Parts(parts) => {
+                let images = parts.into_iter().filter(|part| matches!(part, ContentPart::Image { .. }));
+                ResultContent::Parts(std::iter::once(ContentPart::Text { text: shown }).chain(images).collect())
+            }
+        };
+    }
+}
+
+/// A tool's output without what is in the file now: every transcript and every program that reads along gets the ends.
+fn abridged(output: &Arc<RawValue>, stored: Option<&Path>, size: usize) -> Arc<RawValue> {
+    let Ok(mut value) = serde_json::from_str::<Value>(output.get()) else { return output.clone() };
+    abridge(&mut value);
+    if let (Value::Object(fields), Some(path)) = (&mut value, stored) {
+        fields.entry("persistedOutputPath").or_insert_with(|| json!(path.to_string_lossy()));
+        fields.entry("persistedOutputSize").or_insert_with(|| json!(size));
+    }
+    raw(&value)
+}
+
+fn abridge(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > LONGEST_MEMBER => *text = preview(text, LONGEST_MEMBER),
+        Value::Array(items) => {
+            items.truncate(MOST_ITEMS);
+            items.iter_mut().for_each(abridge);
+        }
+        Value::Object(fields) => fields.values_mut().for_each(abridge),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// How much of the context window the results of one reply may still take, in bytes.
+pub(crate) struct BatchBudget {
+    left: usize,
+}
+
+impl BatchBudget {
+    pub(crate) fn new(tokens_left: u64) -> Self {
+        Self { left: usize::try_from(tokens_left / BATCH_SHARE * 4).unwrap_or(usize::MAX) }
+    }
+
+    /// Shrinks the results of a group that would take too much: the largest go to files first.
+    pub(crate) fn fit(&mut self, batch: &mut [(ToolUseId, Settled)], files: &ResultFiles) {
+        let mut total: usize = batch.iter().map(|(_, settled)| settled.content.text_len()).sum();
+        while total > self.left {
+            let largest = batch.iter_mut().max_by_key(|(_, settled)| settled.content.text_len());
+            let Some((call, settled)) = largest else { break };
+            let before = settled.content.text_len();
+            if before < MIN_PERSISTED {
+                break;
+            }
+            settled.persist(call, files);
+            total -= before.saturating_sub(settled.content.text_len());
+            if settled.content.text_len() >= before {
+                break;
+            }
+        }
+        self.left = self.left.saturating_sub(total);
+    }
+}
+
+fn raw(value: &Value) -> Arc<RawValue> {
+    Arc::from(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+}
+
+/// The result of a call that never started because the turn stopped.
+pub(crate) fn cancelled(reason: &str) -> Settled {
+    Settled::failed(ToolError::new(ErrorClass::Cancelled, format!("Not executed: {reason}")))
+}

@@ -1,0 +1,246 @@
+//! Which calls run when: readers together, everything else alone, in the order the model gave.
+//!
+//! Calls that only read may start while the reply still streams, up to the first one that may not. Results are placed
+//! by the call's position whatever finishes first; a failing call never takes its siblings along.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::{Id, JoinSet};
+
+use crate::call::{self, CallScope, Incoming};
+use crate::gate::Pass;
+use crate::results::{Settled, cancelled};
+use crate::tool::{AnyTool, ErrorClass, ResultCap, ToolError};
+
+/// How many calls run at once unless the environment says otherwise.
+const DEFAULT_CONCURRENCY: usize = 10;
+/// More than this is a slip, not a wish.
+const MAX_CONCURRENCY: usize = 256;
+
+/// The cap on calls that run at once.
+pub fn concurrency(env: &gimlet_proto::Env) -> usize {
+    let wanted = env.integer("CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY").unwrap_or(0);
+    match usize::try_from(wanted) {
+        Ok(0) => DEFAULT_CONCURRENCY,
+        Ok(count) => count.min(MAX_CONCURRENCY),
+        Err(_) => MAX_CONCURRENCY,
+    }
+}
+
+/// The tool calls of one reply.
+pub(crate) struct Calls {
+    scope: Arc<CallScope>,
+    slots: Vec<Slot>,
+    running: JoinSet<Settled>,
+    positions: HashMap<Id, usize>,
+    permits: Arc<Semaphore>,
+    /// Calls may still start before the reply is complete.
+    early: bool,
+}
+
+struct Slot {
+    incoming: Incoming,
+    cap: ResultCap,
+    parallel: bool,
+    read_only: bool,
+    /// Where the session stood when the input's paths were expanded.
+    cwd: PathBuf,
+    state: State,
+}
+
+enum State {
+    Waiting(&'static dyn AnyTool, Box<Pass>),
+    Running,
+    Over(Box<Settled>),
+    Taken,
+}
+
+/// A group of calls that run together: a range of positions.
+pub(crate) struct Group {
+    pub(crate) calls: std::ops::Range<usize>,
+    /// Something in it may change the world.
+    pub(crate) has_effects: bool,
+}
+
+impl Calls {
+    pub(crate) fn new(scope: Arc<CallScope>, concurrency: usize, early: bool) -> Self {
+        Self {
+            scope,
+            slots: Vec::new(),
+            running: JoinSet::new(),
+            positions: HashMap::new(),
+            permits: Arc::new(Semaphore::new(concurrency)),
+            early,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Takes the next call of the reply; starts it at once when it may go early.
+    pub(crate) fn offer(&mut self, incoming: Incoming) {
+        let paths = self.scope.services.paths();
+        let slot = match call::prepare(&incoming, &self.scope.tools, &paths) {
+            Ok((tool, prepared)) => Slot {
+                incoming,
+                cap: tool.max_result_chars(),
+                parallel: prepared.concurrency_safe,
+                read_only: prepared.read_only,
+                cwd: paths.cwd,
+                state: State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared)))),
+            },
+            Err(error) => Slot {
+                incoming,
+                cap: ResultCap::Unlimited,
+                parallel: false,
+                read_only: true,
+                cwd: paths.cwd,
+                state: State::Over(Box::new(Settled::failed(error))),
+            },
+        };
+        self.slots.push(slot);
+        let last = self.slots.len() - 1;
+        if self.early {
+            self.early = self.start_early(last);
+        }
+    }
+
+    /// Starts a call before the reply is complete; says whether the next one may still be considered.
+    fn start_early(&mut self, position: usize) -> bool {
+        let slot = &self.slots[position];
+        if !(slot.parallel && slot.read_only) {
+            return false;
+        }
+        let granted = self.grant(position);
+        if granted {
+            self.start(position);
+        }
+        granted
+    }
+
+    /// Gives a waiting call its permit if no question is needed for that.
+    fn grant(&mut self, position: usize) -> bool {
+        let slot = &mut self.slots[position];
+        if !matches!(slot.state, State::Waiting(..)) {
+            return false;
+        }
+        let State::Waiting(tool, pass) = std::mem::replace(&mut slot.state, State::Taken) else { return false };
+        let (pass, granted) = self.scope.gate.grant_quietly(&self.scope, tool, *pass);
+        slot.state = State::Waiting(tool, Box::new(pass));
+        granted
+    }
+
+    fn start(&mut self, position: usize) {
+        let slot = &mut self.slots[position];
+        if !matches!(slot.state, State::Waiting(..)) {
+            return;
+        }
+        let State::Waiting(tool, pass) = std::mem::replace(&mut slot.state, State::Running) else { return };
+        let (scope, incoming, permits) = (self.scope.clone(), slot.incoming.clone(), self.permits.clone());
+        let handle = self.running.spawn(async move {
+            // The semaphore is never closed, so acquiring can only succeed.
+            let _slot = permits.acquire_owned().await;
+            call::run(scope, incoming, tool, *pass).await
+        });
+        self.positions.insert(handle.id(), position);
+    }
+
+    /// Splits the calls into groups, in order: neighbours that are safe side by side share one.
+    pub(crate) fn groups(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (position, slot) in self.slots.iter().enumerate() {
+            let joins = slot.parallel
+                && groups.last().is_some_and(|group| self.slots[group.calls.clone()].iter().all(|slot| slot.parallel));
+            match groups.last_mut() {
+                Some(group) if joins => {
+                    group.calls.end = position + 1;
+                    group.has_effects |= !slot.read_only;
+                }
+                Some(_) | None => {
+                    groups.push(Group { calls: position..position + 1, has_effects: !slot.read_only });
+                }
+            }
+        }
+        groups
+    }
+
+    /// Decides on what needs no question, so that deciding does not wait for anything that running must wait for.
+    pub(crate) fn decide_group(&mut self, group: &Group) {
+        for position in group.calls.clone() {
+            self.reprepare(position);
+            self.grant(position);
+        }
+    }
+
+    /// Runs one group to its end and gives its results in order. Their changes are the caller's to apply.
+    pub(crate) async fn run_group(&mut self, group: &Group) -> Vec<(Incoming, ResultCap, Settled)> {
+        for position in group.calls.clone() {
+            self.start(position);
+        }
+        while group.calls.clone().any(|position| matches!(self.slots[position].state, State::Running)) {
+            self.reap().await;
+        }
+        let mut results = Vec::with_capacity(group.calls.len());
+        for position in group.calls.clone() {
+            let slot = &mut self.slots[position];
+            let settled = match std::mem::replace(&mut slot.state, State::Taken) {
+                State::Over(settled) => *settled,
+                State::Waiting(..) | State::Running | State::Taken => cancelled("the turn was stopped"),
+            };
+            results.push((slot.incoming.clone(), slot.cap, settled));
+        }
+        results
+    }
+
+    /// When an earlier call moved the working directory, a waiting call is prepared again: its paths must mean what
+    /// they mean now.
+    fn reprepare(&mut self, position: usize) {
+        let slot = &mut self.slots[position];
+        let undecided = matches!(&slot.state, State::Waiting(_, pass) if matches!(**pass, Pass::Undecided(_)));
+        let paths = self.scope.services.paths();
+        if !undecided || paths.cwd == slot.cwd {
+            return;
+        }
+        match call::prepare(&slot.incoming, &self.scope.tools, &paths) {
+            Ok((tool, prepared)) => {
+                slot.state = State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared))));
+            }
+            Err(error) => slot.state = State::Over(Box::new(Settled::failed(error))),
+        }
+    }
+
+    async fn reap(&mut self) {
+        let Some(joined) = self.running.join_next_with_id().await else { return };
+        let (id, settled) = match joined {
+            Ok((id, settled)) => (id, settled),
+            Err(error) => {
+                let text = "the call was lost inside gimlet; nothing is known about what it did";
+                (error.id(), Settled::failed(ToolError::new(ErrorClass::Internal, text)))
+            }
+        };
+        if let Some(position) = self.positions.remove(&id) {
+            self.slots[position].state = State::Over(Box::new(settled));
+        }
+    }
+
+    /// Gives every call not yet begun this answer instead.
+    pub(crate) fn cancel_waiting(&mut self, reason: &str) {
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::Waiting(..)) {
+                slot.state = State::Over(Box::new(cancelled(reason)));
+            }
+        }
+    }
+
+    /// Forgets everything: the reply these calls came from is void. Only readers can have started, so nothing is lost.
+    pub(crate) async fn discard(&mut self) {
+        self.running.shutdown().await;
+        self.positions.clear();
+        self.slots.clear();
+        self.early = true;
+    }
+}

@@ -1,0 +1,242 @@
+//! What all calls of a session share.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use gimlet_exec::{Exec, Shell, ShellError};
+use gimlet_proto::{AgentPath, Block, Body, Env, Event, Hub, Op, SessionId, ToolPhase, ToolUseId, ToolView};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+use crate::redact::Redactor;
+use crate::session::SessionState;
+use crate::tasks::{Task, Tasks};
+use crate::tool::{Change, PathContext, ToolContext, ToolError};
+
+/// How long processes have to end by themselves when the session closes.
+const KILL_GRACE: Duration = Duration::from_millis(500);
+
+/// How a session starts processes.
+pub struct Processes {
+    pub exec: Exec,
+    /// Found once; a machine without a usable shell still has every other tool.
+    pub shell: Result<Shell, ShellError>,
+}
+
+/// Session-wide services. Cheap to reach, safe to share.
+pub struct Services {
+    pub session: SessionId,
+    pub env: Env,
+    pub home: Option<PathBuf>,
+    pub tasks: Tasks,
+    pub(crate) redactor: Redactor,
+    /// Where large results and background output go. Created when first needed.
+    pub results_dir: PathBuf,
+    hub: Hub,
+    state: Mutex<SessionState>,
+    tool_states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    path_locks: Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>,
+    /// Work that outlives its call; joined when the session closes.
+    background: Mutex<JoinSet<()>>,
+    /// Back to the actor, for work that ends after its call.
+    ops: Option<mpsc::UnboundedSender<Op>>,
+    processes: Option<Processes>,
+    /// The time of events that need none, shared.
+    no_time: Arc<str>,
+}
+
+impl Services {
+    pub fn new(
+        session: SessionId,
+        env: Env,
+        home: Option<PathBuf>,
+        results_dir: PathBuf,
+        hub: Hub,
+        state: SessionState,
+    ) -> Self {
+        Self {
+            session,
+            env,
+            home,
+            tasks: Tasks::default(),
+            redactor: Redactor::default(),
+            results_dir,
+            hub,
+            state: Mutex::new(state),
+            tool_states: Mutex::default(),
+            path_locks: Mutex::default(),
+            background: Mutex::default(),
+            ops: None,
+            processes: None,
+            no_time: Arc::from(""),
+        }
+    }
+
+    /// Lets finished background work speak to the session.
+    pub fn with_ops(mut self, ops: mpsc::UnboundedSender<Op>) -> Self {
+        self.ops = Some(ops);
+        self
+    }
+
+    /// Masks these values in whatever calls give back.
+    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// Lets calls start processes.
+    pub fn with_processes(mut self, processes: Processes) -> Self {
+        self.processes = Some(processes);
+        self
+    }
+
+    /// How processes are started, or why they cannot be.
+    pub fn processes(&self) -> Result<(&Exec, &Shell), ToolError> {
+        let processes =
+            self.processes.as_ref().ok_or_else(|| ToolError::failed("this session cannot start processes"))?;
+        match &processes.shell {
+            Ok(shell) => Ok((&processes.exec, shell)),
+            Err(error) => Err(ToolError::failed(format!("commands cannot run: {error}"))),
+        }
+    }
+
+    /// The places paths are judged against right now.
+    pub fn paths(&self) -> PathContext {
+        let state = self.lock_state();
+        PathContext {
+            cwd: state.cwd.clone(),
+            project_dir: state.project_dir.clone(),
+            roots: state.roots.clone(),
+            home: self.home.clone(),
+            env: self.env.clone(),
+        }
+    }
+
+    /// A context for one call. `resolved` is what the gate found each path to be.
+    pub fn context(
+        self: &Arc<Self>,
+        tool: &'static str,
+        call: ToolUseId,
+        agent: AgentPath,
+        cancel: CancellationToken,
+        summary: String,
+        resolved: Vec<(PathBuf, PathBuf)>,
+    ) -> ToolContext {
+        ToolContext {
+            call,
+            agent,
+            cancel,
+            paths: self.paths(),
+            services: self.clone(),
+            started: Instant::now(),
+            tool,
+            summary,
+            resolved,
+            closed: None,
+        }
+    }
+
+    /// Session state, for looking and (by the scheduler only) for changing.
+    pub(crate) fn lock_state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A tool's own state, made on first use.
+    pub fn tool_state<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut states = self.tool_states.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = states.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        // The entry was made from a T under T's own id, so the downcast holds.
+        state.clone().downcast::<T>().unwrap_or_default()
+    }
+
+    /// Held by a call while it changes the file at this link-free path.
+    pub fn path_lock(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.path_locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        if let Some(lock) = locks.get(path).and_then(Weak::upgrade) {
+            return lock;
+        }
+        let lock = Arc::new(tokio::sync::Mutex::new(()));
+        locks.insert(path.to_owned(), Arc::downgrade(&lock));
+        lock
+    }
+
+    /// Applies changes that a call's result carries.
+    pub(crate) fn apply(&self, changes: impl IntoIterator<Item = Change>) {
+        let mut state = self.lock_state();
+        for change in changes {
+            change(&mut state);
+        }
+    }
+
+    /// Applies the changes of a result of which the model gets only a preview: files read for it do not count as seen.
+    pub(crate) fn apply_unseen(&self, changes: impl IntoIterator<Item = Change>) {
+        let mut state = self.lock_state();
+        let before = state.files.now();
+        for change in changes {
+            change(&mut state);
+        }
+        state.files.forget_since(before);
+    }
+
+    /// Starts work that outlives its call. It ends with the session at the latest.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        while background.try_join_next().is_some() {}
+        background.spawn(work);
+    }
+
+    /// Ends everything that outlived its call.
+    pub(crate) async fn close(&self) {
+        for task in self.tasks.running() {
+            task.stop().await;
+        }
+        let mut background = std::mem::take(&mut *self.background.lock().unwrap_or_else(PoisonError::into_inner));
+        background.shutdown().await;
+        if let Some(processes) = &self.processes {
+            processes.exec.shutdown(KILL_GRACE).await;
+        }
+    }
+
+    /// Tells people that a background task changed and, once it ended by itself, the model too.
+    pub fn task_changed(&self, task: &Task, for_model: Option<String>) {
+        self.publish(&AgentPath::default(), Body::Task(task.view()));
+        if let Some(text) = for_model {
+            let blocks = vec![Block::text(&text)];
+            // After the session closed there is nobody left to tell.
+            if let Some(ops) = &self.ops {
+                drop(ops.send(Op::Say { blocks, plain: false, uuid: None, synthetic: true }));
+            }
+        }
+    }
+
+    /// Publishes an event of the given agent.
+    pub fn publish(&self, agent: &AgentPath, body: Body) {
+        self.hub.publish(Event {
+            seq: 0,
+            session: self.session.clone(),
+            agent: agent.clone(),
+            at: if body.is_stamped() { clock::timestamp().into() } else { self.no_time.clone() },
+            body,
+        });
+    }
+
+    pub(crate) fn publish_progress(&self, cx: &ToolContext, text: String) {
+        let text = self.redactor.mask(&text).into_owned();
+        let phase = ToolPhase::Progress { text, elapsed_ms: cx.elapsed_ms() };
+        self.publish(
+            &cx.agent,
+            Body::Tool(Box::new(ToolView {
+                call: cx.call.clone(),
+                name: cx.tool.to_owned(),
+                summary: cx.summary.clone(),
+                phase,
+            })),
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! A session: its state and the actor that owns it.
+
+mod actor;
+mod state;
+
+pub use actor::{SessionConfig, open};
+pub use state::SessionState;

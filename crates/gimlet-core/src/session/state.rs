@@ -1,0 +1,24 @@
+//! What calls of one conversation see of each other.
+
+use std::path::PathBuf;
+
+use crate::files::FileStates;
+
+/// Session state that tools look at and change (through [`Change`](crate::tool::Change)s).
+#[derive(Clone, Debug)]
+pub struct SessionState {
+    /// Where commands run and relative paths begin.
+    pub cwd: PathBuf,
+    pub project_dir: PathBuf,
+    /// Working directories, the project first.
+    pub roots: Vec<PathBuf>,
+    pub files: FileStates,
+}
+
+impl SessionState {
+    pub fn new(project_dir: PathBuf, added: Vec<PathBuf>) -> Self {
+        let mut roots = vec![project_dir.clone()];
+        roots.extend(added);
+        Self { cwd: project_dir.clone(), project_dir, roots, files: FileStates::default() }
+    }
+}

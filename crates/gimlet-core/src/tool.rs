@@ -1,0 +1,198 @@
+//! The tool contract: what an author writes, what the runtime sees, and what a call may touch.
+//!
+//! Authors implement [`Tool`], a typed trait whose every optional member has the conservative default: a tool written
+//! without thought asks, runs alone and does not count as reading. The runtime sees [`AnyTool`]; the blanket
+//! implementation is the only bridge, and its `run` wants a [`Permit`](crate::Permit) that only the gate can make.
+
+mod any;
+mod context;
+mod input;
+mod outcome;
+mod set;
+
+pub use any::{AnyTool, Prepared};
+pub use context::{PathContext, PromptContext, ToolContext};
+pub use input::{InputProblem, Problem, coerce};
+pub use outcome::{Change, ErrorClass, Finished, Outcome, ToolError, ToolResult};
+pub use set::{ToolSet, nearest};
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use gimlet_proto::{Env, Need, ResultContent, View};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// How long a result may get before it is written to a file and replaced by a preview.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultCap {
+    Chars(usize),
+    /// The tool bounds its own output.
+    Unlimited,
+}
+
+/// What a tool's own permission check says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PermissionVerdict {
+    /// Nothing to add: rules, mode and needs decide.
+    Passthrough,
+    Ask(String),
+    Deny(String),
+}
+
+/// What happens to a running call when the turn is interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnInterrupt {
+    /// It is cancelled; partial output is kept.
+    Cancel,
+    /// It is short and must not be torn: it is awaited.
+    FinishAtomically,
+}
+
+/// A tool. A unit struct: services come through the context, so a table of statics is all the wiring there is.
+pub trait Tool: Send + Sync + 'static {
+    /// The name the model calls, also the name in permission rules and transcripts.
+    const NAME: &'static str;
+
+    /// The input. `#[serde(deny_unknown_fields)]`, one documented field per parameter.
+    type Input: DeserializeOwned + Serialize + JsonSchema + Clone + Send + Sync + 'static;
+    /// The structured output that hooks and programs see.
+    type Output: Serialize + Send + Sync + 'static;
+
+    /// The description the model sees in the tool list.
+    fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
+
+    /// Parameters that make no sense here and are left out of the schema that the model sees.
+    fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Does the work. Reached only through the gate.
+    fn call(
+        &self,
+        input: Self::Input,
+        cx: &ToolContext,
+    ) -> impl Future<Output = Result<ToolResult<Self::Output>, ToolError>> + Send;
+
+    /// What the model sees of the output.
+    fn to_blocks(&self, output: &Self::Output) -> ResultContent;
+
+    /// What people see of the output.
+    fn view(&self, _input: &Self::Input, output: &Self::Output) -> View {
+        View::Text(self.to_blocks(output).to_text())
+    }
+
+    /// What the call would touch. Pure and complete; when unsure, `Opaque`.
+    fn needs(&self, _input: &Self::Input, _cx: &PathContext) -> Vec<Need> {
+        vec![Need::Opaque]
+    }
+
+    /// Other names under which the tool is called (older spellings).
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether the tool is offered at all.
+    fn is_enabled(&self, _env: &Env) -> bool {
+        true
+    }
+
+    /// Known and callable, but not in the list that the model gets by default.
+    fn is_hidden(&self) -> bool {
+        false
+    }
+
+    /// Only looks. Follows from the needs: nothing but reads.
+    fn is_read_only(&self, input: &Self::Input, cx: &PathContext) -> bool {
+        let needs = self.needs(input, cx);
+        !needs.is_empty() && needs.iter().all(|need| matches!(need, Need::Read(_)))
+    }
+
+    /// Destroys what cannot be brought back; refines "not read-only".
+    fn is_destructive(&self, _input: &Self::Input, _cx: &PathContext) -> bool {
+        false
+    }
+
+    /// May run beside others of its kind.
+    fn is_concurrency_safe(&self, input: &Self::Input, cx: &PathContext) -> bool {
+        self.is_read_only(input, cx)
+    }
+
+    /// Checks that need no I/O, with a code of the tool's own for each.
+    fn validate_input(&self, _input: &Self::Input, _cx: &PathContext) -> Result<(), InputProblem> {
+        Ok(())
+    }
+
+    /// The tool's own say in the permission decision.
+    fn check_permissions(&self, _input: &Self::Input, _cx: &PathContext) -> PermissionVerdict {
+        PermissionVerdict::Passthrough
+    }
+
+    /// Never approved without a person.
+    fn requires_user_interaction(&self, _input: &Self::Input) -> bool {
+        false
+    }
+
+    /// Expands `~` and relative paths. History keeps what the model wrote; everyone else sees the result.
+    fn backfill_observable_input(&self, _input: &mut Self::Input, _cx: &PathContext) {}
+
+    /// Misspelt keys and what they mean; applied only when the right key is absent.
+    fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// The name for people.
+    fn user_facing_name(&self, _input: Option<&Self::Input>) -> Cow<'static, str> {
+        Cow::Borrowed(Self::NAME)
+    }
+
+    /// One line about this call.
+    fn description(&self, input: &Self::Input, cx: &PathContext) -> String {
+        match self.path(input, cx) {
+            Some(path) => cx.display(&path),
+            None => String::new(),
+        }
+    }
+
+    /// The file that the call is about.
+    fn path(&self, input: &Self::Input, cx: &PathContext) -> Option<PathBuf> {
+        self.needs(input, cx).into_iter().find_map(|need| match need {
+            Need::Read(path) | Need::Write(path) => Some(path),
+            Need::Run(_) | Need::Fetch(_) | Need::Session | Need::Opaque => None,
+        })
+    }
+
+    /// What an approval classifier is shown; empty means that it cannot judge the call.
+    fn auto_classifier_input(&self, _input: &Self::Input) -> String {
+        String::new()
+    }
+
+    fn max_result_chars(&self) -> ResultCap {
+        ResultCap::Chars(50_000)
+    }
+
+    fn on_interrupt(&self) -> OnInterrupt {
+        OnInterrupt::Cancel
+    }
+
+    /// A few words for tool search.
+    fn search_hint(&self) -> &'static str {
+        ""
+    }
+
+    /// Keep the definition out of the prompt until it is searched for.
+    fn should_defer(&self) -> bool {
+        false
+    }
+
+    /// Never defer; wins over `should_defer`.
+    fn always_load(&self) -> bool {
+        false
+    }
+
+    /// Ask the provider to stream this tool's input piece by piece.
+    fn eager_input(&self) -> bool {
+        false
+    }
+}

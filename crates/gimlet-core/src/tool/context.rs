@@ -1,0 +1,146 @@
+//! What a call can see and use.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use gimlet_policy::ClosedFiles;
+use gimlet_proto::{AgentPath, Env, ToolUseId};
+use tokio_util::sync::CancellationToken;
+
+use crate::services::Services;
+use crate::session::SessionState;
+
+/// What a tool's description may depend on. Fixed for a conversation segment.
+#[derive(Clone, Debug)]
+pub struct PromptContext {
+    pub env: Env,
+    /// Names of the tools that are offered together.
+    pub tools: Vec<String>,
+    /// Whether commands may run in the background.
+    pub background: bool,
+}
+
+/// The places that paths are judged against. Plain values: looking at them does no I/O.
+#[derive(Clone, Debug)]
+pub struct PathContext {
+    pub cwd: PathBuf,
+    /// The folder the session was started in.
+    pub project_dir: PathBuf,
+    /// Working directories: the project and what was added to it.
+    pub roots: Vec<PathBuf>,
+    pub home: Option<PathBuf>,
+    pub env: Env,
+}
+
+impl PathContext {
+    /// Expands `~`, resolves against the working directory and removes `.` and `..` by spelling.
+    pub fn expand(&self, path: &Path) -> PathBuf {
+        let path = match (path.strip_prefix("~"), &self.home) {
+            (Ok(rest), Some(home)) => home.join(rest),
+            (Ok(_) | Err(_), _) => self.cwd.join(path),
+        };
+        let mut clean = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => {
+                    clean.pop();
+                }
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => clean.push(part),
+            }
+        }
+        clean
+    }
+
+    /// How a path is shown: relative when inside the working directory.
+    pub fn display(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.cwd) {
+            Ok(inside) if !inside.as_os_str().is_empty() => inside.display().to_string(),
+            Ok(_) => ".".to_owned(),
+            Err(_) => path.display().to_string(),
+        }
+    }
+
+    /// Whether a path lies in one of the working directories, by spelling.
+    pub fn in_roots(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+    }
+}
+
+/// Everything a running call has.
+pub struct ToolContext {
+    pub call: ToolUseId,
+    pub agent: AgentPath,
+    /// Cancelled when the turn is; a child of the turn's token.
+    pub cancel: CancellationToken,
+    pub paths: PathContext,
+    pub services: Arc<Services>,
+    pub(crate) started: Instant,
+    pub(crate) tool: &'static str,
+    pub(crate) summary: String,
+    /// Each path the gate looked at and what it really is.
+    pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
+    pub(crate) closed: Option<Arc<ClosedFiles>>,
+}
+
+impl ToolContext {
+    /// Lets the call know which files rules keep closed.
+    pub fn with_closed_files(mut self, closed: Option<Arc<ClosedFiles>>) -> Self {
+        self.closed = closed;
+        self
+    }
+
+    /// Files that rules keep closed, if there are any. Whoever reads more than the paths it named must leave them out.
+    pub fn closed_files(&self) -> Option<Arc<ClosedFiles>> {
+        self.closed.clone()
+    }
+
+    /// What `path` really is: the file the gate judged, links followed. Act on this, not on the spelling.
+    pub fn target<'a>(&'a self, path: &'a Path) -> &'a Path {
+        self.resolved.iter().find(|(spelled, _)| spelled == path).map_or(path, |(_, real)| real)
+    }
+
+    /// Looks at session state. Changes go through [`ToolResult::with_change`](super::ToolResult::with_change), so
+    /// that they happen in the order of the calls and not at all for a discarded one.
+    pub fn session<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
+        look(&self.services.lock_state())
+    }
+
+    /// State of the tool's own that lives as long as the session.
+    pub fn state<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.services.tool_state()
+    }
+
+    /// Says what the call is doing now.
+    pub fn progress(&self, text: impl Into<String>) {
+        self.services.publish_progress(self, text.into());
+    }
+
+    /// How long the call has been running.
+    pub fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_expanded_by_spelling() {
+        let cx = PathContext {
+            cwd: "/p/app".into(),
+            project_dir: "/p/app".into(),
+            roots: vec!["/p/app".into()],
+            home: Some("/home/ada".into()),
+            env: Env::default(),
+        };
+        assert_eq!(cx.expand(Path::new("~/x/../y")), Path::new("/home/ada/y"));
+        assert_eq!(cx.expand(Path::new("src/./a.rs")), Path::new("/p/app/src/a.rs"));
+        assert_eq!(cx.expand(Path::new("/../../etc")), Path::new("/etc"));
+        assert_eq!(cx.display(Path::new("/p/app/src/a.rs")), "src/a.rs");
+        assert_eq!(cx.display(Path::new("/p/other")), "/p/other");
+        assert!(cx.in_roots(Path::new("/p/app/x")) && !cx.in_roots(Path::new("/p/app2/x")));
+    }
+}

@@ -1,0 +1,289 @@
+//! The loop: ask the model, run what it calls, tell it what came out, until it has nothing more to call.
+
+mod outcome;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use gimlet_proto::{
+    Block, Body, Denial, ItemId, Level, Model, ModelRequest, Notice, Prompt, RequestPurpose, StopReason, Thinking,
+    ToolChoice, ToolFinished, ToolUseId, TurnEnd, TurnReport,
+};
+
+use crate::call::{CallScope, Incoming};
+use crate::conversation::Conversation;
+use crate::reply::{self, Ending, Reply};
+use crate::results::{self, BatchBudget};
+use crate::schedule::Calls;
+use crate::steering::{Said, Steering};
+use outcome::{Limits, Next};
+
+/// Everything a turn runs with, fixed when it starts (mode, rules and model are read where they are used).
+pub(crate) struct Turn {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) model_id: String,
+    pub(crate) scope: Arc<CallScope>,
+    pub(crate) options: TurnOptions,
+    pub(crate) steering: Steering,
+    pub(crate) items: Arc<AtomicU64>,
+    pub(crate) result_files: gimlet_store::ResultFiles,
+}
+
+/// Choices that hold for every turn of a session.
+#[derive(Clone, Debug)]
+pub struct TurnOptions {
+    /// Model round trips per prompt.
+    pub max_turns: Option<u32>,
+    pub thinking: Thinking,
+    pub effort: Option<String>,
+    /// The model may call several tools in one reply.
+    pub parallel_tools: bool,
+    /// Readers may start while the reply streams.
+    pub streaming_execution: bool,
+    /// Pass the provider's own events through.
+    pub wire_events: bool,
+    pub concurrency: usize,
+}
+
+impl Turn {
+    pub(crate) fn publish(&self, body: Body) {
+        self.scope.services.publish(&self.scope.agent, body);
+    }
+
+    pub(crate) fn notice(&self, level: Level, text: impl Into<String>) {
+        self.publish(Body::Notice(Notice { level, text: text.into() }));
+    }
+
+    pub(crate) fn next_item(&self) -> ItemId {
+        ItemId(self.items.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Runs one prompt to its end. Whatever happens, history stays valid and on disk.
+pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Said) -> TurnReport {
+    let started = Instant::now();
+    conversation.ledger.begin_turn();
+    turn.scope.gate.begin_turn();
+    for notice in turn.steering.take_notices() {
+        accept(conversation, turn, notice);
+    }
+    accept(conversation, turn, prompt);
+    let mut limits = Limits::default();
+    let (end, text, stop_reason) = drive(conversation, turn, &mut limits).await;
+    conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
+    conversation.record.durable().await;
+    report(conversation, turn, end, text, stop_reason, started)
+}
+
+async fn drive(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    limits: &mut Limits,
+) -> (TurnEnd, String, Option<StopReason>) {
+    let mut last_text = String::new();
+    // The beginning of a text that was cut at the output limit and goes on in the next reply.
+    let mut begun = String::new();
+    let mut stop_reason = None;
+    let end = loop {
+        if let Some(max) = turn.options.max_turns.filter(|max| conversation.ledger.turn_requests() >= *max) {
+            break TurnEnd::MaxTurns(max);
+        }
+        let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
+        let request = build_request(conversation, turn, limits);
+        let facts = turn.model.facts(&turn.model_id);
+        let asked = Instant::now();
+        let reply = reply::read(turn, conversation, request, &mut calls).await;
+        count(conversation, &facts, &reply, asked);
+        if let Some(text) = reply.text() {
+            last_text = std::mem::take(&mut begun) + &text;
+        }
+        if let Ending::Complete(end) = &reply.ending {
+            stop_reason = end.stop_reason.clone();
+        }
+        let next = outcome::settle(conversation, turn, limits, reply, &calls);
+        let results = match next {
+            Next::End(end) => break end,
+            Next::Again => {
+                if stop_reason == Some(StopReason::MaxTokens) {
+                    begun = last_text.clone();
+                }
+                continue;
+            }
+            Next::Discard => {
+                calls.discard().await;
+                continue;
+            }
+            Next::RunCalls(words) => {
+                let results = run_calls(conversation, turn, &mut calls, facts.context_window).await;
+                if let Some(words) = words {
+                    outcome::say(conversation, words);
+                }
+                results
+            }
+            Next::Aborted => {
+                calls.cancel_waiting("the user interrupted before this call began");
+                let had_calls = !calls.is_empty();
+                run_calls(conversation, turn, &mut calls, facts.context_window).await;
+                outcome::mark_interrupted(conversation, turn, had_calls);
+                break TurnEnd::Aborted { in_tools: false };
+            }
+        };
+        if turn.scope.cancel.is_cancelled() || results.stop {
+            outcome::mark_interrupted(conversation, turn, true);
+            break TurnEnd::Aborted { in_tools: true };
+        }
+        for said in turn.steering.take_all() {
+            accept(conversation, turn, said);
+        }
+    };
+    if matches!((&end, &stop_reason), (TurnEnd::Completed, Some(StopReason::MaxTokens))) {
+        turn.notice(Level::Warning, "the answer was cut at the output limit and may be incomplete");
+    }
+    if let TurnEnd::Refused { explanation } = &end {
+        last_text = outcome::refusal(explanation.as_deref());
+    }
+    (end, last_text, stop_reason)
+}
+
+/// Puts a prompt on disk, then into history, then before people's eyes.
+pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Said) {
+    if conversation.is_empty() {
+        let context =
+            crate::context::environment(&turn.scope.services, &turn.model.facts(&turn.model_id).id, &turn.scope.gate);
+        conversation.record.meta(&context);
+        conversation.push_user(vec![Block::text(&context)]);
+    }
+    let uuid = conversation.record.prompt(&said);
+    conversation.push_user(said.blocks.clone());
+    turn.publish(Body::Prompt(Prompt { uuid, blocks: said.blocks, plain: said.plain, synthetic: said.synthetic }));
+}
+
+fn build_request(conversation: &mut Conversation, turn: &Turn, limits: &Limits) -> ModelRequest {
+    if conversation.ensure_paired() {
+        turn.notice(Level::Warning, "a tool call had lost its result; please report this");
+    }
+    ModelRequest {
+        model: turn.model_id.clone(),
+        max_tokens: limits.max_tokens,
+        system: conversation.system.clone(),
+        tools: conversation.tools.clone(),
+        tool_choice: ToolChoice::Auto { parallel: turn.options.parallel_tools },
+        cache: conversation.plan_cache(),
+        messages: conversation.messages(),
+        thinking: turn.options.thinking,
+        effort: turn.options.effort.clone(),
+        purpose: RequestPurpose::Conversation,
+        want_wire_events: turn.options.wire_events,
+    }
+}
+
+fn count(conversation: &mut Conversation, facts: &gimlet_proto::ModelFacts, reply: &Reply, asked: Instant) {
+    match &reply.ending {
+        Ending::Complete(end) => {
+            conversation.ledger.count(facts, &end.usage, asked.elapsed());
+            conversation.context_tokens = end.usage.prompt_tokens() + end.usage.output_tokens;
+        }
+        Ending::Aborted => conversation.ledger.count(facts, &reply.start.usage, asked.elapsed()),
+        Ending::Failed(_) => conversation.ledger.count_time(asked.elapsed()),
+    }
+}
+
+struct BatchEnd {
+    /// The person wants the turn to stop here.
+    stop: bool,
+}
+
+/// Runs the calls of a reply, group by group, and appends their results: one per call, in order.
+async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Calls, window: u64) -> BatchEnd {
+    let groups = calls.groups();
+    // Only what changes the world must not run before its request is safe on disk.
+    let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
+    let mut budget = BatchBudget::new(window.saturating_sub(conversation.context_tokens));
+    let mut blocks = Vec::new();
+    let mut extra = Vec::new();
+    let mut stop = false;
+    for group in groups {
+        calls.decide_group(&group);
+        if group.has_effects
+            && let Some(durable) = durable.take()
+        {
+            let outcome = durable.await;
+            conversation.record.remember(outcome);
+        }
+        let finished = calls.run_group(&group).await;
+        let mut batch: Vec<(ToolUseId, results::Settled)> = Vec::with_capacity(finished.len());
+        let mut incoming: Vec<Incoming> = Vec::with_capacity(batch.len());
+        for (call, cap, mut settled) in finished {
+            settled.cap(&call.id, cap, &turn.result_files);
+            batch.push((call.id.clone(), settled));
+            incoming.push(call);
+        }
+        budget.fit(&mut batch, &turn.result_files);
+        for (call, (_, mut settled)) in incoming.into_iter().zip(batch) {
+            apply_changes(turn, &mut settled);
+            turn.scope.gate.note_result(&call, &mut settled);
+            stop |= settled.stop_turn;
+            blocks.push(append_result(conversation, turn, &call, &settled));
+            extra.append(&mut settled.new_messages);
+        }
+        if stop {
+            calls.cancel_waiting("the user stopped the turn before this call began");
+        } else if turn.scope.cancel.is_cancelled() {
+            calls.cancel_waiting("the user interrupted before this call began");
+        }
+    }
+    conversation.push_user(blocks);
+    for text in extra {
+        conversation.record.meta(&text);
+        conversation.push_user(vec![Block::text(&text)]);
+    }
+    BatchEnd { stop }
+}
+
+/// A result's changes to the session, in the order of the calls.
+fn apply_changes(turn: &Turn, settled: &mut results::Settled) {
+    let changes = settled.changes.drain(..);
+    if settled.persisted {
+        turn.scope.services.apply_unseen(changes);
+    } else {
+        turn.scope.services.apply(changes);
+    }
+}
+
+fn append_result(conversation: &mut Conversation, turn: &Turn, call: &Incoming, settled: &results::Settled) -> Block {
+    let block = Block::tool_result(call.id.as_str(), &settled.content, settled.error.is_some());
+    let uuid = conversation.record.tool_result(&call.id, &block, &settled.output);
+    turn.publish(Body::ToolFinished(Box::new(ToolFinished {
+        uuid,
+        call: call.id.clone(),
+        block: block.clone(),
+        output: settled.output.clone(),
+    })));
+    block
+}
+
+fn report(
+    conversation: &Conversation,
+    turn: &Turn,
+    end: TurnEnd,
+    text: String,
+    stop_reason: Option<StopReason>,
+    started: Instant,
+) -> TurnReport {
+    let requests = conversation.ledger.turn_requests();
+    let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
+    let denials: Vec<Denial> = turn.scope.gate.take_denials();
+    TurnReport {
+        end,
+        text,
+        stop_reason,
+        num_turns,
+        duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        api_ms: u64::try_from(conversation.ledger.turn_api().as_millis()).unwrap_or(u64::MAX),
+        usage: conversation.ledger.turn_usage(),
+        total_cost_usd: conversation.ledger.total_cost_usd(),
+        by_model: conversation.ledger.by_model(),
+        denials,
+    }
+}

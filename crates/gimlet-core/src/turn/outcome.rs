@@ -1,0 +1,207 @@
+//! What a reply means for the turn: go on, run its calls, ask again, or end.
+
+use gimlet_proto::{Block, ErrorKind, Level, ModelError, ReplyEnd, StopReason, TurnEnd};
+
+use super::Turn;
+use crate::conversation::Conversation;
+use crate::reply::{Ending, Reply};
+use crate::schedule::Calls;
+
+/// How often a paused turn is sent again.
+const MAX_PAUSES: u32 = 8;
+/// How often a text cut by the output limit is continued.
+const MAX_CONTINUATIONS: u32 = 3;
+/// What the model is told when even more room was not enough for a call.
+const SPLIT: &str = "Your last tool call was too long for one reply and was dropped. Split it into smaller calls.";
+
+/// Counters that keep every kind of "once more" finite.
+#[derive(Default)]
+pub(crate) struct Limits {
+    /// Raised once after a tool call did not fit.
+    pub(crate) max_tokens: Option<u64>,
+    pauses: u32,
+    continuations: u32,
+    cut_calls: u32,
+    empty_replies: u32,
+}
+
+/// What to do after a reply.
+pub(crate) enum Next {
+    /// Run the reply's calls; with words, tell the model those behind the results.
+    RunCalls(Option<&'static str>),
+    /// Send the request again (history has what it needs).
+    Again,
+    /// Forget the reply's calls, then send again.
+    Discard,
+    Aborted,
+    End(TurnEnd),
+}
+
+impl Reply {
+    /// The text of this reply, if it has any.
+    pub(crate) fn text(&self) -> Option<String> {
+        let texts: Vec<_> = self.blocks.iter().filter_map(Block::as_text).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+}
+
+/// Takes a reply into history and says what follows from it.
+pub(crate) fn settle(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    limits: &mut Limits,
+    reply: Reply,
+    calls: &Calls,
+) -> Next {
+    match reply.ending {
+        Ending::Failed(error) => {
+            conversation.push_assistant(reply.blocks);
+            fail(conversation, turn, error)
+        }
+        Ending::Aborted => {
+            conversation.push_assistant(reply.blocks);
+            Next::Aborted
+        }
+        Ending::Complete(end) => complete(conversation, turn, limits, reply.blocks, end, calls),
+    }
+}
+
+fn complete(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    limits: &mut Limits,
+    blocks: Vec<Block>,
+    end: ReplyEnd,
+    calls: &Calls,
+) -> Next {
+    if end.stop_reason == Some(StopReason::Refusal) {
+        return refuse(conversation, turn, end.explanation);
+    }
+    if end.cut_tool_call {
+        return cut_call(conversation, turn, limits, blocks, calls);
+    }
+    let empty = blocks.is_empty();
+    if let Some(interruption) = &end.interrupted {
+        let text = format!("the reply was cut ({}); it may be incomplete", interruption.message);
+        turn.notice(Level::Warning, text);
+    }
+    conversation.push_assistant(blocks);
+    if !calls.is_empty() {
+        return Next::RunCalls(None);
+    }
+    match end.stop_reason {
+        Some(StopReason::PauseTurn) if limits.pauses < MAX_PAUSES && conversation.ends_with_assistant() => {
+            limits.pauses += 1;
+            Next::Again
+        }
+        Some(StopReason::MaxTokens) if limits.continuations < MAX_CONTINUATIONS && !empty => {
+            limits.continuations += 1;
+            say(conversation, "Your reply was cut at the output limit. Go on exactly where it stopped.");
+            Next::Again
+        }
+        Some(StopReason::ContextWindowExceeded) => fail(conversation, turn, window_full()),
+        _ if empty && conversation.ends_with_results() && limits.empty_replies == 0 => {
+            limits.empty_replies += 1;
+            say(conversation, "Please go on.");
+            Next::Again
+        }
+        _ => Next::End(TurnEnd::Completed),
+    }
+}
+
+/// The reply ended inside a tool call: once with more room, then with the advice to split the call.
+fn cut_call(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    limits: &mut Limits,
+    blocks: Vec<Block>,
+    calls: &Calls,
+) -> Next {
+    limits.cut_calls += 1;
+    let facts = turn.model.facts(&turn.model_id);
+    if limits.cut_calls == 1 {
+        let doubled = limits.max_tokens.unwrap_or_else(|| facts.max_output_tokens.min(32_000)) * 2;
+        limits.max_tokens = Some(doubled.min(facts.max_output_tokens));
+        turn.notice(Level::Info, "a tool call did not fit into the reply; asking again with more room");
+        conversation.record.rewind_reply();
+        turn.publish(gimlet_proto::Body::Discarded);
+        return Next::Discard;
+    }
+    conversation.push_assistant(blocks);
+    if !calls.is_empty() {
+        return Next::RunCalls(Some(SPLIT));
+    }
+    if limits.cut_calls > 3 {
+        return Next::End(TurnEnd::Completed);
+    }
+    say(conversation, SPLIT);
+    Next::Again
+}
+
+/// Says something to the model in gimlet's own name, on disk first.
+pub(crate) fn say(conversation: &mut Conversation, text: &str) {
+    conversation.record.meta(text);
+    conversation.push_user(vec![Block::text(text)]);
+}
+
+/// Ends the turn with an error.
+fn fail(conversation: &mut Conversation, turn: &Turn, error: ModelError) -> Next {
+    stand_in(conversation, turn, &format!("API Error: {error}"), &error);
+    Next::End(TurnEnd::Failed(error))
+}
+
+/// Ends the turn because the model would not answer. What it said before it refused is void.
+fn refuse(conversation: &mut Conversation, turn: &Turn, explanation: Option<String>) -> Next {
+    let text = refusal(explanation.as_deref());
+    let kind = ErrorKind::InvalidRequest;
+    let error = ModelError { kind, status: None, message: text.clone(), hint: None, request_id: None };
+    stand_in(conversation, turn, &text, &error);
+    Next::End(TurnEnd::Refused { explanation })
+}
+
+/// What people read in place of an answer that the model refused to give.
+pub(crate) fn refusal(explanation: Option<&str>) -> String {
+    match explanation {
+        Some(why) => format!("The model refused to answer: {why}"),
+        None => "The model refused to answer. Rephrase the request or try another model.".to_owned(),
+    }
+}
+
+/// Keeps words about a failure where people and programs look for an answer. They are not part of history; on disk
+/// they also stand behind whatever was taken back, so that a resumed session does not end with that.
+fn stand_in(conversation: &mut Conversation, turn: &Turn, text: &str, error: &ModelError) {
+    let uuid = conversation.record.api_error(text);
+    turn.publish(gimlet_proto::Body::Block(Box::new(gimlet_proto::AssistantBlock {
+        uuid: uuid.clone(),
+        message_id: uuid.to_string(),
+        model: "<synthetic>".to_owned(),
+        request_id: error.request_id.clone(),
+        block: Block::text(text),
+        usage: gimlet_proto::Usage::default(),
+        aborted: false,
+        error: Some(error.clone()),
+    })));
+}
+
+fn window_full() -> ModelError {
+    ModelError {
+        kind: ErrorKind::PromptTooLong,
+        status: None,
+        message: "the conversation filled the model's context window".to_owned(),
+        hint: Some("Start a new session, or continue in one forked from an earlier point".to_owned()),
+        request_id: None,
+    }
+}
+
+/// Tells the model, on resume too, that the person stopped the turn.
+pub(crate) fn mark_interrupted(conversation: &mut Conversation, turn: &Turn, in_tools: bool) {
+    let (uuid, text) = conversation.record.interrupted(in_tools);
+    let block = Block::text(text);
+    conversation.push_user(vec![block.clone()]);
+    turn.publish(gimlet_proto::Body::Prompt(gimlet_proto::Prompt {
+        uuid,
+        blocks: vec![block],
+        plain: false,
+        synthetic: true,
+    }));
+}

@@ -1,0 +1,8 @@
+//! The core with tools and a model made for the test: scheduling, permission, results, interrupts.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken bench is a failed test")]
+
+mod bench;
+mod permission;
+mod results;
+mod schedule;

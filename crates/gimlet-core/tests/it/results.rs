@@ -1,0 +1,34 @@
+//! What becomes of large results.
+
+use gimlet_proto::Block;
+use serde_json::json;
+
+use crate::bench::{Bench, Setup, call, reply};
+
+#[tokio::test]
+async fn a_result_over_the_cap_goes_to_a_file_and_leaves_a_preview_with_both_ends() {
+    let calls = [call("toolu_big", "Look", json!({"name": "a", "manner": "big"}))];
+    let mut bench = Bench::new(Setup::default(), vec![reply(&calls), reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let (_, is_error, text) = bench.results(1).remove(0);
+    assert!(!is_error && text.starts_with("<persisted-output>") && text.len() < 3_000, "{text}");
+    assert!(text.contains("200000 bytes"), "{text}");
+    let path = text.lines().find_map(|line| line.split("saved to ").nth(1)).expect("a path").to_owned();
+    assert_eq!(std::fs::read_to_string(path.trim_end_matches('.')).unwrap().len(), 200_000);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_batch_that_would_eat_the_context_is_persisted_largest_first() {
+    // Each is under the tool's cap; together they are more than a quarter of the window of 200,000 tokens.
+    let mut calls = vec![call("small", "Look", json!({"name": "a"}))];
+    calls.extend((0..5).map(|n| call(&format!("c{n}"), "Look", json!({"name": "a", "manner": "large"}))));
+    let mut bench = Bench::new(Setup::default(), vec![reply(&calls), reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let results = bench.results(1);
+    assert_eq!(results[0].2, "a done", "a small result stays as it is");
+    let persisted = results.iter().filter(|(_, _, text)| text.starts_with("<persisted-output>")).count();
+    assert_eq!(persisted, 1, "as few as needed");
+    assert!(results.iter().map(|(_, _, text)| text.len()).sum::<usize>() <= 200_000);
+    bench.close().await;
+}
