@@ -1,0 +1,209 @@
+//! The Bash tool: runs one command text in a fresh shell.
+//!
+//! This file is the tool's contract; the rooms below it run the command and put its end into words. Nothing here judges
+//! whether a command may run or reads shell syntax: both are `gimlet_policy`'s. No file is touched unless output is long
+//! or a command goes to the background.
+
+mod background;
+mod cwd;
+mod exit;
+mod git;
+#[cfg(test)]
+pub(crate) mod harness;
+mod image;
+mod limits;
+mod output;
+mod own_process;
+mod report;
+mod run;
+mod seen;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use gimlet_core::tool::{
+    InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
+};
+use gimlet_policy::shell::{Analysis, ShellFacts, analyse};
+use gimlet_proto::{Need, ResultContent, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::limits::{LARGEST_OUTPUT, Limits};
+use self::output::BashOutput;
+
+/// Longest wait that a foreground call may begin with.
+const LONGEST_SLEEP_SECONDS: f64 = 30.0;
+/// Longest command that is shown as the call's one line.
+const LONGEST_SUMMARY: usize = 300;
+/// Room beside the output for what the tool itself has to say.
+const REMARKS: usize = 4_000;
+
+/// Runs commands.
+pub(crate) struct Bash;
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BashInput {
+    /// The command to run.
+    command: String,
+    /// Milliseconds after which the call no longer waits. Default and ceiling are in the description of the tool;
+    /// larger values are lowered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+    /// What the command does, in 5 to 10 words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// Return at once and let the command go on. Default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_in_background: Option<bool>,
+    /// Run outside the sandbox, where there is one. Default false.
+    #[serde(rename = "dangerouslyDisableSandbox", skip_serializing_if = "Option::is_none")]
+    dangerously_disable_sandbox: Option<bool>,
+    /// Found out once and used by every question about the call.
+    #[serde(skip)]
+    analysis: OnceLock<Arc<Analysis>>,
+}
+
+impl BashInput {
+    /// What the command would do. The runtime prepares an input again when the places change, so the first answer holds.
+    fn analysis(&self, cx: &PathContext) -> &Arc<Analysis> {
+        self.analysis.get_or_init(|| {
+            let facts = ShellFacts { cwd: &cx.cwd, roots: &cx.roots, home: cx.home.as_deref() };
+            Arc::new(analyse(&self.command, &facts))
+        })
+    }
+
+    fn wants_background(&self) -> bool {
+        self.run_in_background == Some(true)
+    }
+
+    /// The call in a few words: the model's own, or the command.
+    fn title(&self) -> String {
+        let given = self.description.as_deref().map(str::trim).filter(|text| !text.is_empty());
+        given.map_or_else(|| self.summary(), one_line)
+    }
+
+    fn summary(&self) -> String {
+        one_line(&self.command)
+    }
+}
+
+/// A text on one line, cut where people stop reading.
+fn one_line(text: &str) -> String {
+    let mut line = text.trim().lines().map(str::trim).collect::<Vec<_>>().join(" ⏎ ");
+    if line.len() > LONGEST_SUMMARY {
+        line.truncate(shown::boundary(&line, LONGEST_SUMMARY));
+        line.push('…');
+    }
+    line
+}
+
+/// Whether the call would wait for its leading `sleep`. One that is sent to the background with `&` is not waited for.
+fn waits_for_sleep(command: &str) -> bool {
+    let spaced = command.replace("&&", " ").replace(">&", " ").replace("&>", " ");
+    command.trim_start().starts_with("sleep") && !spaced.contains('&')
+}
+
+impl Tool for Bash {
+    const NAME: &'static str = "Bash";
+    type Input = BashInput;
+    type Output = BashOutput;
+
+    fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
+        const PLAIN: &str = include_str!("bash.md");
+        const WITH_BACKGROUND: &str = concat!(include_str!("bash.md"), include_str!("bash/background.md"));
+        let text = if cx.background { WITH_BACKGROUND } else { PLAIN }.trim_end();
+        let millis = |wanted| Limits::new(&cx.env, wanted).timeout.as_millis().to_string();
+        text.replace("{default}", &millis(None)).replace("{ceiling}", &millis(Some(u64::MAX))).into()
+    }
+
+    fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
+        if cx.background { &[] } else { &["run_in_background"] }
+    }
+
+    fn search_hint(&self) -> &'static str {
+        "run shell commands"
+    }
+
+    /// The command, each file that it redirects to or from, and for one that only reads also each file it names: the
+    /// gate follows links, the analysis cannot.
+    fn needs(&self, input: &BashInput, cx: &PathContext) -> Vec<Need> {
+        let analysis = input.analysis(cx);
+        let reads = analysis.reads.iter().filter(|_| analysis.read_only).cloned().map(Need::Read);
+        std::iter::once(Need::Run(input.command.clone())).chain(reads).collect()
+    }
+
+    fn is_read_only(&self, input: &BashInput, cx: &PathContext) -> bool {
+        input.analysis(cx).read_only
+    }
+
+    fn is_destructive(&self, input: &BashInput, cx: &PathContext) -> bool {
+        input.analysis(cx).destructive
+    }
+
+    fn is_concurrency_safe(&self, input: &BashInput, cx: &PathContext) -> bool {
+        !input.wants_background() && self.is_read_only(input, cx)
+    }
+
+    fn validate_input(&self, input: &BashInput, cx: &PathContext) -> Result<(), InputProblem> {
+        if input.command.trim().is_empty() {
+            return Err(InputProblem::new(1, "`command` is empty: give the command to run"));
+        }
+        if input.command.contains('\0') {
+            return Err(InputProblem::new(2, "`command` contains a NUL character, which no shell can be given"));
+        }
+        if input.wants_background() {
+            return match Limits::allows_background(&cx.env) {
+                true => Ok(()),
+                false => Err(InputProblem::new(
+                    3,
+                    "background commands are switched off: run the command without `run_in_background`",
+                )),
+            };
+        }
+        let seconds = input.analysis(cx).starts_with_sleep.unwrap_or(0.0);
+        if seconds > LONGEST_SLEEP_SECONDS && waits_for_sleep(&input.command) {
+            return Err(InputProblem::new(
+                4,
+                format!(
+                    "the command would only wait for {seconds} s; at most {LONGEST_SLEEP_SECONDS} s are allowed. To wait \
+                     for something, run a loop that checks for it with `run_in_background`; you are told when it ends."
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn description(&self, input: &BashInput, _cx: &PathContext) -> String {
+        input.summary()
+    }
+
+    fn auto_classifier_input(&self, input: &BashInput) -> String {
+        input.command.clone()
+    }
+
+    /// Output within its own limit stays as it is; this is the bound of that limit.
+    fn max_result_chars(&self) -> ResultCap {
+        ResultCap::Chars(LARGEST_OUTPUT + REMARKS)
+    }
+
+    fn eager_input(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, input: BashInput, cx: &ToolContext) -> Result<ToolResult<BashOutput>, ToolError> {
+        run::run(&input, cx).await
+    }
+
+    fn to_blocks(&self, output: &BashOutput) -> ResultContent {
+        output.for_model()
+    }
+
+    fn view(&self, input: &BashInput, output: &BashOutput) -> View {
+        output.for_people(&input.command)
+    }
+}

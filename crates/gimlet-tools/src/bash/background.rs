@@ -1,0 +1,257 @@
+//! Commands that go on after their call: registered as tasks, told about when they end by themselves.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use gimlet_core::Services;
+use gimlet_core::tasks::{NewTask, Stop, Task};
+use gimlet_core::tool::ToolResult;
+use gimlet_exec::{BackgroundCommand, Ended, Finished, Foreground, Progress};
+use gimlet_proto::TaskState;
+use tokio::time::Instant;
+
+use super::output::BashOutput;
+use super::report::{millis, seconds};
+use super::run::Call;
+use super::shown::tail_of;
+
+/// Lines of output that a result shows of a command that goes on, and their most bytes.
+pub(super) const LINES_SO_FAR: usize = 20;
+const BYTES_SO_FAR: usize = 2_000;
+/// Time to end politely when a task is stopped.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+/// A command that is silent for so long after a question waits for an answer that cannot come.
+const QUIET_AFTER_QUESTION: Duration = Duration::from_secs(45);
+/// Longest life of a command that an agent of the session started.
+const LIFE_IN_AGENT: Duration = Duration::from_secs(60 * 60);
+
+/// Hands a command over to the session.
+pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
+    let command = Arc::new(command.into_background());
+    let stoppable = Arc::downgrade(&command);
+    let stop: Stop = Box::new(move || {
+        let command = stoppable.upgrade();
+        Box::pin(async move {
+            if let Some(command) = command {
+                command.kill(STOP_GRACE).await;
+            }
+        })
+    });
+    let services = &call.cx.services;
+    let task = services.tasks.add(NewTask {
+        kind: "local_bash",
+        description: call.input.title(),
+        command: Some(call.input.command.clone()),
+        call: Some(call.cx.call.clone()),
+        output_file: call.output_file.clone(),
+        stop,
+    });
+    services.task_changed(&task, None);
+    let life = (!call.cx.agent.0.is_empty()).then_some(LIFE_IN_AGENT);
+    let keeper = Keeper { command, task: task.clone(), services: Arc::downgrade(services) };
+    services.spawn(keeper.keep(QUIET_AFTER_QUESTION, life));
+    task
+}
+
+/// Owns a background command until it ends; dropped with the session, which ends the command.
+struct Keeper {
+    command: Arc<BackgroundCommand>,
+    task: Arc<Task>,
+    /// Weak, because the services own this.
+    services: Weak<Services>,
+}
+
+impl Keeper {
+    async fn keep(self, quiet: Duration, life: Option<Duration>) {
+        let begun = Instant::now();
+        let finished = tokio::select! {
+            finished = self.command.wait() => finished,
+            never = self.watch_for_question(quiet) => match never {},
+            () = sleep_if(life) => self.command.kill(STOP_GRACE).await,
+        };
+        let Some(finished) = finished else { return };
+        let (state, code, how) = end_of(&finished);
+        let by_itself = self.task.settle(state, code);
+        let notice = by_itself.then(|| ended_notice(&self.task, &finished, &how, begun.elapsed()));
+        self.tell(notice);
+    }
+
+    fn tell(&self, for_model: Option<String>) {
+        if let Some(services) = self.services.upgrade() {
+            services.task_changed(&self.task, for_model);
+        }
+    }
+
+    /// Tells the model once for each question after which nothing more was printed.
+    async fn watch_for_question(&self, quiet: Duration) -> std::convert::Infallible {
+        let mut before = None;
+        let mut told = None;
+        loop {
+            tokio::time::sleep(quiet).await;
+            let progress = self.command.progress(1);
+            let is_quiet = before.replace(progress.total_bytes) == Some(progress.total_bytes);
+            let question = progress.last_lines.last().filter(|line| is_quiet && looks_like_question(line));
+            if let Some(line) = question.filter(|_| told.replace(progress.total_bytes) != Some(progress.total_bytes)) {
+                self.tell(Some(question_notice(&self.task, line)));
+            }
+        }
+    }
+}
+
+async fn sleep_if(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => tokio::time::sleep(duration).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn end_of(finished: &Finished) -> (TaskState, Option<i32>, String) {
+    match &finished.ended {
+        Ended::Exited(exit) => {
+            let state = if exit.success() { TaskState::Completed } else { TaskState::Failed };
+            (state, Some(exit.shell_code()), format!("ended with exit code {}", exit.shell_code()))
+        }
+        Ended::Killed(_) => (TaskState::Killed, None, "was killed: it ran for too long".to_owned()),
+        Ended::OutputLimit { limit_bytes } => {
+            (TaskState::Failed, None, format!("was killed: it printed more than {limit_bytes} bytes"))
+        }
+        Ended::KeeperDied(error) => (TaskState::Failed, None, format!("was lost ({error})")),
+    }
+}
+
+fn ended_notice(task: &Task, finished: &Finished, how: &str, after: Duration) -> String {
+    let Task { id, description, output_file, .. } = task;
+    let output = match (&finished.output.file_error, finished.output.total_lines) {
+        (Some(error), _) => format!("Its output could not be saved ({error})."),
+        (None, 0) => "It printed nothing.".to_owned(),
+        (None, 1) => format!("Its output (1 line) is in {}", output_file.display()),
+        (None, lines) => format!("Its output ({lines} lines) is in {}", output_file.display()),
+    };
+    let after = after.as_secs();
+    format!(
+        "[Automatic notice, no human wrote this] Background task {id} ({description}) {how} after {after} s. {output}"
+    )
+}
+
+fn question_notice(task: &Task, line: &str) -> String {
+    let Task { id, description, .. } = task;
+    format!(
+        "[Automatic notice, no human wrote this] Background task {id} ({description}) seems to wait for an answer that \
+         nobody can give it. Its last line is: {line}\nStop it with TaskStop and run it again with flags that avoid the \
+         question."
+    )
+}
+
+/// Whether a program that printed this and stopped probably waits for somebody to type.
+fn looks_like_question(line: &str) -> bool {
+    let line = line.trim().to_ascii_lowercase();
+    let asks =
+        ["?", "[y/n]", "(y/n)", "[y/n]:", "(y/n):", "(yes/no)", "[yes/no]", "(yes/no)?", "password:", "passphrase:"];
+    asks.iter().any(|end| line.ends_with(end)) || line.contains("press any key") || line.contains("press enter")
+}
+
+/// The result of a call that asked for the background.
+pub(super) fn begun(call: &Call<'_>, task: Arc<Task>) -> ToolResult<BashOutput> {
+    let what = format!("Running in the background as task {}.", task.id);
+    ToolResult::new(going_on(call, &task, &what))
+}
+
+/// The result of a call whose command outlived its time.
+pub(super) fn overdue(call: &Call<'_>, task: Arc<Task>, so_far: Progress) -> ToolResult<BashOutput> {
+    let after = seconds(call.limits.timeout.as_millis());
+    let what = format!("Not finished after {after} s, so it goes on in the background as task {}.", task.id);
+    let mut output = going_on(call, &task, &what);
+    output.stdout = tail_of(&so_far.last_lines.join("\n"), BYTES_SO_FAR).to_owned();
+    output.timed_out_after_ms = Some(millis(call));
+    ToolResult::new(output)
+}
+
+fn going_on(call: &Call<'_>, task: &Task, what: &str) -> BashOutput {
+    let file = task.output_file.display().to_string();
+    let moves = call.analysis.changes_directory;
+    let notice = call.started_in.instead_of.as_ref().map(|wanted| {
+        let (wanted, dir) = (wanted.display(), call.started_in.dir.display());
+        format!("The working directory {wanted} no longer exists; the command runs in {dir}.")
+    });
+    BashOutput {
+        stderr: notice.unwrap_or_default(),
+        goes_on: Some(format!(
+            "{what} Its output goes to {file} (use Read). You will be told when it ends; TaskStop ends it."
+        )),
+        background_task_id: Some(task.id.clone()),
+        background_cwd_hint: moves
+            .then(|| format!("The session's working directory stays {}.", call.cx.paths.cwd.display())),
+        raw_output_path: Some(file),
+        dangerously_disable_sandbox: call.input.dangerously_disable_sandbox.filter(|wanted| *wanted),
+        ..BashOutput::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use gimlet_exec::{CaptureLimits, ShellCommand};
+
+    use super::*;
+    use crate::bash::harness::{Bench, alive, eventually, unique_sleep};
+
+    const NEVER: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn questions_are_told_from_other_last_lines() {
+        for line in
+            ["Proceed? [Y/n]", "Overwrite file?", "Password:", "Are you sure (yes/no)?", "Press any key to go on"]
+        {
+            assert!(looks_like_question(line), "{line}");
+        }
+        for line in ["listening on port 3000", "Compiling gimlet", "Done:", ""] {
+            assert!(!looks_like_question(line), "{line}");
+        }
+    }
+
+    /// Keeps a command with limits that a test can wait for.
+    async fn keep(bench: &mut Bench, text: &str, quiet: Duration, life: Option<Duration>) {
+        let cx = bench.context("Bash");
+        let (exec, shell) = cx.services.processes().unwrap();
+        let run = shell.start(exec, ShellCommand { text, cwd: &cx.paths.cwd, env: Vec::new() }).await.unwrap();
+        let output_file = cx.services.results_dir.join("kept.output");
+        let command = Foreground::new(run.running, CaptureLimits::foreground(1_000, output_file.clone()));
+        let task = cx.services.tasks.add(NewTask {
+            kind: "local_bash",
+            description: "kept".to_owned(),
+            command: None,
+            call: None,
+            output_file,
+            stop: Box::new(|| Box::pin(ready(()))),
+        });
+        let services = Arc::downgrade(&cx.services);
+        let keeper = Keeper { command: Arc::new(command.into_background()), task, services };
+        cx.services.spawn(keeper.keep(quiet, life));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_question_that_nobody_can_answer_is_told_once() {
+        let mut bench = Bench::new();
+        keep(&mut bench, "echo 'Overwrite? [y/N]'; sleep 0.3", Duration::from_millis(20), None).await;
+        let mut said = Vec::new();
+        eventually("the end is told", || {
+            said.extend(bench.said_to_model());
+            said.last().is_some_and(|text| text.contains("ended with exit code 0"))
+        })
+        .await;
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].starts_with("[Automatic notice") && said[0].contains("Its last line is: Overwrite? [y/N]"));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_command_with_a_limited_life_is_ended_and_told() {
+        let mut bench = Bench::new();
+        let sleep = unique_sleep();
+        keep(&mut bench, &format!("sleep {sleep}"), NEVER, Some(Duration::from_millis(50))).await;
+        let task = bench.services.tasks.find("b1").unwrap();
+        assert_eq!(task.finished().await, (TaskState::Killed, None));
+        assert_eq!(alive(&sleep), Vec::<i32>::new());
+        eventually("it is told", || bench.said_to_model().iter().any(|text| text.contains("ran for too long"))).await;
+    }
+}

@@ -1,0 +1,135 @@
+//! Where the session stands after a command: in the directory that the command ended in, if that is one to work in.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use gimlet_core::tool::{PathContext, ToolContext};
+
+/// Where a command began.
+#[derive(Debug)]
+pub(super) struct StartedIn {
+    pub(super) dir: PathBuf,
+    /// The directory that it should have begun in, when that was gone.
+    pub(super) instead_of: Option<PathBuf>,
+}
+
+/// What a command did to the session's working directory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Landing {
+    /// Where the session stands from now on, if that changes.
+    pub(super) moved_to: Option<PathBuf>,
+    pub(super) notices: Vec<String>,
+}
+
+/// Decides where the session stands after a command that reported to have ended in `ended_in`.
+pub(super) fn land(started: &StartedIn, ended_in: Option<PathBuf>, cx: &ToolContext) -> Landing {
+    let is_main = cx.agent.0.is_empty();
+    land_in(started, ended_in.map(said_once), is_main, &cx.paths)
+}
+
+/// A shell may report its directory a second time as it exits: the same path twice, with a line end between.
+fn said_once(reported: PathBuf) -> PathBuf {
+    let bytes = reported.as_os_str().as_bytes();
+    let (first, rest) = bytes.split_at(bytes.len() / 2);
+    match rest.strip_prefix(b"\n") {
+        Some(second) if first == second => PathBuf::from(OsStr::from_bytes(first)),
+        Some(_) | None => reported,
+    }
+}
+
+fn land_in(started: &StartedIn, ended_in: Option<PathBuf>, is_main: bool, paths: &PathContext) -> Landing {
+    let mut landing = Landing::default();
+    if let Some(wanted) = &started.instead_of {
+        let (wanted, dir) = (wanted.display(), started.dir.display());
+        landing.notices.push(format!("The working directory {wanted} no longer exists; the command ran in {dir}."));
+    }
+    let stayed = ended_in.as_deref().is_none_or(|end| is_same(end, &started.dir));
+    if stayed && started.instead_of.is_none() {
+        return landing;
+    }
+    let end = if stayed { started.dir.clone() } else { ended_in.unwrap_or_else(|| started.dir.clone()) };
+    let goes_home = paths.env.flag("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR");
+    let kept = spelled_in_roots(&end, paths).filter(|_| is_main && !goes_home);
+    // An agent of the session never moves it and begins in the same directory again.
+    let back = if is_main { &paths.project_dir } else { &paths.cwd };
+    let stands = kept.unwrap_or_else(|| {
+        if !is_same(&end, back) {
+            landing.notices.push(format!("Shell cwd was reset to {}", back.display()));
+        }
+        back.clone()
+    });
+    landing.moved_to = (is_main && stands != paths.cwd).then_some(stands);
+    landing
+}
+
+/// Whether two directories are one, whatever links their spellings go through. `real` has none.
+fn is_same(real: &Path, spelled: &Path) -> bool {
+    real == spelled || spelled.canonicalize().is_ok_and(|path| path == real)
+}
+
+/// The directory under the name that the session knows its surroundings by; `None` outside the working directories.
+fn spelled_in_roots(real: &Path, paths: &PathContext) -> Option<PathBuf> {
+    if paths.in_roots(real) {
+        return Some(real.to_owned());
+    }
+    paths.roots.iter().find_map(|root| {
+        let rest = real.strip_prefix(root.canonicalize().ok()?).ok()?.to_owned();
+        Some(if rest.as_os_str().is_empty() { root.clone() } else { root.join(rest) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use gimlet_proto::Env;
+
+    use super::*;
+
+    fn paths(root: &Path, cwd: &Path) -> PathContext {
+        let env = Env::default();
+        PathContext { cwd: cwd.into(), project_dir: root.into(), roots: vec![root.into()], home: None, env }
+    }
+
+    #[test]
+    fn a_project_behind_a_link_keeps_its_spelling() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("real/sub")).unwrap();
+        std::os::unix::fs::symlink(base.join("real"), base.join("link")).unwrap();
+        let link = base.join("link");
+        let started = StartedIn { dir: link.clone(), instead_of: None };
+        let paths = paths(&link, &link);
+        assert_eq!(land_in(&started, Some(base.join("real")), true, &paths), Landing::default());
+        let inside = land_in(&started, Some(base.join("real/sub")), true, &paths);
+        assert_eq!((inside.moved_to, inside.notices), (Some(link.join("sub")), vec![]));
+    }
+
+    #[test]
+    fn a_report_said_twice_is_one_directory() {
+        for (reported, meant) in
+            [("/p/a\n/p/a", "/p/a"), ("/p/a", "/p/a"), ("/p/new\nline", "/p/new\nline"), ("/", "/")]
+        {
+            assert_eq!(said_once(reported.into()), Path::new(meant));
+        }
+    }
+
+    #[test]
+    fn a_sibling_with_the_same_beginning_is_outside() {
+        let started = StartedIn { dir: "/p/app/src".into(), instead_of: None };
+        let paths = paths(Path::new("/p/app"), Path::new("/p/app/src"));
+        let landing = land_in(&started, Some("/p/app2".into()), true, &paths);
+        assert_eq!(landing.moved_to, Some("/p/app".into()));
+        assert_eq!(landing.notices, ["Shell cwd was reset to /p/app"]);
+    }
+
+    #[test]
+    fn a_vanished_directory_is_told_and_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let gone = root.join("gone");
+        let started = StartedIn { dir: root.clone(), instead_of: Some(gone.clone()) };
+        let landing = land_in(&started, Some(root.clone()), true, &paths(&root, &gone));
+        assert_eq!(landing.moved_to, Some(root));
+        assert!(landing.notices[0].contains("no longer exists"));
+    }
+}

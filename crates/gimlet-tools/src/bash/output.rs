@@ -1,0 +1,90 @@
+//! What came of a command, as programs see it (the member names are a public contract), as the model reads it and as
+//! people see it.
+
+use gimlet_proto::{ContentPart, ResultContent, View};
+use serde::Serialize;
+
+use super::git::GitOperation;
+use super::image::Image;
+
+/// The structured output. Members that are not set are absent.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BashOutput {
+    /// What the command printed, both streams interleaved.
+    pub(super) stdout: String,
+    /// Only notices of the tool itself.
+    pub(super) stderr: String,
+    pub(super) interrupted: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) is_image: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) background_task_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timed_out_after_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) background_cwd_hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dangerously_disable_sandbox: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) return_code_interpretation: Option<&'static str>,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) no_output_expected: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw_output_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) persisted_output_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) persisted_output_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stale_read_file_state_hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gh_rate_limit_hint: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) git_operation: Option<GitOperation>,
+    #[serde(skip)]
+    pub(super) exit_code: Option<i32>,
+    /// What the model is told about a command that goes on.
+    #[serde(skip)]
+    pub(super) goes_on: Option<String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl BashOutput {
+    pub(super) fn for_model(&self) -> ResultContent {
+        if let Some(image) = Image::in_text(&self.stdout).filter(|_| self.is_image) {
+            let mut parts = vec![ContentPart::image(image.media_type, image.base64)];
+            if !self.stderr.is_empty() {
+                parts.push(ContentPart::Text { text: self.stderr.clone() });
+            }
+            return ResultContent::Parts(parts);
+        }
+        let code = self.exit_code.unwrap_or_default();
+        let answer = self.return_code_interpretation.map(|answer| format!("({answer}; exit code {code})"));
+        let parts = [
+            Some(self.stdout.as_str()),
+            answer.as_deref(),
+            self.goes_on.as_deref(),
+            self.background_cwd_hint.as_deref(),
+            Some(self.stderr.as_str()),
+            self.stale_read_file_state_hint.as_deref(),
+            self.gh_rate_limit_hint,
+        ];
+        let said: Vec<&str> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+        said.join("\n").into()
+    }
+
+    pub(super) fn for_people(&self, command: &str) -> View {
+        let printed = if self.is_image { "[image]" } else { self.stdout.as_str() };
+        let remarks = [self.goes_on.as_deref(), Some(self.stderr.as_str())];
+        let said = std::iter::once(printed).chain(remarks.into_iter().flatten()).filter(|part| !part.is_empty());
+        View::Terminal {
+            command: command.to_owned(),
+            output: said.collect::<Vec<_>>().join("\n"),
+            exit_code: self.exit_code,
+        }
+    }
+}

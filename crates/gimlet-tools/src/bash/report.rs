@@ -1,0 +1,166 @@
+//! The end of a foreground command, in words: what it printed, what its exit means, what it left changed.
+
+use gimlet_core::tool::{ErrorClass, ToolError, ToolResult};
+use gimlet_exec::{Captured, Ended, Exit, Finished};
+use gimlet_policy::shell::Word;
+
+use super::cwd::{self, Landing};
+use super::output::BashOutput;
+use super::run::Call;
+use super::seen::{self, Seen};
+use super::shown::{self, Shown};
+use super::{exit, git, image};
+
+const RATE_LIMIT_HINT: &str = "GitHub's rate limit is reached: wait before the next gh command instead of trying again \
+                               (`gh api rate_limit` shows when it ends).";
+
+/// A command that is over without having been stopped by the call.
+pub(super) async fn ended(call: &Call<'_>, finished: Finished) -> Result<ToolResult<BashOutput>, ToolError> {
+    let landing = cwd::land(&call.started_in, finished.cwd(), call.cx);
+    match finished.ended {
+        Ended::Exited(exit) => exited(call, exit, &finished.output, landing).await,
+        Ended::OutputLimit { limit_bytes } => {
+            let head = format!("Killed: the command printed more than {limit_bytes} bytes.");
+            Err(failed(call, ErrorClass::ExecFailed, head, &finished.output, Landing::default(), None).await)
+        }
+        Ended::KeeperDied(error) => {
+            let head = format!("The command ended because gimlet lost hold of it ({error}).");
+            Err(failed(call, ErrorClass::ExecFailed, head, &finished.output, Landing::default(), None).await)
+        }
+        // Nobody but the call kills a foreground command.
+        Ended::Killed(_) => Err(interrupted_with(call, &finished.output).await),
+    }
+}
+
+/// A command that was killed because its time was up.
+pub(super) async fn timed_out(call: &Call<'_>, finished: Finished) -> ToolError {
+    let reason = call.must_end_because().unwrap_or("it cannot go on");
+    let head = format!(
+        "Timed out after {} s: the command and everything it started were killed ({reason}).",
+        seconds(call.limits.timeout.as_millis())
+    );
+    let mut error = failed(call, ErrorClass::TimedOut, head, &finished.output, Landing::default(), None).await;
+    if let Some(fields) = error.output.as_mut().and_then(|output| output.as_object_mut()) {
+        fields.insert("timedOutAfterMs".to_owned(), millis(call).into());
+    }
+    error
+}
+
+/// A command that was killed because the turn was interrupted.
+pub(super) async fn interrupted(call: &Call<'_>, finished: Finished) -> ToolError {
+    interrupted_with(call, &finished.output).await
+}
+
+async fn interrupted_with(call: &Call<'_>, output: &Captured) -> ToolError {
+    let head = format!(
+        "Interrupted by the user: the command and everything it started were killed after {} s. What it had done by \
+         then stays done. {}",
+        seconds(u128::from(call.cx.elapsed_ms())),
+        if output.total_bytes == 0 { "It had printed nothing." } else { "Its output until then:" }
+    );
+    failed(call, ErrorClass::Interrupted, head, output, Landing::default(), None).await
+}
+
+async fn exited(
+    call: &Call<'_>,
+    exit: Exit,
+    captured: &Captured,
+    landing: Landing,
+) -> Result<ToolResult<BashOutput>, ToolError> {
+    let code = exit.shell_code();
+    let shown = shown::success(captured, call.limits.output_bytes);
+    let meaning = exit::meaning(&call.input.command, &call.analysis, code, &shown.text);
+    let seen = seen::after(call, captured, exit.success()).await;
+    if !exit.success() && meaning.is_none() {
+        let head = format!("Exit code {code}");
+        return Err(failed(call, ErrorClass::ExecFailed, head, captured, landing, Some((exit, seen))).await);
+    }
+    let image = image::printed(captured).await;
+    let mut output = BashOutput {
+        is_image: image.is_some(),
+        return_code_interpretation: meaning,
+        no_output_expected: exit::expects_silence(&call.analysis),
+        exit_code: Some(code),
+        ..described(call, shown, &landing, &seen)
+    };
+    if let Some(uri) = image {
+        output.stdout = uri;
+    }
+    let mut result = ToolResult::new(output);
+    if let Some(dir) = landing.moved_to {
+        result = result.with_change(move |state| state.cwd = dir);
+    }
+    if let Some(view) = seen.view {
+        result = result.with_change(move |state| state.files.record_read(view.path, view.stamp, view.whole, None));
+    }
+    Ok(result)
+}
+
+/// A command that did not do what it should: one line that says so, then what it printed.
+async fn failed(
+    call: &Call<'_>,
+    class: ErrorClass,
+    head: String,
+    captured: &Captured,
+    landing: Landing,
+    exited: Option<(Exit, Seen)>,
+) -> ToolError {
+    let shown = shown::failure(captured, &call.output_file).await;
+    let (exit, seen) = exited.unzip();
+    let mut output = described(call, shown, &landing, &seen.unwrap_or_default());
+    if let Some(remark) = exit.and_then(exit::signal_remark) {
+        push_line(&mut output.stderr, &remark);
+    }
+    output.interrupted = class == ErrorClass::Interrupted;
+    output.exit_code = exit.map(Exit::shell_code);
+    let mut text = head;
+    push_line(&mut text, &output.for_model().to_text());
+    let error = ToolError::new(class, text).with_output(output);
+    match landing.moved_to {
+        Some(dir) => error.with_change(move |state| state.cwd = dir),
+        None => error,
+    }
+}
+
+/// What every ended command has to say.
+fn described(call: &Call<'_>, shown: Shown, landing: &Landing, seen: &Seen) -> BashOutput {
+    let (file, size) = shown.saved.unzip();
+    let runs = |program: &str| {
+        call.analysis
+            .commands
+            .iter()
+            .any(|words| words.first().and_then(Word::value).is_some_and(|name| name == program))
+    };
+    let limited = runs("gh") && shown.text.to_ascii_lowercase().contains("rate limit");
+    let git = (call.analysis.runs_git || runs("gh")).then(|| git::recognise(&call.analysis, &shown.text)).flatten();
+    BashOutput {
+        stdout: shown.text,
+        stderr: landing.notices.join("\n"),
+        dangerously_disable_sandbox: call.input.dangerously_disable_sandbox.filter(|wanted| *wanted),
+        persisted_output_path: file.map(|path| path.display().to_string()),
+        persisted_output_size: size,
+        stale_read_file_state_hint: seen.stale.clone(),
+        gh_rate_limit_hint: limited.then_some(RATE_LIMIT_HINT),
+        git_operation: git,
+        ..BashOutput::default()
+    }
+}
+
+fn push_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !line.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+pub(super) fn millis(call: &Call<'_>) -> u64 {
+    u64::try_from(call.limits.timeout.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Seconds as people write them: whole when they are.
+pub(super) fn seconds(millis: u128) -> String {
+    match millis % 1_000 {
+        0 => (millis / 1_000).to_string(),
+        _ => format!("{:.1}", millis as f64 / 1_000.0),
+    }
+}

@@ -1,0 +1,170 @@
+//! One command from start to end, to the background, or to its kill.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_core::tool::{ToolContext, ToolError, ToolResult};
+use gimlet_exec::{CaptureLimits, Finished, Foreground, Progress, ShellCommand, ShellError, ShellRun};
+use gimlet_policy::shell::{Analysis, Word};
+use tokio::time::Instant;
+
+use super::cwd::StartedIn;
+use super::limits::Limits;
+use super::output::BashOutput;
+use super::{BashInput, background, own_process, report};
+
+/// A command is quiet for this long before its progress is told, then once every [`PROGRESS_EVERY`].
+const FIRST_PROGRESS: Duration = Duration::from_secs(2);
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// Lines of output in a progress text.
+const PROGRESS_LINES: usize = 5;
+/// Time to end politely after a timeout.
+const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
+/// How much longer than an interrupt the start of a command may take.
+const START_GRACE: Duration = Duration::from_millis(250);
+/// Time to end politely after an interrupt; the runtime gives up on the whole call after two seconds.
+const INTERRUPT_GRACE: Duration = Duration::from_millis(1_500);
+
+/// A call whose command has started.
+pub(super) struct Call<'a> {
+    pub(super) input: &'a BashInput,
+    pub(super) cx: &'a ToolContext,
+    pub(super) analysis: Arc<Analysis>,
+    pub(super) limits: Limits,
+    pub(super) started_in: StartedIn,
+    /// Where output goes that is too long or nobody waits for. Not made yet.
+    pub(super) output_file: PathBuf,
+}
+
+enum Waited {
+    Ended(Box<Finished>),
+    TimedOut,
+    Interrupted,
+}
+
+/// Runs the command of a call.
+pub(super) async fn run(input: &BashInput, cx: &ToolContext) -> Result<ToolResult<BashOutput>, ToolError> {
+    let (call, mut command) = start(input, cx).await?;
+    if input.wants_background() {
+        return Ok(background::begun(&call, background::carry(&call, command)));
+    }
+    match wait(&call, &mut command).await {
+        Waited::Ended(finished) => report::ended(&call, *finished).await,
+        Waited::TimedOut if call.may_outlive_its_timeout() => {
+            let so_far = command.progress(background::LINES_SO_FAR);
+            Ok(background::overdue(&call, background::carry(&call, command), so_far))
+        }
+        Waited::TimedOut => Err(report::timed_out(&call, command.kill(TIMEOUT_GRACE).await).await),
+        Waited::Interrupted => Err(report::interrupted(&call, command.kill(INTERRUPT_GRACE).await).await),
+    }
+}
+
+async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a>, Foreground), ToolError> {
+    let analysis = input.analysis(&cx.paths).clone();
+    let (exec, shell) = cx.services.processes()?;
+    own_process::refuse_self_kill(&analysis, exec, shell).await?;
+    let command = ShellCommand { text: &input.command, cwd: &cx.paths.cwd, env: Vec::new() };
+    let run = start_or_interrupt(shell.start(exec, command), cx).await?;
+    let limits = Limits::new(&cx.paths.env, input.timeout);
+    let output_file = free_name(cx);
+    let capture = CaptureLimits::foreground(limits.output_bytes, output_file.clone());
+    let started_in = StartedIn { dir: run.cwd, instead_of: run.vanished_cwd };
+    Ok((Call { input, cx, analysis, limits, started_in, output_file }, Foreground::new(run.running, capture)))
+}
+
+/// Waits for the start. The first command of a session may wait for the user's start-up file, so an interrupt counts
+/// here already; but a command that is just being started is waited for, so that its end can be told as it was.
+async fn start_or_interrupt(
+    start: impl Future<Output = Result<ShellRun, ShellError>>,
+    cx: &ToolContext,
+) -> Result<ShellRun, ToolError> {
+    if cx.cancel.is_cancelled() {
+        return Err(ToolError::interrupted("Interrupted before the command was started."));
+    }
+    tokio::pin!(start);
+    let started = tokio::select! {
+        biased;
+        started = &mut start => started,
+        () = cx.cancel.cancelled() => match tokio::time::timeout(START_GRACE, start).await {
+            Ok(started) => started,
+            Err(_) => {
+                let text = "Interrupted while the command was being started; if it had begun, it was killed.";
+                return Err(ToolError::interrupted(text));
+            }
+        },
+    };
+    started.map_err(|error| not_started(&error))
+}
+
+fn not_started(error: &ShellError) -> ToolError {
+    let mut text = format!("The command was not started: {error}");
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    ToolError::failed(text)
+}
+
+/// A file name that no other call's output has: the call's id, which not every provider keeps unique.
+fn free_name(cx: &ToolContext) -> PathBuf {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let stem: String = cx.call.as_str().chars().take(100).map(|c| if is_plain(c) { c } else { '-' }).collect();
+    let first = cx.services.results_dir.join(format!("{stem}.output"));
+    let mut others = (2..).map(|number| cx.services.results_dir.join(format!("{stem}-{number}.output")));
+    if first.symlink_metadata().is_err() {
+        first
+    } else {
+        others.find(|name| name.symlink_metadata().is_err()).unwrap_or(first)
+    }
+}
+
+async fn wait(call: &Call<'_>, command: &mut Foreground) -> Waited {
+    let begun = Instant::now();
+    let deadline = begun + call.limits.timeout;
+    let mut progress_at = begun + FIRST_PROGRESS;
+    loop {
+        tokio::select! {
+            // A command that prints without pause must not keep the others from being heard, so it comes last.
+            biased;
+            () = call.cx.cancel.cancelled() => return Waited::Interrupted,
+            () = tokio::time::sleep_until(progress_at.min(deadline)) => {}
+            finished = command.finish() => return Waited::Ended(Box::new(finished)),
+        }
+        if Instant::now() >= deadline {
+            return Waited::TimedOut;
+        }
+        call.cx.progress(progress_text(&command.progress(PROGRESS_LINES), begun.elapsed(), call.limits.timeout));
+        progress_at += PROGRESS_EVERY;
+    }
+}
+
+fn progress_text(progress: &Progress, elapsed: Duration, timeout: Duration) -> String {
+    let (lines, bytes) = (progress.total_lines, progress.total_bytes);
+    let head = format!("{} s of {} s, {lines} lines, {bytes} bytes", elapsed.as_secs(), timeout.as_secs());
+    std::iter::once(head.as_str()).chain(progress.last_lines.iter().map(String::as_str)).collect::<Vec<_>>().join("\n")
+}
+
+impl Call<'_> {
+    /// Why a command that is out of time must end: nobody can want it to go on unseen.
+    pub(super) fn must_end_because(&self) -> Option<&'static str> {
+        let first = self.analysis.commands.first().and_then(|words| words.first()).and_then(Word::value);
+        if !self.limits.background {
+            Some("background commands are switched off")
+        } else if first == Some("sleep") {
+            Some("a command that begins with sleep does not go on in the background")
+        } else if self.analysis.runs_git {
+            Some("a git command could hold the repository's locks")
+        } else if !self.analysis.fully_parsed {
+            Some("it could not be analysed fully")
+        } else {
+            None
+        }
+    }
+
+    fn may_outlive_its_timeout(&self) -> bool {
+        self.must_end_because().is_none()
+    }
+}

@@ -1,0 +1,269 @@
+//! The Grep tool: searches file contents with ripgrep's libraries, in this process.
+//!
+//! It never counts as having read a file: what it shows of one is not enough to edit it safely.
+
+mod filter;
+mod pattern;
+mod report;
+mod search;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use gimlet_core::tool::{InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_proto::{Need, ResultContent, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::pattern::{Engine, PatternOptions};
+use self::report::Paging;
+use self::search::Request;
+use self::sink::Taking;
+use crate::walk::{self, Base, Ending};
+
+/// How many entries are shown unless the call says otherwise.
+const HEAD_LIMIT: u32 = 250;
+
+/// Searches file contents.
+pub(crate) struct Grep;
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GrepInput {
+    /// Regular expression to look for.
+    pattern: String,
+    /// File or directory to search. Leave out for the working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<PathBuf>,
+    /// Only files whose name matches, e.g. `*.{ts,tsx}`; several separated by commas, `!` excludes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    glob: Option<String>,
+    /// Only files of this ripgrep type: rust, py, js, go, ...
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    file_type: Option<String>,
+    /// What to show: file names, matching lines, or counts per file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "files_with_matches"))]
+    output_mode: Option<OutputMode>,
+    /// Lines to show after each match (content mode).
+    #[serde(rename = "-A", skip_serializing_if = "Option::is_none")]
+    after: Option<u32>,
+    /// Lines to show before each match (content mode).
+    #[serde(rename = "-B", skip_serializing_if = "Option::is_none")]
+    before: Option<u32>,
+    /// Same as `context`.
+    #[serde(rename = "-C", skip_serializing_if = "Option::is_none")]
+    around: Option<u32>,
+    /// Lines to show before and after each match (content mode); wins over -A and -B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<u32>,
+    /// Show line numbers (content mode).
+    #[serde(rename = "-n", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = true))]
+    line_numbers: Option<bool>,
+    /// Ignore case.
+    #[serde(rename = "-i", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    ignore_case: Option<bool>,
+    /// Show only the matched parts of lines (content mode).
+    #[serde(rename = "-o", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    only_matching: Option<bool>,
+    /// Show at most this many lines, files or counts; 0 for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = HEAD_LIMIT))]
+    head_limit: Option<u32>,
+    /// Skip this many lines, files or counts first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 0))]
+    offset: Option<u32>,
+    /// Let the pattern span lines; `.` then matches line breaks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    multiline: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OutputMode {
+    Content,
+    FilesWithMatches,
+    Count,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GrepOutput {
+    mode: OutputMode,
+    num_files: usize,
+    filenames: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    num_lines: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    num_matches: Option<u64>,
+    total_files: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_lines: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied_limit: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied_offset: Option<usize>,
+    /// What the model is told besides the entries.
+    #[serde(skip)]
+    remarks: Vec<String>,
+}
+
+impl GrepInput {
+    fn mode(&self) -> OutputMode {
+        self.output_mode.unwrap_or(OutputMode::FilesWithMatches)
+    }
+
+    fn base(&self, cx: &PathContext) -> PathBuf {
+        self.path.as_deref().map_or_else(|| cx.cwd.clone(), |path| cx.expand(path))
+    }
+
+    fn paging(&self) -> Paging {
+        Paging {
+            offset: self.offset.unwrap_or(0) as usize,
+            limit: match self.head_limit.unwrap_or(HEAD_LIMIT) {
+                0 => None,
+                limit => Some(limit as usize),
+            },
+        }
+    }
+
+    /// Lines before and after a match.
+    fn context_lines(&self) -> (usize, usize) {
+        if self.mode() != OutputMode::Content {
+            return (0, 0);
+        }
+        let around = self.around.or(self.context);
+        let lines = |own: Option<u32>| around.or(own).unwrap_or(0) as usize;
+        (lines(self.before), lines(self.after))
+    }
+
+    /// Parameters that say nothing in this mode.
+    fn pointless(&self) -> Option<String> {
+        if self.mode() == OutputMode::Content {
+            return None;
+        }
+        let counts = [("-A", self.after), ("-B", self.before), ("-C", self.around), ("context", self.context)];
+        let mut names: Vec<&str> =
+            counts.iter().filter(|(_, value)| value.is_some_and(|lines| lines > 0)).map(|(name, _)| *name).collect();
+        if self.only_matching == Some(true) {
+            names.push("-o");
+        }
+        (!names.is_empty()).then(|| format!("Ignored, only for output_mode content: {}.", names.join(", ")))
+    }
+
+    fn request(&self, cx: &ToolContext) -> Result<Request, ToolError> {
+        let multiline = self.multiline == Some(true);
+        let options = PatternOptions { ignore_case: self.ignore_case == Some(true), multiline };
+        let base = Base::new(self.base(&cx.paths), cx);
+        let prefix = base.spelled.strip_prefix(&cx.paths.cwd).unwrap_or(Path::new(""));
+        let globs = self.glob.as_deref().map(|list| filter::globs(list, &base.real, prefix)).transpose()?;
+        let (before, after) = self.context_lines();
+        Ok(Request {
+            engine: Engine::new(&self.pattern, options)?,
+            globs,
+            types: self.file_type.as_deref().map(filter::file_type).transpose()?,
+            taking: Taking {
+                mode: self.mode(),
+                numbers: self.line_numbers != Some(false),
+                only_matching: self.only_matching == Some(true),
+                most_lines: self.paging().end(),
+                most_bytes: search::MOST_TEXT,
+            },
+            multiline,
+            before,
+            after,
+            base,
+        })
+    }
+}
+
+impl Tool for Grep {
+    const NAME: &'static str = "Grep";
+    type Input = GrepInput;
+    type Output = GrepOutput;
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        "Searches file contents with ripgrep's engine; prefer it to running grep or rg in a shell. The pattern is a \
+         regular expression: escape braces and other special characters to match them as text, as in \
+         `interface\\{\\}`. Look-around and backreferences work. By default it lists the files that match, newest \
+         first; output_mode \"content\" shows the lines and \"count\" the number of matches per file. Git-ignored \
+         and binary files are skipped unless `path` names one; hidden files are searched. Results are paged by \
+         head_limit and offset, and totals are always given. Patterns match within a line unless multiline is set."
+            .into()
+    }
+
+    fn search_hint(&self) -> &'static str {
+        "search file contents by regular expression"
+    }
+
+    fn needs(&self, input: &GrepInput, cx: &PathContext) -> Vec<Need> {
+        vec![Need::Read(input.base(cx))]
+    }
+
+    fn backfill_observable_input(&self, input: &mut GrepInput, cx: &PathContext) {
+        walk::expand_path(&mut input.path, cx);
+    }
+
+    fn validate_input(&self, input: &GrepInput, _cx: &PathContext) -> Result<(), InputProblem> {
+        walk::check_path(input.path.as_deref())?;
+        walk::check_no_nul("glob", input.glob.as_deref().unwrap_or_default())?;
+        match input.pattern.is_empty() {
+            true => Err(InputProblem::new(3, "`pattern` is empty; to list files, use Glob")),
+            false => Ok(()),
+        }
+    }
+
+    fn description(&self, input: &GrepInput, cx: &PathContext) -> String {
+        match &input.path {
+            Some(path) => format!("{} in {}", input.pattern, cx.display(path)),
+            None => input.pattern.clone(),
+        }
+    }
+
+    async fn call(&self, input: GrepInput, cx: &ToolContext) -> Result<ToolResult<GrepOutput>, ToolError> {
+        let request = input.request(cx)?;
+        let base = request.base.clone();
+        let separators = request.separators();
+        let limit = walk::time_limit(&cx.paths.env);
+        let findings = match walk::bounded(limit, &cx.cancel, move |stop| search::run(&request, &stop)).await {
+            Ending::Finished(Ok(findings)) => findings,
+            Ending::Finished(Err(error)) => return Err(walk::missing_base(&base.spelled, &error, &cx.paths)),
+            Ending::TimedOut => return Err(walk::timed_out(limit)),
+            Ending::Cancelled => return Err(walk::interrupted()),
+        };
+        let output = report::Report {
+            mode: input.mode(),
+            paging: input.paging(),
+            separators,
+            pattern: &input.pattern,
+            base: &base,
+            paths: &cx.paths,
+        }
+        .output(findings, input.pointless());
+        Ok(ToolResult::new(output))
+    }
+
+    fn to_blocks(&self, output: &GrepOutput) -> ResultContent {
+        report::text(output).into()
+    }
+
+    fn view(&self, _input: &GrepInput, output: &GrepOutput) -> View {
+        match output.mode {
+            OutputMode::FilesWithMatches => {
+                let note = (!output.remarks.is_empty()).then(|| output.remarks.join(" "));
+                View::Files { paths: output.filenames.clone(), note }
+            }
+            OutputMode::Content | OutputMode::Count => View::Text(report::text(output)),
+        }
+    }
+}

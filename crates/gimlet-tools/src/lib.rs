@@ -1,0 +1,21 @@
+//! The built-in tools, one file each. [`builtin`] is the table of them; nothing else is registered anywhere.
+
+mod bash;
+mod builtin;
+mod diff;
+mod edit;
+mod glob;
+mod grep;
+#[cfg(test)]
+mod harness;
+mod read;
+#[cfg(test)]
+mod search_harness;
+mod task_output;
+mod task_stop;
+mod text_file;
+mod todo_write;
+mod walk;
+mod write;
+
+pub use builtin::builtin;

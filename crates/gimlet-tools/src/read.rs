@@ -1,0 +1,433 @@
+//! Read: a text file or a range of its lines, numbered, within a token budget.
+//!
+//! It never blocks on what is not a file, never holds more of a file than it shows, and never gives less than was asked
+//! for without saying so in one fixed form.
+
+mod kind;
+mod lines;
+mod page;
+mod parts;
+mod scan;
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use gimlet_core::files::{FileState, Stamp, ViewKey};
+use gimlet_core::tool::{
+    InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
+};
+use gimlet_proto::{Need, ResultContent, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use self::kind::Kind;
+use self::page::{Budget, Page, Selection};
+use self::scan::{Scan, ScanError};
+use crate::text_file::open::{OpenError, open_regular};
+use crate::text_file::replace::has_settled;
+use crate::text_file::{file_path, standing};
+
+/// Codes of refused inputs, beside those of every file tool.
+const BINARY_NAME: u32 = 10;
+const PAGES: u32 = 11;
+
+const DEFAULT_TOKENS: u64 = 25_000;
+/// Smaller files are read on the spot: that takes less time than handing them to another thread.
+const INLINE_BYTES: u64 = 256 * 1024;
+
+pub(crate) struct Read;
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReadInput {
+    /// Absolute path of the file
+    file_path: String,
+    /// First line to read, from 1
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    /// Number of lines to read
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    limit: Option<u64>,
+    /// PDF only: "3" or "1-5", at most 20 pages
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pages: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ReadOutput {
+    Text {
+        file: TextPage,
+    },
+    Parts {
+        file: StoredParts,
+        /// The first page; the public shape has no place for it, the model gets it.
+        #[serde(skip)]
+        page: TextPage,
+    },
+    FileUnchanged {
+        file: UnchangedFile,
+    },
+}
+
+/// Some lines of a file.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TextPage {
+    file_path: String,
+    content: String,
+    num_lines: u64,
+    start_line: u64,
+    total_lines: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated_by_token_cap: bool,
+    #[serde(skip)]
+    cut_lines: u64,
+    #[serde(skip)]
+    is_lossy: bool,
+    /// Whether `total_lines` is all; beyond a certain size counting stops early.
+    #[serde(skip)]
+    is_counted: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredParts {
+    file_path: String,
+    original_size: u64,
+    count: u64,
+    output_dir: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UnchangedFile {
+    file_path: String,
+}
+
+impl Tool for Read {
+    const NAME: &'static str = "Read";
+    type Input = ReadInput;
+    type Output = ReadOutput;
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        Cow::Borrowed(include_str!("read.md").trim_ascii_end())
+    }
+
+    fn needs(&self, input: &ReadInput, cx: &PathContext) -> Vec<Need> {
+        vec![Need::Read(cx.expand(Path::new(&input.file_path)))]
+    }
+
+    fn backfill_observable_input(&self, input: &mut ReadInput, cx: &PathContext) {
+        file_path::expand(&mut input.file_path, cx);
+    }
+
+    fn validate_input(&self, input: &ReadInput, cx: &PathContext) -> Result<(), InputProblem> {
+        if let Some(pages) = &input.pages {
+            check_pages(pages)?;
+        }
+        if kind::has_binary_name(Path::new(&input.file_path)) {
+            let text = format!("{} is a binary file by its name. {BINARY_HINT}", input.file_path);
+            return Err(InputProblem::new(BINARY_NAME, text));
+        }
+        file_path::check(&input.file_path, cx)
+    }
+
+    fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
+        &[("path", "file_path"), ("filePath", "file_path")]
+    }
+
+    async fn call(&self, input: ReadInput, cx: &ToolContext) -> Result<ToolResult<ReadOutput>, ToolError> {
+        let path = cx.paths.expand(Path::new(&input.file_path));
+        let target = cx.target(&path).to_owned();
+        if file_path::is_special(&target) {
+            return Err(ToolError::failed(file_path::special_text(&target.display().to_string())));
+        }
+        let (file, metadata) = match open_regular(&target) {
+            Ok(opened) => opened,
+            Err(OpenError::Missing(_)) => return Err(ToolError::failed(file_path::missing_text(&path, &cx.paths))),
+            Err(error) => return Err(error.into()),
+        };
+        let tokens = cx.services.env.integer("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS").unwrap_or(DEFAULT_TOKENS);
+        let offset = input.offset.filter(|offset| *offset > 1);
+        let job = Job {
+            file,
+            size: metadata.len(),
+            modified: metadata.modified().ok(),
+            budget: Budget::new(tokens, kind::has_json_name(&target)),
+            known: cx.session(|session| session.files.get(&target).cloned()),
+            view: ViewKey { offset, limit: input.limit },
+            is_range: input.offset.is_some() || input.limit.is_some(),
+            has_pages: input.pages.is_some(),
+            path,
+            target,
+            results_dir: cx.services.results_dir.clone(),
+            call: cx.call.as_str().to_owned(),
+            cancel: cx.cancel.clone(),
+        };
+        if job.size <= INLINE_BYTES {
+            return job.run();
+        }
+        let running = tokio::task::spawn_blocking(move || job.run());
+        running.await.unwrap_or_else(|error| Err(ToolError::failed(format!("The read ended abnormally: {error}"))))
+    }
+
+    fn to_blocks(&self, output: &ReadOutput) -> ResultContent {
+        match output {
+            ReadOutput::Text { file } => file.render().into(),
+            ReadOutput::Parts { file, page } => format!(
+                "{}\n[The whole file is stored as {} parts in {}; the names tell the lines. Grep finds places in the \
+                 original.]",
+                page.render(),
+                file.count,
+                file.output_dir
+            )
+            .into(),
+            ReadOutput::FileUnchanged { file } => {
+                format!("{} is unchanged since you read it; the earlier result still holds.", file.file_path).into()
+            }
+        }
+    }
+
+    fn view(&self, _input: &ReadInput, output: &ReadOutput) -> View {
+        let (path, note) = match output {
+            ReadOutput::Text { file } => (&file.file_path, file.summary()),
+            ReadOutput::Parts { file, page } => (&file.file_path, format!("{}, {} parts", page.summary(), file.count)),
+            ReadOutput::FileUnchanged { file } => (&file.file_path, "unchanged".to_owned()),
+        };
+        View::Files { paths: vec![path.clone()], note: Some(note) }
+    }
+
+    fn auto_classifier_input(&self, input: &ReadInput) -> String {
+        input.file_path.clone()
+    }
+
+    /// The token budget bounds the result.
+    fn max_result_chars(&self) -> ResultCap {
+        ResultCap::Unlimited
+    }
+
+    fn search_hint(&self) -> &'static str {
+        "read show open view text file lines"
+    }
+}
+
+const BINARY_HINT: &str = "Look at it with a shell command made for it (`file`, `xxd`, `strings`, an archive tool).";
+
+fn check_pages(pages: &str) -> Result<(), InputProblem> {
+    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number > 0);
+    let range = match pages.split_once('-') {
+        Some((first, last)) => number(first).zip(number(last)),
+        None => number(pages).map(|page| (page, page)),
+    };
+    match range {
+        Some((first, last)) if first <= last && last - first < 20 => Ok(()),
+        Some(_) | None => Err(InputProblem::new(
+            PAGES,
+            format!(
+                "`pages` must be a page or an ascending range of at most 20 pages, such as \"3\" or \"1-5\", not {pages:?}."
+            ),
+        )),
+    }
+}
+
+/// One read, ready to run on any thread.
+struct Job {
+    file: File,
+    size: u64,
+    modified: Option<SystemTime>,
+    budget: Budget,
+    known: Option<FileState>,
+    view: ViewKey,
+    is_range: bool,
+    has_pages: bool,
+    /// As spelled, for people and programs.
+    path: PathBuf,
+    /// What the gate judged, for state.
+    target: PathBuf,
+    results_dir: PathBuf,
+    call: String,
+    cancel: CancellationToken,
+}
+
+impl Job {
+    fn run(mut self) -> Result<ToolResult<ReadOutput>, ToolError> {
+        let selection =
+            Selection { first: self.view.offset.unwrap_or(1), limit: self.view.limit, explicit: self.is_range };
+        let scan = scan::scan(&mut self.file, self.size, &self.target, selection, self.budget, &self.cancel)
+            .map_err(|error| self.explain(error))?;
+        if self.has_pages {
+            let text = format!("{} is text; `pages` is for PDFs. Use `offset` and `limit`.", self.path.display());
+            return Err(ToolError::input(text));
+        }
+        let page = &scan.page;
+        let is_exact = !page.over_budget && page.cut_lines == 0 && !page.is_lossy;
+        let stamp = scan.hash.map(|hash| Stamp { modified: self.modified, size: self.size, hash });
+        if is_exact && stamp.is_some_and(|stamp| self.was_shown(stamp)) {
+            let file = UnchangedFile { file_path: self.path.display().to_string() };
+            return Ok(ToolResult::new(ReadOutput::FileUnchanged { file }));
+        }
+        let shows_all = selection.first == 1 && page.shown == page.total_lines;
+        let view = match () {
+            () if page.over_budget => None,
+            () if is_exact => Some(self.view.clone()),
+            () => Some(standing::GLIMPSE),
+        };
+        let target = std::mem::take(&mut self.target);
+        let output = self.output(scan, selection.first);
+        let result = ToolResult::new(output);
+        Ok(match stamp {
+            Some(stamp) => result.with_change(move |session| {
+                session.files.record_read(target, stamp, is_exact && shows_all, view);
+            }),
+            None => result,
+        })
+    }
+
+    /// Whether the model still has exactly this view of exactly this file.
+    fn was_shown(&self, stamp: Stamp) -> bool {
+        let Some(known) = &self.known else { return false };
+        known.stamp == stamp && known.views.contains(&self.view) && stamp.modified.is_some_and(has_settled)
+    }
+
+    fn output(mut self, scan: Scan, first: u64) -> ReadOutput {
+        let Scan { page, encoding, hash } = scan;
+        let is_over = page.over_budget;
+        let page = TextPage::new(&self.path, page, first, hash.is_some());
+        if !is_over || self.size > parts::MOST_BYTES {
+            return ReadOutput::Text { file: page };
+        }
+        // Without the parts the first page still stands, and its notice says how to go on.
+        match parts::write(&mut self.file, encoding, self.budget, &self.results_dir, &self.call) {
+            Ok(parts) => ReadOutput::Parts {
+                file: StoredParts {
+                    file_path: page.file_path.clone(),
+                    original_size: self.size,
+                    count: parts.count,
+                    output_dir: parts.folder.display().to_string(),
+                },
+                page,
+            },
+            Err(_) => ReadOutput::Text { file: page },
+        }
+    }
+
+    fn explain(&self, error: ScanError) -> ToolError {
+        let path = self.path.display();
+        let size = self.size;
+        let text = match error {
+            ScanError::Cancelled => return ToolError::interrupted(format!("The read of {path} was interrupted.")),
+            ScanError::Io(source) => format!("{path} could not be read: {source}"),
+            ScanError::OverBudget { fitting } => format!(
+                "The lines asked for do not fit into {} tokens; {fitting} lines from there do. Use a smaller `limit`, \
+                 or Grep to find the place.",
+                self.budget.tokens()
+            ),
+            ScanError::NotText(Kind::Image(format)) => format!(
+                "{path} is a {format} image ({size} bytes). Images cannot be shown yet; `file` or `identify` in the \
+                 shell tell its format and dimensions."
+            ),
+            ScanError::NotText(Kind::Pdf) => format!(
+                "{path} is a PDF ({size} bytes). PDFs cannot be read yet; extract the text with `pdftotext` in the \
+                 shell and read that."
+            ),
+            ScanError::NotText(Kind::Notebook) => format!(
+                "{path} is a Jupyter notebook. Notebooks cannot be shown yet; print its cells with `jq -r '.cells[] | \
+                 .source | add'` in the shell."
+            ),
+            ScanError::NotText(Kind::Binary(format)) => {
+                let what = format.map_or(String::new(), |format| format!(": {format}"));
+                format!("{path} is not text ({size} bytes{what}). {BINARY_HINT}")
+            }
+            ScanError::NotText(Kind::Text(_)) => format!("{path} could not be read as text."),
+        };
+        ToolError::failed(text)
+    }
+}
+
+impl TextPage {
+    fn new(path: &Path, page: Page, first: u64, is_counted: bool) -> Self {
+        Self {
+            file_path: path.display().to_string(),
+            num_lines: page.shown,
+            start_line: first,
+            total_lines: page.total_lines,
+            truncated_by_token_cap: page.over_budget,
+            cut_lines: page.cut_lines,
+            is_lossy: page.is_lossy,
+            is_counted,
+            content: page.text,
+        }
+    }
+
+    fn last_line(&self) -> u64 {
+        self.start_line + self.num_lines - 1
+    }
+
+    /// The numbered lines and what must be said about them.
+    fn render(&self) -> String {
+        if self.total_lines == 0 && self.is_counted {
+            return format!("{} exists and is empty.", self.file_path);
+        }
+        if self.num_lines == 0 {
+            return format!(
+                "{} has {} lines; line {} is past its end.",
+                self.file_path, self.total_lines, self.start_line
+            );
+        }
+        let mut text = String::with_capacity(self.content.len() + self.num_lines as usize * 6 + 128);
+        let lines = self.content.split('\n').take(self.num_lines as usize);
+        for (number, line) in (self.start_line..).zip(lines) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{number}\t");
+            text.push_str(line);
+            text.push('\n');
+        }
+        text.pop();
+        self.push_notices(&mut text);
+        text
+    }
+
+    fn push_notices(&self, text: &mut String) {
+        let has_more = self.last_line() < self.total_lines || !self.is_counted;
+        let reasons: Vec<&str> = [
+            (self.truncated_by_token_cap, "token_budget"),
+            (self.cut_lines > 0, "long_lines"),
+            (!self.truncated_by_token_cap && (has_more || self.start_line > 1), "range"),
+        ]
+        .into_iter()
+        .filter_map(|(applies, reason)| applies.then_some(reason))
+        .collect();
+        if !reasons.is_empty() {
+            let total = if self.is_counted { self.total_lines.to_string() } else { format!("{}+", self.total_lines) };
+            let next = if has_more { format!(" next_offset={}", self.last_line() + 1) } else { String::new() };
+            let (first, last, reasons) = (self.start_line, self.last_line(), reasons.join(","));
+            text.push_str(&format!("\n\n[PARTIAL view: lines={first}-{last} total={total}{next} reason={reasons}]"));
+        }
+        if self.is_lossy {
+            text.push_str(
+                "\n[Some bytes are not valid text and are shown as \u{FFFD}. The file cannot be edited as it is; \
+                 convert its encoding first.]",
+            );
+        }
+    }
+
+    fn summary(&self) -> String {
+        if self.num_lines == self.total_lines {
+            format!("{} lines", self.total_lines)
+        } else if self.num_lines == 0 {
+            format!("past the end of {} lines", self.total_lines)
+        } else {
+            format!("lines {}-{} of {}", self.start_line, self.last_line(), self.total_lines)
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "read/read_tests.rs"]
+mod read_tests;

@@ -1,0 +1,79 @@
+//! A real directory tree and a real call context for the tests of the searching tools.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use gimlet_core::tool::{AnyTool, Tool, ToolContext, ToolError};
+use gimlet_core::{Services, SessionState};
+use gimlet_proto::{AgentPath, Env, Hub, SessionId, ToolUseId, View};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// A temporary directory that serves as the working directory of calls.
+pub(crate) struct Tree {
+    dir: tempfile::TempDir,
+    env: Env,
+    pub(crate) cancel: CancellationToken,
+}
+
+/// What came out of a call.
+pub(crate) struct Found {
+    pub(crate) text: String,
+    pub(crate) output: Value,
+    pub(crate) view: View,
+}
+
+impl Tree {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), env: Env::default(), cancel: CancellationToken::new() }
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.env = self.env.with(name, value);
+        self
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Writes a file, with its directories.
+    pub(crate) fn file(&self, path: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.root().join(OsStr::from_bytes(path.as_ref()));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Writes a file that was last changed so many seconds ago.
+    pub(crate) fn aged_file(&self, path: &str, content: &str, seconds: u64) {
+        let path = self.file(path, content);
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+    }
+
+    /// A context as the scheduler makes one.
+    pub(crate) fn context(&self, tool: &'static str) -> ToolContext {
+        let state = SessionState::new(self.root().to_owned(), Vec::new());
+        let results = self.root().join("results");
+        let services = Services::new(SessionId::new("session"), self.env.clone(), None, results, Hub::default(), state);
+        let (call, agent) = (ToolUseId::new("call"), AgentPath::default());
+        Arc::new(services).context(tool, call, agent, self.cancel.clone(), String::new(), Vec::new())
+    }
+
+    /// Parses and validates the input as the pipeline does, then calls the tool.
+    pub(crate) async fn call<T: Tool>(&self, tool: T, input: Value) -> Result<Found, ToolError> {
+        let cx = self.context(T::NAME);
+        let prepared = AnyTool::prepare(&tool, input, &cx.paths)?;
+        let input: T::Input = serde_json::from_value(prepared.input).unwrap();
+        let data = tool.call(input.clone(), &cx).await?.data;
+        Ok(Found {
+            text: tool.to_blocks(&data).to_text(),
+            output: serde_json::to_value(&data).unwrap(),
+            view: tool.view(&input, &data),
+        })
+    }
+}

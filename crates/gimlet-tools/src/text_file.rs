@@ -1,0 +1,211 @@
+//! Text files as editors must treat them: an encoding, a line ending per line, and bytes that are not ours to change.
+//!
+//! Searching happens on text whose line ends are all LF; changes are carried back to the text as it stands on disk.
+//! Nothing here ever repairs, trims or re-encodes what was not asked for: a file that is not text in its encoding is
+//! refused, never rewritten lossily.
+
+pub(crate) mod file_path;
+pub(crate) mod lock;
+pub(crate) mod open;
+mod place;
+pub(crate) mod replace;
+pub(crate) mod standing;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::memchr_iter;
+
+/// How characters are stored, told by the byte order mark; without one it is UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Utf8,
+    Utf8Bom,
+    Utf16Le,
+    Utf16Be,
+}
+
+/// The bytes are not text in the encoding that they declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the bytes are not valid {}", .0.name())]
+pub(crate) struct NotText(pub(crate) Encoding);
+
+impl Encoding {
+    /// The encoding that the first bytes of a file declare.
+    pub(crate) fn of(head: &[u8]) -> Self {
+        let marked = [Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be];
+        marked.into_iter().find(|encoding| head.starts_with(encoding.mark())).unwrap_or(Encoding::Utf8)
+    }
+
+    /// The byte order mark.
+    pub(crate) fn mark(self) -> &'static [u8] {
+        match self {
+            Encoding::Utf8 => b"",
+            Encoding::Utf8Bom => b"\xEF\xBB\xBF",
+            Encoding::Utf16Le => b"\xFF\xFE",
+            Encoding::Utf16Be => b"\xFE\xFF",
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Encoding::Utf8 => "UTF-8",
+            Encoding::Utf8Bom => "UTF-8 with a byte order mark",
+            Encoding::Utf16Le => "UTF-16LE",
+            Encoding::Utf16Be => "UTF-16BE",
+        }
+    }
+
+    pub(crate) fn is_utf16(self) -> bool {
+        matches!(self, Encoding::Utf16Le | Encoding::Utf16Be)
+    }
+
+    /// One UTF-16 unit from its two bytes.
+    pub(crate) fn unit(self, pair: [u8; 2]) -> u16 {
+        if self == Encoding::Utf16Be { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
+    }
+
+    /// The bytes of `text`, mark included.
+    pub(crate) fn encode(self, text: &str) -> Vec<u8> {
+        let mut bytes = self.mark().to_vec();
+        match self {
+            Encoding::Utf8 | Encoding::Utf8Bom => bytes.extend_from_slice(text.as_bytes()),
+            Encoding::Utf16Le => bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes)),
+            Encoding::Utf16Be => bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes)),
+        }
+        bytes
+    }
+
+    /// Decodes strictly, so that encoding the result gives the same bytes again.
+    fn decode(self, bytes: &[u8]) -> Result<String, NotText> {
+        let body = bytes.get(self.mark().len()..).unwrap_or_default();
+        if !self.is_utf16() {
+            return std::str::from_utf8(body).map(str::to_owned).map_err(|_| NotText(self));
+        }
+        let (pairs, odd) = body.as_chunks::<2>();
+        if !odd.is_empty() {
+            return Err(NotText(self));
+        }
+        let units = pairs.iter().map(|pair| self.unit(*pair));
+        char::decode_utf16(units).collect::<Result<String, _>>().map_err(|_| NotText(self))
+    }
+}
+
+/// A decoded text file.
+#[derive(Debug)]
+pub(crate) struct TextFile {
+    encoding: Encoding,
+    /// The text with its line ends as on disk.
+    raw: String,
+    /// The text with LF only; `None` when `raw` already is.
+    normal: Option<String>,
+    /// Where in the LF text a line end is CRLF on disk, ascending.
+    crlf: Vec<usize>,
+}
+
+/// One change: `range` of the LF text becomes `with` (LF text too).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Splice {
+    pub(crate) range: Range<usize>,
+    pub(crate) with: String,
+}
+
+impl TextFile {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, NotText> {
+        let encoding = Encoding::of(bytes);
+        let raw = encoding.decode(bytes)?;
+        let mut crlf = Vec::new();
+        for at in memchr_iter(b'\n', raw.as_bytes()) {
+            if at > 0 && raw.as_bytes()[at - 1] == b'\r' {
+                // Each earlier CRLF made the LF text one byte shorter, and so does this one.
+                crlf.push(at - crlf.len() - 1);
+            }
+        }
+        let normal = (!crlf.is_empty()).then(|| raw.replace("\r\n", "\n"));
+        Ok(Self { encoding, raw, normal, crlf })
+    }
+
+    /// The text with LF line ends, for searching and for people.
+    pub(crate) fn text(&self) -> &str {
+        self.normal.as_deref().unwrap_or(&self.raw)
+    }
+
+    /// The text with its line ends as on disk.
+    pub(crate) fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// The text as on disk after the changes, which must be in ascending order and must not overlap.
+    pub(crate) fn spliced(&self, splices: &[Splice]) -> String {
+        let mut result = String::with_capacity(self.raw.len() + splices.iter().map(|s| s.with.len()).sum::<usize>());
+        let mut copied = 0;
+        for splice in splices {
+            let (range, with) = self.core(splice);
+            result.push_str(&self.raw[copied..self.raw_offset(range.start)]);
+            result.push_str(&self.with_line_ends(&range, with));
+            copied = self.raw_offset(range.end);
+        }
+        result.push_str(&self.raw[copied..]);
+        result
+    }
+
+    /// The part of a change that differs: what it repeats at both ends keeps its own line ends.
+    fn core<'a>(&self, splice: &'a Splice) -> (Range<usize>, &'a str) {
+        let (old, new) = (&self.text()[splice.range.clone()], splice.with.as_str());
+        let head: usize = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+        let (old, new) = (&old[head..], &new[head..]);
+        let tail: usize =
+            old.chars().rev().zip(new.chars().rev()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+        let range = splice.range.start + head..splice.range.end - tail;
+        (range, &new[..new.len() - tail])
+    }
+
+    fn raw_offset(&self, offset: usize) -> usize {
+        offset + self.crlf.partition_point(|at| *at < offset)
+    }
+
+    fn is_crlf(&self, newline: usize) -> bool {
+        self.crlf.binary_search(&newline).is_ok()
+    }
+
+    /// `new` with line ends for the place of `range`: those that were there, then the neighbour's.
+    fn with_line_ends<'a>(&self, range: &Range<usize>, new: &'a str) -> Cow<'a, str> {
+        if self.crlf.is_empty() || !new.contains('\n') {
+            return Cow::Borrowed(new);
+        }
+        let mut replaced = memchr_iter(b'\n', self.text()[range.clone()].as_bytes()).map(|at| range.start + at);
+        let neighbour = self.neighbour_is_crlf(range.start);
+        let mut result = String::with_capacity(new.len() + 16);
+        for (index, line) in new.split('\n').enumerate() {
+            if index > 0 {
+                let crlf = replaced.next().map_or(neighbour, |at| self.is_crlf(at));
+                result.push_str(if crlf { "\r\n" } else { "\n" });
+            }
+            result.push_str(line);
+        }
+        Cow::Owned(result)
+    }
+
+    /// The style for lines inserted at `offset`: the line above when it starts a line, else that of its own line.
+    fn neighbour_is_crlf(&self, offset: usize) -> bool {
+        let bytes = self.text().as_bytes();
+        let before = memchr::memrchr(b'\n', &bytes[..offset]);
+        let after = memchr::memchr(b'\n', &bytes[offset..]).map(|at| offset + at);
+        let starts_line = before.is_some_and(|at| at + 1 == offset);
+        let newline = if starts_line { before } else { after.or(before) };
+        newline.is_some_and(|at| self.is_crlf(at))
+    }
+}
+
+/// Text with CRLF turned into LF.
+pub(crate) fn normalised(text: &str) -> Cow<'_, str> {
+    if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
+}
+
+#[cfg(test)]
+#[path = "text_file/text_file_tests.rs"]
+mod text_file_tests;

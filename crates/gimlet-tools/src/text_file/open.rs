@@ -1,0 +1,122 @@
+//! Opening a file that may turn out to be anything: never blocks, never follows a link that appeared after the gate
+//! looked, and hands out regular files only.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use gimlet_core::tool::ToolError;
+use rustix::fs::{AtFlags, FileType, OFlags};
+use rustix::io::Errno;
+
+use super::file_path;
+use super::place::Place;
+
+/// The largest file that is loaded whole for a change.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Why a file could not be opened. The texts are read by the model.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error("{0} does not exist")]
+    Missing(PathBuf),
+    #[error("{0} is a directory. List it with Glob or `ls`.")]
+    Directory(PathBuf),
+    #[error("{}", file_path::special_text(&format!("{} ({})", path.display(), kind)))]
+    Special { path: PathBuf, kind: &'static str },
+    #[error("{0} became a symbolic link after it was checked, so it was left alone. Try again.")]
+    Link(PathBuf),
+    #[error("{path} has {size} bytes, too much to load. Use shell tools that work on streams, such as `sed`.")]
+    TooLarge { path: PathBuf, size: u64 },
+    #[error("{path} could not be opened: {source}")]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl From<OpenError> for ToolError {
+    fn from(error: OpenError) -> Self {
+        ToolError::failed(error.to_string())
+    }
+}
+
+impl OpenError {
+    fn new(path: &Path, source: Errno) -> Self {
+        match source {
+            Errno::NOENT | Errno::NOTDIR => OpenError::Missing(path.to_owned()),
+            Errno::LOOP => OpenError::Link(path.to_owned()),
+            _ => OpenError::Io { path: path.to_owned(), source: source.into() },
+        }
+    }
+}
+
+/// Opens the regular file at a link-free path for reading.
+pub(crate) fn open_regular(path: &Path) -> Result<(File, Metadata), OpenError> {
+    let place = Place::of(path).map_err(|source| OpenError::new(path, source))?;
+    open_regular_at(&place, path)
+}
+
+/// Opens the regular file at a place; `path` is only for words.
+pub(crate) fn open_regular_at(place: &Place, path: &Path) -> Result<(File, Metadata), OpenError> {
+    // Looking first keeps devices from being opened at all; looking again at the open file closes the gap between.
+    let problem = |source| OpenError::new(path, source);
+    let seen = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW).map_err(problem)?;
+    check_type(path, FileType::from_raw_mode(seen.st_mode))?;
+    let file = place.open(OFlags::RDONLY).map_err(problem)?;
+    let metadata = file.metadata().map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+    check_type(path, FileType::from_raw_mode(metadata.mode()))?;
+    Ok((file, metadata))
+}
+
+fn check_type(path: &Path, kind: FileType) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    let kind = match kind {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => return Err(OpenError::Directory(path)),
+        FileType::Symlink => return Err(OpenError::Link(path)),
+        FileType::Fifo => "a named pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice => "a character device",
+        FileType::BlockDevice => "a block device",
+        _ => "not a regular file",
+    };
+    Err(OpenError::Special { path, kind })
+}
+
+/// A file read whole, and how it stood then.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) metadata: Metadata,
+}
+
+/// Loads a regular file for a change.
+pub(crate) fn load(path: &Path) -> Result<Loaded, OpenError> {
+    let place = Place::of(path).map_err(|source| OpenError::new(path, source))?;
+    load_at(&place, path)
+}
+
+/// Loads the regular file at a place; `path` is only for words.
+pub(crate) fn load_at(place: &Place, path: &Path) -> Result<Loaded, OpenError> {
+    let (file, metadata) = open_regular_at(place, path)?;
+    let too_large = |size| OpenError::TooLarge { path: path.to_owned(), size };
+    if metadata.len() > MOST_BYTES {
+        return Err(too_large(metadata.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    // The file may grow while it is read; the limit holds all the same.
+    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(too_large(bytes.len() as u64));
+    }
+    Ok(Loaded { bytes, metadata })
+}
+
+/// Loads a regular file, or `None` when there is nothing at the path.
+pub(crate) fn load_if_there(path: &Path) -> Result<Option<Loaded>, OpenError> {
+    match load(path) {
+        Ok(loaded) => Ok(Some(loaded)),
+        Err(OpenError::Missing(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

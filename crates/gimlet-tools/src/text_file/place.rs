@@ -1,0 +1,119 @@
+//! A file's folder, held open, and its name in it.
+//!
+//! Paths that reach this room are link-free: the gate followed the links and judged the result. The folder is opened
+//! without following any, so whoever swaps a folder for a link after the judgement gets an error, not the file.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::{Errno, Result};
+
+/// A handle that only serves to reach what is in a folder, so that search permission is enough where the system can.
+#[cfg(target_os = "linux")]
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Where a file is or will be.
+pub(crate) struct Place {
+    pub(crate) folder: OwnedFd,
+    pub(crate) name: OsString,
+}
+
+impl Place {
+    /// The place of a link-free path. The folder must exist, the file need not.
+    pub(crate) fn of(path: &Path) -> Result<Self> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::ISDIR) };
+        Ok(Self { folder: open_folder(folder)?, name: name.to_owned() })
+    }
+
+    /// Opens the file itself, without waiting and without following a link.
+    pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
+        let flags = flags | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()).map(File::from)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_folder(folder: &Path) -> Result<OwnedFd> {
+    use rustix::fs::ResolveFlags;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(CWD, folder, FOLDER, Mode::empty(), resolve) {
+        // Older kernels do not have the call, and sandboxes may forbid it.
+        Err(Errno::NOSYS | Errno::PERM) => walk(folder),
+        result => result,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_folder(folder: &Path) -> Result<OwnedFd> {
+    walk(folder)
+}
+
+/// Opens a folder one step at a time, none of which may be a link.
+fn walk(folder: &Path) -> Result<OwnedFd> {
+    let start = if folder.is_absolute() { "/" } else { "." };
+    let mut handle = rustix::fs::openat(CWD, start, FOLDER, Mode::empty())?;
+    for step in folder.components() {
+        if let Component::Normal(name) = step {
+            handle = rustix::fs::openat(&handle, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
+        }
+    }
+    Ok(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn no_way_into_a_folder_leads_over_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("real/deep")).unwrap();
+        symlink("real", root.join("link")).unwrap();
+        for open in [open_folder, walk] {
+            assert!(open(&root.join("real/deep")).is_ok());
+            assert!(open(&root.join("link/deep")).is_err());
+            assert!(open(&root.join("link")).is_err());
+            assert_eq!(open(&root.join("none")).unwrap_err(), Errno::NOENT);
+        }
+        assert_eq!(Place::of(&root.join("link/deep/f")).map(drop).unwrap_err(), Errno::LOOP);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn whoever_swaps_folder_and_link_gets_nothing_from_outside() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for (name, content) in [("inside", "inside"), ("outside", "canary")] {
+            std::fs::create_dir(root.join(name)).unwrap();
+            std::fs::write(root.join(name).join("f"), content).unwrap();
+        }
+        symlink("outside", root.join("link")).unwrap();
+        let done = AtomicBool::new(false);
+        let (inside, link) = (root.join("inside"), root.join("link"));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let flags = rustix::fs::RenameFlags::EXCHANGE;
+                    rustix::fs::renameat_with(CWD, &inside, CWD, &link, flags).unwrap();
+                }
+            });
+            let seen = |open: fn(&Path) -> Result<OwnedFd>| {
+                let place = Place { folder: open(&inside).ok()?, name: "f".into() };
+                std::io::read_to_string(place.open(OFlags::RDONLY).ok()?).ok()
+            };
+            let tries = (0..4_000).map(|n| seen(if n % 2 == 0 { open_folder } else { walk }));
+            let found: std::collections::BTreeSet<String> = tries.flatten().collect();
+            done.store(true, Ordering::Relaxed);
+            assert!(found.iter().all(|content| content == "inside"), "{found:?}");
+        });
+    }
+}

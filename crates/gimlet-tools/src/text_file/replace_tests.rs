@@ -1,0 +1,198 @@
+//! What a replaced file keeps, and that failure leaves nothing behind.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::super::open::load;
+use super::*;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(folder.path("in")).unwrap();
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(name)
+    }
+
+    fn file(&self, name: &str, content: &str, mode: u32) -> (PathBuf, Loaded) {
+        let path = self.path("in").join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let loaded = load(&path).unwrap();
+        (path, loaded)
+    }
+
+    fn replace(&self, path: &Path, old: &Loaded, new: &str) -> Result<Metadata, ReplaceError> {
+        replace(path, old, new.as_bytes(), &self.path("backups"))
+    }
+
+    /// All names in the folder of the files and in that of the backups.
+    fn names(&self) -> Vec<String> {
+        let folders = [self.path("in"), self.path("backups")];
+        let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn mode_is_kept_and_set_id_bits_are_not() {
+    let folder = Folder::new();
+    for (mode, kept) in [(0o644, 0o644), (0o755, 0o755), (0o600, 0o600), (0o4755, 0o755)] {
+        let (path, old) = folder.file("f", "old", mode);
+        folder.replace(&path, &old, "new").unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o7777, kept);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_ne!(path.metadata().unwrap().ino(), old.metadata.ino(), "replaced, not rewritten");
+    }
+    assert_eq!(folder.names(), ["f"]);
+}
+
+#[test]
+fn extended_attributes_are_kept() {
+    let folder = Folder::new();
+    let (path, old) = folder.file("f", "old", 0o644);
+    if rustix::fs::setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_err() {
+        return; // this file system has none
+    }
+    folder.replace(&path, &old, "new").unwrap();
+    let mut value = [0; 16];
+    let size = rustix::fs::getxattr(&path, "user.note", &mut value[..]).unwrap();
+    assert_eq!(&value[..size], b"kept");
+}
+
+#[test]
+fn hard_links_stay_linked_and_the_backup_goes_when_the_write_is_done() {
+    let folder = Folder::new();
+    let (path, _) = folder.file("f", "old content", 0o644);
+    let other = folder.path("in").join("other");
+    fs::hard_link(&path, &other).unwrap();
+    let old = load(&path).unwrap();
+    folder.replace(&path, &old, "new").unwrap();
+    assert_eq!(fs::read_to_string(&other).unwrap(), "new");
+    assert_eq!(path.metadata().unwrap().nlink(), 2);
+    assert_eq!(folder.names(), ["f", "other"]);
+}
+
+#[test]
+fn a_read_only_file_is_left_alone() {
+    let folder = Folder::new();
+    let (path, old) = folder.file("f", "old", 0o444);
+    assert!(matches!(folder.replace(&path, &old, "new"), Err(ReplaceError::ReadOnly(_))));
+    assert_eq!((fs::read_to_string(&path).unwrap().as_str(), folder.names()), ("old", vec!["f".to_owned()]));
+}
+
+#[test]
+fn a_file_in_a_read_only_folder_is_written_in_place() {
+    let folder = Folder::new();
+    let (path, old) = folder.file("f", "old", 0o644);
+    fs::set_permissions(folder.path("in"), Permissions::from_mode(0o555)).unwrap();
+    let result = folder.replace(&path, &old, "new");
+    fs::set_permissions(folder.path("in"), Permissions::from_mode(0o755)).unwrap();
+    result.unwrap();
+    // Root may write everywhere; for everybody else the same file must have been kept.
+    if !rustix::process::geteuid().is_root() {
+        assert_eq!(path.metadata().unwrap().ino(), old.metadata.ino());
+    }
+    assert_eq!((fs::read_to_string(&path).unwrap().as_str(), folder.names()), ("new", vec!["f".to_owned()]));
+}
+
+#[test]
+fn errors_that_forbid_a_rename_lead_to_writing_in_place() {
+    for code in [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::BUSY, Errno::XDEV] {
+        assert!(forbids_renaming(&code.into()));
+    }
+    assert!(!forbids_renaming(&Errno::NOSPC.into()));
+}
+
+#[test]
+fn a_change_in_between_is_noticed_even_with_the_same_time_and_size() {
+    let folder = Folder::new();
+    let (path, old) = folder.file("f", "old", 0o644);
+    fs::write(&path, "abc").unwrap();
+    let time = old.metadata.modified().unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    assert!(matches!(folder.replace(&path, &old, "new"), Err(ReplaceError::Changed(_))));
+    assert_eq!((fs::read_to_string(&path).unwrap().as_str(), folder.names()), ("abc", vec!["f".to_owned()]));
+
+    let other = folder.path("in").join("other");
+    fs::hard_link(&path, &other).unwrap();
+    let old = Loaded { bytes: b"old".to_vec(), metadata: path.metadata().unwrap() };
+    assert!(matches!(folder.replace(&path, &old, "new"), Err(ReplaceError::Changed(_))));
+    assert_eq!(
+        (fs::read_to_string(&path).unwrap().as_str(), folder.names()),
+        ("abc", vec!["f".to_owned(), "other".to_owned()])
+    );
+}
+
+#[test]
+fn a_touched_file_with_the_same_content_is_no_change() {
+    let folder = Folder::new();
+    let (path, old) = folder.file("f", "old", 0o644);
+    File::options().write(true).open(&path).unwrap().set_modified(SystemTime::now()).unwrap();
+    folder.replace(&path, &old, "new").unwrap();
+}
+
+#[test]
+fn a_link_that_took_the_place_of_the_file_is_not_written_through() {
+    let folder = Folder::new();
+    let (path, old) = folder.file("f", "old", 0o644);
+    let (victim, _) = folder.file("victim", "old", 0o644);
+    fs::remove_file(&path).unwrap();
+    symlink(&victim, &path).unwrap();
+    assert!(folder.replace(&path, &old, "new").is_err());
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "old");
+    assert_eq!(folder.names(), ["f", "victim"]);
+}
+
+#[test]
+fn a_folder_that_became_a_link_is_not_written_through() {
+    let folder = Folder::new();
+    let (path, old) = folder.file("f", "old", 0o644);
+    fs::rename(folder.path("in"), folder.path("elsewhere")).unwrap();
+    symlink(folder.path("elsewhere"), folder.path("in")).unwrap();
+    assert!(folder.replace(&path, &old, "new").is_err());
+    assert!(create(&path.with_file_name("other"), b"x").is_err());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    assert_eq!(folder.names(), ["f"]);
+}
+
+#[test]
+fn creating_makes_parents_and_never_overwrites() {
+    let folder = Folder::new();
+    let path = folder.path("in/a/b/new.txt");
+    create(&path, b"x").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"x");
+    assert!(matches!(create(&path, b"y"), Err(ReplaceError::Changed(_))));
+    assert_eq!(fs::read(&path).unwrap(), b"x");
+    let (file, _) = folder.file("f", "old", 0o644);
+    assert!(matches!(create(&file.join("below"), b"y"), Err(ReplaceError::Parent { .. })));
+    assert_eq!(fs::read_dir(folder.path("in/a/b")).unwrap().count(), 1);
+    assert_eq!(folder.names(), ["a", "f"]);
+}
+
+#[test]
+fn a_new_file_has_the_mode_that_the_umask_gives() {
+    let folder = Folder::new();
+    let (plain, new) = (folder.path("in/plain"), folder.path("in/new"));
+    fs::write(&plain, "").unwrap();
+    create(&new, b"").unwrap();
+    assert_eq!(new.metadata().unwrap().mode(), plain.metadata().unwrap().mode());
+}
+
+#[test]
+fn a_failed_write_removes_its_temporary_file() {
+    let folder = Folder::new();
+    let handle = File::open(folder.path("in")).unwrap().into();
+    let temporary = Temporary::create(&handle, 0o600).unwrap();
+    assert_eq!(temporary.file.metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(folder.names().len(), 1);
+    drop(temporary);
+    assert!(folder.names().is_empty());
+}

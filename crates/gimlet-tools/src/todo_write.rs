@@ -1,0 +1,163 @@
+//! TodoWrite: replaces the to-do list of the agent that calls it. Touches nothing outside the session.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use gimlet_core::tool::{PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_proto::{AgentPath, Need, ResultContent, TodoItem, TodoStatus, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(crate) struct TodoWrite;
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TodoWriteInput {
+    /// The whole new list
+    todos: Vec<Todo>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Todo {
+    content: String,
+    active_form: String,
+    status: Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TodoWriteOutput {
+    old_todos: Vec<Todo>,
+    new_todos: Vec<Todo>,
+}
+
+/// The lists of a session, one per agent.
+#[derive(Default)]
+struct TodoLists(Mutex<HashMap<AgentPath, Vec<Todo>>>);
+
+impl TodoLists {
+    fn of(&self, agent: &AgentPath) -> Vec<Todo> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(agent).cloned().unwrap_or_default()
+    }
+
+    fn set(&self, agent: AgentPath, todos: Vec<Todo>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, todos);
+    }
+}
+
+impl Tool for TodoWrite {
+    const NAME: &'static str = "TodoWrite";
+    type Input = TodoWriteInput;
+    type Output = TodoWriteOutput;
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        Cow::Borrowed(include_str!("todo_write.md").trim_ascii_end())
+    }
+
+    fn needs(&self, _input: &TodoWriteInput, _cx: &PathContext) -> Vec<Need> {
+        vec![Need::Session]
+    }
+
+    async fn call(&self, input: TodoWriteInput, cx: &ToolContext) -> Result<ToolResult<TodoWriteOutput>, ToolError> {
+        let lists = cx.state::<TodoLists>();
+        let agent = cx.agent.clone();
+        let output = TodoWriteOutput { old_todos: lists.of(&agent), new_todos: input.todos.clone() };
+        // As a change, so that a call whose result is discarded leaves the list alone.
+        Ok(ToolResult::new(output).with_change(move |_| lists.set(agent, input.todos)))
+    }
+
+    fn to_blocks(&self, output: &TodoWriteOutput) -> ResultContent {
+        let count = |status| output.new_todos.iter().filter(|todo| todo.status == status).count();
+        let note = match (count(Status::InProgress), count(Status::Pending)) {
+            (0, pending) if pending > 0 => " Nothing is in progress; mark the item you work on.",
+            (0 | 1, _) => "",
+            (_, _) => " Several items are in progress; keep it to one.",
+        };
+        format!("Todo list updated. Keep it current while you work.{note}").into()
+    }
+
+    fn view(&self, _input: &TodoWriteInput, output: &TodoWriteOutput) -> View {
+        let item = |todo: &Todo| match todo.status {
+            Status::Pending => TodoItem { text: todo.content.clone(), status: TodoStatus::Pending },
+            Status::InProgress => TodoItem { text: todo.active_form.clone(), status: TodoStatus::InProgress },
+            Status::Completed => TodoItem { text: todo.content.clone(), status: TodoStatus::Completed },
+        };
+        View::Todos(output.new_todos.iter().map(item).collect())
+    }
+
+    fn description(&self, input: &TodoWriteInput, _cx: &PathContext) -> String {
+        let done = input.todos.iter().filter(|todo| todo.status == Status::Completed).count();
+        format!("{done} of {} done", input.todos.len())
+    }
+
+    fn search_hint(&self) -> &'static str {
+        "todo task list plan steps progress"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::harness::Bench;
+
+    #[tokio::test]
+    async fn the_list_is_replaced_and_both_lists_come_back() {
+        let bench = Bench::new();
+        let services = bench.services();
+        let first = json!({"todos":[{"content":"Add flag","activeForm":"Adding flag","status":"in_progress"}]});
+        let result = bench.call_on(&services, &TodoWrite, first).await.unwrap();
+        assert_eq!(
+            serde_json::to_string(&result.data).unwrap(),
+            r#"{"oldTodos":[],"newTodos":[{"content":"Add flag","activeForm":"Adding flag","status":"in_progress"}]}"#
+        );
+        assert_eq!(TodoWrite.to_blocks(&result.data).to_text(), "Todo list updated. Keep it current while you work.");
+        let mut state = bench.state.clone();
+        result.changes.into_iter().for_each(|change| change(&mut state));
+
+        let second = json!({"todos":[{"content":"Add flag","activeForm":"Adding flag","status":"completed"},
+                                     {"content":"Test","activeForm":"Testing","status":"pending"}]});
+        let result = bench.call_on(&services, &TodoWrite, second).await.unwrap();
+        assert_eq!(result.data.old_todos.len(), 1);
+        assert!(TodoWrite.to_blocks(&result.data).to_text().contains("Nothing is in progress"));
+        let View::Todos(items) = TodoWrite.view(&TodoWriteInput { todos: vec![] }, &result.data) else { panic!() };
+        assert_eq!(items[0], TodoItem { text: "Add flag".into(), status: TodoStatus::Completed });
+    }
+
+    #[tokio::test]
+    async fn a_discarded_call_leaves_the_list_alone() {
+        let bench = Bench::new();
+        let services = bench.services();
+        let input = json!({"todos":[{"content":"a","activeForm":"b","status":"pending"}]});
+        drop(bench.call_on(&services, &TodoWrite, input.clone()).await.unwrap());
+        assert_eq!(bench.call_on(&services, &TodoWrite, input).await.unwrap().data.old_todos, []);
+    }
+
+    #[test]
+    fn it_needs_only_the_session_and_names_every_wrong_field() {
+        let bench = Bench::new();
+        let (needs, description) = bench.prepare(&TodoWrite, json!({"todos":[]})).unwrap();
+        assert_eq!((needs, description.as_str()), (vec![Need::Session], "0 of 0 done"));
+        let wrong = json!({"todos":[{"content":"a","active_form":"b","status":"done"}]});
+        let text = bench.prepare(&TodoWrite, wrong).unwrap_err().model_text;
+        for part in ["todos[0].activeForm", "active_form", "in_progress"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_description_stays_short() {
+        assert!(include_str!("todo_write.md").len() <= 700, "every request carries it");
+    }
+}

@@ -1,0 +1,219 @@
+//! Write: creates a file or replaces all of it, byte for byte as given, in the encoding that it has.
+//!
+//! It never overwrites content that the model has not seen, and never leaves a half-written file.
+
+mod elision;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use gimlet_core::files::{FileState, Stamp, hash};
+use gimlet_core::tool::{
+    InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+};
+use gimlet_proto::{DiffHunk, Need, ResultContent, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::diff;
+use crate::text_file::open::{Loaded, load_if_there};
+use crate::text_file::standing::{self, Standing};
+use crate::text_file::{TextFile, file_path, lock, replace};
+
+pub(crate) struct Write;
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WriteInput {
+    /// Absolute path of the file
+    file_path: String,
+    /// The whole content
+    content: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WriteOutput {
+    r#type: WriteKind,
+    file_path: String,
+    content: String,
+    structured_patch: Vec<DiffHunk>,
+    original_file: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum WriteKind {
+    Create,
+    Update,
+}
+
+impl Tool for Write {
+    const NAME: &'static str = "Write";
+    type Input = WriteInput;
+    type Output = WriteOutput;
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        Cow::Borrowed(include_str!("write.md").trim_ascii_end())
+    }
+
+    fn needs(&self, input: &WriteInput, cx: &PathContext) -> Vec<Need> {
+        vec![Need::Write(cx.expand(Path::new(&input.file_path)))]
+    }
+
+    fn backfill_observable_input(&self, input: &mut WriteInput, cx: &PathContext) {
+        file_path::expand(&mut input.file_path, cx);
+    }
+
+    fn validate_input(&self, input: &WriteInput, cx: &PathContext) -> Result<(), InputProblem> {
+        file_path::check(&input.file_path, cx)
+    }
+
+    fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
+        &[("path", "file_path"), ("filePath", "file_path")]
+    }
+
+    async fn call(&self, input: WriteInput, cx: &ToolContext) -> Result<ToolResult<WriteOutput>, ToolError> {
+        let path = cx.paths.expand(Path::new(&input.file_path));
+        let target = cx.target(&path).to_owned();
+        if file_path::is_special(&target) {
+            return Err(ToolError::failed(file_path::special_text(&target.display().to_string())));
+        }
+        let held = lock::acquire(&cx.services, &target).await;
+        let job = Job {
+            known: cx.session(|session| session.files.get(&target).cloned()),
+            backups: cx.services.results_dir.join("backups"),
+            path,
+            target,
+            content: input.content,
+        };
+        // The lock moves along: it is held until the file is done, even if nobody waits for the result any more.
+        let running = tokio::task::spawn_blocking(move || {
+            let result = job.run();
+            drop(held);
+            result
+        });
+        running.await.unwrap_or_else(|error| Err(ToolError::failed(format!("The write ended abnormally: {error}"))))
+    }
+
+    fn to_blocks(&self, output: &WriteOutput) -> ResultContent {
+        let verb = match output.r#type {
+            WriteKind::Create => "Created",
+            WriteKind::Update => "Replaced the content of",
+        };
+        let lines = output.content.lines().count();
+        format!("{verb} {} ({lines} {}).", output.file_path, if lines == 1 { "line" } else { "lines" }).into()
+    }
+
+    fn view(&self, _input: &WriteInput, output: &WriteOutput) -> View {
+        let hunks = match output.r#type {
+            WriteKind::Create => diff::hunks("", &output.content),
+            WriteKind::Update => output.structured_patch.clone(),
+        };
+        View::Diff { path: output.file_path.clone(), hunks }
+    }
+
+    fn auto_classifier_input(&self, input: &WriteInput) -> String {
+        format!("{}: {}", input.file_path, input.content)
+    }
+
+    fn on_interrupt(&self) -> OnInterrupt {
+        OnInterrupt::FinishAtomically
+    }
+
+    fn search_hint(&self) -> &'static str {
+        "create overwrite save new file"
+    }
+}
+
+/// One write, ready to run on a thread that may block.
+struct Job {
+    known: Option<FileState>,
+    backups: PathBuf,
+    /// As spelled, for people and programs.
+    path: PathBuf,
+    /// What the gate judged: the file that is written.
+    target: PathBuf,
+    content: String,
+}
+
+impl Job {
+    fn run(self) -> Result<ToolResult<WriteOutput>, ToolError> {
+        match load_if_there(&self.target)? {
+            None => self.create(),
+            Some(old) => self.update(old),
+        }
+    }
+
+    fn create(self) -> Result<ToolResult<WriteOutput>, ToolError> {
+        let metadata = replace::create(&self.target, self.content.as_bytes())?;
+        let stamp = Stamp::of(self.content.as_bytes(), &metadata);
+        Ok(self.result(WriteKind::Create, None, Vec::new(), stamp))
+    }
+
+    fn update(self, old: Loaded) -> Result<ToolResult<WriteOutput>, ToolError> {
+        let path = self.path.display();
+        let text = TextFile::decode(&old.bytes).map_err(|error| {
+            ToolError::failed(format!(
+                "{path} exists and is not text ({error}), so it was not overwritten. Delete it first if it is to go."
+            ))
+        })?;
+        let lines = text.text().lines().count() as u64;
+        let before = standing::judge(self.known.as_ref(), &hash(&old.bytes), lines);
+        let problem = match before {
+            // An empty file has nothing that could be lost.
+            Standing::Whole => None,
+            Standing::Unread | Standing::Parts | Standing::Stale if old.bytes.is_empty() => None,
+            Standing::Unread => Some("exists and you have not read all of it. Read it first, or use Edit for a part"),
+            Standing::Parts => Some("was read only in part. Read the rest first, or use Edit for the part you know"),
+            Standing::Stale => Some("changed since you read it. Read it again, then write"),
+        };
+        if let Some(problem) = problem {
+            return Err(ToolError::failed(format!("{path} {problem}. Nothing was written.")));
+        }
+        if let Some(line) = elision::find(text.text(), &self.content) {
+            return Err(ToolError::input(format!(
+                "The content has a placeholder where the file has code ({line:?}). Write replaces the whole file: give \
+                 the complete content, or use Edit for a part. Nothing was written."
+            )));
+        }
+        // A mark in the content would be a second one.
+        let content = if text.encoding().mark().is_empty() {
+            self.content.as_str()
+        } else {
+            self.content.strip_prefix('\u{FEFF}').unwrap_or(&self.content)
+        };
+        let bytes = text.encoding().encode(content);
+        let metadata = if bytes == old.bytes {
+            old.metadata
+        } else {
+            replace::replace(&self.target, &old, &bytes, &self.backups)?
+        };
+        let patch = diff::hunks(text.raw(), content);
+        let stamp = Stamp::of(&bytes, &metadata);
+        let original = diff::original(text.raw());
+        Ok(self.result(WriteKind::Update, original, patch, stamp))
+    }
+
+    fn result(
+        self,
+        kind: WriteKind,
+        original_file: Option<String>,
+        structured_patch: Vec<DiffHunk>,
+        stamp: Stamp,
+    ) -> ToolResult<WriteOutput> {
+        let target = self.target;
+        ToolResult::new(WriteOutput {
+            r#type: kind,
+            file_path: self.path.display().to_string(),
+            content: self.content,
+            structured_patch,
+            original_file,
+        })
+        .with_change(move |session| session.files.record_write(target, stamp))
+    }
+}
+
+#[cfg(test)]
+#[path = "write/write_tests.rs"]
+mod write_tests;

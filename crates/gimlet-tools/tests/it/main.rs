@@ -1,0 +1,3 @@
+//! What holds for the table of tools as a whole.
+
+mod reference;
