@@ -1,0 +1,80 @@
+//! The debug log: every event of a session as one line in a file, for finding out what happened and when.
+
+use std::io::{self, Write};
+
+use gimlet_proto::{Body, Event, Reader};
+
+use crate::sanitise;
+
+/// Which kinds of lines are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    only: Vec<String>,
+    without: Vec<String>,
+}
+
+impl Filter {
+    /// Reads `api,tool` or `!tool`; empty means everything.
+    pub fn parse(text: &str) -> Self {
+        let mut filter = Self::default();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            match word.strip_prefix('!') {
+                Some(word) => filter.without.push(word.to_owned()),
+                None => filter.only.push(word.to_owned()),
+            }
+        }
+        filter
+    }
+
+    fn wants(&self, category: &str) -> bool {
+        let listed = self.only.is_empty() || self.only.iter().any(|word| word == category);
+        listed && !self.without.iter().any(|word| word == category)
+    }
+}
+
+/// Writes events until the session closes. Write errors end the log, never the session.
+pub async fn write_log(mut events: Reader, filter: Filter, mut file: impl Write) -> io::Result<()> {
+    while let Some(event) = events.next().await {
+        if let Some((category, text)) = describe(&event).filter(|(category, _)| filter.wants(category)) {
+            let text = text.replace('\n', "\\n");
+            writeln!(file, "{} [{category}] {}", event.at, sanitise(&text))?;
+            file.flush()?;
+        }
+    }
+    Ok(())
+}
+
+fn describe(event: &Event) -> Option<(&'static str, String)> {
+    Some(match &event.body {
+        Body::Opened(opened) => {
+            ("session", format!("turn in {} with {} ({})", opened.cwd.display(), opened.model, opened.mode))
+        }
+        Body::Prompt(prompt) => ("session", format!("prompt {} ({} blocks)", prompt.uuid, prompt.blocks.len())),
+        Body::Requesting => ("api", "request".to_owned()),
+        Body::Discarded => ("api", "reply discarded".to_owned()),
+        Body::Block(block) => ("api", format!("block {:?} of {}", block.block.kind(), block.message_id)),
+        Body::Retry(retry) => ("api", format!("retry {} in {} ms: {}", retry.attempt, retry.delay_ms, retry.error)),
+        Body::Tool(tool) => ("tool", format!("{} {}({}) {:?}", tool.call, tool.name, tool.summary, tool.phase)),
+        Body::ToolFinished(finished) => ("tool", format!("{} result {}", finished.call, finished.uuid)),
+        Body::Denied(denial) => ("permission", format!("{} refused ({})", denial.call, denial.origin)),
+        Body::Ask(ask) => ("permission", format!("ask {:?}", ask.id)),
+        Body::AskClosed(id) => ("permission", format!("ask {id:?} closed")),
+        Body::Task(task) => ("task", format!("{} {:?}", task.id, task.state)),
+        Body::Notice(notice) => ("notice", notice.text.clone()),
+        Body::TurnEnded(report) => ("session", format!("turn ended: {:?}, usage {:?}", report.end, report.usage)),
+        Body::Closed => ("session", "closed".to_owned()),
+        Body::BlockStarted { .. } | Body::Delta(_) | Body::Wire(_) | Body::ToolChunk { .. } => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Filter;
+
+    #[test]
+    fn filters_name_or_exclude_categories() {
+        assert!(Filter::parse("").wants("api"));
+        assert!(Filter::parse("api,tool").wants("tool") && !Filter::parse("api").wants("tool"));
+        assert!(!Filter::parse("!tool").wants("tool") && Filter::parse("!tool").wants("api"));
+    }
+}

@@ -1,0 +1,19 @@
+//! The machine front ends: print mode with its three output formats.
+//!
+//! A front end holds a `SessionHandle`, reads the one event stream and writes to the writer it was given. It knows no
+//! tool, decides nothing and never touches the session's state.
+
+mod debug_log;
+pub mod print;
+mod sanitise;
+mod stdin;
+mod watch;
+mod wire;
+mod writer;
+
+pub use debug_log::{Filter, write_log};
+pub use sanitise::sanitise;
+pub use stdin::{BATCH_QUIET, Feed, PipedInput, StdinError};
+pub use watch::{Colour, Watcher};
+pub use wire::startup_failure;
+pub use writer::{Output, OutputEnd};

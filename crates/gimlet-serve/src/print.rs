@@ -1,0 +1,251 @@
+//! Print mode: one prompt (or a stream of them) in, the answer out, an exit code at the end.
+
+mod activity;
+
+use std::time::Duration;
+
+use gimlet_proto::{Block, Body, Event, Level, Op, Reader, SessionHandle, TurnEnd, TurnReport};
+use tokio::sync::mpsc;
+
+use crate::sanitise;
+use crate::stdin::PipedInput;
+use crate::wire::{self, Lines, Wire};
+use crate::writer::{Output, OutputEnd};
+
+/// How long the reader of remarks may take for the rest of them. The answer itself waits for its reader, as it does in
+/// every program that writes to a pipe: someone may be reading it page by page.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The final text.
+    Text,
+    /// One result object.
+    Json,
+    /// One object a line, as it happens.
+    StreamJson,
+}
+
+/// What print mode runs with.
+pub struct PrintJob {
+    pub format: Format,
+    pub verbose: bool,
+    pub partial: bool,
+    pub replay_prompts: bool,
+    /// The first prompt, complete.
+    pub prompt: String,
+    /// More may come from here.
+    pub input: Option<PipedInput>,
+    /// For the answer.
+    pub out: Output,
+    /// For remarks.
+    pub notes: Output,
+    /// One message per request to stop the turn.
+    pub interrupts: mpsc::UnboundedReceiver<()>,
+}
+
+/// How it went; the binary turns this into an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrintEnd {
+    Success,
+    Failure,
+    Interrupted,
+    /// Nobody reads the output any more.
+    OutputClosed,
+}
+
+/// Runs a session in print mode to its end.
+pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
+    let events = handle.subscribe();
+    let PrintJob { format, verbose, partial, replay_prompts, prompt, input, out, notes, interrupts } = job;
+    let mut printer = Printer {
+        format,
+        verbose,
+        wire: Wire::new(Lines { partial, replay_prompts }),
+        out,
+        notes,
+        collected: Vec::new(),
+        held_note: None,
+        failed: false,
+        interrupted: false,
+    };
+    say(&handle, &prompt);
+    let mut end = drive(&handle, events, input, interrupts, &mut printer).await;
+    if printer.interrupted && end == PrintEnd::Failure {
+        end = PrintEnd::Interrupted;
+    }
+    let written = printer.out.finish(None).await;
+    let (end, remark) = match written {
+        OutputEnd::Complete => (end, None),
+        OutputEnd::Closed => (PrintEnd::OutputClosed, None),
+        OutputEnd::Failed(error) => (PrintEnd::Failure, Some(format!("the answer could not be written: {error}"))),
+        OutputEnd::Late => (PrintEnd::Failure, Some("the answer could not be written".to_owned())),
+    };
+    if let Some(remark) = remark {
+        printer.notes.line(format!("gimlet: {remark}\n").into_bytes()).await;
+    }
+    printer.notes.finish(Some(DRAIN)).await;
+    end
+}
+
+fn say(handle: &SessionHandle, text: &str) {
+    handle.send(Op::Say { blocks: vec![Block::text(text)], plain: true, uuid: None, synthetic: false });
+}
+
+async fn drive(
+    handle: &SessionHandle,
+    mut events: Reader,
+    mut input: Option<PipedInput>,
+    mut interrupts: mpsc::UnboundedReceiver<()>,
+    printer: &mut Printer,
+) -> PrintEnd {
+    let mut busy = true;
+    let mut closing = false;
+    let mut close = |handle: &SessionHandle| {
+        if !std::mem::replace(&mut closing, true) {
+            handle.send(Op::Close);
+        }
+    };
+    loop {
+        tokio::select! {
+            biased;
+            Some(()) = interrupts.recv() => {
+                printer.interrupted = true;
+                input = None;
+                handle.send(Op::Interrupt);
+                if !busy {
+                    close(handle);
+                }
+            }
+            () = printer.out.gone() => {
+                handle.send(Op::Interrupt);
+                close(handle);
+                while events.next().await.is_some() {}
+                break;
+            }
+            event = events.next() => {
+                let Some(event) = event else { break };
+                busy = match &event.body {
+                    Body::TurnEnded(_) => false,
+                    Body::Opened(_) => true,
+                    _ => busy,
+                };
+                printer.show(&event).await;
+                if matches!(event.body, Body::TurnEnded(_)) && input.as_mut().is_none_or(PipedInput::is_over) {
+                    close(handle);
+                }
+            }
+            batch = next_batch(&mut input), if !busy => {
+                match batch {
+                    Some(text) => {
+                        busy = true;
+                        // Piped lines are data, in every batch: the person's words are in the first prompt.
+                        say(handle, &format!("<stdin>\n{}\n</stdin>", text.trim_end()));
+                    }
+                    None => {
+                        input = None;
+                        close(handle);
+                    }
+                }
+            }
+        }
+    }
+    if printer.failed { PrintEnd::Failure } else { PrintEnd::Success }
+}
+
+async fn next_batch(input: &mut Option<PipedInput>) -> Option<String> {
+    match input {
+        Some(input) => input.batch().await,
+        None => std::future::pending().await,
+    }
+}
+
+struct Printer {
+    format: Format,
+    verbose: bool,
+    wire: Wire,
+    out: Output,
+    notes: Output,
+    /// Every line so far, for the verbose JSON array.
+    collected: Vec<String>,
+    /// Words of the model that may turn out to be the answer itself, which is printed anyway.
+    held_note: Option<String>,
+    failed: bool,
+    interrupted: bool,
+}
+
+impl Printer {
+    async fn show(&mut self, event: &Event) {
+        match self.format {
+            Format::StreamJson => {
+                if let Some(line) = self.wire.line(event) {
+                    self.write(line).await;
+                }
+            }
+            Format::Json if self.verbose => self.collected.extend(self.wire.line(event)),
+            Format::Json | Format::Text => {}
+        }
+        if self.format != Format::StreamJson
+            && let Some(note) = activity::note(&event.body, self.verbose)
+        {
+            let held = match &event.body {
+                Body::Block(_) => self.held_note.replace(note),
+                _ => {
+                    let held = self.held_note.take();
+                    held.into_iter().chain([note]).reduce(|held, note| format!("{held}\n{note}"))
+                }
+            };
+            if let Some(text) = held {
+                // Remarks are a courtesy; nobody reading them is no reason to stop.
+                self.notes.line(format!("{}\n", sanitise(&text)).into_bytes()).await;
+            }
+        }
+        match &event.body {
+            Body::TurnEnded(report) => {
+                self.held_note = None;
+                self.finish_turn(event, report).await;
+            }
+            // The answer is printed all the same, but a script must learn that not all is well.
+            Body::Notice(notice) => self.failed |= notice.level == Level::Error,
+            _ => {}
+        }
+    }
+
+    async fn finish_turn(&mut self, event: &Event, report: &TurnReport) {
+        let result = wire::result(event, report);
+        self.failed |= result.is_error;
+        match self.format {
+            Format::StreamJson => {}
+            Format::Json if self.verbose => {
+                let all = std::mem::take(&mut self.collected);
+                self.write(format!("[{}]", all.join(","))).await;
+            }
+            Format::Json => self.write(result.render()).await,
+            Format::Text if matches!(report.end, TurnEnd::Aborted { .. }) => {
+                let text = "gimlet: interrupted. Go on with: gimlet -p --continue \"…\"\n";
+                self.notes.line(text.as_bytes().to_vec()).await;
+            }
+            Format::Text => {
+                let text = closing_words(report);
+                self.write(sanitise(&text).into_owned()).await;
+            }
+        }
+    }
+
+    async fn write(&self, mut line: String) {
+        line.push('\n');
+        // A consumer that went away is noticed by `gone`.
+        self.out.line(line.into_bytes()).await;
+    }
+}
+
+/// What text output says at the end of a turn.
+fn closing_words(report: &TurnReport) -> String {
+    match &report.end {
+        TurnEnd::Completed | TurnEnd::Refused { .. } => report.text.trim_end().to_owned(),
+        TurnEnd::Failed(error) => format!("API Error: {error}"),
+        TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
+        TurnEnd::Aborted { .. } => String::new(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Text from outside, made safe for a terminal: control characters and escape sequences go, invisible ones show.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Removes escape sequences and control characters (tab and line feed stay) and shows bidirectional controls.
+pub fn sanitise(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\u{1b}' => skip_escape(&mut chars),
+            '\u{9b}' => skip_csi(&mut chars),
+            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\r' => out.push('\n'),
+            char if is_hidden(char) => {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "<U+{:04X}>", u32::from(char));
+            }
+            char if is_unsafe(char) => {}
+            char => out.push(char),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn is_unsafe(char: char) -> bool {
+    is_hidden(char) || (char.is_control() && char != '\n' && char != '\t')
+}
+
+/// Characters that change how others are shown, or smuggle text: bidirectional controls and tags.
+fn is_hidden(char: char) -> bool {
+    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{e0000}'..='\u{e007f}')
+}
+
+type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn skip_escape(chars: &mut Chars<'_>) {
+    match chars.next() {
+        Some('[') => skip_csi(chars),
+        Some(']' | 'P' | 'X' | '^' | '_') => skip_string(chars),
+        Some(' '..='/') => {
+            // Two-character forms such as the choice of a character set.
+            chars.next();
+        }
+        Some(_) | None => {}
+    }
+}
+
+/// A control sequence ends with its first byte from `@` to `~`.
+fn skip_csi(chars: &mut Chars<'_>) {
+    while let Some(char) = chars.peek() {
+        match char {
+            '\u{40}'..='\u{7e}' => {
+                chars.next();
+                return;
+            }
+            ' '..='?' => {
+                chars.next();
+            }
+            _ => return,
+        }
+    }
+}
+
+/// A string sequence ends with BEL or ST; an unfinished one ends with the line, so that it cannot hide all that follows.
+fn skip_string(chars: &mut Chars<'_>) {
+    while let Some(char) = chars.peek().copied() {
+        match char {
+            '\n' => return,
+            '\u{7}' | '\u{9c}' => {
+                chars.next();
+                return;
+            }
+            '\u{1b}' => {
+                chars.next();
+                if chars.peek() == Some(&'\\') {
+                    chars.next();
+                }
+                return;
+            }
+            _ => {
+                chars.next();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sanitise;
+
+    #[test]
+    fn sequences_go_and_text_stays() {
+        for (given, wanted) in [
+            ("plain\ttext\n", "plain\ttext\n"),
+            ("\u{1b}[31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;title\u{7}after", "after"),
+            ("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
+            ("\u{9b}2Jx\u{85}y\u{7f}z", "xyz"),
+            ("a\r\nb\rc", "a\nb\nc"),
+            ("\u{1b}]52;c;unfinished\nnext", "\nnext"),
+            ("a\u{202e}b", "a<U+202E>b"),
+            ("\u{1b}(Bok", "ok"),
+            ("\u{1b}", ""),
+        ] {
+            assert_eq!(sanitise(given), wanted, "{given:?}");
+        }
+    }
+}

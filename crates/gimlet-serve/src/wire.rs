@@ -1,0 +1,291 @@
+//! The public wire: events as stream-json lines. Someone else's contract, kept in one place.
+//!
+//! Members that programs rely on are written in the order and with the names that the reference uses; whatever carries
+//! a block carries its exact bytes.
+
+mod result;
+
+use gimlet_proto::{
+    AgentPath, AssistantBlock, Body, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice, TaskState, TaskView,
+    ToolFinished, ToolPhase, ToolView, Usage,
+};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+pub(crate) use result::result;
+pub use result::startup_failure;
+
+/// Which of the optional lines a consumer asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lines {
+    pub(crate) partial: bool,
+    pub(crate) replay_prompts: bool,
+}
+
+/// The wire towards one consumer.
+pub(crate) struct Wire {
+    lines: Lines,
+    /// The blocks of replies under way, each with its agent: they may still be taken back.
+    shown: Vec<(AgentPath, EntryId)>,
+    /// An error result was written; programs would take whatever follows it for a turn that went well.
+    ended_badly: bool,
+}
+
+impl Wire {
+    pub(crate) fn new(lines: Lines) -> Self {
+        Self { lines, shown: Vec::new(), ended_badly: false }
+    }
+
+    /// Renders an event; `None` for events that this wire does not carry.
+    pub(crate) fn line(&mut self, event: &Event) -> Option<String> {
+        match &event.body {
+            Body::Opened(_) => self.ended_badly = false,
+            _ if self.ended_badly => return None,
+            Body::Requesting => self.shown.retain(|(agent, _)| *agent != event.agent),
+            Body::Block(block) if block.error.is_none() => self.shown.push((event.agent.clone(), block.uuid.clone())),
+            Body::Discarded => return self.discarded(event),
+            Body::TurnEnded(report) => {
+                let result = result(event, report);
+                self.ended_badly = result.is_error;
+                return Some(result.render());
+            }
+            _ => {}
+        }
+        line(event, self.lines)
+    }
+
+    /// Takes back what was shown of a reply. Without partial messages there may be nothing to take back.
+    fn discarded(&mut self, event: &Event) -> Option<String> {
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.shown).into_iter().partition(|(agent, _)| *agent == event.agent);
+        self.shown = kept;
+        if gone.is_empty() && !self.lines.partial {
+            return None;
+        }
+        let uuids: Vec<EntryId> = gone.into_iter().map(|(_, uuid)| uuid).collect();
+        Some(system(event, "reply_discarded", json!({"discarded_uuids": uuids})))
+    }
+}
+
+fn line(event: &Event, lines: Lines) -> Option<String> {
+    match &event.body {
+        Body::Opened(opened) => Some(init(event, opened)),
+        Body::Prompt(prompt) => prompt_line(event, prompt, lines),
+        Body::Requesting => lines.partial.then(|| system(event, "status", json!({"status": "requesting"}))),
+        Body::Wire(wire) => lines.partial.then(|| stream_event(event, wire)),
+        Body::Block(block) => Some(assistant(event, block)),
+        Body::Tool(tool) => heartbeat(event, tool),
+        Body::ToolFinished(finished) => Some(tool_result(event, finished)),
+        Body::Denied(denial) => Some(system(
+            event,
+            "permission_denied",
+            json!({"tool_name": denial.tool, "tool_use_id": denial.call, "decision_reason_type": denial.origin,
+                   "message": denial.message}),
+        )),
+        Body::Task(task) => Some(task_line(event, task)),
+        Body::Retry(retry) => Some(api_retry(event, retry)),
+        Body::Notice(notice) => Some(informational(event, notice)),
+        // The caller takes the two that need to know what came before.
+        Body::TurnEnded(_) | Body::Discarded => None,
+        Body::BlockStarted { .. }
+        | Body::Delta(_)
+        | Body::ToolChunk { .. }
+        | Body::Ask(_)
+        | Body::AskClosed(_)
+        | Body::Closed => None,
+    }
+}
+
+fn new_uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+fn parent(event: &Event) -> Value {
+    event.agent.parent_tool_use().map_or(Value::Null, |id| json!(id))
+}
+
+/// A `system` line: its own members between the type and the ids.
+fn system(event: &Event, subtype: &str, members: Value) -> String {
+    let mut line = serde_json::Map::new();
+    line.insert("type".into(), json!("system"));
+    line.insert("subtype".into(), json!(subtype));
+    if let Value::Object(members) = members {
+        line.extend(members);
+    }
+    line.insert("uuid".into(), json!(new_uuid()));
+    line.insert("session_id".into(), json!(event.session));
+    Value::Object(line).to_string()
+}
+
+fn init(event: &Event, opened: &Opened) -> String {
+    json!({
+        "type": "system",
+        "subtype": "init",
+        "cwd": opened.cwd.to_string_lossy(),
+        "session_id": event.session,
+        "tools": opened.tools,
+        "mcp_servers": [],
+        "model": opened.model,
+        "permissionMode": opened.mode,
+        "slash_commands": [],
+        "apiKeySource": opened.api_key_source,
+        "claude_code_version": gimlet_proto::COMPAT_VERSION,
+        "output_style": "default",
+        "agents": [],
+        "skills": [],
+        "plugins": [],
+        "gimlet_version": gimlet_proto::VERSION,
+        "uuid": new_uuid(),
+    })
+    .to_string()
+}
+
+fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {
+    if !prompt.synthetic && !lines.replay_prompts {
+        return None;
+    }
+    let content = match prompt.blocks.as_slice() {
+        [only] if prompt.plain => only.as_text().map_or(Value::Null, |text| json!(text)),
+        blocks => serde_json::to_value(blocks).unwrap_or(Value::Null),
+    };
+    let mark = if prompt.synthetic { "isSynthetic" } else { "isReplay" };
+    Some(
+        json!({
+            "type": "user",
+            "message": {"role": "user", "content": content},
+            "parent_tool_use_id": parent(event),
+            "session_id": event.session,
+            "uuid": prompt.uuid,
+            "timestamp": event.at.as_ref(),
+            mark: true,
+        })
+        .to_string(),
+    )
+}
+
+fn stream_event(event: &Event, wire: &RawValue) -> String {
+    format!(
+        r#"{{"type":"stream_event","event":{},"session_id":{},"parent_tool_use_id":{},"uuid":"{}"}}"#,
+        wire.get(),
+        json!(event.session),
+        parent(event),
+        new_uuid(),
+    )
+}
+
+fn assistant(event: &Event, block: &AssistantBlock) -> String {
+    let mut line = format!(
+        r#"{{"type":"assistant","message":{{"id":{},"type":"message","role":"assistant","model":{},"content":[{}],"stop_reason":{},"stop_sequence":null,"usage":{}}},"parent_tool_use_id":{},"session_id":{},"uuid":{},"timestamp":{}"#,
+        json!(block.message_id),
+        json!(block.model),
+        visible(block),
+        if block.error.is_some() { r#""stop_sequence""# } else { "null" },
+        message_usage(&block.usage),
+        parent(event),
+        json!(event.session),
+        json!(block.uuid),
+        json!(event.at.as_ref()),
+    );
+    if let Some(id) = &block.request_id {
+        line.push_str(&format!(r#","request_id":{}"#, json!(id)));
+    }
+    if block.aborted {
+        line.push_str(r#","aborted":true"#);
+    }
+    if let Some(error) = &block.error {
+        line.push_str(&format!(r#","error":"{}""#, error.kind.wire_code()));
+    }
+    line.push('}');
+    line
+}
+
+/// The block's own bytes; a thinking block without a signature gets the empty one that programs expect.
+fn visible(block: &AssistantBlock) -> String {
+    let json = block.block.json();
+    let unsigned = block.block.kind() == gimlet_proto::BlockKind::Thinking && !json.contains("\"signature\"");
+    match json.strip_suffix('}') {
+        Some(open) if unsigned => format!(r#"{open},"signature":""}}"#),
+        Some(_) | None => json.to_owned(),
+    }
+}
+
+fn message_usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_creation_input_tokens": usage.cache_creation_input_tokens,
+        "cache_read_input_tokens": usage.cache_read_input_tokens,
+    })
+}
+
+fn tool_result(event: &Event, finished: &ToolFinished) -> String {
+    format!(
+        r#"{{"type":"user","message":{{"role":"user","content":[{}]}},"parent_tool_use_id":{},"session_id":{},"uuid":{},"timestamp":{},"tool_use_result":{}}}"#,
+        finished.block.json(),
+        parent(event),
+        json!(event.session),
+        json!(finished.uuid),
+        json!(event.at.as_ref()),
+        finished.output.get(),
+    )
+}
+
+/// Only the runtime's own sign of life is public; what a tool says of its progress is for people.
+fn heartbeat(event: &Event, tool: &ToolView) -> Option<String> {
+    let ToolPhase::Progress { text, elapsed_ms } = &tool.phase else { return None };
+    text.is_empty().then(|| {
+        json!({
+            "type": "tool_progress",
+            "tool_use_id": tool.call,
+            "tool_name": tool.name,
+            "parent_tool_use_id": parent(event),
+            "elapsed_time_seconds": elapsed_ms / 1000,
+            "uuid": new_uuid(),
+            "session_id": event.session,
+        })
+        .to_string()
+    })
+}
+
+fn task_line(event: &Event, task: &TaskView) -> String {
+    let status = match task.state {
+        TaskState::Running => {
+            return system(
+                event,
+                "task_started",
+                json!({"task_id": task.id, "tool_use_id": task.call, "description": task.description,
+                       "task_type": task.kind, "is_backgrounded": true}),
+            );
+        }
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Killed => "stopped",
+    };
+    let summary = match task.exit_code {
+        Some(code) => format!("{} ({status}, exit code {code})", task.description),
+        None => format!("{} ({status})", task.description),
+    };
+    system(
+        event,
+        "task_notification",
+        json!({"task_id": task.id, "tool_use_id": task.call, "status": status,
+               "output_file": task.output_file.to_string_lossy(), "summary": summary}),
+    )
+}
+
+fn api_retry(event: &Event, retry: &RetryNotice) -> String {
+    system(
+        event,
+        "api_retry",
+        json!({"attempt": retry.attempt, "max_retries": retry.max, "retry_delay_ms": retry.delay_ms,
+               "error_status": retry.error.status, "error": retry.error.kind.wire_code()}),
+    )
+}
+
+fn informational(event: &Event, notice: &Notice) -> String {
+    let level = match notice.level {
+        Level::Info => "info",
+        Level::Warning | Level::Error => "warning",
+    };
+    system(event, "informational", json!({"content": notice.text, "level": level}))
+}
