@@ -1,0 +1,167 @@
+//! The binary: arguments, wiring, exit codes. Everything it does is in the rooms below.
+
+mod args;
+mod demo;
+mod dev;
+mod print;
+mod report;
+mod start;
+mod surroundings;
+mod welcome;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use gimlet_model::ConfigError;
+use gimlet_proto::Env;
+
+use args::{Cli, Command, DevCommand, OutputFormat, RunArgs};
+use report::Report;
+use surroundings::Surroundings;
+
+fn main() -> ExitCode {
+    // The process that keeps commands is this binary too; it must not get as far as anything below.
+    gimlet_exec::run_custodian_if_asked();
+    std::panic::set_hook(Box::new(|info| say_on_stderr(&panic_line(info))));
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    match parse(&arguments).and_then(run) {
+        Ok(code) => code,
+        Err(Exit::Code(code)) => code,
+        Err(Exit::Report(report)) => {
+            say_on_stderr(&report.line());
+            report.exit_code()
+        }
+    }
+}
+
+enum Exit {
+    Code(ExitCode),
+    Report(Report),
+}
+
+impl From<Report> for Exit {
+    fn from(report: Report) -> Self {
+        Exit::Report(report)
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Cli, Exit> {
+    if let Some(problem) = args::refuse_unavailable(arguments) {
+        return Err(Report::new(problem).hint("See 'gimlet --help' for what it can do").into());
+    }
+    Cli::try_parse_from(std::iter::once("gimlet").chain(arguments.iter().map(String::as_str))).map_err(|error| {
+        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            // A closed terminal is no reason to fail.
+            drop(error.print());
+            return Exit::Code(ExitCode::SUCCESS);
+        }
+        let several_words = matches!(error.kind(), ErrorKind::ArgumentConflict | ErrorKind::UnknownArgument)
+            && arguments.iter().any(|argument| argument == "-p" || argument == "--print")
+            && arguments.iter().filter(|argument| !argument.starts_with('-')).count() > 1;
+        let hint =
+            if several_words { "Put the prompt in quotes: gimlet -p \"what to do\"" } else { "See 'gimlet --help'" };
+        Report::new(in_one_line(&error.to_string())).hint(hint).into()
+    })
+}
+
+/// What is wrong with the arguments, without the usage that the parser adds.
+fn in_one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let said: Vec<&str> = lines.map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: ")).collect();
+    said.join("; ")
+}
+
+fn run(cli: Cli) -> Result<ExitCode, Exit> {
+    if cli.version {
+        say(&format!("{} (gimlet {})", gimlet_proto::COMPAT_VERSION, gimlet_proto::VERSION));
+        return Ok(ExitCode::SUCCESS);
+    }
+    match cli.command {
+        Some(Command::Version) => {
+            say(&full_version());
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Demo) => Ok(in_runtime(demo::run(&Env::new(std::env::vars_os())))?),
+        Some(Command::Dev { command: DevCommand::ScriptedModel(options) }) => {
+            Ok(in_runtime(dev::scripted_model(&options))?)
+        }
+        None => session(&cli.run),
+    }
+}
+
+fn session(run: &RunArgs) -> Result<ExitCode, Exit> {
+    if run.print {
+        return Ok(print_session(run)?);
+    }
+    without_print(&Surroundings::read()?)
+}
+
+/// Print mode; a program that reads results gets one even when the session cannot start.
+fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
+    let outcome = Surroundings::read().and_then(|around| in_runtime(print::run(run, &around)));
+    if let (Err(report), OutputFormat::StreamJson) = (&outcome, run.output_format) {
+        let session = [&run.session_id, &run.resume].into_iter().flatten().find(|id| gimlet_store::is_session_id(id));
+        let session = session.cloned().unwrap_or_else(|| gimlet_store::new_session_id().to_string());
+        say(&gimlet_serve::startup_failure(&report.text(), &session));
+    }
+    outcome
+}
+
+/// What to say when no prompt mode was chosen, until there is a terminal UI.
+fn without_print(around: &Surroundings) -> Result<ExitCode, Exit> {
+    match gimlet_model::AnthropicConfig::from_env(&around.env) {
+        Ok(_) => Err(Report::new("the terminal UI is not there yet")
+            .hint("Use print mode: gimlet -p \"what to do\"  (gimlet --help shows more)")
+            .into()),
+        Err(ConfigError::MissingCredential) => {
+            say_on_stderr(&welcome::three_ways());
+            Err(Exit::Code(ExitCode::from(1)))
+        }
+        Err(error) => Err(Report::new(error.to_string()).into()),
+    }
+}
+
+/// One thread drives everything; what blocks has threads of its own.
+fn in_runtime<T>(work: impl Future<Output = Result<T, Report>>) -> Result<T, Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Report::new(format!("gimlet cannot start: {error}")))?;
+    let result = runtime.block_on(work);
+    // A read of standard input cannot be cancelled; do not wait for it.
+    runtime.shutdown_background();
+    result
+}
+
+/// A bug in one line: what and where. The work goes on where it can; a tool that panics fails its one call.
+fn panic_line(info: &std::panic::PanicHookInfo<'_>) -> String {
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    format!("gimlet: internal error in {place}: {}. Please report this", text.unwrap_or("no message"))
+}
+
+fn full_version() -> String {
+    format!(
+        "gimlet {}\ncompatible with version {} of the reference CLI\n{} {}",
+        gimlet_proto::VERSION,
+        gimlet_proto::COMPAT_VERSION,
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+    )
+}
+
+fn say(text: &str) {
+    // Nobody reading is no failure of what was asked.
+    drop(writeln!(std::io::stdout(), "{text}"));
+}
+
+fn say_on_stderr(text: &str) {
+    // Arguments are shown as they were given, and they may come from anywhere.
+    drop(writeln!(std::io::stderr(), "{}", gimlet_serve::sanitise(text)));
+}

@@ -1,0 +1,215 @@
+//! `gimlet -p`: signals, standard input and output, and the exit code.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use gimlet_serve::print::{self, Format, PrintEnd, PrintJob};
+use gimlet_serve::{BATCH_QUIET, Feed, Filter, Output, PipedInput, StdinError, write_log};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::args::{OutputFormat, RunArgs};
+use crate::report::Report;
+use crate::start::{self, Manner};
+use crate::surroundings::Surroundings;
+
+/// How long a pipe may be silent before the turn starts with what came.
+const QUIET: Duration = Duration::from_secs(2);
+/// A second interrupt within this time ends gimlet at once.
+const TWICE: Duration = Duration::from_secs(2);
+/// How long commands have to end when gimlet is told to.
+const KILL_GRACE: Duration = Duration::from_millis(500);
+
+/// How long the debug log may take for its last lines.
+const LOG_GRACE: Duration = Duration::from_secs(1);
+
+const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
+const HUNG_UP: u8 = 129;
+/// What a shell reports for a program whose reader went away.
+const PIPE_CLOSED: u8 = 141;
+
+/// Runs print mode to its end.
+pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
+    check_flags(run)?;
+    let notes = Output::new(std::io::stderr()).map_err(no_thread)?;
+    let (prompt, input) = read_prompt(run, &notes).await?;
+    let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
+    let manner = Manner { attended: false, entrypoint: "sdk-cli", wire_events };
+    let started = start::start(run, around, manner)?;
+    for warning in &started.warnings {
+        notes.line(format!("gimlet: {warning}\n").into_bytes()).await;
+    }
+    let (interrupt, interrupts) = mpsc::unbounded_channel();
+    let job = PrintJob {
+        format: match run.output_format {
+            OutputFormat::Text => Format::Text,
+            OutputFormat::Json => Format::Json,
+            OutputFormat::StreamJson => Format::StreamJson,
+        },
+        verbose: run.verbose,
+        partial: run.include_partial_messages,
+        replay_prompts: run.replay_user_messages,
+        prompt,
+        input,
+        out: Output::new(std::io::stdout()).map_err(no_thread)?,
+        notes,
+        interrupts,
+    };
+    let mut tasks = JoinSet::new();
+    if run.debug.is_some() || run.debug_file.is_some() {
+        let file = debug_file(run, around, &started.handle.id.to_string())?;
+        let events = started.handle.subscribe();
+        let filter = Filter::parse(run.debug.as_deref().unwrap_or(""));
+        // A log that cannot be written is no reason to stop the work it describes.
+        tasks.spawn(async move { drop(write_log(events, filter, file).await) });
+    }
+    let mut life = JoinSet::new();
+    life.spawn(started.life);
+    let end = tokio::select! {
+        end = print::run(started.handle.clone(), job) => end,
+        () = breaks_down(&mut life) => PrintEnd::Failure,
+        code = stop_signals(interrupt) => {
+            // The turn stays unfinished, to be continued when the session is resumed: before its commands are killed
+            // it must stop listening to them.
+            life.shutdown().await;
+            tasks.shutdown().await;
+            started.exec.shutdown(KILL_GRACE).await;
+            return Ok(ExitCode::from(code));
+        }
+    };
+    while life.join_next().await.is_some() {}
+    // The log ends with the session; one that lost its session is not waited for.
+    drop(tokio::time::timeout(LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
+    // Nobody reads the results in it any more.
+    drop(started.scratch);
+    Ok(match end {
+        PrintEnd::Success => ExitCode::SUCCESS,
+        PrintEnd::Failure => ExitCode::from(1),
+        PrintEnd::Interrupted => ExitCode::from(INTERRUPTED),
+        PrintEnd::OutputClosed => ExitCode::from(PIPE_CLOSED),
+    })
+}
+
+/// Resolves when the session ended by a bug; its words are on stderr already. A session that ends in good order tells
+/// the front end itself.
+async fn breaks_down(life: &mut JoinSet<()>) {
+    if !matches!(life.join_next().await, Some(Err(_))) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Flags that would do nothing are refused.
+fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    let only_streaming = [
+        ("--include-partial-messages", run.include_partial_messages),
+        ("--replay-user-messages", run.replay_user_messages),
+    ];
+    match only_streaming.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) if run.output_format != OutputFormat::StreamJson => {
+            Err(Report::new(format!("{flag} needs another output format")).hint("Add --output-format stream-json"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Report {
+    Report::new(format!("no thread could be started: {error}")).hint("Free some memory or raise the process limit")
+}
+
+/// Passes interrupts on; gives the exit code when gimlet has to go at once.
+async fn stop_signals(interrupt: mpsc::UnboundedSender<()>) -> u8 {
+    let listen = |kind| signal(kind).ok();
+    let (mut int, mut term, mut hup) =
+        (listen(SignalKind::interrupt()), listen(SignalKind::terminate()), listen(SignalKind::hangup()));
+    let mut last_interrupt: Option<tokio::time::Instant> = None;
+    loop {
+        tokio::select! {
+            () = next(&mut int) => {
+                if last_interrupt.is_some_and(|last| last.elapsed() < TWICE) {
+                    return INTERRUPTED;
+                }
+                last_interrupt = Some(tokio::time::Instant::now());
+                // A print run that is already over has nobody left to interrupt.
+                let _ = interrupt.send(());
+            }
+            () = next(&mut term) => return TERMINATED,
+            () = next(&mut hup) => return HUNG_UP,
+        }
+    }
+}
+
+async fn next(signal: &mut Option<tokio::signal::unix::Signal>) {
+    let received = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
+    };
+    if received.is_none() {
+        std::future::pending().await
+    }
+}
+
+/// The first prompt from the argument and standard input, and the rest of an endless pipe.
+async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(String, Option<PipedInput>), Report> {
+    let argument = run.prompt.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    if std::io::stdin().is_terminal() {
+        let prompt = argument.ok_or_else(|| no_prompt(run))?;
+        return Ok((prompt.to_owned(), None));
+    }
+    let mut input = PipedInput::start(std::io::stdin(), BATCH_QUIET).map_err(no_thread)?;
+    let quiet = if argument.is_some() { QUIET } else { Duration::from_secs(3600) };
+    let piped = match input.opening(quiet).await {
+        Ok(feed) => feed,
+        Err(error @ StdinError::TooLarge) => return Err(Report::new(error.to_string())),
+        Err(error @ StdinError::Unreadable(_)) => {
+            let prompt =
+                argument.ok_or_else(|| Report::new(error.to_string()).hint("Give the prompt as an argument"))?;
+            notes.line(format!("gimlet: {error}; going on with the prompt alone\n").into_bytes()).await;
+            return Ok((prompt.to_owned(), None));
+        }
+    };
+    let (text, rest) = match piped {
+        Feed::Whole(text) => (text, None),
+        // A pipe that somebody left open and says nothing must not keep an answered question alive for ever.
+        Feed::Opening(text) if text.is_empty() => (text, None),
+        Feed::Opening(text) => (text, Some(input)),
+    };
+    let prompt = match (argument, text.trim().is_empty()) {
+        (Some(argument), true) => argument.to_owned(),
+        (Some(argument), false) => format!("{argument}\n\n<stdin>\n{}\n</stdin>", text.trim_end()),
+        (None, false) => text.trim().to_owned(),
+        (None, true) => return Err(no_prompt(run)),
+    };
+    Ok((prompt, rest))
+}
+
+fn no_prompt(run: &RunArgs) -> Report {
+    let lists = [&run.allowed_tools, &run.disallowed_tools, run.tools.as_ref().unwrap_or(&Vec::new())]
+        .into_iter()
+        .any(|list| list.len() > 1);
+    let report = Report::new("there is no prompt");
+    if lists || run.add_dir.len() > 1 {
+        return report.hint("A flag that takes a list took it: put the prompt first, or after '--'");
+    }
+    report.hint("Give one: gimlet -p \"what to do\", or pipe it in")
+}
+
+fn debug_file(run: &RunArgs, around: &Surroundings, session: &str) -> Result<std::fs::File, Report> {
+    let path = match &run.debug_file {
+        Some(path) => around.cwd.join(path),
+        None => around.config_home.join("debug").join(format!("{session}.txt")),
+    };
+    create_private(&path)
+        .map_err(|error| Report::new(format!("the debug log {} cannot be written: {error}", path.display())))
+}
+
+fn create_private(path: &PathBuf) -> std::io::Result<std::fs::File> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    if let Some(parent) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}

@@ -1,0 +1,312 @@
+//! From flags and surroundings to an open session.
+
+mod sessions;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
+use gimlet_core::{Processes, Redactor, SessionConfig, SessionState, SystemPrompt, TurnOptions};
+use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
+use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
+use gimlet_policy::{Behavior, RuleSet, RuleSource, removes_tool, split_rules};
+use gimlet_proto::{CacheTtl, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
+
+use crate::args::RunArgs;
+use crate::report::Report;
+use crate::surroundings::Surroundings;
+use sessions::{Past, Scratch, Segment};
+
+/// A session ready to run.
+pub(crate) struct Started<F> {
+    pub(crate) handle: SessionHandle,
+    /// The session's life; to be run by the caller.
+    pub(crate) life: F,
+    pub(crate) exec: Exec,
+    /// Remarks from before the session.
+    pub(crate) warnings: Vec<String>,
+    /// To be kept until the session is over.
+    pub(crate) scratch: Scratch,
+}
+
+/// What differs between print mode and other uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// Someone can be asked.
+    pub(crate) attended: bool,
+    /// What transcripts say started the session.
+    pub(crate) entrypoint: &'static str,
+    pub(crate) wire_events: bool,
+}
+
+/// Opens the session that the flags describe.
+pub(crate) fn start(
+    run: &RunArgs,
+    around: &Surroundings,
+    manner: Manner,
+) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
+    let env = &around.env;
+    let provider = AnthropicConfig::from_env(env).map_err(no_provider)?;
+    let mut warnings = provider.warnings().to_vec();
+    let rules = rules(run, around)?;
+    let mode = mode(run, env)?;
+    let added = added_dirs(run, around)?;
+    let tools = tools(run, env, &rules)?;
+    let prompt = PromptContext {
+        env: env.clone(),
+        tools: tools.offered().map(|tool| tool.name().to_owned()).collect(),
+        background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+    };
+    let segment = Segment {
+        system: gimlet_core::system_blocks(&system_prompt(run, around)?),
+        tools: gimlet_core::tool_defs(&tools, &prompt),
+    };
+    let past = Past::find(run, around, manner.entrypoint, segment)?;
+    warnings.extend(past.remarks.iter().cloned());
+    let model_id = model(run, env, past.model.as_deref());
+    let api_key_source = provider.api_key_source().to_owned();
+    let runtime_dir = around.config_home.join("gimlet").join("run");
+    warnings.extend(sweep(&runtime_dir));
+    let processes = processes(env, &past.id, run.effort.clone(), &around.config_home, runtime_dir);
+    let exec = processes.exec.clone();
+    let config = SessionConfig {
+        id: past.id,
+        model: Arc::new(Anthropic::new(provider)),
+        model_id,
+        api_key_source,
+        tools,
+        system: past.segment.system,
+        tool_defs: past.segment.tools,
+        env: env.clone(),
+        home: around.home.clone(),
+        state: SessionState::new(around.cwd.clone(), added),
+        mode: mode.or(past.mode).unwrap_or_default(),
+        rules,
+        attended: manner.attended,
+        options: options(run, env, manner),
+        cache_ttl: cache_ttl(env),
+        record: past.record,
+        history: past.messages,
+        result_files: past.result_files,
+        processes,
+        redactor: Redactor::new(credentials(env)),
+    };
+    let (handle, life) = gimlet_core::open(config);
+    Ok(Started { handle, life, exec, warnings, scratch: past.scratch })
+}
+
+/// The values that must not end up in a transcript, a log or an answer.
+fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
+    // Both spellings of each: the one that is not used is no less secret.
+    let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
+    [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
+}
+
+fn no_provider(error: ConfigError) -> Report {
+    match error {
+        ConfigError::MissingCredential => Report::new("no credentials were found")
+            .hint("Set ANTHROPIC_API_KEY, or point ANTHROPIC_BASE_URL at a local model server, or try 'gimlet demo'"),
+        error => Report::new(error.to_string()),
+    }
+}
+
+fn model(run: &RunArgs, env: &Env, resumed: Option<&str>) -> String {
+    let wanted = run.model.as_deref().or_else(|| env.get("ANTHROPIC_MODEL")).or(resumed);
+    wanted.unwrap_or("default").to_owned()
+}
+
+fn options(run: &RunArgs, env: &Env, manner: Manner) -> TurnOptions {
+    let budget = env.integer("MAX_THINKING_TOKENS");
+    TurnOptions {
+        max_turns: run.max_turns,
+        thinking: match budget {
+            Some(0) => Thinking::Off,
+            Some(tokens) => Thinking::Budget(tokens),
+            None => Thinking::ModelDefault,
+        },
+        effort: run.effort.clone(),
+        parallel_tools: !env.flag("CLAUDE_CODE_DISABLE_PARALLEL_TOOL_USE"),
+        streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
+        wire_events: manner.wire_events,
+        concurrency: gimlet_core::concurrency(env),
+    }
+}
+
+fn cache_ttl(env: &Env) -> Option<CacheTtl> {
+    if env.flag("DISABLE_PROMPT_CACHING") {
+        return None;
+    }
+    Some(if env.flag("ENABLE_PROMPT_CACHING_1H") { CacheTtl::OneHour } else { CacheTtl::FiveMinutes })
+}
+
+fn rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
+    let mut rules = RuleSet::default();
+    let lists = [
+        (Behavior::Allow, "--allowedTools", &run.allowed_tools),
+        (Behavior::Deny, "--disallowedTools", &run.disallowed_tools),
+    ];
+    for (behavior, label, texts) in lists {
+        let source = RuleSource { label: label.to_owned(), anchor: around.cwd.clone() };
+        for rule in texts.iter().flat_map(|text| split_rules(text)) {
+            known_tool(rule, label)?;
+            rules.add(behavior, rule, &source).map_err(|error| {
+                Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
+            })?;
+        }
+    }
+    Ok(rules)
+}
+
+/// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
+const TOOLS_TO_COME: &[&str] = &[
+    "Agent",
+    "Task",
+    "Skill",
+    "WebFetch",
+    "WebSearch",
+    "NotebookEdit",
+    "MultiEdit",
+    "LSP",
+    "ToolSearch",
+    "AskUserQuestion",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "TaskCreate",
+    "TaskUpdate",
+    "TaskGet",
+    "TaskList",
+    "EnterWorktree",
+    "ExitWorktree",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "Monitor",
+    "SendMessage",
+    "StructuredOutput",
+    "ListMcpResourcesTool",
+    "ReadMcpResourceTool",
+];
+
+/// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
+fn known_tool(rule: &str, label: &str) -> Result<(), Report> {
+    let name = rule.split('(').next().unwrap_or(rule).trim();
+    let tools = gimlet_tools::builtin();
+    let known = name.contains('*')
+        || name.starts_with("mcp__")
+        || TOOLS_TO_COME.contains(&name)
+        || tools.iter().any(|tool| tool.name() == name || tool.aliases().contains(&name));
+    if known {
+        return Ok(());
+    }
+    let report = Report::new(format!("{label}: there is no tool named '{name}'"));
+    let names = tools.iter().map(|tool| tool.name()).chain(TOOLS_TO_COME.iter().copied());
+    Err(match nearest(name, names) {
+        Some(close) => report.hint(format!("Did you mean {close}?")),
+        None => report.hint("See docs/tools.md for the tools there are"),
+    })
+}
+
+/// The mode asked for by flag; bypass is refused to root outside a sandbox.
+fn mode(run: &RunArgs, env: &Env) -> Result<Option<PermissionMode>, Report> {
+    let mode =
+        if run.dangerously_skip_permissions { Some(PermissionMode::BypassPermissions) } else { run.permission_mode };
+    if mode == Some(PermissionMode::BypassPermissions) && rustix::process::getuid().is_root() && !in_sandbox(env) {
+        return Err(Report::new("bypassing permissions as root is refused outside a sandbox")
+            .hint("Run as an ordinary user, or set IS_SANDBOX=1 if this machine is one"));
+    }
+    Ok(mode)
+}
+
+fn in_sandbox(env: &Env) -> bool {
+    env.flag("IS_SANDBOX") || ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists())
+}
+
+fn added_dirs(run: &RunArgs, around: &Surroundings) -> Result<Vec<PathBuf>, Report> {
+    run.add_dir
+        .iter()
+        .map(|dir| {
+            let real = around.cwd.join(dir).canonicalize();
+            real.ok()
+                .filter(|real| real.is_dir())
+                .ok_or_else(|| Report::new(format!("--add-dir {}: there is no such folder", dir.display())))
+        })
+        .collect()
+}
+
+fn tools(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
+    let all: Vec<&'static dyn AnyTool> =
+        gimlet_tools::builtin().into_iter().filter(|tool| tool.is_enabled(env)).collect();
+    let wanted = wanted_tools(run, &all)?;
+    let kept = all.into_iter().filter(|tool| {
+        wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|name| name == tool.name()))
+            && !removes_tool(rules, tool.name())
+    });
+    Ok(ToolSet::new(kept.collect()))
+}
+
+/// The tools named by `--tools`; `None` for all.
+fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, Report> {
+    let Some(lists) = &run.tools else { return Ok(None) };
+    let names = lists.iter().flat_map(|list| list.split([',', ' '])).filter(|name| !name.is_empty());
+    let mut wanted = Vec::new();
+    for name in names {
+        if name == "default" {
+            return Ok(None);
+        }
+        let Some(tool) = all.iter().find(|tool| tool.name() == name || tool.aliases().contains(&name)) else {
+            let report = Report::new(format!("--tools: there is no tool named '{name}'"));
+            return Err(match nearest(name, all.iter().map(|tool| tool.name())) {
+                Some(close) => report.hint(format!("Did you mean {close}?")),
+                None => {
+                    let names: Vec<&str> = all.iter().map(|tool| tool.name()).collect();
+                    report.hint(format!("Available: {}", names.join(", ")))
+                }
+            });
+        };
+        wanted.push(tool.name().to_owned());
+    }
+    Ok(Some(wanted))
+}
+
+fn system_prompt(run: &RunArgs, around: &Surroundings) -> Result<SystemPrompt, Report> {
+    let read = |text: &Option<String>, file: &Option<PathBuf>| match file {
+        Some(file) => std::fs::read_to_string(around.cwd.join(file))
+            .map(Some)
+            .map_err(|error| Report::new(format!("{} cannot be read: {error}", file.display()))),
+        None => Ok(text.clone()),
+    };
+    Ok(SystemPrompt {
+        replace: read(&run.system_prompt, &run.system_prompt_file)?,
+        append: read(&run.append_system_prompt, &run.append_system_prompt_file)?,
+    })
+}
+
+/// Ends what an earlier run left when it and its custodian were both killed. Costs one look at a folder otherwise.
+fn sweep(runtime_dir: &Path) -> Option<String> {
+    if !runtime_dir.is_dir() {
+        return None;
+    }
+    match gimlet_exec::sweep(runtime_dir) {
+        Ok(swept) if swept.ended_processes > 0 => {
+            Some(format!("ended {} processes that a killed run had left", swept.ended_processes))
+        }
+        Ok(_) => None,
+        Err(error) => Some(format!("looking for processes of killed runs failed: {error}")),
+    }
+}
+
+fn processes(env: &Env, id: &SessionId, effort: Option<String>, config_home: &Path, runtime_dir: PathBuf) -> Processes {
+    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gimlet"));
+    let exec = Exec::new(ExecConfig {
+        custodian: CustodianProgram::Reexec(own),
+        session_marker: id.to_string(),
+        runtime_dir: Some(runtime_dir),
+    });
+    let shell = Shell::find(ShellConfig {
+        env: env.clone(),
+        session_id: id.to_string(),
+        effort,
+        snapshot_file: Some(config_home.join("shell-snapshots").join(format!("{id}.sh"))),
+    });
+    Processes { exec, shell }
+}

@@ -1,0 +1,39 @@
+//! What gimlet finds around it: read once, here, and passed down as values.
+
+use std::path::PathBuf;
+
+use gimlet_proto::Env;
+
+use crate::report::Report;
+
+/// Environment, folders and the person's configuration home.
+pub(crate) struct Surroundings {
+    pub(crate) env: Env,
+    /// The working directory with links resolved.
+    pub(crate) cwd: PathBuf,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) config_home: PathBuf,
+}
+
+impl Surroundings {
+    pub(crate) fn read() -> Result<Self, Report> {
+        let env = Env::new(std::env::vars_os());
+        let cwd = std::env::current_dir().and_then(|dir| dir.canonicalize()).map_err(|error| {
+            Report::new(format!("the current directory cannot be used: {error}"))
+                .hint("Change to a folder that exists and that you may read")
+        })?;
+        std::fs::read_dir(&cwd).map_err(|error| {
+            Report::new(format!("the folder {} cannot be read: {error}", cwd.display()))
+                .hint("Start gimlet in a folder that you may read")
+        })?;
+        let home = env.exact("HOME").map(PathBuf::from);
+        let config_home = match (env.get("CLAUDE_CONFIG_DIR"), &home) {
+            (Some(dir), _) => PathBuf::from(dir),
+            (None, Some(home)) => home.join(".claude"),
+            (None, None) => {
+                return Err(Report::new("HOME is not set").hint("Set HOME, or name a folder in GIMLET_CONFIG_DIR"));
+            }
+        };
+        Ok(Self { env, cwd, home, config_home })
+    }
+}

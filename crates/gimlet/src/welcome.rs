@@ -1,0 +1,35 @@
+//! What a person sees who starts gimlet without telling it which model to use.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Servers on this machine that speak the Messages API, by their usual ports.
+const LOCAL_SERVERS: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080)];
+/// A server on loopback answers at once or is not there.
+const PROBE: Duration = Duration::from_millis(50);
+
+/// The three ways on: a key, a local model, the demo.
+pub(crate) fn three_ways() -> String {
+    let running = LOCAL_SERVERS.iter().find(|(_, port)| answers(*port));
+    let (name, port) = running.unwrap_or(&LOCAL_SERVERS[0]);
+    let found = match running {
+        Some((name, port)) => format!("{name} seems to be running on port {port}"),
+        None => "Ollama, LM Studio and llama.cpp have one; none was found running".to_owned(),
+    };
+    format!(
+        "gimlet needs a model to talk to. Three ways on:\n\
+         \n\
+         1. A key\n\
+         \x20    export ANTHROPIC_API_KEY=…\n\
+         2. A model on this machine ({found})\n\
+         \x20    export ANTHROPIC_BASE_URL=http://127.0.0.1:{port} ANTHROPIC_AUTH_TOKEN=local ANTHROPIC_MODEL=…   # {name}\n\
+         3. No model at all: watch it work\n\
+         \x20    gimlet demo\n\
+         \n\
+         Then: gimlet -p \"fix the failing test\""
+    )
+}
+
+fn answers(port: u16) -> bool {
+    TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE).is_ok()
+}

@@ -1,0 +1,334 @@
+//! One row of the fault matrix: how it is written, played and judged.
+
+use std::sync::Arc;
+
+use gimlet_script::{Request, Script, Server};
+use gimlet_testkit::{RunOutput, World};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::world;
+
+/// Rows under way at once: most of them wait.
+const AT_ONCE: usize = 6;
+/// What is said when a session is resumed.
+const RESUMED_PROMPT: &str = "and now?";
+
+/// The history after a prompt that got no answer.
+const UNANSWERED: &str = "u:text+text+text";
+
+/// One injection and what must come of it.
+pub(super) struct Row {
+    script: Script,
+    plan: Plan,
+}
+
+struct Plan {
+    name: &'static str,
+    args: Vec<&'static str>,
+    env: Vec<(&'static str, &'static str)>,
+    requests: usize,
+    end: End,
+    retries: usize,
+    later_retries: usize,
+    notices: Vec<&'static str>,
+    history: &'static str,
+    lacks: Vec<&'static str>,
+    resumes: bool,
+    extends: bool,
+    further: Option<fn(&Server, &RunOutput)>,
+}
+
+/// How the faulty run must end.
+#[derive(Clone, Copy)]
+enum End {
+    /// Exit 0 with exactly this as the result.
+    Answer(&'static str),
+    /// Exit 1, told once, with this in the message.
+    Error(&'static str),
+}
+
+/// A script that misbehaves, and the outcome that most rows share: one request, answered with "done".
+pub(super) fn row(name: &'static str, script: Script) -> Row {
+    let plan = Plan {
+        name,
+        args: Vec::new(),
+        env: vec![("GIMLET_TEST_RETRY_DELAY_MS", "5")],
+        requests: 1,
+        end: End::Answer("done"),
+        retries: 0,
+        later_retries: 0,
+        notices: Vec::new(),
+        history: "u:text+text a:text u:text",
+        lacks: Vec::new(),
+        resumes: true,
+        extends: true,
+        further: None,
+    };
+    Row { script, plan }
+}
+
+impl Row {
+    fn plan(mut self, change: impl FnOnce(&mut Plan)) -> Self {
+        change(&mut self.plan);
+        self
+    }
+
+    pub(super) fn args(self, args: &[&'static str]) -> Self {
+        self.plan(|plan| plan.args.extend(args))
+    }
+
+    pub(super) fn env(self, name: &'static str, value: &'static str) -> Self {
+        self.plan(|plan| plan.env.push((name, value)))
+    }
+
+    pub(super) fn requests(self, count: usize) -> Self {
+        self.plan(|plan| plan.requests = count)
+    }
+
+    pub(super) fn answers(self, text: &'static str) -> Self {
+        self.plan(|plan| plan.end = End::Answer(text))
+    }
+
+    pub(super) fn fails(self, part: &'static str) -> Self {
+        self.plan(|plan| {
+            plan.end = End::Error(part);
+            plan.history = UNANSWERED;
+        })
+    }
+
+    /// The first request was sent this many times more, byte for byte, and each time that was told.
+    pub(super) fn retried(self, times: usize) -> Self {
+        self.plan(|plan| {
+            plan.retries = times;
+            plan.requests = plan.requests.max(times + 1);
+        })
+    }
+
+    /// Retries of later requests than the first.
+    pub(super) fn retries_told(self, times: usize) -> Self {
+        self.plan(|plan| plan.later_retries = times)
+    }
+
+    /// Something the person must be told. A row without this must tell nothing.
+    pub(super) fn notice(self, part: &'static str) -> Self {
+        self.plan(|plan| plan.notices.push(part))
+    }
+
+    /// The messages of the request that resumes, such as `u:text+text a:text u:text`.
+    pub(super) fn history(self, shape: &'static str) -> Self {
+        self.plan(|plan| plan.history = shape)
+    }
+
+    /// What the resumed history must not have.
+    pub(super) fn lacks(self, text: &'static str) -> Self {
+        self.plan(|plan| plan.lacks.push(text))
+    }
+
+    /// For rows whose history is larger than any model's window.
+    pub(super) fn without_resume(self) -> Self {
+        self.plan(|plan| plan.resumes = false)
+    }
+
+    /// For rows in which the server made gimlet leave something out of what it sends.
+    pub(super) fn without_extension(self) -> Self {
+        self.plan(|plan| plan.extends = false)
+    }
+
+    /// Whatever this row alone must hold.
+    pub(super) fn further(self, check: fn(&Server, &RunOutput)) -> Self {
+        self.plan(|plan| plan.further = Some(check))
+    }
+
+    async fn play(self) -> Vec<String> {
+        let Row { script, plan } = self;
+        let world = world();
+        world.file("a.txt", "alpha\n");
+        world.file("b.txt", "beta\n");
+        let model = script.var("dir", world.project.to_string_lossy()).serve().await.unwrap();
+        let mut run = world.run(&model).stream("go").args(plan.args.iter().copied());
+        for (name, value) in &plan.env {
+            run = run.env(name, *value);
+        }
+        let run = run.finish().await;
+        let mut problems = Problems { name: plan.name, found: Vec::new() };
+        judge(&plan, &model, &run, &mut problems);
+        if plan.resumes && problems.found.is_empty() {
+            resume(&plan, &world, &model, &run, &mut problems).await;
+        }
+        if let Some(check) = plan.further.filter(|_| problems.found.is_empty()) {
+            check(&model, &run);
+        }
+        problems.found
+    }
+}
+
+/// Plays rows side by side and shows every problem of every row at once.
+pub(super) async fn play(rows: Vec<Row>) {
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
+    let mut playing = JoinSet::new();
+    for row in rows {
+        let permits = permits.clone();
+        playing.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            row.play().await
+        });
+    }
+    let problems: Vec<String> = playing.join_all().await.into_iter().flatten().collect();
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+/// What is wrong with a row.
+struct Problems {
+    name: &'static str,
+    found: Vec<String>,
+}
+
+impl Problems {
+    fn expect(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.found.push(format!("{}: {}", self.name, otherwise()));
+        }
+    }
+}
+
+fn judge(plan: &Plan, model: &Server, run: &RunOutput, problems: &mut Problems) {
+    let requests = model.requests().len();
+    problems.expect(requests == plan.requests, || format!("{requests} requests instead of {}", plan.requests));
+    problems.expect(model.failures().is_empty(), || format!("{:?}", model.failures()));
+    problems.expect(model.rejections().is_empty(), || format!("refused: {:?}", model.rejections()));
+    problems.expect(model.unplayed() == 0, || format!("{} steps were not reached", model.unplayed()));
+    problems.expect(run.stderr.is_empty(), || format!("stderr: {}", run.stderr));
+    for later in 1..=plan.retries.min(requests.saturating_sub(1)) {
+        problems.expect(model.retry_identical(0, later), || format!("retry {later} sent other bytes"));
+    }
+    let lines = run.lines();
+    let told = count(&lines, |line| line["subtype"] == "api_retry");
+    let retries = plan.retries + plan.later_retries;
+    problems.expect(told == retries, || format!("{told} retries told instead of {retries}"));
+    judge_notices(plan, &lines, problems);
+    judge_end(plan, run, &lines, problems);
+}
+
+fn judge_notices(plan: &Plan, lines: &[Value], problems: &mut Problems) {
+    let told: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["subtype"] == "informational")
+        .filter_map(|line| line["content"].as_str())
+        .collect();
+    let as_expected = told.len() == plan.notices.len() && told.iter().zip(&plan.notices).all(|(a, b)| a.contains(b));
+    problems.expect(as_expected, || format!("told {told:?} instead of {:?}", plan.notices));
+}
+
+fn judge_end(plan: &Plan, run: &RunOutput, lines: &[Value], problems: &mut Problems) {
+    let results: Vec<&Value> = lines.iter().filter(|line| line["type"] == "result").collect();
+    let [result] = results.as_slice() else {
+        problems.expect(false, || format!("{} result lines, code {}: {}", results.len(), run.code, run.stdout));
+        return;
+    };
+    problems.expect(lines.last() == Some(*result), || "something follows the result".to_owned());
+    let text = result["result"].as_str().unwrap_or_default();
+    let synthetic = count(lines, |line| line["message"]["model"] == "<synthetic>");
+    match plan.end {
+        End::Answer(wanted) => {
+            problems.expect(run.code == 0, || format!("exit code {}", run.code));
+            problems.expect(result["is_error"] == false && text == wanted, || format!("ended with {result}"));
+            problems.expect(synthetic == 0, || "an error was told although there is none".to_owned());
+        }
+        End::Error(part) => {
+            problems.expect(run.code == 1, || format!("exit code {}", run.code));
+            let told = result["is_error"] == true && result["subtype"] == "success" && text.contains(part);
+            problems.expect(told && !text.contains('\n'), || format!("ended with {result}"));
+            problems.expect(synthetic == 1, || format!("the error was told {synthetic} times"));
+        }
+    }
+}
+
+fn count(lines: &[Value], wanted: impl Fn(&Value) -> bool) -> usize {
+    lines.iter().filter(|line| wanted(line)).count()
+}
+
+/// The session goes on against a strict model that knows nothing of what went wrong.
+async fn resume(plan: &Plan, world: &World, faulty: &Server, run: &RunOutput, problems: &mut Problems) {
+    let id = run.result()["session_id"].as_str().unwrap_or_default().to_owned();
+    let model = Script::new().say("resumed").serve().await.unwrap();
+    let resumed = world.run(&model).stream(RESUMED_PROMPT).args(["--resume", &id]).env("GIMLET_MAX_RETRIES", "0");
+    let resumed = resumed.finish().await;
+    let requests = model.requests();
+    problems.expect(model.rejections().is_empty(), || format!("resuming was refused: {:?}", model.rejections()));
+    problems.expect(resumed.code == 0 && requests.len() == 1, || {
+        format!("resuming ended with {} after {} requests: {}", resumed.code, requests.len(), resumed.stderr)
+    });
+    problems.expect(resumed.stderr.is_empty(), || format!("resuming said: {}", resumed.stderr));
+    let Some(request) = requests.first() else { return };
+    let (shape, wanted) = (shape(request), plan.history);
+    problems.expect(shape == wanted, || format!("the history is\n    {shape}\n  instead of\n    {wanted}"));
+    let body = request.body_text();
+    for text in &plan.lacks {
+        problems.expect(!body.contains(text), || format!("the history still has {text:?}"));
+    }
+    problems.expect(request.last_user_text().ends_with(RESUMED_PROMPT), || "the new prompt is missing".to_owned());
+    let model_before = faulty.request(0).model().to_owned();
+    problems.expect(request.model() == model_before, || format!("resumed with the model {}", request.model()));
+    if let Some(last) = faulty.requests().last().filter(|_| plan.extends) {
+        problems.expect(extends(last, request), || {
+            format!("resuming changed what was sent:\n    {}\n    {shape}", super::row::shape(last))
+        });
+    }
+}
+
+/// The messages of a request in short: `u:text+text a:think+call u:result`; a failed result is `result!`.
+pub(super) fn shape(request: &Request) -> String {
+    let messages: Vec<String> = request
+        .messages()
+        .iter()
+        .map(|message| {
+            let blocks: Vec<String> = message["content"].as_array().into_iter().flatten().map(block_shape).collect();
+            format!("{}:{}", &message["role"].as_str().unwrap_or("?")[..1], blocks.join("+"))
+        })
+        .collect();
+    messages.join(" ")
+}
+
+fn block_shape(block: &Value) -> String {
+    match block["type"].as_str().unwrap_or("?") {
+        "thinking" => "think".to_owned(),
+        "tool_use" => "call".to_owned(),
+        "tool_result" if block["is_error"] == true => "result!".to_owned(),
+        "tool_result" => "result".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Whether `later` sends everything that `earlier` sent, unchanged and first.
+fn extends(earlier: &Request, later: &Request) -> bool {
+    let (before, after) = (blocks(earlier), blocks(later));
+    after.starts_with(&before) && earlier.tools().len() == later.tools().len() && fixed(earlier) == fixed(later)
+}
+
+fn fixed(request: &Request) -> (String, String) {
+    let tools: Vec<Value> = request.tools().into_iter().map(without_marker).collect();
+    (request.system_text(), Value::Array(tools).to_string())
+}
+
+/// Every block with its role, cache markers removed; how they are grouped into messages does not matter.
+fn blocks(request: &Request) -> Vec<String> {
+    let messages = request.messages();
+    let blocks = messages.iter().flat_map(|message| {
+        let role = message["role"].to_string();
+        message["content"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(move |block| format!("{role} {}", without_marker(block.clone())))
+    });
+    blocks.collect()
+}
+
+fn without_marker(mut block: Value) -> Value {
+    if let Some(fields) = block.as_object_mut() {
+        fields.remove("cache_control");
+    }
+    block
+}

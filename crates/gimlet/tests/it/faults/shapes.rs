@@ -1,0 +1,193 @@
+//! Streams that no grammar allows, and blocks that nobody has heard of.
+
+use gimlet_script::{
+    BlockSpec, Chunk, Encoding, EventNames, Fault, Framing, InputPieces, Newline, Pings, Reply, Script, ToolInput,
+    UsageStyle, Wire,
+};
+use serde_json::json;
+
+use super::row::shape;
+use super::{play, reads, row, then_done};
+
+const TURN: &str = "u:text+text a:text+call u:result a:text u:text";
+
+/// A reply of a text and a call, then the answer.
+fn turn(change: impl FnOnce(Script) -> Script) -> Script {
+    then_done(change(reads(Script::new().say("Looking."))))
+}
+
+#[tokio::test]
+async fn odd_block_numbers_and_missing_formalities_are_understood() {
+    let faults = [
+        ("index gaps", Fault::IndexGaps),
+        ("index reuse", Fault::IndexReuse),
+        ("unknown index", Fault::UnknownIndex),
+        ("stopped twice", Fault::StopTwice),
+        ("interleaved", Fault::Interleave),
+        ("no message_stop", Fault::NoMessageStop),
+        ("two message_starts", Fault::TwoMessageStarts),
+    ];
+    let rows = faults.into_iter().map(|(name, fault)| {
+        row(name, turn(|script| script.fault(fault))).requests(2).history(TURN).further(|model, _| {
+            assert_eq!(model.request(1).tool_results(), ["1\talpha"]);
+        })
+    });
+    play(rows.collect()).await;
+}
+
+#[tokio::test]
+async fn a_reply_without_a_reason_for_its_end_is_kept_as_far_as_it_came() {
+    let cut = "the reply was cut (the answer ended without a stop reason";
+    let nameless = |script: Script| script.reply(Reply { stop_reason: Some(None), ..Reply::say("done") });
+    play(vec![
+        row("no message_delta", Script::new().say("done").fault(Fault::NoMessageDelta)).notice(cut),
+        row("no message_delta, with a call", turn(|script| script.fault(Fault::NoMessageDelta)))
+            .requests(2)
+            .notice(cut)
+            .history(TURN),
+        row("a null reason", nameless(Script::new())).notice(cut),
+        row("no message_delta, nothing said", then_done(Script::new().fault(Fault::NoMessageDelta))).retried(1),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn the_shape_of_the_bytes_does_not_matter() {
+    let plain = Wire::default;
+    let wires = [
+        ("one byte at a time", Wire { chunk: Chunk::Bytes(1), ..plain() }),
+        ("all at once", Wire { chunk: Chunk::Whole, ..plain() }),
+        ("cr, bom, comments", Wire { newline: Newline::Cr, bom: true, comments: true, ..plain() }),
+        ("crlf cut in two", Wire { newline: Newline::Crlf, chunk: Chunk::Crlf, ..plain() }),
+        ("no event names", Wire { event_names: EventNames::Missing, extra_fields: true, ..plain() }),
+        ("wrong event names", Wire { event_names: EventNames::Wrong, tight_data: true, ..plain() }),
+        ("a burst of pings", Wire { pings: Pings::Burst(500), fat_pings: true, ..plain() }),
+        ("unknown events", Wire { unknown: true, split_data: true, ..plain() }),
+        ("a length", Wire { framing: Framing::Length, ..plain() }),
+        ("ended by closing", Wire { framing: Framing::Close, ..plain() }),
+        ("gzip", Wire { encoding: Encoding::Gzip, ..plain() }),
+        ("deflate", Wire { encoding: Encoding::Deflate, ..plain() }),
+        ("empty pieces of input", Wire { input_pieces: InputPieces::Empty, ..plain() }),
+        ("input byte by byte", Wire { input_pieces: InputPieces::Bytes(1), ..plain() }),
+    ];
+    let rows = wires.into_iter().map(|(name, wire)| {
+        row(name, turn(|script| script.wire(wire))).requests(2).history(TURN).further(|model, _| {
+            assert_eq!(model.request(1).tool_results(), ["1\talpha"]);
+        })
+    });
+    play(rows.collect()).await;
+}
+
+#[tokio::test]
+async fn usage_adds_up_however_it_is_told() {
+    let rows = [UsageStyle::Normal, UsageStyle::Nulls, UsageStyle::Several].into_iter().map(|usage| {
+        let wire = Wire { usage, ..Wire::default() };
+        row("usage", turn(|script| script.wire(wire))).requests(2).history(TURN).further(|model, run| {
+            let told = &run.result()["usage"];
+            let prompts: Vec<_> = model.requests().iter().map(|request| request.outcome().usage.unwrap()).collect();
+            let read: u64 = prompts.iter().map(|prompt| prompt.cache_read_tokens).sum();
+            let written: u64 = prompts.iter().map(|prompt| prompt.cache_write_tokens()).sum();
+            let rest: u64 = prompts.iter().map(|prompt| prompt.input_tokens).sum();
+            assert_eq!(told["cache_read_input_tokens"], read);
+            assert_eq!(told["cache_creation_input_tokens"], written);
+            assert_eq!(told["input_tokens"], rest);
+            assert!(told["output_tokens"].as_u64().unwrap() > 0);
+        })
+    });
+    let missing = Wire { usage: UsageStyle::Missing, ..Wire::default() };
+    let silent = row("no usage at all", Script::new().say("done").wire(missing));
+    play(rows.chain([silent]).collect()).await;
+}
+
+#[tokio::test]
+async fn calls_with_unusable_input_do_not_run_and_are_answered() {
+    let call = |raw: &'static str| then_done(Script::new().call_raw("Read", raw));
+    let history = "u:text+text a:call u:result! a:text u:text";
+    let table = [
+        ("broken JSON", r#"{"file_path": "/etc/ho"#),
+        ("an array", r#"["/etc/hosts"]"#),
+        ("a string", r#""/etc/hosts""#),
+        ("the wrong type", r#"{"file_path": 7}"#),
+        ("no input at all", ""),
+    ];
+    let mut rows: Vec<_> =
+        table.into_iter().map(|(name, raw)| row(name, call(raw)).requests(2).history(history)).collect();
+    let unknown = then_done(Script::new().call("Reed", json!({"file_path": "a.txt"})));
+    rows.push(row("an unknown tool", unknown).requests(2).history(history));
+    rows.push(row("broken JSON is told back", call("{\"file_path\": oops")).requests(2).history(history).further(
+        |model, _| assert!(model.request(1).tool_result(0).contains(r#"{"INVALID_JSON":"{\"file_path\": oops"}"#)),
+    ));
+    play(rows).await;
+}
+
+#[tokio::test]
+async fn calls_whose_ids_cannot_stand_get_ids_that_can() {
+    let read = |id: &str, file: &str| BlockSpec::Tool {
+        name: "Read".into(),
+        input: ToolInput::Json(json!({"file_path": format!("{{{{dir}}}}/{file}.txt")})),
+        id: Some(id.into()),
+        times: 1,
+    };
+    let reply = |blocks: Vec<BlockSpec>| Reply { blocks, ..Reply::default() };
+    let one = |id| reply(vec![read(id, "a")]);
+    play(vec![
+        row("the same id twice", then_done(Script::new().reply(reply(vec![read("c", "a"), read("c", "b")]))))
+            .requests(2)
+            .history("u:text+text a:call+call u:result+result a:text u:text")
+            .further(|model, _| assert_eq!(model.request(1).tool_results(), ["1\talpha", "1\tbeta"])),
+        row("the same id in every reply", then_done(Script::new().reply(one("call_0")).then().reply(one("call_0"))))
+            .requests(3)
+            .history("u:text+text a:call u:result a:call u:result a:text u:text"),
+        row("an illegal id", then_done(Script::new().reply(one("functions.Read:0"))))
+            .requests(2)
+            .history("u:text+text a:call u:result a:text u:text"),
+        row("no id", then_done(Script::new().reply(one(""))))
+            .requests(2)
+            .history("u:text+text a:call u:result a:text u:text"),
+    ])
+    .await;
+}
+
+/// Valid JSON that many readers refuse, this test's own among them: hence the text output.
+#[tokio::test]
+async fn inputs_that_typed_readers_refuse_are_answered_too() {
+    let deep = format!("{{\"file_path\": {}{}}}", "[".repeat(200), "]".repeat(200));
+    for raw in [r#"{"file_path": "\ud800"}"#, r#"{"file_path": "/a.txt", "offset": 1e400}"#, &deep] {
+        let world = crate::world();
+        let model = then_done(Script::new().call_raw("Read", raw)).serve().await.unwrap();
+        let run = world.run(&model).print("go").finish().await;
+        run.expect_code(0);
+        assert_eq!((run.stdout.as_str(), model.requests().len()), ("done\n", 2), "{raw}");
+        assert!(model.rejections().is_empty() && model.request(1).body_text().contains("is_error"), "{raw}");
+        let later = Script::new().say("resumed").serve().await.unwrap();
+        world.run(&later).args(["-p", "--continue", "more"]).finish().await.expect_code(0);
+        assert!(later.rejections().is_empty(), "{raw}: {:?}", later.rejections());
+    }
+}
+
+#[tokio::test]
+async fn a_vendors_tool_beside_ours_gets_nothing_but_our_results() {
+    let search = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}});
+    let found = json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []});
+    let script = reads(Script::new().lenient().raw(search)).stop("tool_use").then().raw(found).say("done");
+    let mixed = row("mixed", script).requests(2).without_resume().further(|model, _| {
+        assert_eq!(shape(&model.request(1)), "u:text+text a:server_tool_use+call u:result");
+    });
+    play(vec![mixed]).await;
+}
+
+#[tokio::test]
+async fn blocks_of_kinds_that_nobody_knows_go_back_as_they_came() {
+    let fallback =
+        json!({"type": "fallback", "from": {"model": "claude-opus-5-5"}, "to": {"model": "claude-sonnet-5-5"}});
+    let redacted = json!({"type": "redacted_thinking", "data": "c2VjcmV0"});
+    play(vec![
+        row("fallback", then_done(reads(Script::new().raw(fallback).say("Looking."))))
+            .requests(2)
+            .history("u:text+text a:fallback+text+call u:result a:text u:text"),
+        row("redacted thinking", then_done(reads(Script::new().raw(redacted))))
+            .requests(2)
+            .history("u:text+text a:redacted_thinking+call u:result a:text u:text"),
+    ])
+    .await;
+}

@@ -1,0 +1,63 @@
+//! Servers that fall silent, and servers that are merely slow.
+
+use gimlet_script::{At, Chunk, Fault, Script, Wire};
+
+use super::{Row, play, reads, row, then_done};
+
+fn stall(at: At) -> Fault {
+    Fault::Stall { at, ping_every_ms: None, for_ms: None }
+}
+
+/// Watches the server more closely than any person may choose to.
+fn watched(row: Row) -> Row {
+    row.env("GIMLET_TEST_LEAST_TIMEOUT_MS", "1")
+        .env("API_TIMEOUT_MS", "400")
+        .env("CLAUDE_STREAM_IDLE_TIMEOUT_MS", "400")
+}
+
+#[tokio::test]
+async fn silence_is_a_cut() {
+    let places = [
+        ("before the headers", At::BeforeHeaders),
+        ("after the headers", At::AfterHeaders),
+        ("inside message_start", At::MidMessageStart),
+        ("inside a text", At::MidText),
+        ("inside an event", At::MidDelta),
+    ];
+    let mut rows: Vec<Row> = places
+        .into_iter()
+        .map(|(name, at)| row(name, then_done(Script::new().say("lost words").fault(stall(at)))).retried(1))
+        .collect();
+    let history = "u:text+text a:text+call u:result a:text u:text";
+    rows.extend([
+        row("after a text", reads(Script::new().say("First.")).fault(stall(At::BetweenBlocks)))
+            .answers("First.")
+            .notice("the reply was cut (the server fell silent"),
+        row("after a call", then_done(reads(Script::new().say("Looking.")).fault(stall(At::AfterTool))))
+            .requests(2)
+            .notice("the reply was cut")
+            .history(history),
+        row("after thinking", then_done(Script::new().think("hm").say("lost words").fault(stall(At::MidText))))
+            .retried(1),
+        row("after the stop reason", Script::new().say("done").fault(stall(At::AfterStopReason))),
+        row("after the end", Script::new().say("done").fault(stall(At::AfterMessageStop))),
+        row("for ever", Script::new().say("lost words").fault(stall(At::AfterHeaders)).forever())
+            .env("GIMLET_MAX_RETRIES", "1")
+            .retried(1)
+            .fails("the server fell silent"),
+    ]);
+    play(rows.into_iter().map(|row| watched(row).lacks("lost words")).collect()).await;
+}
+
+#[tokio::test]
+async fn slowness_is_not() {
+    let pinging = |at| Fault::Stall { at, ping_every_ms: Some(100), for_ms: Some(1_200) };
+    let dripping = Wire { chunk: Chunk::Bytes(1), drip_ms: 1, ..Wire::default() };
+    play(vec![
+        watched(row("pings inside a text", Script::new().say("done").fault(pinging(At::MidText)))),
+        watched(row("pings before the first block", Script::new().say("done").fault(pinging(At::AfterMessageStart)))),
+        watched(row("byte by byte", Script::new().say("done").wire(dripping))),
+        row("a late first byte", Script::new().say("done").delay_ms(1_200)),
+    ])
+    .await;
+}

@@ -1,0 +1,144 @@
+//! Every way in which a complete reply can end.
+
+use gimlet_script::{Expect, Reply, Script};
+use serde_json::json;
+
+use super::{play, reads, row, then_done};
+
+/// A call that the output limit cut in two.
+fn cut_call(script: Script) -> Script {
+    script.call_raw("Write", r#"{"file_path": "{{dir}}/long.txt", "content": "lo"#).stop("max_tokens")
+}
+
+fn refusal(script: Script, explanation: Option<&str>) -> Script {
+    let details = json!({"type": "refusal", "category": null, "explanation": explanation});
+    let mut reply = Reply::say("Words that are taken back.");
+    reply.stop_reason = Some(Some("refusal".into()));
+    reply.stop_details = Some(details);
+    script.reply(reply)
+}
+
+#[tokio::test]
+async fn a_call_cut_by_the_output_limit_is_asked_again_with_more_room_then_in_parts() {
+    let roomy = |tokens: &str| Expect { body_contains: Some(format!("\"max_tokens\":{tokens},")), ..Expect::default() };
+    let once = cut_call(Script::new()).then().expect(roomy("64000")).say("done");
+    let split = Expect { last_user_text: Some("Split it".into()), ..Expect::default() };
+    let twice = cut_call(cut_call(Script::new()).then()).then().expect(split.clone()).say("done");
+    let more = "asking again with more room";
+    let beside = cut_call(reads(cut_call(Script::new()).then())).then().expect(split).say("done");
+    play(vec![
+        row("once", once).requests(2).notice(more).lacks("long.txt"),
+        row("twice", twice).requests(3).notice(more).lacks("long.txt").history("u:text+text+text a:text u:text"),
+        row("twice, beside a whole call", beside)
+            .requests(3)
+            .notice(more)
+            .lacks("long.txt")
+            .history("u:text+text a:call u:result+text a:text u:text"),
+        row("a read of the void reply was never seen", then_done(reads(cut_call(reads(Script::new())).then())))
+            .requests(3)
+            .notice(more)
+            .history("u:text+text a:call u:result a:text u:text")
+            .further(|model, _| assert_eq!(model.request(2).tool_results(), ["1\talpha"])),
+        row("for ever", cut_call(Script::new()).forever())
+            .requests(4)
+            .notice(more)
+            .notice("cut at the output limit")
+            .answers("")
+            .lacks("long.txt")
+            .history("u:text+text+text+text+text"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_text_cut_by_the_output_limit_is_continued_three_times_at_most() {
+    let part = |script: Script| script.say("part").stop("max_tokens");
+    let go_on = Expect { last_user_text: Some("Go on exactly".into()), ..Expect::default() };
+    play(vec![
+        row("once", part(Script::new()).then().expect(go_on).say("done"))
+            .requests(2)
+            .answers("partdone")
+            .history("u:text+text a:text u:text a:text u:text"),
+        row("for ever", part(Script::new()).forever())
+            .requests(4)
+            .notice("cut at the output limit")
+            .answers("partpartpartpart")
+            .history("u:text+text a:text u:text a:text u:text a:text u:text a:text u:text"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_paused_turn_is_sent_again_unchanged_and_not_for_ever() {
+    let search = |id: &str| json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "q"}});
+    let paused = |script: Script| script.say("Searching.").stop("pause_turn");
+    let open = |script: Script| script.raw(search("srvtoolu_1")).stop("pause_turn");
+    play(vec![
+        row("thrice", then_done(paused(Script::new()).times(3)))
+            .requests(4)
+            .history("u:text+text a:text+text+text+text u:text"),
+        row("with a search under way", then_done(open(Script::new())))
+            .requests(2)
+            .history("u:text+text a:server_tool_use+text u:text"),
+        row("twenty times", paused(Script::new()).forever())
+            .requests(9)
+            .answers("Searching.")
+            .history("u:text+text a:text+text+text+text+text+text+text+text+text u:text"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_refusal_takes_everything_back_and_is_final() {
+    let reading = {
+        let mut reply = Reply::call("Read", json!({"file_path": "{{dir}}/a.txt"}));
+        reply.stop_reason = Some(Some("refusal".into()));
+        Script::new().reply(reply)
+    };
+    play(vec![
+        row("with words", refusal(Script::new(), Some("it is unwise")))
+            .fails("The model refused to answer: it is unwise")
+            .lacks("taken back"),
+        row("without a reason", refusal(Script::new(), None)).fails("The model refused to answer").lacks("taken back"),
+        row("before anything", Script::new().stop("refusal")).fails("The model refused to answer"),
+        row("after a call", reading).fails("The model refused to answer").lacks("a.txt"),
+        row("after a result", refusal(reads(Script::new()).then(), None))
+            .requests(2)
+            .fails("The model refused to answer")
+            .lacks("taken back")
+            .history("u:text+text a:call u:result+text"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn an_empty_reply_after_results_is_asked_once_more() {
+    let go_on = Expect { last_user_text: Some("go on".into()), ..Expect::default() };
+    play(vec![
+        row("once", reads(Script::new()).then().stop("end_turn").then().expect(go_on).say("done"))
+            .requests(3)
+            .history("u:text+text a:call u:result+text a:text u:text"),
+        row("twice", reads(Script::new()).then().stop("end_turn").times(2))
+            .requests(3)
+            .answers("")
+            .history("u:text+text a:call u:result+text+text"),
+        row("at once", Script::new().stop("end_turn")).answers("").history("u:text+text+text"),
+        row("blank", Script::new().say("  \n").stop("end_turn")).answers("").history("u:text+text+text"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn unknown_reasons_go_by_what_was_said() {
+    play(vec![
+        row("a text", Script::new().say("done").stop("tired")),
+        row("a call", then_done(reads(Script::new()).stop("tired")))
+            .requests(2)
+            .history("u:text+text a:call u:result a:text u:text"),
+        row("a stop sequence", Script::new().say("done").stop("stop_sequence")),
+        row("a full window", Script::new().say("The last words.").stop("model_context_window_exceeded"))
+            .fails("filled the model's context window")
+            .history("u:text+text a:text u:text"),
+    ])
+    .await;
+}

@@ -1,0 +1,128 @@
+//! The guide to adding a tool stays true: its code is the code that is compiled, tested and run here.
+
+mod word_count;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gimlet_core::tool::{PromptContext, ToolSet};
+use gimlet_core::{Processes, Record, SessionConfig, SessionState, TurnOptions};
+use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
+use gimlet_model::{Anthropic, AnthropicConfig};
+use gimlet_policy::RuleSet;
+use gimlet_proto::{Block, Body, Env, Op, PermissionMode, Thinking};
+use gimlet_script::Script;
+use gimlet_store::{Locations, ResultFiles, Stamp, Transcript, new_session_id};
+use serde_json::json;
+
+use word_count::WordCount;
+
+const GUIDE: &str = include_str!("../../../../docs/adding-a-tool.md");
+const TOOL: &str = include_str!("guide/word_count.rs");
+const TESTS: &str = include_str!("guide/word_count_tests.rs");
+
+#[test]
+fn the_guide_shows_the_code_that_is_compiled_here() {
+    let shown = rust_blocks(GUIDE);
+    // The words between two blocks stand where blank lines are in the files, so those do not count.
+    let mut shown = shown.lines().filter(|line| !line.trim().is_empty());
+    for line in TOOL.lines().chain(TESTS.lines()).filter(|line| !line.trim().is_empty()) {
+        assert_eq!(shown.next(), Some(line), "docs/adding-a-tool.md (left) is not the code in tests/it/guide (right)");
+    }
+    assert_eq!(shown.next(), None, "docs/adding-a-tool.md shows code that is not in tests/it/guide");
+}
+
+#[tokio::test]
+async fn a_session_runs_the_guides_tool_through_the_gate() {
+    let project = tempfile::tempdir().unwrap();
+    let file = project.path().canonicalize().unwrap().join("a.txt");
+    std::fs::write(&file, "one two three\n").unwrap();
+    let model =
+        Script::new().call("WordCount", json!({"file_path": file})).then().say("Three words.").serve().await.unwrap();
+
+    let env = Env::default().with("ANTHROPIC_BASE_URL", model.url()).with("ANTHROPIC_API_KEY", "test");
+    let provider = AnthropicConfig::from_env(&env).unwrap();
+    let (handle, life) = gimlet_core::open(session(file.parent().unwrap(), env, provider));
+    let mut events = handle.subscribe();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(life);
+    let blocks = vec![Block::text("how many words are in a.txt?")];
+    handle.send(Op::Say { blocks, plain: true, uuid: None, synthetic: false });
+    let mut answer = String::new();
+    while let Some(event) = events.next().await {
+        if let Body::TurnEnded(report) = event.body {
+            answer = report.text;
+            handle.send(Op::Close);
+        }
+    }
+    while tasks.join_next().await.is_some() {}
+
+    assert_eq!(answer, "Three words.");
+    assert_eq!(
+        model.request(1).tool_result(0),
+        format!("{}: 1 lines, 3 words, 14 characters", file.display()),
+        "a file of the project may be read without a question"
+    );
+    assert!(model.failures().is_empty() && model.rejections().is_empty(), "{:?}", model.rejections());
+}
+
+/// A session with the guide's tool alone, in the default mode, kept nowhere.
+fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig {
+    let tools = ToolSet::new(vec![&WordCount]);
+    let prompt = PromptContext { env: env.clone(), tools: vec!["WordCount".to_owned()], background: false };
+    let id = new_session_id();
+    let stamp = Stamp { cwd: project.display().to_string(), git_branch: String::new(), entrypoint: None };
+    let files = Locations::new(&project.join("home")).project(project).session(&id);
+    let exec =
+        Exec::new(ExecConfig { custodian: CustodianProgram::Fork, session_marker: id.to_string(), runtime_dir: None });
+    let shell =
+        Shell::find(ShellConfig { env: env.clone(), session_id: id.to_string(), effort: None, snapshot_file: None });
+    SessionConfig {
+        model: Arc::new(Anthropic::new(provider)),
+        model_id: "default".to_owned(),
+        api_key_source: String::new(),
+        system: gimlet_core::system_blocks(&Default::default()),
+        tool_defs: gimlet_core::tool_defs(&tools, &prompt),
+        tools,
+        env,
+        home: None,
+        state: SessionState::new(project.to_owned(), Vec::new()),
+        mode: PermissionMode::Default,
+        rules: RuleSet::default(),
+        attended: false,
+        options: TurnOptions {
+            max_turns: None,
+            thinking: Thinking::ModelDefault,
+            effort: None,
+            parallel_tools: true,
+            streaming_execution: true,
+            wire_events: false,
+            concurrency: 1,
+        },
+        cache_ttl: None,
+        record: Record::new(Transcript::unsaved(id.clone(), stamp)),
+        history: Vec::new(),
+        result_files: ResultFiles::new(&files),
+        redactor: gimlet_core::Redactor::default(),
+        processes: Processes { exec, shell },
+        id,
+    }
+}
+
+/// The text of every fenced `rust` block, in order.
+fn rust_blocks(markdown: &str) -> String {
+    let mut inside = false;
+    let mut blocks = String::new();
+    for line in markdown.lines() {
+        match line {
+            "```rust" => inside = true,
+            "```" => inside = false,
+            line if inside => {
+                blocks.push_str(line);
+                blocks.push('\n');
+            }
+            _ => {}
+        }
+    }
+    blocks
+}

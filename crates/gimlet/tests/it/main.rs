@@ -1,0 +1,14 @@
+//! End to end: the real binary, real tools, real files, a scripted model.
+
+mod basics;
+mod faults;
+mod guide;
+mod print;
+mod probes;
+mod tidy;
+
+use gimlet_testkit::World;
+
+fn world() -> World {
+    World::new(env!("CARGO_BIN_EXE_gimlet"))
+}

@@ -1,0 +1,177 @@
+//! Where the prompt comes from: the argument, a pipe, both, or a pipe that never ends.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gimlet_script::{At, Fault, Script};
+
+use super::{ended, with};
+use crate::world;
+
+#[tokio::test]
+async fn argument_and_pipe_make_one_prompt() {
+    let table = [
+        (Some("review this"), "", "review this"),
+        (Some("review this"), " \n", "review this"),
+        (Some("review this"), "a change\n", "review this\n\n<stdin>\na change\n</stdin>"),
+        (None, "  do it\n", "do it"),
+    ];
+    for (argument, piped, wanted) in table {
+        let world = world();
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let run = world.run(&model).arg("-p").args(argument).stdin(piped).finish().await;
+        run.expect_code(0);
+        assert!(model.request(0).last_user_text().ends_with(wanted), "{:?}", model.request(0).last_user_text());
+        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("ok\n", ""));
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_replaced_not_refused() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    world.run(&model).print("what is it?").stdin(b"caf\xe9\n".to_vec()).finish().await.expect_code(0);
+    assert!(model.request(0).last_user_text().contains("caf\u{fffd}"));
+}
+
+#[tokio::test]
+async fn an_unreadable_or_closed_input_leaves_the_argument() {
+    let outer = world();
+    let model = Script::new().say("ok").forever().serve().await.unwrap();
+    let unreadable = outer.behind("exec </");
+    let run = unreadable.run(&model).print("hello").finish().await;
+    run.expect_code(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.lines().count()), ("ok\n", 1), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot be read") && run.stderr.contains("the prompt alone"), "{}", run.stderr);
+    let run = unreadable.run(&model).arg("-p").finish().await;
+    run.expect_code(1);
+    assert!(run.stderr.lines().count() == 1 && run.stderr.contains("as an argument"), "{}", run.stderr);
+    let run = outer.behind("exec <&-").run(&model).print("hello").finish().await;
+    run.expect_code(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("ok\n", ""));
+}
+
+#[tokio::test]
+async fn no_prompt_at_all_is_one_line_and_no_request() {
+    for (argument, piped) in [(None, ""), (None, " \n\t"), (Some("  "), "")] {
+        let world = world();
+        let model = Script::new().serve().await.unwrap();
+        let run = world.run(&model).arg("-p").args(argument).stdin(piped).finish().await;
+        run.expect_code(1);
+        assert_eq!((run.stdout.as_str(), model.requests().len()), ("", 0));
+        assert_eq!(run.stderr, "gimlet: there is no prompt. Give one: gimlet -p \"what to do\", or pipe it in\n");
+    }
+}
+
+#[tokio::test]
+async fn more_than_ten_megabytes_are_refused() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let run = world.run(&model).print("sum it up").stdin(vec![b'x'; (10 << 20) + 1]);
+    let run = tokio::task::spawn_blocking({
+        let mut child = run.start();
+        move || child.wait_with_output()
+    });
+    let run = run.await.unwrap();
+    run.expect_code(1);
+    assert_eq!((run.stdout.as_str(), model.requests().len(), run.stderr.lines().count()), ("", 0, 1));
+    assert!(run.stderr.contains("larger than 10 MB; pass a file's path"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn a_pipe_that_stays_open_starts_with_what_came_and_goes_on_line_by_line() {
+    let world = world();
+    let model = Script::new().say("ok").forever().serve().await.unwrap();
+    let run = world.run(&model).stream("watch this").stdin("first\n").hold_stdin().start();
+    model.wait_for_requests(1).await;
+    assert!(model.request(0).last_user_text().ends_with("watch this\n\n<stdin>\nfirst\n</stdin>"));
+    let run = with(run, |run| {
+        run.read_until("\"type\":\"result\"");
+        run.stdin.as_mut().unwrap().write_all(b"second\nthird\n").unwrap();
+    });
+    let run = run.await;
+    model.wait_for_requests(2).await;
+    assert_eq!(model.request(1).last_user_text(), "<stdin>\nsecond\nthird\n</stdin>");
+    let run = with(run, |run| {
+        run.read_until("\"type\":\"result\"");
+        run.stdin.as_mut().unwrap().write_all(b"the rest without a line end").unwrap();
+        run.stdin = None;
+    });
+    let run = ended(run.await).await;
+    run.expect_code(0);
+    assert_eq!(model.requests().len(), 3);
+    assert_eq!(model.request(2).last_user_text(), "<stdin>\nthe rest without a line end\n</stdin>");
+    let results = run.lines().iter().filter(|line| line["type"] == "result").count();
+    assert_eq!((results, model.rejections().len()), (3, 0));
+    assert!(model.prefix_equal(0, 1) && model.prefix_equal(1, 2));
+}
+
+#[tokio::test]
+async fn a_failed_turn_does_not_end_a_pipe_and_its_prompt_stays_in_history() {
+    let world = world();
+    let model =
+        Script::new().error(400, "not now").then().think("hm").say("ok").then().say("fine").serve().await.unwrap();
+    let run = world.run(&model).stream("watch this").stdin("first\n").hold_stdin().start();
+    let run = with(run, |run| {
+        run.read_until("\"type\":\"result\"");
+        run.stdin.as_mut().unwrap().write_all(b"second\n").unwrap();
+        run.read_until("\"result\":\"ok\"");
+        run.stdin.as_mut().unwrap().write_all(b"third\n").unwrap();
+        run.stdin = None;
+    });
+    let run = ended(run.await).await;
+    run.expect_code(1);
+    assert!(model.rejections().is_empty(), "{:?}", model.rejections());
+    assert!(model.prefix_equal(0, 1) && model.prefix_equal(1, 2));
+    // A strict model still takes the thinking when the session is resumed.
+    let next = Script::new().say("ok").serve().await.unwrap();
+    world.run(&next).args(["-p", "--continue", "and now?"]).finish().await.expect_code(0);
+    assert!(next.rejections().is_empty(), "{:?}", next.rejections());
+}
+
+#[tokio::test]
+async fn a_fast_pipe_waits_for_a_slow_model_and_loses_nothing() {
+    const LINES: usize = 20_000;
+    let line = |n: usize| format!("{n:07} {}\n", "x".repeat(40));
+    let world = world();
+    let stalled = Fault::Stall { at: At::BeforeHeaders, ping_every_ms: None, for_ms: Some(1_500) };
+    let model = Script::new().say("ok").fault(stalled).then().say("ok").forever().serve().await.unwrap();
+    let mut run = world.run(&model).stream("watch this").stdin(line(0)).hold_stdin().start();
+    model.wait_for_requests(1).await;
+    let mut pipe = run.stdin.take().unwrap();
+    let written = Arc::new(AtomicUsize::new(0));
+    let count = written.clone();
+    let writer = std::thread::spawn(move || {
+        for n in 1..LINES {
+            pipe.write_all(line(n).as_bytes()).unwrap();
+            count.store(n, Ordering::Relaxed);
+        }
+    });
+    let run = with(run, |run| run.read_until("\"type\":\"result\"")).await;
+    // A megabyte was ready all the time that the first turn took; only what fits into small buffers was taken.
+    let taken = written.load(Ordering::Relaxed) * line(0).len();
+    assert!(taken < 600 << 10, "{taken} bytes were taken in advance");
+    let run = ended(run).await;
+    writer.join().unwrap();
+    run.expect_code(0);
+    let seen: String = model.requests()[1..].iter().map(|request| piped(&request.last_user_text())).collect();
+    let sent: String = (1..LINES).map(line).collect();
+    assert!(seen == sent, "{} bytes of {} arrived", seen.len(), sent.len());
+}
+
+#[tokio::test]
+async fn a_pipe_that_never_says_anything_does_not_keep_gimlet_waiting() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let run = world.run(&model).print("hello").hold_stdin().start();
+    let run = ended(run).await;
+    run.expect_code(0);
+    assert_eq!((run.stdout.as_str(), model.requests().len()), ("ok\n", 1));
+}
+
+/// What a batch carries, without the mark that says it is data.
+fn piped(text: &str) -> String {
+    let inner = text.strip_prefix("<stdin>\n").and_then(|text| text.strip_suffix("</stdin>"));
+    inner.unwrap_or_else(|| panic!("not marked as piped: {text}")).to_owned()
+}

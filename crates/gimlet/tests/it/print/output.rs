@@ -1,0 +1,260 @@
+//! The three output formats, to the member.
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use crate::world;
+
+/// Reads a file, then answers.
+fn reading(path: &str) -> Script {
+    Script::new().think("hm").say("Looking.").call("Read", json!({"file_path": path})).then().say("It says alpha.")
+}
+
+fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+#[tokio::test]
+async fn json_is_one_result_object() {
+    let world = world();
+    world.file("a.txt", "alpha\n");
+    let model = reading(&world.path("a.txt")).serve().await.unwrap();
+    let run = world.run(&model).print("what is it?").args(["--output-format", "json"]).finish().await;
+    run.expect_code(0);
+    assert_eq!((run.stdout.lines().count(), run.stderr.as_str()), (1, ""));
+    let result = run.json();
+    assert_eq!(result["type"], "result");
+    check_result(&result, "It says alpha.");
+}
+
+#[track_caller]
+fn check_result(result: &Value, text: &str) {
+    let told = [&result["subtype"], &result["is_error"], &result["result"], &result["terminal_reason"]];
+    assert_eq!(told, [&json!("success"), &json!(false), &json!(text), &json!("completed")]);
+    assert_eq!((&result["num_turns"], &result["stop_reason"]), (&json!(2), &json!("end_turn")));
+    assert_eq!(result["permission_denials"], json!([]));
+    assert!(result.get("errors").is_none());
+    for number in ["duration_ms", "duration_api_ms", "total_cost_usd"] {
+        assert!(result[number].as_f64().is_some_and(|number| number >= 0.0), "{number}: {result}");
+    }
+    let usage = &result["usage"];
+    for member in [
+        "input_tokens",
+        "output_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "cache_creation",
+        "server_tool_use",
+        "service_tier",
+        "inference_geo",
+        "speed",
+        "iterations",
+        "output_tokens_details",
+    ] {
+        assert!(!usage[member].is_null(), "usage has no {member}: {usage}");
+    }
+    let by_model = &result["modelUsage"]["claude-sonnet-5-5"];
+    for member in ["inputTokens", "outputTokens", "costUSD", "contextWindow", "maxOutputTokens", "webSearchRequests"] {
+        assert!(by_model[member].is_number(), "modelUsage has no {member}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn verbose_json_is_an_array_of_all_messages() {
+    let world = world();
+    world.file("a.txt", "alpha\n");
+    let model = reading(&world.path("a.txt")).serve().await.unwrap();
+    let run = world.run(&model).print("go").args(["--output-format", "json", "--verbose"]).finish().await;
+    run.expect_code(0);
+    let all = run.json();
+    let kinds: Vec<&str> = all.as_array().unwrap().iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["system", "assistant", "assistant", "assistant", "user", "assistant", "result"]);
+    assert!(run.stderr.contains("● Read("), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn stream_json_begins_with_init_and_has_one_line_per_block() {
+    let world = world();
+    world.file("a.txt", "alpha\n");
+    let model = reading(&world.path("a.txt")).serve().await.unwrap();
+    let run = world.run(&model).print("go").args(["--output-format", "stream-json"]).finish().await;
+    run.expect_code(0);
+    let lines = run.lines();
+    let init = &lines[0];
+    assert_eq!((&init["type"], &init["subtype"]), (&json!("system"), &json!("init")));
+    assert_eq!(init["cwd"], world.project.to_string_lossy().as_ref());
+    assert_eq!(init["model"], "claude-sonnet-5-5");
+    assert_eq!((&init["permissionMode"], &init["apiKeySource"]), (&json!("default"), &json!("ANTHROPIC_API_KEY")));
+    assert_eq!((&init["claude_code_version"], &init["output_style"]), (&json!("2.1.325"), &json!("default")));
+    for list in ["tools", "mcp_servers", "slash_commands", "agents", "skills", "plugins"] {
+        assert!(init[list].is_array(), "{list}: {init}");
+    }
+    assert!(init["tools"].as_array().unwrap().contains(&json!("Read")));
+    check_result(lines.last().unwrap(), "It says alpha.");
+
+    let assistants = of_type(&lines, "assistant");
+    let kinds: Vec<_> = assistants.iter().map(|line| &line["message"]["content"][0]["type"]).collect();
+    assert_eq!(kinds, ["thinking", "text", "tool_use", "text"]);
+    assert!(assistants.iter().all(|line| line["message"]["stop_reason"].is_null()));
+    assert_eq!(assistants[0]["message"]["id"], assistants[2]["message"]["id"]);
+    assert_ne!(assistants[2]["message"]["id"], assistants[3]["message"]["id"]);
+    let [user] = of_type(&lines, "user")[..] else { panic!("{lines:?}") };
+    assert_eq!(user["message"]["content"][0]["tool_use_id"], assistants[2]["message"]["content"][0]["id"]);
+    assert!(user["message"]["content"][0].get("is_error").is_none());
+    assert_eq!(user["tool_use_result"]["type"], "text");
+    assert_eq!(of_type(&lines, "stream_event").len(), 0);
+    for line in &lines {
+        assert!(line["uuid"].is_string() && line["session_id"] == init["session_id"], "{line}");
+    }
+}
+
+#[tokio::test]
+async fn lines_and_transcript_entries_share_their_uuids() {
+    let world = world();
+    world.file("a.txt", "alpha\n");
+    let model = reading(&world.path("a.txt")).serve().await.unwrap();
+    let run = world.run(&model).stream("go").arg("--replay-user-messages").finish().await;
+    run.expect_code(0);
+    let lines = run.lines();
+    let told: Vec<(&str, &str)> = lines
+        .iter()
+        .filter(|line| line["type"] == "assistant" || line["type"] == "user")
+        .map(|line| (line["type"].as_str().unwrap(), line["uuid"].as_str().unwrap()))
+        .collect();
+    let entries = world.entries();
+    let kept: Vec<(&str, &str)> = entries
+        .iter()
+        .filter(|entry| (entry["type"] == "assistant" || entry["type"] == "user") && entry["isMeta"] != true)
+        .map(|entry| (entry["type"].as_str().unwrap(), entry["uuid"].as_str().unwrap()))
+        .collect();
+    assert_eq!((told.len(), &told), (6, &kept));
+    let replay = of_type(&lines, "user")[0];
+    assert_eq!((&replay["isReplay"], &replay["message"]["content"]), (&json!(true), &json!("go")));
+}
+
+#[tokio::test]
+async fn partial_messages_are_the_models_own_events() {
+    let world = world();
+    world.file("a.txt", "alpha\n");
+    let model = reading(&world.path("a.txt")).serve().await.unwrap();
+    let run = world.run(&model).stream("go").arg("--include-partial-messages").finish().await;
+    run.expect_code(0);
+    let lines = run.lines();
+    let events = of_type(&lines, "stream_event");
+    let kind = |event: &Value| match event["event"]["delta"]["type"].as_str() {
+        Some(delta) => delta.to_owned(),
+        None => event["event"]["type"].as_str().unwrap().to_owned(),
+    };
+    let kinds: Vec<String> = events.iter().map(|event| kind(event)).collect();
+    for wanted in [
+        "message_start",
+        "content_block_start",
+        "text_delta",
+        "thinking_delta",
+        "signature_delta",
+        "input_json_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ] {
+        assert!(kinds.iter().any(|kind| kind == wanted), "{wanted} is missing: {kinds:?}");
+    }
+    let text: String = events.iter().filter_map(|event| event["event"]["delta"]["text"].as_str()).collect();
+    assert_eq!(text, "Looking.It says alpha.");
+    let requesting = lines.iter().filter(|line| line["status"] == "requesting").count();
+    assert_eq!((requesting, of_type(&lines, "assistant").len()), (2, 4));
+}
+
+#[tokio::test]
+async fn flags_that_need_stream_json_say_so() {
+    for flag in ["--include-partial-messages", "--replay-user-messages"] {
+        let world = world();
+        let model = Script::new().serve().await.unwrap();
+        let run = world.run(&model).print("go").arg(flag).finish().await;
+        run.expect_code(1);
+        let line = format!("gimlet: {flag} needs another output format. Add --output-format stream-json\n");
+        assert_eq!((run.stdout.as_str(), run.stderr), ("", line));
+    }
+}
+
+#[tokio::test]
+async fn a_discarded_reply_is_taken_back_by_name() {
+    use gimlet_script::{At, Close, Fault};
+    let world = world();
+    let cut = Fault::Cut { at: At::MidText, how: Close::Fin };
+    let model = Script::new().think("hm").say("lost").fault(cut).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).stream("go").env("GIMLET_TEST_RETRY_DELAY_MS", "5").finish().await;
+    run.expect_code(0);
+    let lines = run.lines();
+    let thought = of_type(&lines, "assistant")[0];
+    let discarded: Vec<&Value> = lines.iter().filter(|line| line["subtype"] == "reply_discarded").collect();
+    assert_eq!(discarded.len(), 1);
+    assert_eq!(discarded[0]["discarded_uuids"], json!([thought["uuid"]]));
+}
+
+#[tokio::test]
+async fn the_turn_limit_counts_requests_and_is_an_error() {
+    let world = world();
+    world.file("a.txt", "alpha\n");
+    let call = || Script::new().say("More.").call("Read", json!({"file_path": "{{path}}"})).forever();
+    let model = call().var("path", world.path("a.txt")).serve().await.unwrap();
+    let run = world.run(&model).stream("go").args(["--max-turns", "2"]).finish().await;
+    run.expect_code(1);
+    let result = run.result();
+    assert_eq!((&result["subtype"], &result["is_error"]), (&json!("error_max_turns"), &json!(true)));
+    assert_eq!((&result["num_turns"], &result["terminal_reason"]), (&json!(3), &json!("max_turns")));
+    assert_eq!(result["errors"], json!(["Reached maximum number of turns (2)"]));
+    assert!(result.get("result").is_none());
+    assert_eq!(model.requests().len(), 2);
+    // The calls of the last reply ran, so the session goes on from their results.
+    let model = Script::new().say("ok").serve().await.unwrap();
+    world.run(&model).args(["-p", "--continue", "go on"]).finish().await.expect_code(0);
+    assert_eq!((model.rejections().len(), model.request(0).message_count()), (0, 5));
+
+    let model = call().var("path", world.path("a.txt")).serve().await.unwrap();
+    let run = world.run(&model).print("go").args(["--max-turns", "1"]).finish().await;
+    run.expect_code(1);
+    assert_eq!(run.stdout, "Error: reached the limit of 1 turns (--max-turns)\n");
+}
+
+#[tokio::test]
+async fn what_would_need_a_question_is_denied_and_listed() {
+    let world = world();
+    let input = json!({"file_path": world.path("new.txt"), "content": "x\n"});
+    let script = || Script::new().call("Write", input.clone()).then().say("I may not.");
+    let model = script().serve().await.unwrap();
+    let run = world.run(&model).print("write it").args(["--output-format", "stream-json"]).finish().await;
+    run.expect_code(0);
+    let lines = run.lines();
+    let result = run.result();
+    assert_eq!((&result["subtype"], &result["is_error"]), (&json!("success"), &json!(false)));
+    let denials = result["permission_denials"].as_array().unwrap();
+    assert_eq!(denials.len(), 1);
+    assert_eq!((&denials[0]["tool_name"], &denials[0]["tool_input"]), (&json!("Write"), &input));
+    let call = of_type(&lines, "assistant")[0]["message"]["content"][0]["id"].clone();
+    assert_eq!(denials[0]["tool_use_id"], call);
+    let told: Vec<&Value> = lines.iter().filter(|line| line["subtype"] == "permission_denied").collect();
+    assert_eq!((told.len(), &told[0]["tool_use_id"]), (1, &call));
+    let user = of_type(&lines, "user")[0];
+    assert_eq!(user["message"]["content"][0]["is_error"], true);
+    assert!(!model.request(1).tool_result(0).is_empty() && !world.project.join("new.txt").exists());
+
+    let model = script().serve().await.unwrap();
+    let run = world.run(&model).print("write it").finish().await;
+    run.expect_code(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.lines().count()), ("I may not.\n", 1), "{}", run.stderr);
+
+    let model = script().serve().await.unwrap();
+    let run = world.run(&model).print("write it").args(["--allowedTools", "Write"]).finish().await;
+    run.expect_code(0);
+    assert_eq!((world.read("new.txt").as_str(), run.stderr.as_str()), ("x\n", ""));
+}
+
+#[tokio::test]
+async fn nothing_follows_an_error_result() {
+    let world = world();
+    let model = Script::new().error(401, "no").serve().await.unwrap();
+    let run = world.run(&model).stream("go").env("HOME", "/dev/null").finish().await;
+    run.expect_code(1);
+    assert_eq!(run.lines().last().unwrap()["type"], "result");
+}

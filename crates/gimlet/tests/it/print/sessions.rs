@@ -1,0 +1,167 @@
+//! Which session a run belongs to, and what of it is on disk.
+
+use gimlet_script::{Script, Server};
+use gimlet_testkit::{RunOutput, World, entries_of};
+use serde_json::json;
+
+use crate::world;
+
+async fn said(text: &str) -> Server {
+    Script::new().say(text).serve().await.unwrap()
+}
+
+/// One turn with these arguments.
+async fn turn(world: &World, model: &Server, args: &[&str]) -> RunOutput {
+    let run = world.run(model).stream("go").args(args.iter().copied()).finish().await;
+    run.expect_code(0);
+    run
+}
+
+fn id_of(run: &RunOutput) -> String {
+    run.result()["session_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn continue_goes_on_with_the_newest_session_of_the_folder() {
+    let world = world();
+    let older = turn(&world, &said("one").await, &[]).await;
+    let newer = turn(&world, &said("two").await, &[]).await;
+    assert_ne!(id_of(&older), id_of(&newer));
+    let model = said("three").await;
+    let run = turn(&world, &model, &["--continue"]).await;
+    assert_eq!(id_of(&run), id_of(&newer));
+    let body = model.request(0).body_text().into_owned();
+    assert!(body.contains("\"two\"") && !body.contains("\"one\""));
+    assert_eq!(world.transcripts().len(), 2);
+    // What happened before is not told again.
+    assert_eq!(run.lines().iter().filter(|line| line["type"] == "assistant").count(), 1);
+}
+
+#[tokio::test]
+async fn continue_without_anything_to_continue_is_a_new_session() {
+    let world = world();
+    let run = turn(&world, &said("one").await, &["--continue"]).await;
+    assert!(run.stderr.contains("there is no session to continue"), "{}", run.stderr);
+    assert_eq!(world.transcripts().len(), 1);
+}
+
+#[tokio::test]
+async fn resume_takes_an_id_a_title_or_a_file_and_appends() {
+    let world = world();
+    let first = turn(&world, &said("one").await, &["--name", "the first one"]).await;
+    let id = id_of(&first);
+    turn(&world, &said("other").await, &[]).await;
+    let path = world.transcripts()[0].to_string_lossy().into_owned();
+    for wanted in [id.as_str(), "the first one", &path] {
+        let model = said("more").await;
+        let run = turn(&world, &model, &["--resume", wanted]).await;
+        assert_eq!(id_of(&run), id, "{wanted}");
+        assert!(model.rejections().is_empty() && model.request(0).body_text().contains("\"one\""));
+    }
+    assert_eq!(world.transcripts().len(), 2);
+}
+
+#[tokio::test]
+async fn what_cannot_be_resumed_is_one_line_and_one_result() {
+    let world = world();
+    for wanted in ["0195c9f4-3a88-4b44-9d41-3f6a1f1a0000", "no such title", "/nowhere/at/all.jsonl"] {
+        let model = Script::new().serve().await.unwrap();
+        let run = world.run(&model).stream("go").args(["--resume", wanted]).finish().await;
+        run.expect_code(1);
+        assert_eq!((run.stderr.lines().count(), run.stdout.lines().count()), (1, 1), "{}", run.stderr);
+        let result = run.result();
+        assert_eq!((&result["subtype"], &result["is_error"]), (&json!("error_during_execution"), &json!(true)));
+        assert_eq!((&result["num_turns"], &result["modelUsage"]), (&json!(0), &json!({})));
+        let error = result["errors"][0].as_str().unwrap();
+        assert!(run.stderr.contains(error) && error.contains(wanted), "{error}");
+        let run = world.run(&model).print("go").args(["--resume", wanted]).finish().await;
+        run.expect_code(1);
+        assert_eq!((run.stderr.lines().count(), run.stdout.as_str()), (1, ""), "{}", run.stderr);
+        assert!(model.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_fork_has_its_own_id_and_leaves_its_source_alone() {
+    let world = world();
+    let first = turn(&world, &said("one").await, &[]).await;
+    let path = world.transcripts()[0].clone();
+    let before = std::fs::read(&path).unwrap();
+    let model = said("two").await;
+    let fork = turn(&world, &model, &["--resume", &id_of(&first), "--fork-session"]).await;
+    assert_ne!(id_of(&fork), id_of(&first));
+    assert!(model.request(0).body_text().contains("\"one\""));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let copy = world.transcripts().into_iter().find(|other| *other != path).unwrap();
+    let owners: Vec<_> =
+        entries_of(&copy).iter().filter_map(|entry| entry["sessionId"].as_str().map(str::to_owned)).collect();
+    assert!(!owners.is_empty() && owners.iter().all(|owner| *owner == id_of(&fork)), "{owners:?}");
+    let chosen = "0195c9f4-3a88-4b44-9d41-3f6a1f1a0001";
+    let named = turn(&world, &said("three").await, &["--continue", "--fork-session", "--session-id", chosen]).await;
+    assert_eq!(id_of(&named), chosen);
+}
+
+#[tokio::test]
+async fn a_session_id_is_a_new_uuid() {
+    let world = world();
+    let chosen = "0195c9f4-3a88-4b44-9d41-3f6a1f1a0002";
+    let run = turn(&world, &said("one").await, &["--session-id", chosen]).await;
+    assert_eq!(id_of(&run), chosen);
+    assert!(world.transcripts()[0].ends_with(format!("{chosen}.jsonl")));
+    let wrong: [(&[&str], &str); 4] = [
+        (&["--session-id", chosen], "exists already"),
+        (&["--session-id", "seven"], "is not a UUID"),
+        (&["--session-id", "0195c9f4-3a88-4b44-9d41-3f6a1f1a0003", "--resume", chosen], "--fork-session"),
+        (&["--fork-session"], "--fork-session needs a session"),
+    ];
+    for (args, part) in wrong {
+        let model = Script::new().serve().await.unwrap();
+        let run = world.run(&model).print("go").args(args.iter().copied()).finish().await;
+        run.expect_code(1);
+        assert_eq!((run.stderr.lines().count(), run.stdout.as_str()), (1, ""), "{}", run.stderr);
+        assert!(run.stderr.contains(part), "{}", run.stderr);
+    }
+    assert_eq!(world.transcripts().len(), 1);
+}
+
+#[tokio::test]
+async fn without_persistence_nothing_is_left_anywhere() {
+    let world = world();
+    let temporary = world.project.join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let names: Vec<String> = (0..3_000).map(|n| format!("a_rather_long_name_for_a_file_{n:06}.txt")).collect();
+    for name in &names {
+        world.file(&format!("many/{name}"), "");
+    }
+    world.file("long.txt", format!("{}\n", "needle and more words".repeat(4)).repeat(3_000));
+    let search =
+        json!({"pattern": "needle", "path": world.path("long.txt"), "output_mode": "content", "head_limit": 0});
+    let model = Script::new().call("Grep", search).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).stream("go").arg("--no-session-persistence").env("TMPDIR", temporary.to_string_lossy());
+    let run = run.finish().await;
+    run.expect_code(0);
+    assert!(model.request(1).tool_result(0).contains("<persisted-output>"), "{}", model.request(1).tool_result(0));
+    let left = |dir: &std::path::Path| -> Vec<_> {
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    assert_eq!((left(&world.home), left(&temporary)), (vec![], vec![]));
+    let later = world.run(&model).print("go").args(["--resume", &id_of(&run)]).finish().await;
+    later.expect_code(1);
+}
+
+#[tokio::test]
+async fn two_runs_do_not_drive_one_session() {
+    use gimlet_script::{At, Fault};
+    let world = world();
+    let first = turn(&world, &said("one").await, &[]).await;
+    let stall = Fault::Stall { at: At::BeforeHeaders, ping_every_ms: None, for_ms: None };
+    let slow = Script::new().say("two").fault(stall).serve().await.unwrap();
+    let mut driver = world.run(&slow).stream("go").args(["--resume", &id_of(&first)]).start();
+    slow.wait_for_requests(1).await;
+    let model = said("never").await;
+    let run = world.run(&model).print("go").args(["--resume", &id_of(&first)]).finish().await;
+    run.expect_code(1);
+    assert!(run.stderr.contains("another process") && run.stderr.lines().count() == 1, "{}", run.stderr);
+    turn(&world, &said("three").await, &["--resume", &id_of(&first), "--fork-session"]).await;
+    driver.kill();
+}

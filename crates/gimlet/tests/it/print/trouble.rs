@@ -1,0 +1,173 @@
+//! Bad input and bad surroundings: one line that says what to do, the right exit code, and no answer lost.
+
+use gimlet_script::Script;
+use gimlet_testkit::RunOutput;
+use serde_json::json;
+
+use crate::world;
+
+/// Exit 1, nothing on stdout, one line on stderr with these words in it.
+#[track_caller]
+fn one_line(run: &RunOutput, words: &[&str]) {
+    run.expect_code(1);
+    assert_eq!((run.stdout.as_str(), run.stderr.lines().count()), ("", 1), "{}", run.stderr);
+    assert!(run.stderr.starts_with("gimlet: "), "{}", run.stderr);
+    for word in words {
+        assert!(run.stderr.contains(word), "{word:?} is missing: {}", run.stderr);
+    }
+    readable(&run.stderr);
+}
+
+#[track_caller]
+fn readable(text: &str) {
+    for noise in ["panicked", "backtrace", "unwrap", "Os {", "Error("] {
+        assert!(!text.contains(noise), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn missing_and_foreign_credentials_name_the_ways_on() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let run = world.run(&model).print("go").without_env("ANTHROPIC_API_KEY").finish().await;
+    one_line(&run, &["no credentials", "ANTHROPIC_API_KEY", "gimlet demo"]);
+    let run = world.run(&model).print("go").without_env("ANTHROPIC_API_KEY").env("CLAUDE_CODE_OAUTH_TOKEN", "t");
+    one_line(&run.finish().await, &["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]);
+    let run = world.run_at("ftp://somewhere").print("go").finish().await;
+    one_line(&run, &["ANTHROPIC_BASE_URL"]);
+    let run = world.run(&model).stream("go").without_env("ANTHROPIC_API_KEY").finish().await;
+    run.expect_code(1);
+    assert!(run.result()["errors"][0].as_str().unwrap().contains("no credentials"));
+}
+
+#[tokio::test]
+async fn wrong_flags_are_told_before_anything_happens() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let table: [(&[&str], &[&str]); 13] = [
+        (&["-p", "--colour", "go"], &["unexpected argument '--colour'", "gimlet --help"]),
+        (&["-p", "--modle", "x", "go"], &["'--modle'", "'--model'"]),
+        (&["-p", "--output-format", "xml", "go"], &["'xml'", "stream-json"]),
+        (&["-p", "--max-turns", "0", "go"], &["--max-turns", "0"]),
+        (&["-p", "--mcp-config", "x.json", "go"], &["--mcp-config is not available", "gimlet --help"]),
+        (&["-p", "--input-format", "stream-json"], &["--input-format stream-json is not available"]),
+        (&["-p", "--chrome", "go"], &["--chrome"]),
+        (&["mcp", "list"], &["'mcp' is not available"]),
+        (&["-p", "--tools", "Reed", "--", "go"], &["no tool named 'Reed'", "Read"]),
+        (&["-p", "--add-dir", "/nowhere", "--", "go"], &["/nowhere", "no such folder"]),
+        (&["-p", "--system-prompt-file", "/nowhere", "go"], &["/nowhere", "cannot be read"]),
+        (&["-p", "--allowedTools", "Read(", "--", "go"], &["--allowedTools"]),
+        (&["-p", "--debug-file", "/proc/nowhere/log", "go"], &["/proc/nowhere/log", "cannot be written"]),
+    ];
+    for (args, words) in table {
+        let run = world.run(&model).args(args.iter().copied()).finish().await;
+        one_line(&run, words);
+    }
+    assert!(model.requests().is_empty() && world.transcripts().is_empty());
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_is_told() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let gone = world.behind("mkdir gone; cd gone; rmdir ../gone");
+    let run = gone.run(&model).print("go").finish().await;
+    one_line(&run, &["the current directory cannot be used", "Change to a folder"]);
+}
+
+#[tokio::test]
+async fn without_a_home_the_way_on_is_named() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let run = world.run(&model).print("go").without_env("HOME").finish().await;
+    one_line(&run, &["HOME is not set", "GIMLET_CONFIG_DIR"]);
+}
+
+#[tokio::test]
+async fn a_home_that_cannot_be_written_costs_the_record_not_the_answer() {
+    let world = world();
+    let blocked = world.file("not-a-folder", "");
+    let model = Script::new().say("the answer").forever().serve().await.unwrap();
+    let run = world.run(&model).print("go").env("HOME", blocked.to_string_lossy()).finish().await;
+    run.expect_code(1);
+    assert_eq!((run.stdout.as_str(), run.stderr.lines().count()), ("the answer\n", 1), "{}", run.stderr);
+    assert!(run.stderr.starts_with("gimlet: this session cannot be saved: "), "{}", run.stderr);
+    assert!(run.stderr.contains("not-a-folder") && run.stderr.contains("GIMLET_CONFIG_DIR"), "{}", run.stderr);
+    readable(&run.stderr);
+    let run = world.run(&model).stream("go").env("HOME", blocked.to_string_lossy()).finish().await;
+    run.expect_code(1);
+    assert_eq!((&run.result()["is_error"], &run.result()["result"]), (&json!(false), &json!("the answer")));
+    let told = run.lines().iter().filter(|line| line["subtype"] == "informational").count();
+    assert_eq!(told, 1);
+    let run = world.run(&model).print("go").env("HOME", blocked.to_string_lossy()).arg("--no-session-persistence");
+    let run = run.finish().await;
+    run.expect_code(0);
+    assert_eq!(run.stderr, "");
+}
+
+#[tokio::test]
+async fn a_full_disk_costs_the_record_not_the_answer_and_not_the_session() {
+    let outer = world();
+    // The signal for a file beyond its limit is ignored, so that the write fails as on a full disk.
+    let world = outer.behind("trap '' XFSZ; ulimit -f ${KIB:-unlimited}");
+    world.file("a.txt", "alpha\n".repeat(400));
+    let script = || {
+        let read = json!({"file_path": world.path("a.txt")});
+        Script::new().say("Looking.").call("Read", read).then().say("the answer")
+    };
+    let model = script().serve().await.unwrap();
+    let run = world.run(&model).print("go").env("KIB", "12").finish().await;
+    run.expect_code(1);
+    assert_eq!((run.stdout.as_str(), run.stderr.lines().count()), ("the answer\n", 1), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot be saved") && run.stderr.contains("Free some space"), "{}", run.stderr);
+    readable(&run.stderr);
+    // What was written before is whole, and the session goes on from there.
+    let next = Script::new().say("ok").serve().await.unwrap();
+    let run = world.run(&next).args(["-p", "--continue", "and now?"]).finish().await;
+    run.expect_code(0);
+    assert!(next.rejections().is_empty(), "{:?}", next.rejections());
+    assert!(next.request(0).last_user_text().ends_with("and now?"));
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_written_is_told() {
+    let outer = world();
+    let world = outer.behind("exec >/dev/full");
+    let model = Script::new().say("the answer").serve().await.unwrap();
+    let run = world.run(&model).print("go").finish().await;
+    one_line(&run, &["the answer could not be written", "No space left"]);
+}
+
+#[tokio::test]
+async fn a_broken_transcript_is_repaired_and_that_is_said_once() {
+    let world = world();
+    world.file("a.txt", "alpha\n");
+    let read = json!({"file_path": world.path("a.txt")});
+    let model = Script::new().say("Looking.").call("Read", read).then().say("the answer").serve().await.unwrap();
+    world.run(&model).stream("go").finish().await.expect_code(0);
+    let path = world.transcripts()[0].clone();
+    let whole = std::fs::read(&path).unwrap();
+    let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    let mut zeroed = whole.clone();
+    zeroed[ends[2]..ends[3]].fill(0);
+    let mut garbled = whole.clone();
+    garbled.splice(ends[4]..ends[4], b"{\"type\":\"assistant\",\"uuid\n".iter().copied());
+    let broken = [
+        ("torn at the end", whole[..whole.len() - 20].to_vec()),
+        ("torn in the middle", whole[..whole.len() / 2].to_vec()),
+        ("a line of zeros", zeroed),
+        ("half a line", garbled),
+        ("nothing but noise", b"\xff\xfe\x00 not a transcript\n".repeat(50)),
+        ("empty", Vec::new()),
+    ];
+    for (name, bytes) in broken {
+        std::fs::write(&path, bytes).unwrap();
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let run = world.run(&model).args(["-p", "--resume"]).arg(path.to_string_lossy()).arg("and now?").finish().await;
+        assert!(run.stderr.lines().count() <= 1, "{name}: {}", run.stderr);
+        readable(&run.stderr);
+        assert_eq!((run.code, run.stdout.as_str()), (0, "ok\n"), "{name}: {}", run.stderr);
+        assert!(model.rejections().is_empty(), "{name}: {:?}", model.rejections());
+        assert!(model.request(0).last_user_text().ends_with("and now?"), "{name}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Editing: exactly what was meant, in the file's own style, or not at all.
+
+use serde_json::json;
+
+use super::*;
+use crate::world;
+
+fn edit(world: &World, path: &str, old: &str, new: &str) -> (&'static str, Value) {
+    ("Edit", json!({"file_path": world.path(path), "old_string": old, "new_string": new}))
+}
+
+fn bytes(world: &World, path: &str) -> Vec<u8> {
+    std::fs::read(world.project.join(path)).unwrap()
+}
+
+fn utf16(text: &str) -> Vec<u8> {
+    std::iter::once(0xFEFF).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect()
+}
+
+#[tokio::test]
+async fn probe_19_a_file_changed_elsewhere_is_edited_only_where_the_place_is_certain() {
+    let world = world();
+    world.file("a.txt", "alpha\nbeta\n");
+    let model = one_by_one([
+        read(&world, "a.txt"),
+        bash("printf 'alpha\\nbeta\\ngamma\\ngamma\\n' > a.txt"),
+        edit(&world, "a.txt", "beta", "BETA"),
+        bash("printf 'alpha\\nBETA\\ngamma\\ngamma\\ndelta\\n' > a.txt"),
+        edit(&world, "a.txt", "gamma", "GAMMA"),
+    ])
+    .await;
+    finish(&world, &model).await;
+    let noted = success(&model, 3);
+    assert!(noted.contains("other changes"), "{noted}");
+    assert!(error(&model, 5).contains("Read it again"), "{}", error(&model, 5));
+    assert_eq!(world.read("a.txt"), "alpha\nBETA\ngamma\ngamma\ndelta\n");
+}
+
+#[tokio::test]
+async fn probe_19_line_ends_and_encodings_stay_as_they_were() {
+    let world = world();
+    world.file("crlf.txt", "one\r\ntwo\r\nthree\r\n");
+    world.file("mixed.txt", "one\r\ntwo\nthree\r\nfour\n");
+    world.file("wide.txt", utf16("one\r\ntwo\r\n"));
+    world.file("bom.txt", "\u{feff}one\ntwo\n");
+    let names = ["crlf.txt", "mixed.txt", "wide.txt", "bom.txt"];
+    let reads = names.map(|name| read(&world, name));
+    let edits = names.map(|name| edit(&world, name, "one\ntwo", "one\nzwei\nhalf"));
+    let calls: Vec<_> = reads.into_iter().chain(edits).collect();
+    let model = one_reply::<8>(calls.try_into().unwrap()).await;
+    finish(&world, &model).await;
+    let answers = answers(&model.request(1));
+    assert!(answers.iter().all(|(_, failed)| !failed), "{answers:?}");
+    assert!(answers[2].0.contains("1\tone\n2\ttwo"), "{answers:?}");
+    assert_eq!(bytes(&world, "crlf.txt"), b"one\r\nzwei\r\nhalf\r\nthree\r\n");
+    let mixed = String::from_utf8(bytes(&world, "mixed.txt")).unwrap();
+    assert!(mixed.starts_with("one\r\nzwei") && mixed.ends_with("half\nthree\r\nfour\n"), "{mixed:?}");
+    assert!(!mixed.contains("\r\r"), "{mixed:?}");
+    assert_eq!(bytes(&world, "wide.txt"), utf16("one\r\nzwei\r\nhalf\r\n"));
+    assert_eq!(bytes(&world, "bom.txt"), "\u{feff}one\nzwei\nhalf\n".as_bytes());
+}
+
+#[tokio::test]
+async fn probe_19_curly_quotes_are_found_when_unique_and_never_written_back() {
+    let world = world();
+    world.file("unique.txt", "say \u{201c}hello\u{201d} now\n");
+    world.file("twice.txt", "\u{201c}hello\u{201d} and \u{201c}hello\u{201d}\n");
+    let model = one_reply([
+        read(&world, "unique.txt"),
+        read(&world, "twice.txt"),
+        edit(&world, "unique.txt", "say \"hello\" now", "say \"bye\" now"),
+        edit(&world, "twice.txt", "\"hello\"", "\"bye\""),
+    ])
+    .await;
+    finish(&world, &model).await;
+    let answers = answers(&model.request(1));
+    assert!(!answers[2].1 && answers[3].1, "{answers:?}");
+    assert_eq!(world.read("unique.txt"), "say \"bye\" now\n");
+    assert_eq!(world.read("twice.txt"), "\u{201c}hello\u{201d} and \u{201c}hello\u{201d}\n");
+}
+
+#[tokio::test]
+async fn probe_20_an_empty_old_text_creates_and_never_overwrites() {
+    let world = world();
+    world.file("full.txt", "content\n");
+    world.file("blank.txt", "");
+    let model = one_reply([
+        edit(&world, "new/deep.txt", "", "made\n"),
+        edit(&world, "blank.txt", "", "filled\n"),
+        read(&world, "full.txt"),
+        edit(&world, "full.txt", "", "lost\n"),
+    ])
+    .await;
+    finish(&world, &model).await;
+    let answers = answers(&model.request(1));
+    assert!(!answers[0].1 && answers[3].1, "{answers:?}");
+    assert_eq!(world.read("new/deep.txt"), "made\n");
+    assert_eq!(world.read("full.txt"), "content\n");
+    assert!(answers[3].0.contains("Write"), "{answers:?}");
+    assert_eq!((answers[1].1, world.read("blank.txt").as_str()), (false, "filled\n"), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_file_must_be_read_before_it_is_changed_and_a_viewer_counts_as_reading() {
+    let world = world();
+    world.file("a.txt", "content\n");
+    world.file("b.txt", "content\n");
+    let model = one_by_one([
+        edit(&world, "a.txt", "content", "changed"),
+        ("Write", json!({"file_path": world.path("a.txt"), "content": "lost"})),
+        bash("cat b.txt"),
+        edit(&world, "b.txt", "content", "changed"),
+    ])
+    .await;
+    finish(&world, &model).await;
+    assert!(error(&model, 1).contains("read"), "{}", error(&model, 1));
+    assert!(error(&model, 2).contains("read"), "{}", error(&model, 2));
+    success(&model, 4);
+    assert_eq!((world.read("a.txt").as_str(), world.read("b.txt").as_str()), ("content\n", "changed\n"));
+}
+
+#[tokio::test]
+async fn several_edits_of_one_file_in_one_reply_all_hold() {
+    let world = world();
+    world.file("a.txt", "one two three\n");
+    let model = one_reply([
+        read(&world, "a.txt"),
+        edit(&world, "a.txt", "one", "1"),
+        edit(&world, "a.txt", "two", "2"),
+        edit(&world, "a.txt", "three", "3"),
+    ])
+    .await;
+    finish(&world, &model).await;
+    assert_eq!(world.read("a.txt"), "1 2 3\n");
+}
+
+#[tokio::test]
+async fn links_rights_and_shared_files_survive_a_write() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let world = world();
+    let target = world.file("real/run.sh", "old\n");
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o750)).unwrap();
+    std::os::unix::fs::symlink("real/run.sh", world.project.join("link.sh")).unwrap();
+    let shared = world.file("shared.txt", "old\n");
+    std::fs::hard_link(&shared, world.project.join("twin.txt")).unwrap();
+    let model = one_reply([
+        read(&world, "link.sh"),
+        read(&world, "shared.txt"),
+        edit(&world, "link.sh", "old", "new"),
+        ("Write", json!({"file_path": world.path("shared.txt"), "content": "new\n"})),
+    ])
+    .await;
+    finish(&world, &model).await;
+    assert!(answers(&model.request(1)).iter().all(|(_, failed)| !failed), "{:?}", answers(&model.request(1)));
+    assert_eq!(world.read("real/run.sh"), "new\n");
+    assert!(world.project.join("link.sh").is_symlink());
+    assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o750);
+    assert_eq!((world.read("twin.txt").as_str(), shared.metadata().unwrap().nlink()), ("new\n", 2));
+    let left: Vec<_> = std::fs::read_dir(&world.project).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left.len(), 4, "{left:?}");
+}
+
+#[tokio::test]
+async fn an_edit_of_a_large_file_does_not_put_the_file_into_the_transcript() {
+    let world = world();
+    let big = format!("{}needle\n", "some line of text\n".repeat(60_000));
+    world.file("big.txt", &big);
+    let model = one_by_one([
+        ("Grep", json!({"pattern": "needle"})),
+        ("Read", json!({"file_path": world.path("big.txt"), "offset": 60_001, "limit": 1})),
+        edit(&world, "big.txt", "needle", "thread"),
+    ])
+    .await;
+    finish(&world, &model).await;
+    success(&model, 3);
+    let transcript = world.transcripts()[0].metadata().unwrap().len();
+    assert!(transcript < 100_000, "the transcript has {transcript} bytes");
+}
+
+#[tokio::test]
+async fn a_command_that_rewrites_a_file_that_was_read_is_noticed() {
+    let world = world();
+    world.file("a.txt", "one\ntwo\n");
+    let model = one_by_one([read(&world, "a.txt"), bash("sed -i s/one/1/ a.txt"), bash("true")]).await;
+    finish(&world, &model).await;
+    assert!(success(&model, 2).contains("a.txt"), "{}", success(&model, 2));
+    assert!(!success(&model, 3).contains("a.txt"), "{}", success(&model, 3));
+}
