@@ -122,15 +122,15 @@ impl Tool for Bash {
     }
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
-        if cx.background { &[] } else { &["run_in_background"] }
+        // There is no sandbox yet; callers that name it are understood, the model is not told of it.
+        if cx.background { &["dangerouslyDisableSandbox"] } else { &["dangerouslyDisableSandbox", "run_in_background"] }
     }
 
     fn search_hint(&self) -> &'static str {
         "run shell commands"
     }
 
-    /// The command, each file that it redirects to or from, and for one that only reads also each file it names: the
-    /// gate follows links, the analysis cannot.
+    /// The command, and for one that only reads also each file it names: the gate follows links, the analysis cannot.
     fn needs(&self, input: &BashInput, cx: &PathContext) -> Vec<Need> {
         let analysis = input.analysis(cx);
         let reads = analysis.reads.iter().filter(|_| analysis.read_only).cloned().map(Need::Read);

@@ -119,6 +119,11 @@ impl Tool for Read {
         Cow::Borrowed(include_str!("read.md").trim_ascii_end())
     }
 
+    fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
+        // PDFs are not read yet; a call that asks for pages is told so.
+        &["pages"]
+    }
+
     fn needs(&self, input: &ReadInput, cx: &PathContext) -> Vec<Need> {
         vec![Need::Read(cx.expand(Path::new(&input.file_path)))]
     }

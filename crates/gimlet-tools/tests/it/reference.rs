@@ -59,7 +59,11 @@ fn section(page: &mut String, tool: &dyn AnyTool, cx: &PromptContext) {
         page.push('\n');
     }
     page.push_str("\n| Parameter | Type | Meaning |\n|---|---|---|\n");
-    parameters(page, "", tool.schema());
+    let mut schema = tool.schema().clone();
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.retain(|name, _| !tool.hidden_parameters(cx).contains(&name.as_str()));
+    }
+    parameters(page, "", &schema);
 }
 
 /// One row for each parameter; those of objects inside follow theirs, by path.
