@@ -13,7 +13,7 @@ mod set;
 pub use any::{AnyTool, Prepared};
 pub use context::{PathContext, PromptContext, ToolContext};
 pub use input::{InputProblem, Problem, coerce};
-pub use outcome::{Change, ErrorClass, Finished, Outcome, ToolError, ToolResult};
+pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
 pub use set::{ToolSet, nearest};
 
 use std::borrow::Cow;

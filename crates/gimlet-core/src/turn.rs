@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    Block, Body, Denial, ItemId, Level, Model, ModelRequest, Notice, Prompt, RequestPurpose, StopReason, Thinking,
-    ToolChoice, ToolFinished, ToolUseId, TurnEnd, TurnReport,
+    Block, Body, Denial, ItemId, Level, Model, ModelRequest, Notice, Prompt, StopReason, Thinking, ToolChoice,
+    ToolFinished, ToolUseId, TurnEnd, TurnReport,
 };
 
 use crate::call::{CallScope, Incoming};
@@ -173,7 +173,6 @@ fn build_request(conversation: &mut Conversation, turn: &Turn, limits: &Limits) 
         messages: conversation.messages(),
         thinking: turn.options.thinking,
         effort: turn.options.effort.clone(),
-        purpose: RequestPurpose::Conversation,
         want_wire_events: turn.options.wire_events,
     }
 }

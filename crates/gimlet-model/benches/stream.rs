@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use gimlet_model::{BodyPlan, ReplyReader, SseLimits, SseParser, build_body};
-use gimlet_proto::{Block, CachePlan, CacheTtl, Message, ModelRequest, RequestPurpose, Thinking, ToolChoice, ToolDef};
+use gimlet_proto::{Block, CachePlan, CacheTtl, Message, ModelRequest, Thinking, ToolChoice, ToolDef};
 use serde_json::value::RawValue;
 
 fn main() {
@@ -95,7 +95,6 @@ fn build_800_messages(bencher: Bencher) {
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context_message: Some(0), previous_len: Some(798) },
         thinking: Thinking::ModelDefault,
         effort: None,
-        purpose: RequestPurpose::Conversation,
         want_wire_events: false,
     };
     let plan = BodyPlan::plain("m", 32_000);

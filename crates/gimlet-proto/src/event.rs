@@ -60,11 +60,6 @@ pub enum Body {
     Block(Box<AssistantBlock>),
     /// A tool call changed state.
     Tool(Box<ToolView>),
-    /// A piece of a running call's output.
-    ToolChunk {
-        call: ToolUseId,
-        text: String,
-    },
     /// A call's result is on disk.
     ToolFinished(Box<ToolFinished>),
     /// A call was refused without asking anyone.
@@ -96,7 +91,6 @@ pub struct Opened {
     pub mode: PermissionMode,
     pub tools: Vec<String>,
     pub api_key_source: String,
-    pub betas: Vec<String>,
 }
 
 /// An accepted prompt.

@@ -80,16 +80,8 @@ pub struct ModelRequest {
     pub cache: CachePlan,
     pub thinking: Thinking,
     pub effort: Option<String>,
-    pub purpose: RequestPurpose,
     /// Also pass the provider's own events through ([`ModelEvent::Wire`]).
     pub want_wire_events: bool,
-}
-
-/// What a request is for: the conversation itself, or a helper question beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestPurpose {
-    Conversation,
-    Side,
 }
 
 /// One tool as the model sees it, rendered once.

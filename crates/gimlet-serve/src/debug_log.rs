@@ -63,7 +63,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Body::Notice(notice) => ("notice", notice.text.clone()),
         Body::TurnEnded(report) => ("session", format!("turn ended: {:?}, usage {:?}", report.end, report.usage)),
         Body::Closed => ("session", "closed".to_owned()),
-        Body::BlockStarted { .. } | Body::Delta(_) | Body::Wire(_) | Body::ToolChunk { .. } => return None,
+        Body::BlockStarted { .. } | Body::Delta(_) | Body::Wire(_) => return None,
     })
 }
 

@@ -87,12 +87,7 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::Notice(notice) => Some(informational(event, notice)),
         // The caller takes the two that need to know what came before.
         Body::TurnEnded(_) | Body::Discarded => None,
-        Body::BlockStarted { .. }
-        | Body::Delta(_)
-        | Body::ToolChunk { .. }
-        | Body::Ask(_)
-        | Body::AskClosed(_)
-        | Body::Closed => None,
+        Body::BlockStarted { .. } | Body::Delta(_) | Body::Ask(_) | Body::AskClosed(_) | Body::Closed => None,
     }
 }
 

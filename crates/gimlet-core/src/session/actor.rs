@@ -254,7 +254,6 @@ impl Actor {
             mode: self.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
             api_key_source: self.api_key_source.clone(),
-            betas: Vec::new(),
         })));
     }
 

@@ -1,8 +1,6 @@
 //! What comes out of a call.
 
-use std::sync::Arc;
-
-use gimlet_proto::{Block, ResultContent, View};
+use gimlet_proto::{ResultContent, View};
 use serde_json::value::RawValue;
 
 use crate::session::SessionState;
@@ -136,16 +134,4 @@ pub struct Outcome {
     pub view: View,
     pub new_messages: Vec<String>,
     pub changes: Vec<Change>,
-}
-
-/// A call that is over, whichever way: exactly one of these exists per call.
-pub struct Finished {
-    /// The `tool_result` block.
-    pub block: Block,
-    pub output: Arc<RawValue>,
-    pub new_messages: Vec<String>,
-    pub changes: Vec<Change>,
-    pub error: Option<ErrorClass>,
-    /// The person wants the turn to stop here.
-    pub stop_turn: bool,
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use gimlet_model::{Anthropic, AnthropicConfig};
 use gimlet_proto::{
     Block, CachePlan, CacheTtl, Env, Message, Model, ModelError, ModelEvent, ModelRequest, ModelStream, ReplyEnd,
-    RequestPurpose, Thinking, ToolChoice,
+    Thinking, ToolChoice,
 };
 use server::Server;
 
@@ -53,7 +53,6 @@ pub(crate) fn request(text: &str) -> ModelRequest {
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context_message: None, previous_len: None },
         thinking: Thinking::ModelDefault,
         effort: None,
-        purpose: RequestPurpose::Conversation,
         want_wire_events: false,
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gimlet_proto::{CachePlan, RequestPurpose, Thinking};
+use gimlet_proto::{CachePlan, Thinking};
 use serde_json::{Value, value::RawValue};
 
 use super::*;
@@ -26,7 +26,6 @@ fn request(messages: Vec<Arc<Message>>) -> ModelRequest {
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context_message: Some(0), previous_len: None },
         thinking: Thinking::ModelDefault,
         effort: None,
-        purpose: RequestPurpose::Conversation,
         want_wire_events: false,
     }
 }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use gimlet_proto::{Block, CachePlan, Env, Message, RequestPurpose};
+use gimlet_proto::{Block, CachePlan, Env, Message};
 
 use super::*;
 use crate::catalogue::Catalogue;
@@ -20,7 +20,6 @@ fn request(model: &str) -> ModelRequest {
         cache: CachePlan { ttl: None, context_message: None, previous_len: None },
         thinking: Thinking::ModelDefault,
         effort: None,
-        purpose: RequestPurpose::Conversation,
         want_wire_events: false,
     }
 }
