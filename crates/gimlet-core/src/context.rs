@@ -88,7 +88,7 @@ pub(crate) fn environment(services: &Services, model: &str, gate: &Gate) -> Stri
         None => text.push_str("Git repository: no\n"),
     }
     let _ = writeln!(text, "Platform: {}", std::env::consts::OS);
-    let _ = writeln!(text, "Date: {}", crate::clock::today());
+    let _ = writeln!(text, "Date: {}", jiff::Zoned::now().date());
     let _ = writeln!(text, "Model: {model}");
     let _ = writeln!(text, "Permission mode: {}", gate.mode());
     if !gate.is_attended() {

@@ -4,7 +4,6 @@
 //! `gimlet_proto::SessionHandle`; tools see it through [`tool::ToolContext`].
 
 mod call;
-pub mod clock;
 mod context;
 mod conversation;
 pub mod files;

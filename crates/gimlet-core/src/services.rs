@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
 use crate::redact::Redactor;
 use crate::session::SessionState;
 use crate::tasks::{Task, Tasks};
@@ -221,7 +220,7 @@ impl Services {
             seq: 0,
             session: self.session.clone(),
             agent: agent.clone(),
-            at: if body.is_stamped() { clock::timestamp().into() } else { self.no_time.clone() },
+            at: if body.is_stamped() { gimlet_store::timestamp().into() } else { self.no_time.clone() },
             body,
         });
     }

@@ -173,25 +173,12 @@ fn key_of(id: &str) -> String {
 /// The known ids most like `id`, for a person who mistyped one.
 pub(crate) fn nearest(id: &str) -> Vec<&'static str> {
     let key = key_of(id);
-    let mut ids: Vec<(usize, &'static str)> =
-        table::PROFILES.iter().map(|profile| (distance(&key, &key_of(profile.id)), profile.id)).collect();
+    let mut ids: Vec<(usize, &'static str)> = table::PROFILES
+        .iter()
+        .map(|profile| (gimlet_proto::edit_distance(&key, &key_of(profile.id)), profile.id))
+        .collect();
     ids.sort_by_key(|(far, _)| *far);
     ids.into_iter().take(3).map(|(_, id)| id).collect()
-}
-
-/// How many single-byte edits turn one text into the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

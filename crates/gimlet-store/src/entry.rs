@@ -405,7 +405,17 @@ pub(crate) fn one_line(text: &str) -> String {
     }
 }
 
-/// Now, as entries write it.
-pub(crate) fn timestamp() -> String {
+/// Now, as entries and the public wire write it: ISO 8601 in UTC with milliseconds.
+pub fn timestamp() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn timestamps_have_milliseconds_and_z() {
+        let now = super::timestamp();
+        assert_eq!(now.len(), "2026-01-02T03:04:05.678Z".len(), "{now}");
+        assert!(now.ends_with('Z') && now.as_bytes()[19] == b'.');
+    }
 }

@@ -33,7 +33,7 @@ pub use agents::{AgentMeta, write_agent_meta};
 pub use damage::{Damage, DamageReport};
 pub use disk::{Disk, LogFile, RealDisk};
 pub use durable::{Durable, Fsync};
-pub use entry::{AssistantHead, Compaction, Stamp, UserKind};
+pub use entry::{AssistantHead, Compaction, Stamp, UserKind, timestamp};
 pub use error::{ForkError, LoadError, TranscriptError};
 pub use find::{FindError, Include, Sessions};
 pub use fork::{Forked, fork};

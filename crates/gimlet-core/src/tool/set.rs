@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gimlet_proto::edit_distance;
+
 use super::AnyTool;
 
 /// The tools that a session offers, in the order in which the model sees them.
@@ -36,25 +38,10 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let limit = (name.len() / 3).max(1);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&wanted, &candidate.to_ascii_lowercase()), candidate))
+        .map(|candidate| (edit_distance(&wanted, &candidate.to_ascii_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein distance in bytes; names are short.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, right) in b.bytes().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(left != right)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
