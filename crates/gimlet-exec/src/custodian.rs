@@ -1,6 +1,7 @@
 //! The custodian: a small process between gimlet and every command, gimlet's own binary run a second time.
 //!
-//! It does one thing: for each order it forks a keeper, and the keeper starts the command and stays with it. Keepers are
+//! It does one thing: it has a spare keeper ready for the next order. The keeper takes the order, starts the command and
+//! stays with it, and the custodian forks the next spare. Keepers are
 //! subreapers, so whatever a command leaves behind falls to its own keeper and is known to be that command's, with no
 //! marker and no guess. When a keeper is killed its orphans fall to the custodian, which ends them; when the custodian is
 //! killed the keepers carry on and fall to gimlet. All of them watch the lifeline, and end everything when it ends.
@@ -11,6 +12,7 @@
 //! It is single-threaded, holds no session data, ignores terminal signals and never writes to a terminal or a file.
 
 mod keeper;
+mod spare;
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,9 +23,8 @@ use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions};
 
-use crate::sys::{self, Fork};
-use crate::{procfs, socket, wire};
-use keeper::Keeper;
+use crate::{procfs, socket, sys, wire};
+use spare::{Fate, Spare};
 
 /// The first argument that makes the binary a custodian.
 pub(crate) const ARGUMENT: &str = "__custodian";
@@ -77,7 +78,16 @@ pub(crate) fn become_custodian(orders: impl AsFd, lifeline: impl AsFd, mark: u64
     let _ = rustix::process::chdir("/");
     sys::ignore_terminal_signals();
     let Ok(signals) = sys::child_signals() else { sys::exit_now(1) };
-    Custodian { orders: Some(orders), lifeline, signals, keepers: Vec::new(), orphans: false, ending: None }.run();
+    Custodian {
+        orders: Some(orders),
+        spare: None,
+        lifeline,
+        signals,
+        keepers: Vec::new(),
+        orphans: false,
+        ending: None,
+    }
+    .run();
     sys::exit_now(0)
 }
 
@@ -86,6 +96,9 @@ struct Custodian {
     orders: Option<OwnedFd>,
     lifeline: OwnedFd,
     signals: OwnedFd,
+    /// Waits for the next order. Without one (the system has no room for it) orders are refused here.
+    spare: Option<Spare>,
+    /// All keepers, the spare one among them.
     keepers: Vec<i32>,
     /// Whether a keeper died and left children that may still be alive.
     orphans: bool,
@@ -95,9 +108,9 @@ struct Custodian {
 
 impl Custodian {
     fn run(&mut self) {
-        let mut buffer = vec![0; wire::INLINE_ORDER_BYTES + 1024];
         loop {
-            let (order, end, child) = self.wait_for_events();
+            self.have_spare();
+            let (word, end, child) = self.wait_for_events();
             if child {
                 drain(&self.signals);
                 self.reap();
@@ -113,8 +126,8 @@ impl Custodian {
                 self.orphans = true;
                 self.reap();
             }
-            if order && self.ending.is_none() {
-                self.take_order(&mut buffer);
+            if word && self.ending.is_none() {
+                self.hear_spare();
             }
             let childless = self.keepers.is_empty() && !self.orphans;
             if self.ending.is_some_and(|force_at| childless || Instant::now() > force_at + FORCE_LIMIT)
@@ -125,11 +138,34 @@ impl Custodian {
         }
     }
 
+    /// Forks the next spare if there is none. When that fails the waiting order, if any, is told so.
+    fn have_spare(&mut self) {
+        if self.spare.is_some() || self.orders.is_none() || self.ending.is_some() {
+            return;
+        }
+        match Spare::fork(&mut self.orders, &self.lifeline) {
+            Ok((spare, pid)) => {
+                self.spare = Some(spare);
+                self.keepers.push(pid);
+            }
+            Err(error) => self.refuse_order(&error),
+        }
+    }
+
+    fn hear_spare(&mut self) {
+        let Some(fate) = self.spare.as_ref().and_then(Spare::fate) else { return };
+        self.spare = None;
+        if fate == Fate::NoMoreOrders {
+            self.orders = None;
+        }
+    }
+
     fn wait_for_events(&self) -> (bool, bool, bool) {
         let mut polled = vec![PollFd::new(&self.signals, PollFlags::IN)];
         if self.ending.is_none() {
             polled.push(PollFd::new(&self.lifeline, PollFlags::IN));
-            polled.extend(self.orders.as_ref().map(|orders| PollFd::new(orders, PollFlags::IN)));
+            let orders = self.spare.as_ref().map(Spare::leash).or(self.orders.as_ref());
+            polled.extend(orders.map(|orders| PollFd::new(orders, PollFlags::IN)));
         }
         let timeout = (self.orphans || self.ending.is_some()).then_some(Duration::from_millis(50));
         poll(&mut polled, timeout);
@@ -138,31 +174,18 @@ impl Custodian {
         (ready(2), ready(1), ready(0) || timeout.is_some())
     }
 
-    fn take_order(&mut self, buffer: &mut [u8]) {
+    /// Takes one order and says that it cannot be carried out.
+    fn refuse_order(&mut self, error: &std::io::Error) {
         let Some(orders) = &self.orders else { return };
-        let received = match socket::receive(orders, buffer) {
-            Ok(received) if received.len > 0 => received,
-            Err(Errno::AGAIN) => return,
-            Ok(_) | Err(_) => {
-                self.orders = None;
-                return;
-            }
-        };
-        match sys::fork() {
-            Ok(Fork::Child) => {
-                self.orders = None;
-                let message = buffer.get(..received.len).unwrap_or_default();
-                if let Some(mut keeper) = Keeper::start(message, received.descriptors, &self.lifeline) {
-                    keeper.run();
-                }
-                sys::exit_now(0)
-            }
-            Ok(Fork::Parent(pid)) => self.keepers.push(pid),
-            Err(error) => {
+        let mut buffer = vec![0; wire::INLINE_ORDER_BYTES + 1024];
+        match socket::receive(orders, &mut buffer) {
+            Ok(received) if received.len > 0 => {
                 if let Some(status) = received.descriptors.first() {
-                    keeper::report_failure(status, wire::Stage::Keeper, &error);
+                    keeper::report_failure(status, wire::Stage::Keeper, error);
                 }
             }
+            Err(Errno::AGAIN) => {}
+            Ok(_) | Err(_) => self.orders = None,
         }
     }
 

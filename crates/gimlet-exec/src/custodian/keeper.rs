@@ -43,13 +43,29 @@ pub(super) fn report_failure(status: &OwnedFd, stage: Stage, error: &io::Error) 
     let _ = socket::send(status, &News::Failed { stage, errno }.encode(), &[]);
 }
 
+/// What a keeper holds before it has a command.
+pub(super) struct Held {
+    signals: OwnedFd,
+    lifeline: OwnedFd,
+}
+
+/// Makes this process a keeper that has nothing to keep yet.
+pub(super) fn prepare(lifeline: &OwnedFd) -> Result<Held, Failure> {
+    let _ = rustix::thread::set_name(KEEPER_NAME);
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(Failure::keeper)?;
+    super::continue_when_parent_dies();
+    let signals = sys::child_signals().map_err(Failure::keeper)?;
+    let lifeline = lifeline.try_clone().map_err(Failure::keeper)?;
+    Ok(Held { signals, lifeline })
+}
+
 impl Keeper {
     /// Starts the ordered command; `None` when that failed, which gimlet has then been told.
-    pub(super) fn start(message: &[u8], descriptors: Vec<OwnedFd>, lifeline: &OwnedFd) -> Option<Self> {
+    pub(super) fn start(message: &[u8], descriptors: Vec<OwnedFd>, held: Result<Held, Failure>) -> Option<Self> {
         let mut descriptors = descriptors.into_iter();
         let status = descriptors.next()?;
-        match Self::prepare(lifeline).and_then(|held| Ok((held, launch(message, descriptors)?))) {
-            Ok(((signals, lifeline), leader)) => {
+        match held.and_then(|held| Ok((held, launch(message, descriptors)?))) {
+            Ok((Held { signals, lifeline }, leader)) => {
                 let own = rustix::process::getpid().as_raw_nonzero().get();
                 let _ = socket::send(&status, &News::Started { pid: leader, keeper: own }.encode(), &[]);
                 let (status, leader) = (Some(status), Some(leader));
@@ -60,15 +76,6 @@ impl Keeper {
                 None
             }
         }
-    }
-
-    fn prepare(lifeline: &OwnedFd) -> Result<(OwnedFd, OwnedFd), Failure> {
-        let _ = rustix::thread::set_name(KEEPER_NAME);
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(Failure::keeper)?;
-        super::continue_when_parent_dies();
-        let signals = sys::child_signals().map_err(Failure::keeper)?;
-        let lifeline = lifeline.try_clone().map_err(Failure::keeper)?;
-        Ok((signals, lifeline))
     }
 
     pub(super) fn run(&mut self) {
@@ -230,7 +237,8 @@ fn below_this_process() -> Vec<procfs::Process> {
     procfs::descendants(&procfs::all(), &[rustix::process::getpid().as_raw_nonzero().get()])
 }
 
-struct Failure {
+/// Why a command did not start, and at which step.
+pub(super) struct Failure {
     stage: Stage,
     error: io::Error,
 }

@@ -146,6 +146,11 @@ pub(crate) fn children_of(parent: u32) -> Vec<u32> {
     children
 }
 
+/// Keepers that keep something; the spare one has nothing below it.
+pub(crate) fn working_keepers(custodian: u32) -> Vec<u32> {
+    children_of(custodian).into_iter().filter(|keeper| !children_of(*keeper).is_empty()).collect()
+}
+
 /// Whether a process exists and is not a zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

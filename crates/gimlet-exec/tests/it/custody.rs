@@ -6,7 +6,7 @@ use gimlet_exec::{CustodianProgram, Ended, Exec, ExecConfig, ExecError, ShellCom
 
 use crate::common::{
     PATIENCE, Session, Victim, alive, base_env, children_of, eventually, exec, is_alive, kill_9, plain, shell,
-    unique_sleep, wait_for_line,
+    unique_sleep, wait_for_line, working_keepers,
 };
 
 /// Every way of getting away from a parent, with the sleeper that tries it. Ends with `up`, then stays.
@@ -108,7 +108,7 @@ pub(crate) async fn killing_a_keeper_ends_what_it_kept() {
     let session = Session::new();
     let sleep = unique_sleep();
     let mut running = started(&session, &sleep).await;
-    let keepers = children_of(session.exec.custodian_pid().unwrap());
+    let keepers = working_keepers(session.exec.custodian_pid().unwrap());
     assert_eq!(keepers.len(), 1);
     kill_9(keepers[0]);
     let outcome = tokio::time::timeout(PATIENCE, running.wait()).await.unwrap();
@@ -122,7 +122,7 @@ pub(crate) async fn killing_custodian_and_keeper_leaves_nothing() {
     let sleep = unique_sleep();
     let mut running = started(&session, &sleep).await;
     let custodian = session.exec.custodian_pid().unwrap();
-    let keepers = children_of(custodian);
+    let keepers = working_keepers(custodian);
     kill_9(custodian);
     kill_9(keepers[0]);
     let outcome = tokio::time::timeout(PATIENCE, running.wait()).await.unwrap();
@@ -283,7 +283,31 @@ pub(crate) async fn a_finished_command_leaves_no_keeper_behind() {
         session.run("sleep 0.001 | cat").await;
     }
     let custodian = session.exec.custodian_pid().unwrap();
-    eventually("the keepers end", || children_of(custodian).is_empty()).await;
+    eventually("all but the spare keeper end", || children_of(custodian).len() == 1).await;
+}
+
+pub(crate) async fn a_killed_spare_keeper_is_replaced() {
+    let session = Session::new();
+    session.run("true").await;
+    let custodian = session.exec.custodian_pid().unwrap();
+    for _ in 0..5 {
+        eventually("there is a spare", || children_of(custodian).len() == 1).await;
+        kill_9(children_of(custodian)[0]);
+        assert_eq!(session.say("echo still here").await, "still here");
+    }
+    assert_eq!(session.exec.custodian_pid(), Some(custodian));
+}
+
+pub(crate) async fn a_spare_keeper_leaves_with_its_custodian() {
+    let session = Session::new();
+    session.run("true").await;
+    let custodian = session.exec.custodian_pid().unwrap();
+    eventually("there is a spare", || children_of(custodian).len() == 1).await;
+    let spare = children_of(custodian)[0];
+    kill_9(custodian);
+    eventually("the spare leaves", || !is_alive(spare)).await;
+    assert_eq!(session.say("echo still here").await, "still here");
+    assert_ne!(session.exec.custodian_pid(), Some(custodian));
 }
 
 pub(crate) async fn the_custodian_is_small() {

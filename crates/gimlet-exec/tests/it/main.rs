@@ -46,6 +46,8 @@ tests! {
     custody::custodian_and_keeper_have_no_environment_and_no_command_can_look_into_them,
     custody::shutdown_ends_what_was_released_and_refuses_more,
     custody::a_finished_command_leaves_no_keeper_behind,
+    custody::a_killed_spare_keeper_is_replaced,
+    custody::a_spare_keeper_leaves_with_its_custodian,
     custody::the_custodian_is_small,
     custody::a_forked_custodian_keeps_as_well,
     custody::a_fork_storm_is_ended,
