@@ -249,22 +249,27 @@ impl Gate {
             .iter()
             .map(|need| {
                 let target = resolve::path_of(need).map(|path| (path, resolve::follow(path)));
-                if let Some((path, Some(real))) = &target {
-                    resolved.push(((*path).clone(), real.clone()));
+                if let Some((path, Some(followed))) = &target {
+                    resolved.push(((*path).clone(), followed.real.clone()));
                 }
-                NeedFacts { need: need.clone(), resolved: target.and_then(|(_, real)| real) }
+                NeedFacts::new(need.clone(), target.and_then(|(_, followed)| followed))
             })
             .collect();
         let world = World {
             mode,
             start: resolve::both_spellings(std::slice::from_ref(&paths.project_dir)),
-            resolved_cwd: resolve::follow(&paths.cwd).filter(|real| *real != paths.cwd),
+            resolved_cwd: resolve::follow(&paths.cwd).map(|cwd| cwd.real).filter(|real| *real != paths.cwd),
             roots: resolve::both_spellings(&paths.roots),
             readable: resolve::both_spellings(std::slice::from_ref(&scope.services.results_dir)),
             cwd: paths.cwd,
             home: paths.home,
         };
-        let call = Call { tool: tool.name(), needs: &needs, needs_person: prepared.requires_user_interaction };
+        let call = Call {
+            tool: tool.name(),
+            input: Some(&prepared.given),
+            needs: &needs,
+            needs_person: prepared.requires_user_interaction,
+        };
         let verdict = gimlet_policy::decide_following(&call, &rules, &world, &resolve::follow);
         let closed = ClosedFiles::new(&rules, &world, &needs).map(Arc::new);
         (with_own_verdict(verdict, &prepared.verdict), Found { resolved, closed })

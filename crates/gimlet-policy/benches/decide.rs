@@ -1,6 +1,6 @@
 //! How long a decision takes: small commands are the rule, hostile ones the limit.
 
-use gimlet_policy::{Behavior, Call, NeedFacts, RuleSet, RuleSource, Verdict, World, decide};
+use gimlet_policy::{Behavior, Call, NeedFacts, RuleScope, RuleSet, RuleSource, Verdict, World, decide};
 use gimlet_proto::Need;
 
 fn main() {
@@ -8,7 +8,7 @@ fn main() {
 }
 
 fn rules() -> RuleSet {
-    let source = RuleSource { label: "the project settings".into(), anchor: "/srv/repo".into() };
+    let source = RuleSource::new(RuleScope::Project, "/srv/repo");
     let mut rules = RuleSet::default();
     let deny = ["Bash(curl:*)", "Bash(rm -rf:*)", "Bash(git push:*)", "Read(.env)", "Read(~/.ssh/**)"];
     let allow = ["Bash(npm run:*)", "Bash(cargo test:*)", "Bash(git log:*)", "Edit(src/**)"];
@@ -29,9 +29,13 @@ fn bench(bencher: divan::Bencher<'_, '_>, text: String) {
         home: Some("/home/dev".into()),
         ..World::default()
     };
-    let needs = [NeedFacts { need: Need::Run(text), resolved: None }];
+    let needs = [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }];
     bencher.bench_local(|| -> Verdict {
-        decide(&Call { tool: "Bash", needs: divan::black_box(&needs), needs_person: false }, &rules, &world)
+        decide(
+            &Call { tool: "Bash", input: None, needs: divan::black_box(&needs), needs_person: false },
+            &rules,
+            &world,
+        )
     });
 }
 

@@ -44,10 +44,11 @@ impl ClosedFiles {
     }
 }
 
-/// Both spellings of a path that is read.
+/// Every spelling of a path that is read.
 fn read_paths(facts: &NeedFacts) -> impl Iterator<Item = &Path> {
     let spelled = if let Need::Read(path) = &facts.need { Some(path.as_path()) } else { None };
-    spelled.into_iter().chain(facts.resolved.as_deref().filter(move |_| spelled.is_some()))
+    let led_to = facts.resolved.as_deref().into_iter().chain(facts.hops.iter().map(PathBuf::as_path));
+    spelled.into_iter().chain(led_to.filter(move |_| spelled.is_some()))
 }
 
 /// The rules that close files to readers.
@@ -59,7 +60,8 @@ pub(crate) fn closing(rules: &RuleSet) -> impl Iterator<Item = &Rule> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Behavior, RuleSource};
+    use crate::paths::Followed;
+    use crate::{Behavior, RuleScope, RuleSource};
 
     fn world() -> World {
         World { cwd: "/repo".into(), roots: vec!["/repo".into()], home: Some("/home/ada".into()), ..World::default() }
@@ -67,7 +69,7 @@ mod tests {
 
     fn closed(rules: &[(Behavior, &str)]) -> Option<ClosedFiles> {
         let mut set = RuleSet::default();
-        let source = RuleSource { label: "a test".into(), anchor: "/repo".into() };
+        let source = RuleSource::new(RuleScope::Project, "/repo");
         for (behavior, rule) in rules {
             set.add(*behavior, rule, &source).unwrap();
         }
@@ -90,7 +92,7 @@ mod tests {
     #[test]
     fn going_elsewhere_opens_nothing() {
         let mut set = RuleSet::default();
-        let source = RuleSource { label: "a test".into(), anchor: "/repo".into() };
+        let source = RuleSource::new(RuleScope::Project, "/repo");
         set.add(Behavior::Deny, "Read(secrets/*)", &source).unwrap();
         let world = World { cwd: "/repo/sub".into(), start: vec!["/repo".into()], ..world() };
         let closed = ClosedFiles::new(&set, &world, &[]).unwrap();
@@ -101,7 +103,7 @@ mod tests {
     #[test]
     fn a_walk_from_above_passes_credentials_by() {
         let closed = |path: &str, mode| {
-            let needs = [NeedFacts { need: Need::Read(path.into()), resolved: Some(path.into()) }];
+            let needs = [NeedFacts::new(Need::Read(path.into()), Some(Followed::plain(path)))];
             ClosedFiles::new(&RuleSet::default(), &World { mode, ..world() }, &needs)
         };
         let found = closed("/home/ada", PermissionMode::Default).unwrap();

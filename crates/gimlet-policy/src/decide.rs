@@ -10,8 +10,9 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::{Need, PermissionMode};
+use serde_json::{Map, Value};
 
-use crate::paths::{PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
+use crate::paths::{Followed, PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
 use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier};
 use crate::shell::{Trouble, reachable};
 use crate::verdict::{Decision, Reason, Verdict};
@@ -24,12 +25,28 @@ pub struct NeedFacts {
     /// For a path: where it leads once links are followed (for a file that does not exist yet, through its deepest
     /// existing ancestor). `None` for a path means that nobody could say, and then it is not allowed without a question.
     pub resolved: Option<PathBuf>,
+    /// The path after each link on the way there: a rule may name one in the middle of a chain.
+    pub hops: Vec<PathBuf>,
+}
+
+impl NeedFacts {
+    /// A need, and for a path where it leads.
+    pub fn new(need: Need, followed: Option<Followed>) -> Self {
+        let Followed { real, hops } = match followed {
+            Some(followed) => followed,
+            None => return Self { need, resolved: None, hops: Vec::new() },
+        };
+        Self { need, resolved: Some(real), hops }
+    }
 }
 
 /// A call to decide on.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     pub tool: &'a str,
+    /// The top-level parameters as they were given, for rules that speak of one. `None` when nobody knows them; such a
+    /// rule then asks.
+    pub input: Option<&'a Map<String, Value>>,
     pub needs: &'a [NeedFacts],
     /// The tool is a question to a person by nature.
     pub needs_person: bool,
@@ -80,11 +97,11 @@ impl World {
 }
 
 /// Says where a path leads once links are followed, as [`NeedFacts::resolved`] does for the paths of other needs.
-pub type Follow<'a> = &'a dyn Fn(&Path) -> Option<PathBuf>;
+pub type Follow<'a> = &'a dyn Fn(&Path) -> Option<Followed>;
 
 /// Decides on a call in a world without links.
 pub fn decide(call: &Call<'_>, rules: &RuleSet, world: &World) -> Verdict {
-    decide_following(call, rules, world, &|path| Some(normalise(&world.cwd, path)))
+    decide_following(call, rules, world, &|path| Some(Followed::plain(normalise(&world.cwd, path))))
 }
 
 /// Decides on a call. The files that a command names only come to light while it is analysed, so `follow` is asked about
@@ -119,10 +136,14 @@ impl Judge<'_> {
         }
         let (asked, maybe_asked) = self.forbidding(Behavior::Ask);
         if let Some(reason) = asked.or(maybe_denied).or(maybe_asked).or_else(|| self.unlifted_doubt()) {
-            return self.ask(reason);
+            return self.ask_a_person(reason);
         }
         if let Some(reason) = self.must_ask() {
-            return self.ask(reason);
+            return match reason {
+                // A removal or a protected file can be judged from the call; the others are somebody's own to say.
+                Reason::CriticalRemoval(_) | Reason::ProtectedPath(_) => self.ask(reason),
+                _ => self.ask_a_person(reason),
+            };
         }
         if self.world.mode == PermissionMode::Plan && self.subjects.iter().any(Subject::is_write) {
             return Verdict::new(Decision::Deny, Reason::Mode(PermissionMode::Plan));
@@ -133,8 +154,17 @@ impl Judge<'_> {
         self.granted()
     }
 
-    /// A question, which one mode turns into a refusal.
+    /// A question that a classifier may answer where the mode has one.
     fn ask(&self, reason: Reason) -> Verdict {
+        let mut verdict = self.ask_a_person(reason);
+        if self.world.mode == PermissionMode::Auto {
+            verdict.reasons.push(Reason::ClassifierMayAnswer);
+        }
+        verdict
+    }
+
+    /// A question, which one mode turns into a refusal.
+    fn ask_a_person(&self, reason: Reason) -> Verdict {
         match self.world.mode {
             PermissionMode::DontAsk => {
                 Verdict { decision: Decision::Deny, reasons: vec![Reason::Mode(PermissionMode::DontAsk), reason] }
@@ -150,7 +180,7 @@ impl Judge<'_> {
             match self.subjects.iter().map(|subject| self.forbids(rule, subject)).max().unwrap_or(Fit::No) {
                 Fit::Yes => return (Some(rule_reason(behavior, rule)), perhaps),
                 Fit::Perhaps => {
-                    let (text, source) = (rule.text.clone(), rule.source.label.clone());
+                    let (text, source) = (rule.text.clone(), rule.source.clone());
                     perhaps.get_or_insert(Reason::MayMatchRule { text, source });
                 }
                 Fit::No => {}
@@ -167,11 +197,12 @@ impl Judge<'_> {
                 let reached = analysis.commands.iter().flat_map(|words| reachable(words));
                 reached.map(|words| pattern.forbids(words)).max().unwrap_or(Fit::No).max(unseen)
             }
-            (Specifier::Path(pattern), Subject::Path { spelled, resolved, write, .. }) => {
+            (Specifier::Path(pattern), Subject::Path { spelled, resolved, hops, write, .. }) => {
                 // A file that may not be read may not be changed either.
                 let governs = *write || rule.tool == "Read";
                 let hit = |path: &Path| self.path_forbids(pattern, rule, path);
-                if governs && (hit(spelled) || resolved.as_deref().is_some_and(hit)) { Fit::Yes } else { Fit::No }
+                let mut led_to = resolved.iter().chain(hops);
+                if governs && (hit(spelled) || led_to.any(|path| hit(path))) { Fit::Yes } else { Fit::No }
             }
             (Specifier::Path(pattern), Subject::Run { analysis, files, .. }) => {
                 let unseen = if analysis.runs_unseen_text { Fit::Perhaps } else { Fit::No };
@@ -262,7 +293,7 @@ impl Judge<'_> {
     fn grant(&self, subject: &Subject) -> Result<Reason, Reason> {
         match subject {
             Subject::Session => Ok(Reason::SessionState),
-            Subject::Path { spelled, resolved, write, odd } => {
+            Subject::Path { spelled, resolved, write, odd, .. } => {
                 let Some(resolved) = resolved.as_deref().filter(|_| !odd) else {
                     return Err(Reason::OddPath(spelled.clone()));
                 };
@@ -302,8 +333,9 @@ impl Judge<'_> {
         if !write && !secret && self.world.is_readable(path) {
             return Ok(Reason::WorkingDirectory);
         }
-        if write && self.world.mode == PermissionMode::AcceptEdits && self.world.is_in_roots(path) {
-            return Ok(Reason::Mode(PermissionMode::AcceptEdits));
+        let edits = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+        if write && edits && self.world.is_in_roots(path) {
+            return Ok(Reason::Mode(self.world.mode));
         }
         match self.rules.allow.iter().find(|rule| self.path_rule_allows(rule, path, write)) {
             Some(rule) => Ok(rule_reason(Behavior::Allow, rule)),
@@ -355,8 +387,8 @@ impl Judge<'_> {
 
 fn protected_write(subject: &Subject) -> Option<PathBuf> {
     match subject {
-        Subject::Path { spelled, resolved, write: true, .. } => {
-            std::iter::once(spelled).chain(resolved).find(|path| is_protected(path)).cloned()
+        Subject::Path { spelled, resolved, hops, write: true, .. } => {
+            std::iter::once(spelled).chain(resolved).chain(hops).find(|path| is_protected(path)).cloned()
         }
         Subject::Run { files, .. } => files.protected.clone(),
         _ => None,
@@ -364,5 +396,5 @@ fn protected_write(subject: &Subject) -> Option<PathBuf> {
 }
 
 fn rule_reason(behavior: Behavior, rule: &Rule) -> Reason {
-    Reason::Rule { behavior, text: rule.text.clone(), source: rule.source.label.clone() }
+    Reason::Rule { behavior, text: rule.text.clone(), source: rule.source.clone() }
 }

@@ -11,6 +11,8 @@ mod verdict;
 
 pub use closed::ClosedFiles;
 pub use decide::{Call, Follow, NeedFacts, World, decide, decide_following};
-pub use paths::{is_protected, normalise};
-pub use rules::{Behavior, Rule, RuleError, RuleSet, RuleSource, canonical_tool, removes_tool, split_rules};
+pub use paths::{Entry, Followed, follow_links, is_protected, normalise};
+pub use rules::{
+    Anchors, Behavior, Rule, RuleError, RuleScope, RuleSet, RuleSource, canonical_tool, removes_tool, split_rules,
+};
 pub use verdict::{Decision, Reason, Verdict};

@@ -3,17 +3,21 @@
 
 mod command;
 mod domain;
+mod source;
 
 use std::fmt;
-use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 pub(crate) use command::{CommandPattern, Fit, wildcard};
 pub(crate) use domain::{DomainPattern, host_of};
+pub use source::{Anchors, RuleScope, RuleSource};
 
 use crate::paths::{PathPattern, PathPatternError};
 
 /// What a rule does when it matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Behavior {
     Allow,
     Ask,
@@ -34,15 +38,6 @@ impl fmt::Display for Behavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// Where a rule came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleSource {
-    /// In words for people: `the project settings`, `--disallowedTools`.
-    pub label: String,
-    /// The directory that a path pattern's leading `/` stands for.
-    pub anchor: PathBuf,
 }
 
 /// What narrows a rule down.
@@ -225,7 +220,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str, behavior: Behavior) -> Result<Rule, RuleError> {
-        Rule::parse(text, behavior, &RuleSource { label: "a test".into(), anchor: "/repo".into() })
+        Rule::parse(text, behavior, &RuleSource::new(RuleScope::Project, "/repo"))
     }
 
     #[test]
@@ -271,7 +266,7 @@ mod tests {
 
     #[test]
     fn bare_denies_remove_tools_and_scoped_ones_do_not() {
-        let source = RuleSource { label: "a test".into(), anchor: "/".into() };
+        let source = RuleSource::new(RuleScope::Project, "/");
         let removes = |rule: &str, tool: &str| {
             let mut rules = RuleSet::default();
             rules.add(Behavior::Deny, rule, &source).unwrap();

@@ -18,6 +18,8 @@ mod wrappers;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use scan::static_words;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
@@ -44,7 +46,8 @@ pub struct ShellFacts<'a> {
 }
 
 /// Why a text is not fully understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Trouble {
     /// Not a complete bash program, or bash would read it differently.
     Syntax,

@@ -1,28 +1,50 @@
 //! What was decided and why, in a form that people, the model and the ledger can all be told from. It holds no policy
 //! of its own.
 
+mod form;
+
+use std::fmt;
 use std::path::PathBuf;
 
 use gimlet_proto::PermissionMode;
+use serde::{Deserialize, Serialize};
 
-use crate::Behavior;
+use crate::rules::{Behavior, RuleSource};
 use crate::shell::Trouble;
 
 /// The three outcomes, from free to forbidden.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Decision {
     Allow,
     Ask,
     Deny,
 }
 
+impl Decision {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Decision::Allow => "allow",
+            Decision::Ask => "ask",
+            Decision::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// One ground of a verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "form::ReasonForm", from = "form::ReasonForm")]
 pub enum Reason {
     /// A rule matched.
-    Rule { behavior: Behavior, text: String, source: String },
+    Rule { behavior: Behavior, text: String, source: RuleSource },
     /// Part of the call is only known when it runs, and it could then be what this rule is about.
-    MayMatchRule { text: String, source: String },
+    MayMatchRule { text: String, source: RuleSource },
     /// The mode grants or blocks it.
     Mode(PermissionMode),
     /// The command only reads, inside the working directories.
@@ -47,12 +69,16 @@ pub enum Reason {
     NeedsPerson,
     /// The tool itself says so.
     Tool(String),
+    /// A hook says so.
+    Hook(String),
+    /// In auto mode: a classifier may answer the question in place of a person.
+    ClassifierMayAnswer,
     /// Nothing allows it.
     Default,
 }
 
 /// A decision with its grounds. The first reason is the one that decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub decision: Decision,
     pub reasons: Vec<Reason>,
@@ -85,7 +111,8 @@ impl Verdict {
 }
 
 impl Reason {
-    fn describe(&self) -> String {
+    /// In words for people.
+    pub fn describe(&self) -> String {
         match self {
             Reason::Rule { behavior, text, source } => format!("the {} rule `{text}` from {source}", behavior.as_str()),
             Reason::MayMatchRule { text, source } => {
@@ -102,7 +129,8 @@ impl Reason {
             Reason::NotUnderstood(trouble) => format!("the command could not be fully understood: {trouble}"),
             Reason::OddPath(path) => format!("the path {:?} is malformed or cannot be resolved", path.display()),
             Reason::NeedsPerson => "this tool always asks a person".to_owned(),
-            Reason::Tool(why) => why.clone(),
+            Reason::Tool(why) | Reason::Hook(why) => why.clone(),
+            Reason::ClassifierMayAnswer => "a classifier may answer it".to_owned(),
             Reason::Default => "no rule allows it".to_owned(),
         }
     }
@@ -132,6 +160,8 @@ impl Reason {
             | Reason::SessionState
             | Reason::NeedsPerson
             | Reason::Tool(_)
+            | Reason::Hook(_)
+            | Reason::ClassifierMayAnswer
             | Reason::Default => {
                 "Use calls that are already allowed; if there are none, go on without and say in your answer which permission was missing."
             }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum PermissionMode {
     /// Ask for whatever is not harmless.
     #[default]
-    #[serde(rename = "default")]
+    #[serde(rename = "default", alias = "manual")]
     Default,
     /// File edits inside the working directories need no question.
     #[serde(rename = "acceptEdits")]
@@ -18,6 +18,9 @@ pub enum PermissionMode {
     /// Look, do not touch.
     #[serde(rename = "plan")]
     Plan,
+    /// A classifier answers most of what would ask.
+    #[serde(rename = "auto")]
+    Auto,
     /// Whatever would ask is refused.
     #[serde(rename = "dontAsk")]
     DontAsk,
@@ -27,10 +30,11 @@ pub enum PermissionMode {
 }
 
 impl PermissionMode {
-    pub const ALL: [PermissionMode; 5] = [
+    pub const ALL: [PermissionMode; 6] = [
         PermissionMode::Default,
         PermissionMode::AcceptEdits,
         PermissionMode::Plan,
+        PermissionMode::Auto,
         PermissionMode::DontAsk,
         PermissionMode::BypassPermissions,
     ];
@@ -40,6 +44,7 @@ impl PermissionMode {
             PermissionMode::Default => "default",
             PermissionMode::AcceptEdits => "acceptEdits",
             PermissionMode::Plan => "plan",
+            PermissionMode::Auto => "auto",
             PermissionMode::DontAsk => "dontAsk",
             PermissionMode::BypassPermissions => "bypassPermissions",
         }

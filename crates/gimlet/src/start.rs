@@ -9,7 +9,7 @@ use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
 use gimlet_core::{Processes, Redactor, SessionConfig, SessionState, SystemPrompt, TurnOptions};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
-use gimlet_policy::{Behavior, RuleSet, RuleSource, removes_tool, split_rules};
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource, removes_tool, split_rules};
 use gimlet_proto::{CacheTtl, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
 
 use crate::args::RunArgs;
@@ -80,7 +80,8 @@ pub(crate) fn start(
         env: env.clone(),
         home: around.home.clone(),
         state: SessionState::new(around.cwd.clone(), added),
-        mode: mode.or(past.mode).unwrap_or_default(),
+        // There is no classifier yet, and auto mode without one is the ordinary mode.
+        mode: mode.or(past.mode).filter(|mode| *mode != PermissionMode::Auto).unwrap_or_default(),
         rules,
         attended: manner.attended,
         options: options(run, env, manner),
@@ -146,7 +147,7 @@ fn rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
         (Behavior::Deny, "--disallowedTools", &run.disallowed_tools),
     ];
     for (behavior, label, texts) in lists {
-        let source = RuleSource { label: label.to_owned(), anchor: around.cwd.clone() };
+        let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).called(label);
         for rule in texts.iter().flat_map(|text| split_rules(text)) {
             known_tool(rule, label)?;
             rules.add(behavior, rule, &source).map_err(|error| {

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use gimlet_proto::{BoxFuture, Env, Need};
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::{
     ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap, Tool,
@@ -19,6 +20,8 @@ use crate::gate::Permit;
 pub struct Prepared {
     pub(crate) tool: &'static str,
     pub(crate) typed: Box<dyn Any + Send + Sync>,
+    /// The parameters that were given, in their own spelling: what rules about a parameter are held against.
+    pub given: Map<String, Value>,
     /// The input with paths expanded, as hooks and dialogs see it.
     pub input: Value,
     pub needs: Vec<Need>,
@@ -115,8 +118,8 @@ impl<T: Tool> AnyTool for T {
         if !problems.is_empty() {
             return Err(schema_error(T::NAME, &problems));
         }
-        let mut typed: T::Input = serde_json::from_value(Value::Object(fields))
-            .map_err(|error| schema_error(T::NAME, &[Problem(error.to_string())]))?;
+        let mut typed =
+            T::Input::deserialize(&fields).map_err(|error| schema_error(T::NAME, &[Problem(error.to_string())]))?;
         self.backfill_observable_input(&mut typed, cx);
         self.validate_input(&typed, cx).map_err(|problem| {
             ToolError::new(ErrorClass::InputInvalid, format!("{} (code {})", problem.message, problem.code))
@@ -124,6 +127,7 @@ impl<T: Tool> AnyTool for T {
         let input = serde_json::to_value(&typed).unwrap_or(Value::Null);
         Ok(Prepared {
             tool: T::NAME,
+            given: fields,
             input,
             needs: self.needs(&typed, cx),
             read_only: self.is_read_only(&typed, cx),
@@ -222,7 +226,7 @@ fn tidy(schema: &mut Value) {
 }
 
 /// `anyOf [T, null]` becomes `T`: absence already says "none".
-fn unwrap_optional(fields: &mut serde_json::Map<String, Value>) {
+fn unwrap_optional(fields: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = fields.get("anyOf") else { return };
     let real: Vec<&Value> = choices.iter().filter(|choice| choice.get("type") != Some(&Value::from("null"))).collect();
     if let [Value::Object(only)] = real.as_slice() {

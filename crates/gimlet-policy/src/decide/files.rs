@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::subject::{Files, Touched};
 use super::{Follow, World};
-use crate::paths::{is_protected, normalise};
+use crate::paths::{Followed, is_protected, normalise};
 use crate::shell::{Analysis, Piece, Word, base_name, named_paths, reachable};
 
 /// Directories that words are looked up from.
@@ -162,8 +162,9 @@ impl Place<'_> {
             let spelled = normalise(directory, path);
             if let Some(follow) = self.follow {
                 match follow(&directory.join(path)) {
-                    Some(real) if real != spelled => paths.push(real),
-                    Some(_) => {}
+                    Some(Followed { real, hops }) => {
+                        paths.extend(hops.into_iter().chain([real]).filter(|path| *path != spelled));
+                    }
                     None => followed = false,
                 }
             }

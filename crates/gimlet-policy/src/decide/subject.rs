@@ -34,7 +34,7 @@ pub(super) struct Files {
 
 #[derive(Debug)]
 pub(super) enum Subject {
-    Path { spelled: PathBuf, resolved: Option<PathBuf>, write: bool, odd: bool },
+    Path { spelled: PathBuf, resolved: Option<PathBuf>, hops: Vec<PathBuf>, write: bool, odd: bool },
     Run { analysis: Box<Analysis>, files: Files },
     Fetch { host: Option<String> },
     Session,
@@ -64,8 +64,8 @@ pub(super) fn subjects(call: &Call<'_>, world: &World, follow: Follow<'_>) -> Ve
 
 fn subject(facts: &NeedFacts, world: &World, follow: Follow<'_>) -> Subject {
     match &facts.need {
-        Need::Read(path) => path_subject(path, facts.resolved.as_deref(), false, world),
-        Need::Write(path) => path_subject(path, facts.resolved.as_deref(), true, world),
+        Need::Read(path) => path_subject(path, facts, false, world),
+        Need::Write(path) => path_subject(path, facts, true, world),
         Need::Run(text) => run_subject(text, world, follow),
         Need::Fetch(url) => Subject::Fetch { host: host_of(url) },
         Need::Session => Subject::Session,
@@ -73,10 +73,12 @@ fn subject(facts: &NeedFacts, world: &World, follow: Follow<'_>) -> Subject {
     }
 }
 
-fn path_subject(path: &Path, resolved: Option<&Path>, write: bool, world: &World) -> Subject {
-    let resolved = resolved.map(|resolved| normalise(&world.cwd, resolved));
-    let odd = is_odd(path) || resolved.as_deref().is_some_and(is_odd);
-    Subject::Path { spelled: normalise(&world.cwd, path), resolved, write, odd }
+fn path_subject(path: &Path, facts: &NeedFacts, write: bool, world: &World) -> Subject {
+    let clean = |path: &PathBuf| normalise(&world.cwd, path);
+    let resolved = facts.resolved.as_ref().map(clean);
+    let hops: Vec<PathBuf> = facts.hops.iter().map(clean).collect();
+    let odd = is_odd(path) || resolved.iter().chain(&hops).any(|path| is_odd(path));
+    Subject::Path { spelled: normalise(&world.cwd, path), resolved, hops, write, odd }
 }
 
 fn run_subject(text: &str, world: &World, follow: Follow<'_>) -> Subject {

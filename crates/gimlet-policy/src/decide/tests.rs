@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use gimlet_proto::{Need, PermissionMode};
 
 use super::{Call, NeedFacts, World, decide};
-use crate::rules::{Behavior, RuleSet, RuleSource};
+use crate::rules::{Behavior, RuleScope, RuleSet, RuleSource};
 use crate::verdict::{Decision, Reason, Verdict};
 
 use Decision::{Allow, Ask, Deny};
 use PermissionMode::{AcceptEdits, BypassPermissions, Default as Ordinary, DontAsk, Plan};
 
 fn rules(deny: &[&str], ask: &[&str], allow: &[&str]) -> RuleSet {
-    let source = RuleSource { label: "the project settings".into(), anchor: "/srv/repo".into() };
+    let source = RuleSource::new(RuleScope::Project, "/srv/repo");
     let mut rules = RuleSet::default();
     for (behavior, list) in [(Behavior::Deny, deny), (Behavior::Ask, ask), (Behavior::Allow, allow)] {
         for rule in list {
@@ -38,8 +38,8 @@ fn verdict(tool: &str, need: Need, rules: &RuleSet, mode: PermissionMode) -> Ver
         Need::Read(path) | Need::Write(path) => Some(path.clone()),
         _ => None,
     };
-    let needs = [NeedFacts { need, resolved }];
-    decide(&Call { tool, needs: &needs, needs_person: false }, rules, &world(mode))
+    let needs = [NeedFacts { need, resolved, hops: vec![] }];
+    decide(&Call { tool, input: None, needs: &needs, needs_person: false }, rules, &world(mode))
 }
 
 fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
@@ -133,8 +133,12 @@ fn in_plan_mode_an_allow_rule_grants_no_command() {
 #[test]
 fn spelling_and_target_must_both_pass() {
     let decide_read = |resolved: Option<&str>| {
-        let needs = [NeedFacts { need: Need::Read("/srv/repo/link".into()), resolved: resolved.map(PathBuf::from) }];
-        let call = Call { tool: "Read", needs: &needs, needs_person: false };
+        let needs = [NeedFacts {
+            need: Need::Read("/srv/repo/link".into()),
+            resolved: resolved.map(PathBuf::from),
+            hops: vec![],
+        }];
+        let call = Call { tool: "Read", input: None, needs: &needs, needs_person: false };
         decide(&call, &rules(&["Read(~/.ssh/**)"], &[], &[]), &world(Ordinary)).decision
     };
     assert_eq!(decide_read(Some("/srv/repo/real")), Allow);
@@ -146,11 +150,11 @@ fn spelling_and_target_must_both_pass() {
 #[test]
 fn a_call_is_as_free_as_its_least_free_need() {
     let needs = [
-        NeedFacts { need: Need::Session, resolved: None },
-        NeedFacts { need: Need::Read("/etc/hosts".into()), resolved: Some("/etc/hosts".into()) },
+        NeedFacts { need: Need::Session, resolved: None, hops: vec![] },
+        NeedFacts { need: Need::Read("/etc/hosts".into()), resolved: Some("/etc/hosts".into()), hops: vec![] },
     ];
     let decided = |needs: &[NeedFacts], needs_person| {
-        decide(&Call { tool: "X", needs, needs_person }, &RuleSet::default(), &world(Ordinary)).decision
+        decide(&Call { tool: "X", input: None, needs, needs_person }, &RuleSet::default(), &world(Ordinary)).decision
     };
     assert_eq!(decided(&needs[..1], false), Allow);
     assert_eq!(decided(&needs, false), Ask);
@@ -220,8 +224,8 @@ fn going_elsewhere_neither_lifts_nor_widens_relative_path_rules() {
     let rules = rules(&["Read(.env)", "Edit(gen/*)"], &["Read(asked/*)"], &["Edit(src/**)"]);
     let moved = World { cwd: "/srv/repo/sub".into(), start: vec!["/srv/repo".into()], ..world(Ordinary) };
     let judge = |tool: &str, need: Need, path: &str| {
-        let needs = [NeedFacts { need, resolved: Some(path.into()) }];
-        decide(&Call { tool, needs: &needs, needs_person: false }, &rules, &moved).decision
+        let needs = [NeedFacts { need, resolved: Some(path.into()), hops: vec![] }];
+        decide(&Call { tool, input: None, needs: &needs, needs_person: false }, &rules, &moved).decision
     };
     let read = |path: &str| judge("Read", Need::Read(path.into()), path);
     let write = |path: &str| judge("Edit", Need::Write(path.into()), path);
@@ -232,8 +236,11 @@ fn going_elsewhere_neither_lifts_nor_widens_relative_path_rules() {
     assert_eq!(write("/srv/repo/sub/gen/a"), Deny);
     assert_eq!(write("/srv/repo/src/a.rs"), Allow);
     assert_eq!(write("/srv/repo/sub/src/a.rs"), Ask);
-    let needs = [NeedFacts { need: Need::Run("cat ../.env".into()), resolved: None }];
-    assert_eq!(decide(&Call { tool: "Bash", needs: &needs, needs_person: false }, &rules, &moved).decision, Deny);
+    let needs = [NeedFacts { need: Need::Run("cat ../.env".into()), resolved: None, hops: vec![] }];
+    assert_eq!(
+        decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &rules, &moved).decision,
+        Deny
+    );
 }
 
 #[test]
@@ -287,8 +294,8 @@ fn a_denied_command_is_found_wherever_another_program_would_run_it() {
 fn credentials_ask_even_inside_a_working_directory() {
     let home = World { cwd: "/home/dev".into(), roots: vec!["/home/dev".into()], ..world(Ordinary) };
     let judge = |need: Need, resolved: Option<&str>, rules: &RuleSet| {
-        let needs = [NeedFacts { need, resolved: resolved.map(PathBuf::from) }];
-        decide(&Call { tool: "Read", needs: &needs, needs_person: false }, rules, &home).decision
+        let needs = [NeedFacts { need, resolved: resolved.map(PathBuf::from), hops: vec![] }];
+        decide(&Call { tool: "Read", input: None, needs: &needs, needs_person: false }, rules, &home).decision
     };
     let none = RuleSet::default();
     let read = |path: &str, real: &str, rules: &RuleSet| judge(Need::Read(path.into()), Some(real), rules);

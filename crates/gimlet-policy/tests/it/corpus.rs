@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleSet, RuleSource, World, decide, normalise};
+use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, normalise};
 use gimlet_proto::Need;
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ fn rows(corpus: &str) -> Vec<Value> {
 }
 
 fn rules(row: &Value, anchor: &Path) -> Option<RuleSet> {
-    let source = RuleSource { label: "the project settings".into(), anchor: anchor.into() };
+    let source = RuleSource::new(RuleScope::Project, anchor);
     let mut rules = RuleSet::default();
     for behavior in [Behavior::Deny, Behavior::Ask, Behavior::Allow] {
         for rule in row["rules"][behavior.as_str()].as_array().unwrap() {
@@ -65,7 +65,7 @@ fn rules(row: &Value, anchor: &Path) -> Option<RuleSet> {
 }
 
 fn decide_need(tool: &str, facts: NeedFacts, rules: &RuleSet, world: &World) -> Decision {
-    decide(&Call { tool, needs: &[facts], needs_person: false }, rules, world).decision
+    decide(&Call { tool, input: None, needs: &[facts], needs_person: false }, rules, world).decision
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn shell_corpus_has_no_unsafe_allow_and_no_weakened_deny() {
             home: Some("/home/dev".into()),
             ..World::default()
         };
-        let facts = NeedFacts { need: Need::Run(text(&row, "command").into()), resolved: None };
+        let facts = NeedFacts { need: Need::Run(text(&row, "command").into()), resolved: None, hops: vec![] };
         tally.count(&row, decide_need("Bash", facts, &rules, &world));
     }
     tally.assert_safe();
@@ -113,7 +113,7 @@ fn path_corpus_is_decided_exactly() {
         let resolved = links.resolve(&cwd.join(&path));
         let tool = text(&row, "tool");
         let need = if tool == "Read" { Need::Read(path) } else { Need::Write(path) };
-        tally.count(&row, decide_need(tool, NeedFacts { need, resolved }, &rules, &world));
+        tally.count(&row, decide_need(tool, NeedFacts { need, resolved, hops: vec![] }, &rules, &world));
     }
     tally.assert_safe();
     assert_eq!(tally.rows, 158);

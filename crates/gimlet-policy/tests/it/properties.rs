@@ -1,11 +1,11 @@
 //! Properties that hold for any text, not only for the rows of a corpus.
 
-use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleSet, RuleSource, World, decide, shell};
+use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, shell};
 use gimlet_proto::{Need, PermissionMode};
 use proptest::prelude::*;
 
 fn rules(deny: &[&str], allow: &[&str]) -> RuleSet {
-    let source = RuleSource { label: "a test".into(), anchor: "/srv/repo".into() };
+    let source = RuleSource::new(RuleScope::Project, "/srv/repo");
     let mut rules = RuleSet::default();
     for rule in deny {
         rules.add(Behavior::Deny, rule, &source).unwrap();
@@ -24,8 +24,8 @@ fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
         home: Some("/home/dev".into()),
         ..World::default()
     };
-    let needs = [NeedFacts { need: Need::Run(text.to_owned()), resolved: None }];
-    decide(&Call { tool: "Bash", needs: &needs, needs_person: false }, rules, &world).decision
+    let needs = [NeedFacts { need: Need::Run(text.to_owned()), resolved: None, hops: vec![] }];
+    decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, rules, &world).decision
 }
 
 /// Pieces that shell syntax is made of, in no sensible order.

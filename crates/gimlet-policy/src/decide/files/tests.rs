@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use gimlet_proto::{Need, PermissionMode};
 
-use crate::paths::normalise;
-use crate::{Behavior, Call, Decision, NeedFacts, RuleSet, RuleSource, World, decide_following};
+use crate::paths::{Followed, normalise};
+use crate::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide_following};
 
 use Decision::{Allow, Ask, Deny};
 use PermissionMode::{AcceptEdits, BypassPermissions, Default as Ordinary};
@@ -18,7 +18,7 @@ const LINKS: &[(&str, &str)] = &[
 ];
 
 /// Follows the links of a small world as the kernel would: one by one, `..` after them.
-fn follow(path: &Path) -> Option<PathBuf> {
+fn follow(path: &Path) -> Option<Followed> {
     let mut real = PathBuf::from("/");
     for part in path.components().skip(1) {
         real = normalise(&real, Path::new(part.as_os_str()));
@@ -26,11 +26,11 @@ fn follow(path: &Path) -> Option<PathBuf> {
             real = target.into();
         }
     }
-    (!real.starts_with("/repo/loop")).then_some(real)
+    (!real.starts_with("/repo/loop")).then(|| Followed::plain(real))
 }
 
 fn run(text: &str, mode: PermissionMode, rules: &[(Behavior, &str)]) -> Decision {
-    let source = RuleSource { label: "a test".into(), anchor: "/repo".into() };
+    let source = RuleSource::new(RuleScope::Project, "/repo");
     let mut set = RuleSet::default();
     for (behavior, rule) in rules {
         set.add(*behavior, rule, &source).unwrap();
@@ -42,8 +42,9 @@ fn run(text: &str, mode: PermissionMode, rules: &[(Behavior, &str)]) -> Decision
         home: Some("/home/ada".into()),
         ..World::default()
     };
-    let needs = [NeedFacts { need: Need::Run(text.into()), resolved: None }];
-    decide_following(&Call { tool: "Bash", needs: &needs, needs_person: false }, &set, &world, &follow).decision
+    let needs = [NeedFacts { need: Need::Run(text.into()), resolved: None, hops: vec![] }];
+    decide_following(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &set, &world, &follow)
+        .decision
 }
 
 #[test]

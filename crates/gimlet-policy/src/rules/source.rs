@@ -1,0 +1,156 @@
+//! Where a rule came from: for people, who want to find and change it, and for path patterns, whose leading `/` stands
+//! for a folder of the source. It holds no policy.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::paths::lossy;
+
+/// The kind of place that a rule came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RuleScope {
+    Managed,
+    CommandLine,
+    Local,
+    Project,
+    User,
+    Session,
+    Hook,
+    Skill,
+}
+
+impl fmt::Display for RuleScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RuleScope::Managed => "the managed settings",
+            RuleScope::CommandLine => "the command line",
+            RuleScope::Local => "the local settings",
+            RuleScope::Project => "the project settings",
+            RuleScope::User => "the user settings",
+            RuleScope::Session => "this session",
+            RuleScope::Hook => "a hook",
+            RuleScope::Skill => "a skill",
+        })
+    }
+}
+
+/// Where one rule came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleSource {
+    pub scope: RuleScope,
+    /// In words for people: `the project settings`, `--disallowedTools`.
+    pub label: String,
+    #[serde(default, with = "lossy::option", skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The directory that a path pattern's leading `/` stands for.
+    #[serde(with = "lossy")]
+    pub anchor: PathBuf,
+}
+
+impl RuleSource {
+    /// A source that is called by its scope.
+    pub fn new(scope: RuleScope, anchor: impl Into<PathBuf>) -> Self {
+        Self { scope, label: scope.to_string(), file: None, line: None, anchor: anchor.into() }
+    }
+
+    /// The same source under another name, such as that of a flag.
+    pub fn called(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// The same source, in this file and on this line of it.
+    pub fn in_file(mut self, file: impl Into<PathBuf>, line: Option<u32>) -> Self {
+        self.file = Some(file.into());
+        self.line = line;
+        self
+    }
+}
+
+impl fmt::Display for RuleSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)?;
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => write!(f, " ({}:{line})", file.display()),
+            (Some(file), None) => write!(f, " ({})", file.display()),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+/// The folders that a leading `/` can stand for.
+#[derive(Clone, Copy, Debug)]
+pub struct Anchors<'a> {
+    /// Where the project's own settings file belongs to.
+    pub project_root: &'a Path,
+    /// Where the session started.
+    pub start: &'a Path,
+    /// The person's configuration folder.
+    pub config_home: &'a Path,
+}
+
+impl Anchors<'_> {
+    /// What a leading `/` stands for in a rule of this scope. A file that was named on the command line, and a managed
+    /// one, stand for the folder that they lie in.
+    pub fn of(&self, scope: RuleScope, file: Option<&Path>) -> PathBuf {
+        let folder = file.and_then(Path::parent);
+        match (scope, folder) {
+            (RuleScope::Managed | RuleScope::CommandLine, Some(folder)) => folder.to_owned(),
+            (RuleScope::Project | RuleScope::Skill, _) => self.project_root.to_owned(),
+            (RuleScope::User, _) => self.config_home.to_owned(),
+            (RuleScope::Managed, None) => PathBuf::from("/"),
+            (RuleScope::CommandLine | RuleScope::Local | RuleScope::Session | RuleScope::Hook, _) => {
+                self.start.to_owned()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_file_and_line() {
+        let source = RuleSource::new(RuleScope::Project, "/repo");
+        assert_eq!(source.to_string(), "the project settings");
+        let source = source.in_file("/repo/.claude/settings.json", Some(7));
+        assert_eq!(source.to_string(), "the project settings (/repo/.claude/settings.json:7)");
+        assert_eq!(source.called("--settings").to_string(), "--settings (/repo/.claude/settings.json:7)");
+    }
+
+    #[test]
+    fn each_scope_has_its_own_anchor() {
+        let anchors = Anchors {
+            project_root: Path::new("/repo"),
+            start: Path::new("/repo/sub"),
+            config_home: Path::new("/home/ada/.claude"),
+        };
+        let file = Path::new("/etc/more/settings.json");
+        for (scope, file, expected) in [
+            (RuleScope::Project, Some(Path::new("/repo/.claude/settings.json")), "/repo"),
+            (RuleScope::Local, Some(Path::new("/repo/.claude/settings.local.json")), "/repo/sub"),
+            (RuleScope::User, Some(Path::new("/home/ada/.claude/settings.json")), "/home/ada/.claude"),
+            (RuleScope::CommandLine, None, "/repo/sub"),
+            (RuleScope::CommandLine, Some(file), "/etc/more"),
+            (RuleScope::Session, None, "/repo/sub"),
+            (RuleScope::Hook, None, "/repo/sub"),
+            (RuleScope::Managed, Some(file), "/etc/more"),
+        ] {
+            assert_eq!(anchors.of(scope, file), Path::new(expected), "{scope}");
+        }
+    }
+
+    #[test]
+    fn sources_have_one_written_form() {
+        let source = RuleSource::new(RuleScope::CommandLine, "/repo").called("--allowedTools");
+        let json = serde_json::to_string(&source).unwrap();
+        assert_eq!(json, r#"{"scope":"commandLine","label":"--allowedTools","anchor":"/repo"}"#);
+        assert_eq!(serde_json::from_str::<RuleSource>(&json).unwrap(), source);
+    }
+}
