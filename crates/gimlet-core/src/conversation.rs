@@ -30,7 +30,7 @@ impl Conversation {
         record: Record,
         system: Arc<[String]>,
         tools: Arc<[ToolDef]>,
-        messages: Vec<Message>,
+        messages: Vec<Arc<Message>>,
         cache_ttl: Option<CacheTtl>,
     ) -> Self {
         let call_ids = messages.iter().flat_map(|message| call_ids(&message.blocks)).collect();
@@ -39,7 +39,7 @@ impl Conversation {
             ledger: Ledger::default(),
             system,
             tools,
-            messages: messages.into_iter().map(Arc::new).collect(),
+            messages,
             call_ids,
             sent: None,
             context_tokens: 0,

@@ -9,6 +9,7 @@ mod conversation;
 pub mod files;
 mod gate;
 mod ledger;
+mod past;
 mod record;
 mod redact;
 mod reply;
@@ -23,6 +24,7 @@ mod turn;
 
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::Permit;
+pub use past::PastCalls;
 pub use record::Record;
 pub use redact::Redactor;
 pub use schedule::concurrency;

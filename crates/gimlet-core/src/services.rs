@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::past::PastCalls;
 use crate::redact::Redactor;
 use crate::session::SessionState;
 use crate::tasks::{Task, Tasks};
@@ -45,6 +46,7 @@ pub struct Services {
     /// Back to the actor, for work that ends after its call.
     ops: Option<mpsc::UnboundedSender<Op>>,
     processes: Option<Processes>,
+    past: PastCalls,
     /// The time of events that need none, shared.
     no_time: Arc<str>,
 }
@@ -72,6 +74,7 @@ impl Services {
             background: Mutex::default(),
             ops: None,
             processes: None,
+            past: PastCalls::default(),
             no_time: Arc::from(""),
         }
     }
@@ -86,6 +89,17 @@ impl Services {
     pub fn with_redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
         self
+    }
+
+    /// Lets tools look back at what the conversation did before this run.
+    pub fn with_past(mut self, past: PastCalls) -> Self {
+        self.past = past;
+        self
+    }
+
+    /// What the conversation did before this run. A tool that was not called yet may find here what it knew.
+    pub fn past(&self) -> &PastCalls {
+        &self.past
     }
 
     /// Lets calls start processes.

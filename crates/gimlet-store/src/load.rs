@@ -37,12 +37,32 @@ pub struct Frozen {
     pub tools_json: String,
 }
 
-/// Where the structured output of one tool call is; read it with [`Loaded::read_output`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolOutput {
-    pub call: ToolUseId,
-    pub entry: EntryId,
-    span: Span,
+/// The structured outputs of a conversation's calls: only where they are; each is read when someone wants it.
+#[derive(Clone, Debug, Default)]
+pub struct ToolOutputs {
+    path: PathBuf,
+    places: Vec<(ToolUseId, Span)>,
+}
+
+impl ToolOutputs {
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The calls that have an output, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolUseId> {
+        self.places.iter().map(|(call, _)| call)
+    }
+
+    /// Reads the output of a call; `None` when it has none or the file no longer has it.
+    pub fn read(&self, call: &str) -> io::Result<Option<Box<RawValue>>> {
+        let Some((_, span)) = self.places.iter().rev().find(|(known, _)| known.as_str() == call) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; span.len];
+        File::open(&self.path)?.read_exact_at(&mut bytes, span.at)?;
+        Ok(output_in(&bytes).and_then(|json| serde_json::from_slice(json).ok()))
+    }
 }
 
 /// A session as its transcript tells it.
@@ -64,8 +84,8 @@ pub struct Loaded {
     pub frozen: Option<Frozen>,
     /// What the session had used when that was last recorded.
     pub cost: Vec<ModelUsage>,
-    /// The calls of the live part that have a structured output, in order.
-    pub outputs: Vec<ToolOutput>,
+    /// The structured outputs of the live part.
+    pub outputs: ToolOutputs,
     /// Calls without a result, and the entries that made them.
     pub open_calls: Vec<(ToolUseId, EntryId)>,
     /// The conversation begins at a compact boundary.
@@ -75,15 +95,6 @@ pub struct Loaded {
     pub damage: DamageReport,
     /// How long the file was when it was read.
     pub file_len: u64,
-}
-
-impl Loaded {
-    /// Reads the structured output of a call; `None` when the file no longer has it.
-    pub fn read_output(&self, output: &ToolOutput) -> io::Result<Option<Box<RawValue>>> {
-        let mut bytes = vec![0; output.span.len];
-        File::open(&self.path)?.read_exact_at(&mut bytes, output.span.at)?;
-        Ok(output_in(&bytes).and_then(|json| serde_json::from_slice(json).ok()))
-    }
 }
 
 /// Loads a transcript.
@@ -98,7 +109,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
 
     let model = lives.iter().rev().find_map(|live| live.model.clone());
     let mode = index.mode.clone().or_else(|| lives.iter().rev().find_map(|live| live.mode.clone()));
-    let outputs = outputs_of(&lives, &index);
+    let outputs = ToolOutputs { path: path.to_owned(), places: output_places(&lives, &index) };
     let open_calls = open_calls_of(&lives);
     let last_entry = last_entry(&file, &index, &chain, &lives).map_err(read_error)?;
     let frozen = frozen(&file, &index, &chain).map_err(read_error)?;
@@ -194,13 +205,10 @@ fn find_stray_results(file: &File, index: &Index, chain: &Chain, lives: &mut Vec
     Ok(())
 }
 
-fn outputs_of(lives: &[Live], index: &Index) -> Vec<ToolOutput> {
+fn output_places(lives: &[Live], index: &Index) -> Vec<(ToolUseId, Span)> {
     let with_output = lives.iter().filter(|live| live.has_output);
     with_output
-        .filter_map(|live| {
-            let call = ToolUseId::new(live.results().next()?);
-            Some(ToolOutput { call, entry: live.entry.clone(), span: index.rows[live.link.row as usize].span })
-        })
+        .filter_map(|live| Some((ToolUseId::new(live.results().next()?), index.rows[live.link.row as usize].span)))
         .collect()
 }
 

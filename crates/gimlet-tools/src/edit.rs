@@ -11,7 +11,7 @@ mod matching;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use gimlet_core::files::{FileState, Stamp, hash};
+use gimlet_core::files::{Stamp, hash};
 use gimlet_core::tool::{
     InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use self::matching::{Found, How, NoMatch, Wanted};
 use crate::diff;
 use crate::text_file::open::{Loaded, load_if_there};
-use crate::text_file::standing::{self, Standing};
+use crate::text_file::standing::{self, Memory, Standing};
 use crate::text_file::{Splice, TextFile, file_path, lock, normalised, replace};
 
 /// Codes of refused inputs, beside those of every file tool.
@@ -112,7 +112,7 @@ impl Tool for Edit {
         }
         let held = lock::acquire(&cx.services, &target).await;
         let job = Job {
-            known: cx.session(|session| session.files.get(&target).cloned()),
+            memory: Memory::of(&target, cx),
             backups: cx.services.results_dir.join("backups"),
             lenient: cx.services.env.flag("GIMLET_EDIT_LENIENT"),
             paths: cx.paths.clone(),
@@ -152,7 +152,7 @@ impl Tool for Edit {
 
 /// One edit, ready to run on a thread that may block.
 struct Job {
-    known: Option<FileState>,
+    memory: Memory,
     backups: PathBuf,
     lenient: bool,
     paths: PathContext,
@@ -252,7 +252,7 @@ impl Job {
     fn find(&self, file: &TextFile, old: &Loaded) -> Result<(Vec<Splice>, Standing, String), ToolError> {
         let path = self.path.display();
         let text = file.text();
-        let before = standing::judge(self.known.as_ref(), &hash(&old.bytes), text.lines().count() as u64);
+        let before = self.memory.judge(&hash(&old.bytes), text);
         if before == Standing::Unread {
             return Err(ToolError::failed(format!(
                 "{path} has not been read, or only its first page. Read it, or the region around the change \

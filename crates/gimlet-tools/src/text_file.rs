@@ -8,6 +8,7 @@ pub(crate) mod file_path;
 pub(crate) mod lock;
 pub(crate) mod open;
 mod place;
+mod recalled;
 pub(crate) mod replace;
 pub(crate) mod standing;
 

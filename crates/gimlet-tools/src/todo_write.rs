@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use gimlet_core::PastCalls;
 use gimlet_core::tool::{PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
 use gimlet_proto::{AgentPath, Need, ResultContent, TodoItem, TodoStatus, View};
 use schemars::JsonSchema;
@@ -46,13 +47,24 @@ pub(crate) struct TodoWriteOutput {
 struct TodoLists(Mutex<HashMap<AgentPath, Vec<Todo>>>);
 
 impl TodoLists {
-    fn of(&self, agent: &AgentPath) -> Vec<Todo> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(agent).cloned().unwrap_or_default()
+    fn of(&self, agent: &AgentPath) -> Option<Vec<Todo>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
     }
 
     fn set(&self, agent: AgentPath, todos: Vec<Todo>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(agent, todos);
     }
+}
+
+/// The list that an earlier run of the conversation left.
+fn recalled(past: &PastCalls) -> Option<Vec<Todo>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Output {
+        new_todos: Vec<Todo>,
+    }
+    let mut calls = past.latest_first().filter(|call| call.name == TodoWrite::NAME);
+    calls.find_map(|call| past.output::<Output>(&call.id)).map(|output| output.new_todos)
 }
 
 impl Tool for TodoWrite {
@@ -71,7 +83,10 @@ impl Tool for TodoWrite {
     async fn call(&self, input: TodoWriteInput, cx: &ToolContext) -> Result<ToolResult<TodoWriteOutput>, ToolError> {
         let lists = cx.state::<TodoLists>();
         let agent = cx.agent.clone();
-        let output = TodoWriteOutput { old_todos: lists.of(&agent), new_todos: input.todos.clone() };
+        // A subagent begins without a list; only the conversation itself has a past.
+        let recall = || (agent == AgentPath::default()).then(|| recalled(cx.services.past())).flatten();
+        let old_todos = lists.of(&agent).or_else(recall).unwrap_or_default();
+        let output = TodoWriteOutput { old_todos, new_todos: input.todos.clone() };
         // As a change, so that a call whose result is discarded leaves the list alone.
         Ok(ToolResult::new(output).with_change(move |_| lists.set(agent, input.todos)))
     }

@@ -7,7 +7,7 @@ mod elision;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use gimlet_core::files::{FileState, Stamp, hash};
+use gimlet_core::files::{Stamp, hash};
 use gimlet_core::tool::{
     InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diff;
 use crate::text_file::open::{Loaded, load_if_there};
-use crate::text_file::standing::{self, Standing};
+use crate::text_file::standing::{Memory, Standing};
 use crate::text_file::{TextFile, file_path, lock, replace};
 
 pub(crate) struct Write;
@@ -81,7 +81,7 @@ impl Tool for Write {
         }
         let held = lock::acquire(&cx.services, &target).await;
         let job = Job {
-            known: cx.session(|session| session.files.get(&target).cloned()),
+            memory: Memory::of(&target, cx),
             backups: cx.services.results_dir.join("backups"),
             path,
             target,
@@ -128,7 +128,7 @@ impl Tool for Write {
 
 /// One write, ready to run on a thread that may block.
 struct Job {
-    known: Option<FileState>,
+    memory: Memory,
     backups: PathBuf,
     /// As spelled, for people and programs.
     path: PathBuf,
@@ -158,8 +158,7 @@ impl Job {
                 "{path} exists and is not text ({error}), so it was not overwritten. Delete it first if it is to go."
             ))
         })?;
-        let lines = text.text().lines().count() as u64;
-        let before = standing::judge(self.known.as_ref(), &hash(&old.bytes), lines);
+        let before = self.memory.judge(&hash(&old.bytes), text.text());
         let problem = match before {
             // An empty file has nothing that could be lost.
             Standing::Whole => None,

@@ -88,6 +88,7 @@ pub(crate) fn start(
         cache_ttl: cache_ttl(env),
         record: past.record,
         history: past.messages,
+        outputs: past.outputs,
         result_files: past.result_files,
         processes,
         redactor: Redactor::new(credentials(env)),

@@ -9,7 +9,7 @@ use gimlet_proto::{
     AgentPath, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, PermissionMode, SessionHandle, SessionId,
     Snapshot, ToolDef, TurnReport,
 };
-use gimlet_store::ResultFiles;
+use gimlet_store::{ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +17,7 @@ use super::SessionState;
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::gate::{Asked, Asks, Gate};
+use crate::past::PastCalls;
 use crate::record::Record;
 use crate::redact::Redactor;
 use crate::services::{Processes, Services};
@@ -49,6 +50,8 @@ pub struct SessionConfig {
     pub record: Record,
     /// History of a resumed session.
     pub history: Vec<gimlet_proto::Message>,
+    /// What the calls in it gave back.
+    pub outputs: ToolOutputs,
     pub result_files: ResultFiles,
     pub processes: Processes,
     /// gimlet's own credentials, kept out of history.
@@ -60,6 +63,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
     let (ops, inbox) = mpsc::unbounded_channel();
     let (ask_sender, asked) = mpsc::unbounded_channel();
     let hub = Hub::default();
+    let history: Vec<_> = config.history.into_iter().map(Arc::new).collect();
     let services = Arc::new(
         Services::new(
             config.id.clone(),
@@ -70,6 +74,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
             config.state,
         )
         .with_ops(ops.clone())
+        .with_past(PastCalls::new(history.clone(), config.outputs))
         .with_processes(config.processes)
         .with_redactor(config.redactor),
     );
@@ -83,13 +88,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         asked,
         asks: Asks::default(),
         steering: Steering::default(),
-        conversation: Conversation::new(
-            config.record,
-            config.system,
-            config.tool_defs,
-            config.history,
-            config.cache_ttl,
-        ),
+        conversation: Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl),
         model: config.model,
         model_id: config.model_id,
         api_key_source: config.api_key_source,

@@ -18,7 +18,7 @@ use gimlet_proto::{
     PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, SessionHandle, StopReason, Thinking, TurnReport,
     Usage,
 };
-use gimlet_store::{Locations, ResultFiles, Stamp, Transcript, new_session_id};
+use gimlet_store::{Locations, ResultFiles, Stamp, ToolOutputs, Transcript, new_session_id};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -240,6 +240,7 @@ impl Bench {
             cache_ttl: None,
             record: Record::new(Transcript::unsaved(id.clone(), stamp)),
             history: Vec::new(),
+            outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
             processes: Processes {

@@ -45,9 +45,9 @@ fn a_turn_comes_back_byte_for_byte() {
     assert!(loaded.damage.is_empty(), "{:?}", loaded.damage);
     assert_eq!(loaded.last_entry, Some(last));
     assert_eq!(loaded.model.as_deref(), Some("claude-sonnet-5"));
-    assert_eq!(loaded.outputs.len(), 1);
-    assert_eq!(loaded.outputs[0].call, ToolUseId::new("t1"));
-    assert_eq!(loaded.read_output(&loaded.outputs[0]).unwrap().unwrap().get(), r#"{"k":1.50}"#);
+    assert_eq!(loaded.outputs.calls().collect::<Vec<_>>(), [&ToolUseId::new("t1")]);
+    assert_eq!(loaded.outputs.read("t1").unwrap().unwrap().get(), r#"{"k":1.50}"#);
+    assert!(loaded.outputs.read("t2").unwrap().is_none());
 }
 
 #[test]

@@ -1,7 +1,13 @@
 //! What the conversation may do with a file, judged by what it has seen of it.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gimlet_core::Services;
 use gimlet_core::files::{FileState, FileStates, Stamp, ViewKey};
-use std::path::PathBuf;
+use gimlet_core::tool::ToolContext;
+
+use super::recalled::Recalled;
 
 /// How far the model knows a file's present content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,24 +26,54 @@ pub(crate) enum Standing {
 /// parts of it were seen. Enough to edit by; no read has this key, so none is answered with "unchanged" because of it.
 pub(crate) const GLIMPSE: ViewKey = ViewKey { offset: Some(0), limit: Some(0) };
 
+/// What the conversation knows of one file, from this run and from those before.
+pub(crate) struct Memory {
+    known: Option<FileState>,
+    recalled: Arc<Recalled>,
+    services: Arc<Services>,
+    target: PathBuf,
+}
+
+impl Memory {
+    pub(crate) fn of(target: &Path, cx: &ToolContext) -> Self {
+        Self {
+            known: cx.session(|session| session.files.get(target).cloned()),
+            recalled: cx.state(),
+            services: cx.services.clone(),
+            target: target.to_owned(),
+        }
+    }
+
+    /// Judges the file's present content. May read a transcript, but only when this run alone does not know enough.
+    pub(crate) fn judge(&self, hash: &[u8; 32], text: &str) -> Standing {
+        let this_run = judge(self.known.as_ref(), hash, text.lines().count() as u64);
+        if matches!(this_run, Standing::Whole | Standing::Stale) {
+            return this_run;
+        }
+        let before = self.recalled.standing(self.services.past(), &self.services.paths(), &self.target, text);
+        match (this_run, before) {
+            (Standing::Unread, before) => before,
+            (_, Standing::Whole) => Standing::Whole,
+            (this_run, _) => this_run,
+        }
+    }
+}
+
 /// Judges what is known of a file against its present content.
-pub(crate) fn judge(known: Option<&FileState>, hash: &[u8; 32], total_lines: u64) -> Standing {
+fn judge(known: Option<&FileState>, hash: &[u8; 32], total_lines: u64) -> Standing {
     let Some(known) = known.filter(|known| known.whole || !known.views.is_empty()) else { return Standing::Unread };
     if known.stamp.hash != *hash {
         return Standing::Stale;
     }
-    if known.whole || covers(&known.views, total_lines) { Standing::Whole } else { Standing::Parts }
+    let spans = known.views.iter().map(|view| {
+        let first = view.offset.unwrap_or(1).max(1);
+        (first, view.limit.map_or(u64::MAX, |limit| first.saturating_add(limit)))
+    });
+    if known.whole || covers(spans.collect(), total_lines) { Standing::Whole } else { Standing::Parts }
 }
 
-/// Whether views together show every line.
-fn covers(views: &[ViewKey], total_lines: u64) -> bool {
-    let mut spans: Vec<(u64, u64)> = views
-        .iter()
-        .map(|view| {
-            let first = view.offset.unwrap_or(1).max(1);
-            (first, view.limit.map_or(u64::MAX, |limit| first.saturating_add(limit)))
-        })
-        .collect();
+/// Whether spans (the first line, and the first one behind) together show every line.
+pub(super) fn covers(mut spans: Vec<(u64, u64)>, total_lines: u64) -> bool {
     spans.sort_unstable();
     let mut next = 1;
     for (first, after) in spans {

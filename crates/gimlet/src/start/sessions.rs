@@ -7,7 +7,7 @@ use gimlet_core::Record;
 use gimlet_proto::{Message, PermissionMode, SessionId, ToolDef};
 use gimlet_store::{
     FindError, Include, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles, SessionSummary, Sessions, Stamp,
-    Transcript, TranscriptOptions, is_session_id, load, new_session_id,
+    ToolOutputs, Transcript, TranscriptOptions, is_session_id, load, new_session_id,
 };
 
 use crate::args::RunArgs;
@@ -25,6 +25,8 @@ pub(crate) struct Past {
     pub(crate) id: SessionId,
     pub(crate) record: Record,
     pub(crate) messages: Vec<Message>,
+    /// What the calls in them gave back.
+    pub(crate) outputs: ToolOutputs,
     /// That of the resumed session where it still fits, else the one given.
     pub(crate) segment: Segment,
     pub(crate) model: Option<String>,
@@ -79,6 +81,7 @@ impl Past {
             id,
             record: Record::new(transcript),
             messages: Vec::new(),
+            outputs: ToolOutputs::default(),
             segment,
             model: None,
             mode: None,
@@ -129,6 +132,7 @@ impl Past {
             id: files.id().clone(),
             record: Record::new(transcript).counting_from(loaded.cost),
             messages: loaded.messages,
+            outputs: loaded.outputs,
             segment,
             model: loaded.model,
             // A plan or a bypass holds for the run it was chosen for.

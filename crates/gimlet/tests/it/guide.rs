@@ -102,6 +102,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         cache_ttl: None,
         record: Record::new(Transcript::unsaved(id.clone(), stamp)),
         history: Vec::new(),
+        outputs: gimlet_store::ToolOutputs::default(),
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
         processes: Processes { exec, shell },

@@ -16,6 +16,7 @@ mod permission;
 mod reads;
 mod requests;
 mod results;
+mod resumed;
 mod search;
 mod shell_edges;
 
