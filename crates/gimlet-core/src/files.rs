@@ -20,6 +20,23 @@ pub fn hash(bytes: &[u8]) -> ContentHash {
     Sha256::digest(bytes).into()
 }
 
+/// Content above this size is worth a thread of its own.
+const HASHED_BESIDE: usize = 256 * 1024;
+
+/// Hashes content while other work on it goes on, such as waiting for a disk.
+pub fn hash_beside<T>(bytes: &[u8], work: impl FnOnce() -> T) -> (ContentHash, T) {
+    if bytes.len() < HASHED_BESIDE {
+        return (hash(bytes), work());
+    }
+    std::thread::scope(|scope| {
+        let hashing = std::thread::Builder::new().spawn_scoped(scope, || hash(bytes));
+        let done = work();
+        // A machine without room for another thread waits instead.
+        let hashed = hashing.ok().and_then(|hashing| hashing.join().ok());
+        (hashed.unwrap_or_else(|| hash(bytes)), done)
+    })
+}
+
 /// How a file stood on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
@@ -31,7 +48,12 @@ pub struct Stamp {
 impl Stamp {
     /// The stamp of bytes just read from or written to `metadata`'s file.
     pub fn of(bytes: &[u8], metadata: &std::fs::Metadata) -> Self {
-        Self { modified: metadata.modified().ok(), size: metadata.len(), hash: hash(bytes) }
+        Self::new(hash(bytes), metadata)
+    }
+
+    /// The stamp of content whose hash is known already.
+    pub fn new(hash: ContentHash, metadata: &std::fs::Metadata) -> Self {
+        Self { modified: metadata.modified().ok(), size: metadata.len(), hash }
     }
 }
 
@@ -130,6 +152,14 @@ mod tests {
         assert_eq!(files.get(&path).unwrap().views, [part]);
         files.record_write(path.clone(), stamp(b"three"));
         assert!(files.get(&path).unwrap().views.is_empty());
+    }
+
+    #[test]
+    fn content_has_one_hash_whichever_thread_finds_it() {
+        for size in [0, HASHED_BESIDE, HASHED_BESIDE + 1] {
+            let content = vec![7; size];
+            assert_eq!(hash_beside(&content, || size), (hash(&content), size));
+        }
     }
 
     #[test]

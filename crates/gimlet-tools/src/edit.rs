@@ -11,7 +11,7 @@ mod matching;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use gimlet_core::files::{Stamp, hash};
+use gimlet_core::files::{ContentHash, Stamp, hash_beside};
 use gimlet_core::tool::{
     InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
@@ -210,34 +210,30 @@ impl Job {
 
     fn change(&self, old: &Loaded) -> Result<Made, ToolError> {
         let path = self.path.display();
-        let file = TextFile::decode(&old.bytes).map_err(|error| {
+        let (hash, file) = hash_beside(&old.bytes, || TextFile::decode(&old.bytes));
+        let file = file.map_err(|error| {
             ToolError::failed(format!("{path} cannot be edited: {error}. Convert its encoding first."))
         })?;
         let (splices, before, mut report) = if self.input.old_string.is_empty() {
             (vec![self.fill(&file)?], Standing::Whole, format!("Filled {path}, which was empty."))
         } else {
-            self.find(&file, old)?
+            self.find(&file, &hash)?
         };
         let raw = file.spliced(&splices);
         let bytes = file.encoding().encode(&raw);
-        if bytes == old.bytes {
+        let stamp = if bytes == old.bytes {
             report.push_str(" The file already had that text; nothing changed.");
-        }
-        let metadata = match bytes == old.bytes {
-            true => old.metadata.clone(),
-            false => replace::replace(&self.target, old, &bytes, &self.backups)?,
+            Stamp::new(hash, &old.metadata)
+        } else {
+            let replace = || replace::replace(&self.target, old, &bytes, &self.backups);
+            let (hash, metadata) = hash_beside(&bytes, replace);
+            Stamp::new(hash, &metadata?)
         };
-        Ok(Made {
-            stamp: Stamp::of(&bytes, &metadata),
-            before,
-            patch: diff::hunks(file.raw(), &raw),
-            original: diff::original(file.raw()),
-            report,
-        })
+        Ok(Made { stamp, before, patch: diff::hunks(file.raw(), &raw), original: diff::original(file.raw()), report })
     }
 
     /// Fills a file that has nothing but blanks.
-    fn fill(&self, file: &TextFile) -> Result<Splice, ToolError> {
+    fn fill(&self, file: &TextFile<'_>) -> Result<Splice, ToolError> {
         if !file.text().trim().is_empty() {
             return Err(ToolError::input(format!(
                 "{} is not empty, and an empty `old_string` is only for new or empty files. Name the text to replace, \
@@ -249,10 +245,10 @@ impl Job {
     }
 
     /// Finds the place, judged together with what the model knows of the file.
-    fn find(&self, file: &TextFile, old: &Loaded) -> Result<(Vec<Splice>, Standing, String), ToolError> {
+    fn find(&self, file: &TextFile<'_>, hash: &ContentHash) -> Result<(Vec<Splice>, Standing, String), ToolError> {
         let path = self.path.display();
         let text = file.text();
-        let before = self.memory.judge(&hash(&old.bytes), text);
+        let before = self.memory.judge(hash, text);
         if before == Standing::Unread {
             return Err(ToolError::failed(format!(
                 "{path} has not been read, or only its first page. Read it, or the region around the change \

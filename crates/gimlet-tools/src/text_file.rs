@@ -67,37 +67,41 @@ impl Encoding {
     }
 
     /// The bytes of `text`, mark included.
-    pub(crate) fn encode(self, text: &str) -> Vec<u8> {
-        let mut bytes = self.mark().to_vec();
+    pub(crate) fn encode(self, text: &str) -> Cow<'_, [u8]> {
+        let mark = self.mark();
         match self {
-            Encoding::Utf8 | Encoding::Utf8Bom => bytes.extend_from_slice(text.as_bytes()),
-            Encoding::Utf16Le => bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes)),
-            Encoding::Utf16Be => bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes)),
+            Encoding::Utf8 => Cow::Borrowed(text.as_bytes()),
+            Encoding::Utf8Bom => Cow::Owned([mark, text.as_bytes()].concat()),
+            Encoding::Utf16Le => {
+                mark.iter().copied().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect::<Vec<u8>>().into()
+            }
+            Encoding::Utf16Be => {
+                mark.iter().copied().chain(text.encode_utf16().flat_map(u16::to_be_bytes)).collect::<Vec<u8>>().into()
+            }
         }
-        bytes
     }
 
     /// Decodes strictly, so that encoding the result gives the same bytes again.
-    fn decode(self, bytes: &[u8]) -> Result<String, NotText> {
+    fn decode(self, bytes: &[u8]) -> Result<Cow<'_, str>, NotText> {
         let body = bytes.get(self.mark().len()..).unwrap_or_default();
         if !self.is_utf16() {
-            return std::str::from_utf8(body).map(str::to_owned).map_err(|_| NotText(self));
+            return std::str::from_utf8(body).map(Cow::Borrowed).map_err(|_| NotText(self));
         }
         let (pairs, odd) = body.as_chunks::<2>();
         if !odd.is_empty() {
             return Err(NotText(self));
         }
         let units = pairs.iter().map(|pair| self.unit(*pair));
-        char::decode_utf16(units).collect::<Result<String, _>>().map_err(|_| NotText(self))
+        char::decode_utf16(units).collect::<Result<String, _>>().map(Cow::Owned).map_err(|_| NotText(self))
     }
 }
 
-/// A decoded text file.
+/// A decoded text file. Mostly a view of its bytes: large files are not copied to be looked at.
 #[derive(Debug)]
-pub(crate) struct TextFile {
+pub(crate) struct TextFile<'a> {
     encoding: Encoding,
     /// The text with its line ends as on disk.
-    raw: String,
+    raw: Cow<'a, str>,
     /// The text with LF only; `None` when `raw` already is.
     normal: Option<String>,
     /// Where in the LF text a line end is CRLF on disk, ascending.
@@ -111,8 +115,8 @@ pub(crate) struct Splice {
     pub(crate) with: String,
 }
 
-impl TextFile {
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, NotText> {
+impl<'a> TextFile<'a> {
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, NotText> {
         let encoding = Encoding::of(bytes);
         let raw = encoding.decode(bytes)?;
         let mut crlf = Vec::new();
@@ -155,7 +159,7 @@ impl TextFile {
     }
 
     /// The part of a change that differs: what it repeats at both ends keeps its own line ends.
-    fn core<'a>(&self, splice: &'a Splice) -> (Range<usize>, &'a str) {
+    fn core<'s>(&self, splice: &'s Splice) -> (Range<usize>, &'s str) {
         let (old, new) = (&self.text()[splice.range.clone()], splice.with.as_str());
         let head: usize = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
         let (old, new) = (&old[head..], &new[head..]);
@@ -174,7 +178,7 @@ impl TextFile {
     }
 
     /// `new` with line ends for the place of `range`: those that were there, then the neighbour's.
-    fn with_line_ends<'a>(&self, range: &Range<usize>, new: &'a str) -> Cow<'a, str> {
+    fn with_line_ends<'s>(&self, range: &Range<usize>, new: &'s str) -> Cow<'s, str> {
         if self.crlf.is_empty() || !new.contains('\n') {
             return Cow::Borrowed(new);
         }
@@ -200,6 +204,12 @@ impl TextFile {
         let newline = if starts_line { before } else { after.or(before) };
         newline.is_some_and(|at| self.is_crlf(at))
     }
+}
+
+/// How many lines a text has; the last one need not end.
+pub(crate) fn count_lines(text: &str) -> u64 {
+    let open = !text.is_empty() && !text.ends_with('\n');
+    memchr_iter(b'\n', text.as_bytes()).count() as u64 + u64::from(open)
 }
 
 /// Text with CRLF turned into LF.

@@ -7,7 +7,7 @@ mod elision;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use gimlet_core::files::{Stamp, hash};
+use gimlet_core::files::{Stamp, hash_beside};
 use gimlet_core::tool::{
     InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
@@ -153,12 +153,13 @@ impl Job {
 
     fn update(self, old: Loaded) -> Result<ToolResult<WriteOutput>, ToolError> {
         let path = self.path.display();
-        let text = TextFile::decode(&old.bytes).map_err(|error| {
+        let (hash, text) = hash_beside(&old.bytes, || TextFile::decode(&old.bytes));
+        let text = text.map_err(|error| {
             ToolError::failed(format!(
                 "{path} exists and is not text ({error}), so it was not overwritten. Delete it first if it is to go."
             ))
         })?;
-        let before = self.memory.judge(&hash(&old.bytes), text.text());
+        let before = self.memory.judge(&hash, text.text());
         let problem = match before {
             // An empty file has nothing that could be lost.
             Standing::Whole => None,
@@ -183,13 +184,14 @@ impl Job {
             self.content.strip_prefix('\u{FEFF}').unwrap_or(&self.content)
         };
         let bytes = text.encoding().encode(content);
-        let metadata = if bytes == old.bytes {
-            old.metadata
+        let stamp = if bytes == old.bytes {
+            Stamp::new(hash, &old.metadata)
         } else {
-            replace::replace(&self.target, &old, &bytes, &self.backups)?
+            let replace = || replace::replace(&self.target, &old, &bytes, &self.backups);
+            let (hash, metadata) = hash_beside(&bytes, replace);
+            Stamp::new(hash, &metadata?)
         };
         let patch = diff::hunks(text.raw(), content);
-        let stamp = Stamp::of(&bytes, &metadata);
         let original = diff::original(text.raw());
         Ok(self.result(WriteKind::Update, original, patch, stamp))
     }

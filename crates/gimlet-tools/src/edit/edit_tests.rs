@@ -111,7 +111,7 @@ async fn a_touched_file_with_equal_content_is_not_changed() {
 
 #[tokio::test]
 async fn line_ends_marks_and_encodings_survive() {
-    let utf16 = |text: &str| crate::text_file::Encoding::Utf16Le.encode(text);
+    let utf16 = |text: &str| crate::text_file::Encoding::Utf16Le.encode(text).into_owned();
     for (before, old, new, after) in [
         (b"a\r\nb\r\n".to_vec(), "a\nb", "a\nx\nb", b"a\r\nx\r\nb\r\n".to_vec()),
         (b"a\r\nb\r\n".to_vec(), "a\r\nb", "c\r\nd", b"c\r\nd\r\n".to_vec()),

@@ -91,13 +91,7 @@ pub(crate) struct Loaded {
 
 /// Loads a regular file for a change.
 pub(crate) fn load(path: &Path) -> Result<Loaded, OpenError> {
-    let place = Place::of(path).map_err(|source| OpenError::new(path, source))?;
-    load_at(&place, path)
-}
-
-/// Loads the regular file at a place; `path` is only for words.
-pub(crate) fn load_at(place: &Place, path: &Path) -> Result<Loaded, OpenError> {
-    let (file, metadata) = open_regular_at(place, path)?;
+    let (file, metadata) = open_regular(path)?;
     let too_large = |size| OpenError::TooLarge { path: path.to_owned(), size };
     if metadata.len() > MOST_BYTES {
         return Err(too_large(metadata.len()));

@@ -7,6 +7,7 @@ use gimlet_core::Services;
 use gimlet_core::files::{FileState, FileStates, Stamp, ViewKey};
 use gimlet_core::tool::ToolContext;
 
+use super::count_lines;
 use super::recalled::Recalled;
 
 /// How far the model knows a file's present content.
@@ -46,7 +47,7 @@ impl Memory {
 
     /// Judges the file's present content. May read a transcript, but only when this run alone does not know enough.
     pub(crate) fn judge(&self, hash: &[u8; 32], text: &str) -> Standing {
-        let this_run = judge(self.known.as_ref(), hash, text.lines().count() as u64);
+        let this_run = judge(self.known.as_ref(), hash, count_lines(text));
         if matches!(this_run, Standing::Whole | Standing::Stale) {
             return this_run;
         }
