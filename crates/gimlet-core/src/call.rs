@@ -81,7 +81,8 @@ fn unknown_tool(name: &str, tools: &ToolSet) -> ToolError {
     ToolError::new(ErrorClass::UnknownTool, format!("There is no tool named {name}. {hint}"))
 }
 
-fn cut(text: &str, limit: usize) -> &str {
+/// The beginning of a text, whole characters of it.
+pub(crate) fn cut(text: &str, limit: usize) -> &str {
     let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     &text[..end]
 }

@@ -4,6 +4,8 @@
 //! asked, and turns every outcome into either a permit or a refusal. It fails closed: whatever goes wrong refuses.
 
 mod asks;
+mod ledger;
+mod refusal;
 mod repeats;
 mod resolve;
 mod suggest;
@@ -13,15 +15,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_policy::{Call, ClosedFiles, Decision, NeedFacts, Reason, RuleSet, Verdict, World};
-use gimlet_proto::{Answer, AskBody, Body, Denial, PermissionMode};
+use gimlet_proto::{Answer, AskBody, Denial, PermissionMode, ToolUseId};
+use gimlet_store::{DecisionLedger, Outcome};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use asks::{Asked, Asks};
+pub(crate) use refusal::Refusal;
 
 use crate::call::{self, CallScope, Incoming};
-use crate::results::{Settled, cancelled};
-use crate::tool::{AnyTool, ErrorClass, PermissionVerdict, Prepared, ToolError};
+use crate::results::Settled;
+use crate::tool::{AnyTool, PermissionVerdict, Prepared};
+use ledger::{Ledger, Word};
+use refusal::Denied;
 use repeats::Repeats;
 
 /// How often an answer may change the input of one call before the gate gives up.
@@ -68,42 +74,18 @@ impl Permit {
     }
 }
 
+/// What came of a question.
+enum Answered {
+    Go(Word),
+    /// Do this instead, which is decided on again.
+    Edited(Box<RawValue>),
+}
+
 /// A call on its way to its permit.
 pub(crate) enum Pass {
     Undecided(Box<Prepared>),
     /// Decided while the reply still streamed.
     Granted(Box<Permit>),
-}
-
-/// Why a call may not run.
-pub(crate) enum Refusal {
-    /// By rule, mode or the lack of anyone to ask.
-    Denied(Box<Denied>),
-    /// By a person.
-    ByPerson { message: String, stop_turn: bool },
-    /// The question was withdrawn.
-    Cancelled,
-    /// An edited input did not fit.
-    Invalid(ToolError),
-}
-
-/// A refusal without a person: what the model is told, and what the person would want to know.
-pub(crate) struct Denied {
-    origin: &'static str,
-    message: String,
-    summary: String,
-    reason: String,
-    allow_with: Option<String>,
-}
-
-impl Denied {
-    fn new(origin: &'static str, message: String, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
-        let explained = verdict.explain();
-        let reason = explained.split_once(": ").map_or(explained.as_str(), |(_, reason)| reason).to_owned();
-        // A rule or a mode that was chosen on purpose is not to be argued away.
-        let allow_with = (origin == "unattended").then(|| suggest::flag(prepared)).flatten();
-        Box::new(Self { origin, message, summary: prepared.description.clone(), reason, allow_with })
-    }
 }
 
 /// Mode and rules, one shared value that every decision reads.
@@ -119,15 +101,22 @@ pub(crate) struct Gate {
     asks: Option<mpsc::UnboundedSender<Asked>>,
     denials: Mutex<Vec<Denial>>,
     repeats: Mutex<Repeats>,
+    ledger: Ledger,
 }
 
 impl Gate {
-    pub(crate) fn new(mode: PermissionMode, rules: RuleSet, asks: Option<mpsc::UnboundedSender<Asked>>) -> Self {
+    pub(crate) fn new(
+        mode: PermissionMode,
+        rules: RuleSet,
+        asks: Option<mpsc::UnboundedSender<Asked>>,
+        ledger: Option<DecisionLedger>,
+    ) -> Self {
         Self {
             permissions: Mutex::new(Permissions { mode, rules: Arc::new(rules) }),
             asks,
             denials: Mutex::default(),
             repeats: Mutex::default(),
+            ledger: Ledger::new(ledger),
         }
     }
 
@@ -159,12 +148,19 @@ impl Gate {
     }
 
     /// Grants a call at once if no question is needed; else leaves it undecided. Says which.
-    pub(crate) fn grant_quietly(&self, scope: &CallScope, tool: &'static dyn AnyTool, pass: Pass) -> (Pass, bool) {
+    pub(crate) fn grant_quietly(
+        &self,
+        scope: &CallScope,
+        tool: &'static dyn AnyTool,
+        call: &ToolUseId,
+        pass: Pass,
+    ) -> (Pass, bool) {
         match pass {
             Pass::Granted(permit) => (Pass::Granted(permit), true),
             Pass::Undecided(prepared) => {
                 let (verdict, found) = self.decide(scope, tool, &prepared);
                 if verdict.decision == Decision::Allow {
+                    self.ledger.note(scope, self.mode(), call, &prepared, &verdict, &Word::policy(Outcome::Allowed));
                     return (Pass::Granted(Box::new(Permit { call: *prepared, found })), true);
                 }
                 (Pass::Undecided(prepared), false)
@@ -186,22 +182,24 @@ impl Gate {
         };
         for _ in 0..MAX_EDITS {
             let (verdict, found) = self.decide(scope, tool, &prepared);
-            match verdict.decision {
-                Decision::Allow => return Ok(Permit { call: *prepared, found }),
+            let answer = match verdict.decision {
+                Decision::Allow => Ok(Answered::Go(Word::policy(Outcome::Allowed))),
                 Decision::Deny => {
-                    let origin = origin(&verdict);
                     let message = verdict.model_text(tool.name());
-                    return Err(Refusal::Denied(Denied::new(origin, message, &prepared, &verdict)));
+                    Err(Refusal::Denied(Denied::new(refusal::origin(&verdict), message, &prepared, &verdict)))
                 }
-                Decision::Ask => match self.ask(scope, incoming, &prepared, &verdict).await? {
-                    Answer::Yes => return Ok(Permit { call: *prepared, found }),
-                    Answer::No { message, interrupt } => {
-                        let stop_turn = interrupt || message.trim().is_empty();
-                        return Err(Refusal::ByPerson { message, stop_turn });
-                    }
-                    Answer::Edited(input) => prepared = edited(scope, incoming, input)?,
-                },
-            }
+                Decision::Ask => self.ask(scope, incoming, &prepared, &verdict).await,
+            };
+            let (word, end) = match answer {
+                Ok(Answered::Edited(input)) => {
+                    prepared = edited(scope, incoming, input)?;
+                    continue;
+                }
+                Ok(Answered::Go(word)) => (word, None),
+                Err(refusal) => (Word::of_refusal(&refusal, &verdict), Some(refusal)),
+            };
+            self.ledger.note(scope, self.mode(), &incoming.id, &prepared, &verdict, &word);
+            return end.map_or(Ok(Permit { call: *prepared, found }), Err);
         }
         let message = "the input was changed too often without a decision".to_owned();
         Err(Refusal::ByPerson { message, stop_turn: false })
@@ -213,13 +211,13 @@ impl Gate {
         incoming: &Incoming,
         prepared: &Prepared,
         verdict: &Verdict,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answered, Refusal> {
         let Some(asks) = &self.asks else {
             let message = format!(
                 "{} This run has nobody who could be asked, so it was refused.",
                 verdict.model_text(prepared.tool)
             );
-            return Err(Refusal::Denied(Denied::new("unattended", message, prepared, verdict)));
+            return Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, message, prepared, verdict)));
         };
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
@@ -230,10 +228,18 @@ impl Gate {
             reason: verdict.explain(),
         };
         asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
-        tokio::select! {
+        let answer = tokio::select! {
             biased;
-            () = scope.cancel.cancelled() => Err(Refusal::Cancelled),
-            answer = answer => answer.map_err(|_| Refusal::Cancelled),
+            () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
+            answer = answer => answer.map_err(|_| Refusal::Cancelled)?,
+        };
+        match answer {
+            Answer::Yes => Ok(Answered::Go(Word::person(Outcome::Allowed))),
+            Answer::Edited(input) => Ok(Answered::Edited(input)),
+            Answer::No { message, interrupt } => {
+                let stop_turn = interrupt || message.trim().is_empty();
+                Err(Refusal::ByPerson { message, stop_turn })
+            }
         }
     }
 
@@ -291,63 +297,12 @@ fn with_own_verdict(verdict: Verdict, own: &PermissionVerdict) -> Verdict {
     Verdict { decision, reasons }
 }
 
-fn origin(verdict: &Verdict) -> &'static str {
-    match verdict.reasons.first() {
-        Some(Reason::Rule { .. } | Reason::MayMatchRule { .. }) => "rule",
-        Some(Reason::Mode(_)) => "mode",
-        Some(Reason::Tool(_)) => "tool",
-        Some(_) | None => "other",
-    }
-}
-
 /// An edited input is prepared from the start; everything is decided again on it.
 fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Result<Box<Prepared>, Refusal> {
     let changed = Incoming { input: Arc::from(input), bad_input: None, ..incoming.clone() };
     call::prepare(&changed, &scope.tools, &scope.services.paths())
         .map(|(_, prepared)| Box::new(prepared))
         .map_err(Refusal::Invalid)
-}
-
-impl Refusal {
-    /// The result that the model gets in place of a run; every refusal is counted and shown.
-    pub(crate) fn into_settled(self, scope: &CallScope, incoming: &Incoming) -> Settled {
-        let by_person = |message: String| Denied {
-            origin: "user",
-            summary: String::new(),
-            reason: "a person refused".to_owned(),
-            allow_with: None,
-            message,
-        };
-        let (denied, stop_turn) = match self {
-            Refusal::Cancelled => return cancelled("the turn was stopped while permission was being asked"),
-            Refusal::Invalid(error) => return Settled::failed(error),
-            Refusal::Denied(denied) => (*denied, false),
-            Refusal::ByPerson { message, stop_turn } if message.trim().is_empty() => {
-                (by_person("The user refused this call. Wait for what they say next.".to_owned()), stop_turn)
-            }
-            Refusal::ByPerson { message, stop_turn } => {
-                (by_person(format!("The user refused this call and said: {message}")), stop_turn)
-            }
-        };
-        let Denied { origin, message, summary, reason, allow_with } = denied;
-        let denial = Denial {
-            tool: incoming.name.clone(),
-            call: incoming.id.clone(),
-            input: incoming.input.clone(),
-            origin: origin.to_owned(),
-            message: message.clone(),
-            summary,
-            reason,
-            allow_with,
-        };
-        lock(&scope.gate.denials).push(denial.clone());
-        if origin != "user" {
-            scope.services.publish(&scope.agent, Body::Denied(denial));
-        }
-        let mut settled = Settled::failed(ToolError::new(ErrorClass::PermissionDenied, message));
-        settled.stop_turn = stop_turn;
-        settled
-    }
 }
 
 fn raw(value: &serde_json::Value) -> Arc<RawValue> {

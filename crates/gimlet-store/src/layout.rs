@@ -113,6 +113,11 @@ impl SessionFiles {
         self.side_dir().join("tool-results")
     }
 
+    /// What was decided about the session's calls. Not named `.jsonl`: programs that look for transcripts take every such file.
+    pub fn decisions(&self) -> PathBuf {
+        self.side_dir().join("decisions.ndjson")
+    }
+
     /// The file whose lock says who drives the session.
     pub(crate) fn driver_lock(&self) -> PathBuf {
         self.side_dir().join("driver.lock")

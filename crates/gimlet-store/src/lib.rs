@@ -9,6 +9,7 @@ mod assemble;
 mod chain;
 mod cost;
 mod damage;
+mod decisions;
 mod disk;
 mod durable;
 mod entry;
@@ -31,6 +32,7 @@ mod transcript;
 
 pub use agents::{AgentMeta, write_agent_meta};
 pub use damage::{Damage, DamageReport};
+pub use decisions::{Decider, DecisionLedger, DecisionLine, Outcome, read_decisions};
 pub use disk::{Disk, LogFile, RealDisk};
 pub use durable::{Durable, Fsync};
 pub use entry::{AssistantHead, Compaction, Stamp, UserKind, timestamp};

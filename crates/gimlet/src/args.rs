@@ -27,6 +27,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Watch gimlet find a bug, fix it and run the tests; needs no key and no network
     Demo,
+    /// Show why each call of a session was allowed or refused
+    Why(WhyArgs),
     /// Print what this gimlet is, in full
     Version,
     /// Tools for people who work on gimlet or test against it
@@ -55,6 +57,17 @@ pub(crate) struct ScriptedModelArgs {
     /// At the end, write when each request came and when its answer was complete (JSON, microseconds)
     #[arg(long, value_name = "FILE")]
     pub(crate) timings: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WhyArgs {
+    /// A session's id or title; the newest of this folder when left out
+    pub(crate) session: Option<String>,
+    /// A number of the list, or a tool call's id: show that decision in full
+    pub(crate) call: Option<String>,
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -8,6 +8,7 @@ mod report;
 mod start;
 mod surroundings;
 mod welcome;
+mod why;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -87,6 +88,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Demo) => Ok(in_runtime(demo::run(&Env::new(std::env::vars_os())))?),
+        Some(Command::Why(options)) => Ok(why::run(&options, &Surroundings::read()?)?),
         Some(Command::Dev { command: DevCommand::ScriptedModel(options) }) => {
             Ok(in_runtime(dev::scripted_model(&options))?)
         }

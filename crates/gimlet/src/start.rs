@@ -92,6 +92,7 @@ pub(crate) fn start(
         result_files: past.result_files,
         processes,
         redactor: Redactor::new(credentials(env)),
+        decisions: past.decisions,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: past.scratch })

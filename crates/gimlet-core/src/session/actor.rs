@@ -9,7 +9,7 @@ use gimlet_proto::{
     AgentPath, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, PermissionMode, SessionHandle, SessionId,
     Snapshot, ToolDef, TurnReport,
 };
-use gimlet_store::{ResultFiles, ToolOutputs};
+use gimlet_store::{DecisionLedger, ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +56,8 @@ pub struct SessionConfig {
     pub processes: Processes,
     /// gimlet's own credentials, kept out of history.
     pub redactor: Redactor,
+    /// Where decisions are written down; `None` when nothing of the session is kept.
+    pub decisions: Option<DecisionLedger>,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
@@ -78,7 +80,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_processes(config.processes)
         .with_redactor(config.redactor),
     );
-    let gate = Arc::new(Gate::new(config.mode, config.rules, config.attended.then_some(ask_sender)));
+    let gate = Arc::new(Gate::new(config.mode, config.rules, config.attended.then_some(ask_sender), config.decisions));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let actor = Actor {

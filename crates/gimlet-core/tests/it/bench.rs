@@ -243,6 +243,7 @@ impl Bench {
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
+            decisions: None,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use gimlet_core::Record;
 use gimlet_proto::{Message, PermissionMode, SessionId, ToolDef};
 use gimlet_store::{
-    FindError, Include, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles, SessionSummary, Sessions, Stamp,
-    ToolOutputs, Transcript, TranscriptOptions, is_session_id, load, new_session_id,
+    DecisionLedger, FindError, Include, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles, SessionSummary,
+    Sessions, Stamp, ToolOutputs, Transcript, TranscriptOptions, is_session_id, load, new_session_id,
 };
 
 use crate::args::RunArgs;
@@ -32,6 +32,8 @@ pub(crate) struct Past {
     pub(crate) model: Option<String>,
     pub(crate) mode: Option<PermissionMode>,
     pub(crate) result_files: ResultFiles,
+    /// Where decisions are written down, if anything is.
+    pub(crate) decisions: Option<DecisionLedger>,
     pub(crate) scratch: Scratch,
     pub(crate) remarks: Vec<String>,
 }
@@ -86,6 +88,7 @@ impl Past {
             model: None,
             mode: None,
             result_files,
+            decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
             scratch,
             remarks: nothing_to_continue(run).into_iter().collect(),
         })
@@ -140,6 +143,7 @@ impl Past {
                 .permission_mode
                 .filter(|mode| !matches!(mode, PermissionMode::Plan | PermissionMode::BypassPermissions)),
             result_files,
+            decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
             scratch,
             remarks,
         })

@@ -105,6 +105,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         outputs: gimlet_store::ToolOutputs::default(),
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
+        decisions: None,
         processes: Processes { exec, shell },
         id,
     }

@@ -1,0 +1,100 @@
+//! Calls that may not run: why, what the model is told, and what the person would want to know.
+
+use gimlet_policy::{Reason, Verdict};
+use gimlet_proto::{Body, Denial};
+
+use super::{lock, suggest};
+use crate::call::{CallScope, Incoming};
+use crate::results::{Settled, cancelled};
+use crate::tool::{ErrorClass, Prepared, ToolError};
+
+/// The origin of a refusal that a person could have turned into a yes.
+pub(super) const UNATTENDED: &str = "unattended";
+
+/// Why a call may not run.
+pub(crate) enum Refusal {
+    /// By rule, mode or the lack of anyone to ask.
+    Denied(Box<Denied>),
+    /// By a person.
+    ByPerson { message: String, stop_turn: bool },
+    /// The question was withdrawn.
+    Cancelled,
+    /// An edited input did not fit.
+    Invalid(ToolError),
+}
+
+/// A refusal without a person: what the model is told, and what the person would want to know.
+pub(crate) struct Denied {
+    origin: &'static str,
+    message: String,
+    summary: String,
+    reason: String,
+    allow_with: Option<String>,
+}
+
+impl Denied {
+    pub(super) fn new(origin: &'static str, message: String, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
+        let explained = verdict.explain();
+        let reason = explained.split_once(": ").map_or(explained.as_str(), |(_, reason)| reason).to_owned();
+        // A rule or a mode that was chosen on purpose is not to be argued away.
+        let allow_with = (origin == UNATTENDED).then(|| suggest::flag(prepared)).flatten();
+        Box::new(Self { origin, message, summary: prepared.description.clone(), reason, allow_with })
+    }
+
+    /// It would have asked, and nobody was there.
+    pub(super) fn is_for_want_of_a_person(&self) -> bool {
+        self.origin == UNATTENDED
+    }
+}
+
+impl Refusal {
+    /// The result that the model gets in place of a run; every refusal is counted and shown.
+    pub(crate) fn into_settled(self, scope: &CallScope, incoming: &Incoming) -> Settled {
+        let by_person = |message: String| Denied {
+            origin: "user",
+            summary: String::new(),
+            reason: "a person refused".to_owned(),
+            allow_with: None,
+            message,
+        };
+        let (denied, stop_turn) = match self {
+            Refusal::Cancelled => return cancelled("the turn was stopped while permission was being asked"),
+            Refusal::Invalid(error) => return Settled::failed(error),
+            Refusal::Denied(denied) => (*denied, false),
+            Refusal::ByPerson { message, stop_turn } if message.trim().is_empty() => {
+                (by_person("The user refused this call. Wait for what they say next.".to_owned()), stop_turn)
+            }
+            Refusal::ByPerson { message, stop_turn } => {
+                (by_person(format!("The user refused this call and said: {message}")), stop_turn)
+            }
+        };
+        let Denied { origin, message, summary, reason, allow_with } = denied;
+        let denial = Denial {
+            tool: incoming.name.clone(),
+            call: incoming.id.clone(),
+            input: incoming.input.clone(),
+            origin: origin.to_owned(),
+            message: message.clone(),
+            summary,
+            reason,
+            allow_with,
+        };
+        lock(&scope.gate.denials).push(denial.clone());
+        if origin != "user" {
+            scope.services.publish(&scope.agent, Body::Denied(denial));
+        }
+        let mut settled = Settled::failed(ToolError::new(ErrorClass::PermissionDenied, message));
+        settled.stop_turn = stop_turn;
+        settled
+    }
+}
+
+/// What kind of ground a refusal has.
+pub(super) fn origin(verdict: &Verdict) -> &'static str {
+    match verdict.reasons.first() {
+        Some(Reason::Rule { .. } | Reason::MayMatchRule { .. }) => "rule",
+        Some(Reason::Mode(_)) => "mode",
+        Some(Reason::Tool(_)) => "tool",
+        Some(_) | None => "other",
+    }
+}
