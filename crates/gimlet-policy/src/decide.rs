@@ -13,7 +13,7 @@ use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
 
 use crate::paths::{Followed, PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
-use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier};
+use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier, is_set_aside};
 use crate::shell::{Trouble, reachable};
 use crate::verdict::{Decision, Reason, Verdict};
 use subject::{Files, Subject};
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Where relative patterns that allow hang: only where the session started.
-    fn allowing_anchors(&self) -> Vec<PathBuf> {
+    pub(crate) fn allowing_anchors(&self) -> Vec<PathBuf> {
         if self.start.is_empty() { self.working_spellings() } else { self.start.clone() }
     }
 
@@ -178,7 +178,7 @@ impl Judge<'_> {
         let mut perhaps = None;
         for rule in self.rules.rules(behavior) {
             match self.subjects.iter().map(|subject| self.forbids(rule, subject)).max().unwrap_or(Fit::No) {
-                Fit::Yes => return (Some(rule_reason(behavior, rule)), perhaps),
+                Fit::Yes => return (Some(rule.reason(behavior)), perhaps),
                 Fit::Perhaps => {
                     let (text, source) = (rule.text.clone(), rule.source.clone());
                     perhaps.get_or_insert(Reason::MayMatchRule { text, source });
@@ -192,6 +192,9 @@ impl Judge<'_> {
     fn forbids(&self, rule: &Rule, subject: &Subject) -> Fit {
         match (&rule.specifier, subject) {
             (Specifier::All, _) if rule.names_tool(self.call.tool) => Fit::Yes,
+            // Whatever tool runs a command, it is the shell that was forbidden.
+            (Specifier::All, Subject::Run { .. }) if rule.tool == "Bash" => Fit::Yes,
+            (Specifier::Parameter(_) | Specifier::Agent(_) | Specifier::Skill(_), _) => self.forbids_input(rule),
             (Specifier::Command(pattern), Subject::Run { analysis, .. }) => {
                 let unseen = if analysis.runs_unseen_text { Fit::Perhaps } else { Fit::No };
                 let reached = analysis.commands.iter().flat_map(|words| reachable(words));
@@ -213,6 +216,18 @@ impl Judge<'_> {
                 Some(_) => Fit::No,
                 None => Fit::Perhaps,
             },
+            _ => Fit::No,
+        }
+    }
+
+    /// Rules about what the call was given rather than what it needs.
+    fn forbids_input(&self, rule: &Rule) -> Fit {
+        let input = self.call.input;
+        match &rule.specifier {
+            _ if !rule.names_tool(self.call.tool) => Fit::No,
+            Specifier::Parameter(pattern) => pattern.forbids(input),
+            Specifier::Agent(pattern) => pattern.forbids(input),
+            Specifier::Skill(pattern) => pattern.forbids(input),
             _ => Fit::No,
         }
     }
@@ -315,9 +330,21 @@ impl Judge<'_> {
 
     /// The allow rule that covers every call of the tool, or one that `matches`.
     fn allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<Reason> {
-        let bare = |rule: &Rule| rule.specifier == Specifier::All && rule.names_tool(self.call.tool);
-        let found = self.rules.allow.iter().find(|rule| bare(rule) || matches(rule));
-        found.map(|rule| rule_reason(Behavior::Allow, rule))
+        let named = |rule: &Rule| match &rule.specifier {
+            Specifier::All => true,
+            Specifier::Agent(pattern) => pattern.allows(self.call.input),
+            Specifier::Skill(pattern) => pattern.allows(self.call.input),
+            _ => false,
+        };
+        let covers = |rule: &&Rule| (named(rule) && rule.names_tool(self.call.tool)) || matches(rule);
+        let found = self.allow_rules().find(covers);
+        found.map(|rule| rule.reason(Behavior::Allow))
+    }
+
+    /// The allow rules in force: auto mode sets aside those that would leave its classifier nothing to judge.
+    fn allow_rules(&self) -> impl Iterator<Item = &Rule> {
+        let auto = self.world.mode == PermissionMode::Auto;
+        self.rules.allow.iter().filter(move |rule| !auto || !is_set_aside(rule, false))
     }
 
     fn grant_path(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
@@ -337,8 +364,8 @@ impl Judge<'_> {
         if write && edits && self.world.is_in_roots(path) {
             return Ok(Reason::Mode(self.world.mode));
         }
-        match self.rules.allow.iter().find(|rule| self.path_rule_allows(rule, path, write)) {
-            Some(rule) => Ok(rule_reason(Behavior::Allow, rule)),
+        match self.allow_rules().find(|rule| self.path_rule_allows(rule, path, write)) {
+            Some(rule) => Ok(rule.reason(Behavior::Allow)),
             None if secret => Err(Reason::Credentials(path.to_owned())),
             None if self.world.is_in_roots(path) => Err(Reason::Default),
             None => Err(Reason::OutsideWorkingDirectories(path.to_owned())),
@@ -393,8 +420,4 @@ fn protected_write(subject: &Subject) -> Option<PathBuf> {
         Subject::Run { files, .. } => files.protected.clone(),
         _ => None,
     }
-}
-
-fn rule_reason(behavior: Behavior, rule: &Rule) -> Reason {
-    Reason::Rule { behavior, text: rule.text.clone(), source: rule.source.clone() }
 }

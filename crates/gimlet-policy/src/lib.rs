@@ -2,6 +2,7 @@
 //! and why. Nothing here reads files, starts processes, looks at the environment or waits; the same input always gives
 //! the same verdict, so the whole crate can be fuzzed and replayed. Whatever is not fully understood asks.
 
+mod cd;
 mod closed;
 mod decide;
 mod paths;
@@ -9,10 +10,12 @@ mod rules;
 pub mod shell;
 mod verdict;
 
+pub use cd::decide_cd;
 pub use closed::ClosedFiles;
 pub use decide::{Call, Follow, NeedFacts, World, decide, decide_following};
 pub use paths::{Entry, Followed, follow_links, is_protected, normalise};
 pub use rules::{
-    Anchors, Behavior, Rule, RuleError, RuleScope, RuleSet, RuleSource, canonical_tool, removes_tool, split_rules,
+    Anchors, Behavior, Destination, Oddity, PermissionUpdate, Permissions, Rule, RuleError, RuleProblem, RuleRemark,
+    RuleScope, RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, removes_agent, removes_tool, split_rules,
 };
 pub use verdict::{Decision, Reason, Verdict};

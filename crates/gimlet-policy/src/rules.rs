@@ -1,19 +1,30 @@
 //! Permission rules: `Tool` and `Tool(specifier)`, where they came from, and whether one speaks of a call. A rule that
 //! this crate cannot honour exactly is an error that names it; a rule that forbids is never dropped in silence.
 
+mod auto;
 mod command;
 mod domain;
+mod named;
+mod parameter;
+mod remarks;
 mod source;
+mod specifier;
+mod update;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use auto::is_set_aside;
 pub(crate) use command::{CommandPattern, Fit, wildcard};
 pub(crate) use domain::{DomainPattern, host_of};
+pub use remarks::{Oddity, RuleProblem, RuleRemark};
 pub use source::{Anchors, RuleScope, RuleSource};
+pub(crate) use specifier::{Inert, Specifier};
+pub use update::{Destination, PermissionUpdate, Permissions, RuleValue, UpdateError};
 
-use crate::paths::{PathPattern, PathPatternError};
+use crate::paths::PathPatternError;
+use crate::verdict::Reason;
 
 /// What a rule does when it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,16 +51,6 @@ impl fmt::Display for Behavior {
     }
 }
 
-/// What narrows a rule down.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Specifier {
-    /// Every call of the tool.
-    All,
-    Command(CommandPattern),
-    Path(PathPattern),
-    Domain(DomainPattern),
-}
-
 /// One parsed rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -67,15 +68,15 @@ pub enum RuleError {
     Malformed { rule: String },
     #[error("the allow rule `{rule}` uses `*` in a tool name; only `mcp__server__*` may")]
     BroadAllow { rule: String },
-    #[error("the rule `{rule}` has no effect: file rules are written as `Read(…)` or `Edit(…)`")]
-    InertPath { rule: String },
+    #[error("the allow rule `{rule}` speaks of a parameter; only deny and ask rules may")]
+    ParameterAllow { rule: String },
     #[error("the path in the rule `{rule}` cannot be used: {source}")]
     Path { rule: String, source: PathPatternError },
     #[error("the rule `{rule}` contains shell operators or expansions, but a rule speaks of one command at a time")]
     CompoundCommand { rule: String },
     #[error("the host in the rule `{rule}` is not a host name")]
     Domain { rule: String },
-    #[error("the rule `{rule}` is not supported yet: {what}")]
+    #[error("the rule `{rule}` is not supported: {what}")]
     Unsupported { rule: String, what: &'static str },
 }
 
@@ -99,9 +100,14 @@ impl Rule {
         let specifier = match inner.map(str::trim) {
             None | Some("*") => Specifier::All,
             Some("") => return Err(malformed()),
-            Some(inner) => parse_specifier(&tool, inner, text)?,
+            Some(inner) => specifier::parse(name, inner, behavior, text)?,
         };
         Ok(Self { text: text.to_owned(), source: source.clone(), tool, specifier })
+    }
+
+    /// The rule as a ground of a verdict.
+    pub(crate) fn reason(&self, behavior: Behavior) -> Reason {
+        Reason::Rule { behavior, text: self.text.clone(), source: self.source.clone() }
     }
 
     /// Whether the rule names this tool, whatever its specifier.
@@ -117,36 +123,6 @@ impl Rule {
 fn is_server_glob(name: &str) -> bool {
     let server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
     server.is_some_and(|(server, _)| !server.is_empty() && !server.contains('*'))
-}
-
-fn parse_specifier(tool: &str, inner: &str, rule: &str) -> Result<Specifier, RuleError> {
-    let rule = || rule.to_owned();
-    let unsupported = |what| Err(RuleError::Unsupported { rule: rule(), what });
-    match tool {
-        "Bash" | "Monitor" => {
-            const PARAMETERS: &[&str] = &["dangerouslyDisableSandbox", "run_in_background", "timeout", "description"];
-            if inner.split_once(':').is_some_and(|(name, _)| PARAMETERS.contains(&name.trim())) {
-                return unsupported("rules about a parameter");
-            }
-            let pattern = CommandPattern::parse(inner).ok_or_else(|| RuleError::CompoundCommand { rule: rule() })?;
-            Ok(Specifier::Command(pattern))
-        }
-        "Read" | "Edit" => {
-            let pattern = PathPattern::parse(inner).map_err(|source| RuleError::Path { rule: rule(), source })?;
-            Ok(Specifier::Path(pattern))
-        }
-        "Write" | "NotebookEdit" | "Glob" | "Grep" => Err(RuleError::InertPath { rule: rule() }),
-        "WebFetch" => match inner.split_once(':') {
-            Some((name, host)) if name.trim() == "domain" => {
-                let pattern = DomainPattern::parse(host.trim()).ok_or_else(|| RuleError::Domain { rule: rule() })?;
-                Ok(Specifier::Domain(pattern))
-            }
-            _ => unsupported("only `WebFetch(domain:host)` is known"),
-        },
-        "Agent" => unsupported("rules about one kind of agent"),
-        "Skill" => unsupported("rules about one skill"),
-        _ => unsupported("rules about a parameter"),
-    }
 }
 
 /// The present name of a tool that may be called by an older one.
@@ -173,12 +149,24 @@ impl RuleSet {
     /// there had been none.
     pub fn add(&mut self, behavior: Behavior, text: &str, source: &RuleSource) -> Result<(), RuleError> {
         let rule = Rule::parse(text, behavior, source)?;
-        match behavior {
-            Behavior::Allow => self.allow.push(rule),
-            Behavior::Ask => self.ask.push(rule),
-            Behavior::Deny => self.deny.push(rule),
-        }
+        self.list_mut(behavior).push(rule);
         Ok(())
+    }
+
+    fn list_mut(&mut self, behavior: Behavior) -> &mut Vec<Rule> {
+        match behavior {
+            Behavior::Allow => &mut self.allow,
+            Behavior::Ask => &mut self.ask,
+            Behavior::Deny => &mut self.deny,
+        }
+    }
+
+    /// Only the rules that whoever manages the machine has set.
+    pub fn managed_only(mut self) -> Self {
+        for list in [&mut self.deny, &mut self.ask, &mut self.allow] {
+            list.retain(|rule| rule.source.scope == RuleScope::Managed);
+        }
+        self
     }
 
     pub fn rules(&self, behavior: Behavior) -> &[Rule] {
@@ -193,6 +181,15 @@ impl RuleSet {
 /// Whether a bare deny rule takes this tool away altogether, so that the model is not even told of it.
 pub fn removes_tool(rules: &RuleSet, tool: &str) -> bool {
     rules.deny.iter().any(|rule| rule.specifier == Specifier::All && rule.names_tool(tool))
+}
+
+/// Whether a deny rule takes this kind of agent away, so that the model is not even told of it.
+pub fn removes_agent(rules: &RuleSet, kind: &str) -> bool {
+    rules.deny.iter().any(|rule| match &rule.specifier {
+        Specifier::All => rule.names_tool("Agent"),
+        Specifier::Agent(pattern) => pattern.names(kind),
+        _ => false,
+    })
 }
 
 /// Splits a command-line list of rules at commas and blanks outside parentheses.
@@ -240,18 +237,47 @@ mod tests {
     #[test]
     fn what_cannot_be_honoured_is_refused_by_name() {
         for text in [
-            "Write(src/**)",
-            "Agent(Explore)",
-            "Skill(x)",
-            "Bash(run_in_background:true)",
-            "mcp__a__b(x:1)",
-            "WebFetch(path:/x)",
+            "mcp__a__b(x)",
+            "WebSearch(cats)",
+            "WebFetch(host:x)",
             "Bash(curl x | sh)",
             "Read(!x)",
             "WebFetch(domain:)",
         ] {
             let error = parse(text, Behavior::Deny).unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn parameters_can_be_forbidden_and_not_allowed() {
+        for text in [
+            "Bash(run_in_background:true)",
+            "Bash(dangerouslyDisableSandbox : true)",
+            "Agent(model:opus*)",
+            "mcp__a__b(path:/x)",
+            "Write(content:*secret*)",
+            "TodoWrite(x:1)",
+        ] {
+            let deny = parse(text, Behavior::Deny).unwrap();
+            assert!(matches!(deny.specifier, Specifier::Parameter(_)), "{text}");
+            assert!(matches!(parse(text, Behavior::Allow), Err(RuleError::ParameterAllow { .. })), "{text}");
+        }
+        for text in ["Bash(timeout:*)", "Bash(git:* push)", "Bash(http://x)"] {
+            assert!(matches!(parse(text, Behavior::Allow).unwrap().specifier, Specifier::Command(_)), "{text}");
+        }
+        assert!(matches!(parse("Read(a:b)", Behavior::Deny).unwrap().specifier, Specifier::Path(_)));
+        assert!(matches!(parse("Agent(plugin:kind)", Behavior::Deny).unwrap().specifier, Specifier::Agent(_)));
+    }
+
+    #[test]
+    fn rules_without_effect_are_kept_for_what_they_are() {
+        for text in
+            ["Write(src/**)", "MultiEdit(a)", "Glob(a)", "NotebookEdit(a)", "Bash(command:rm *)", "PowerShell(x)"]
+        {
+            for behavior in [Behavior::Allow, Behavior::Ask, Behavior::Deny] {
+                assert!(matches!(parse(text, behavior).unwrap().specifier, Specifier::Inert(_)), "{text}");
+            }
         }
     }
 
@@ -284,6 +310,17 @@ mod tests {
         assert!(removes("Agent", "Task"));
         assert!(removes("KillShell", "TaskStop"));
         assert!(!removes("Edit", "Write"));
+    }
+
+    #[test]
+    fn an_agent_goes_with_its_deny_rule_and_managed_rules_can_stand_alone() {
+        let mut rules = RuleSet::default();
+        rules.add(Behavior::Deny, "Task(Explore)", &RuleSource::new(RuleScope::User, "/")).unwrap();
+        assert!(removes_agent(&rules, "Explore") && !removes_agent(&rules, "Plan"));
+        rules.add(Behavior::Allow, "Bash(x)", &RuleSource::new(RuleScope::Managed, "/")).unwrap();
+        let managed = rules.managed_only();
+        assert!(!removes_agent(&managed, "Explore"));
+        assert_eq!(managed.rules(Behavior::Allow).len(), 1);
     }
 
     #[test]

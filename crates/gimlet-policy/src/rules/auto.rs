@@ -1,0 +1,159 @@
+//! Which allow rules auto mode sets aside. Its classifier is to judge whatever could be anything: a rule that lets every
+//! command, every script of an interpreter or every agent pass would leave it nothing to judge. The rules come back when
+//! the mode is left.
+
+use super::{CommandPattern, Rule, RuleSet, Specifier};
+use crate::shell::base_name;
+
+/// Programs that run whatever text or file they are given.
+const INTERPRETERS: &[&str] = &[
+    "bash",
+    "sh",
+    "zsh",
+    "dash",
+    "ksh",
+    "fish",
+    "python",
+    "python2",
+    "python3",
+    "node",
+    "nodejs",
+    "deno",
+    "bun",
+    "ruby",
+    "perl",
+    "php",
+    "lua",
+    "Rscript",
+    "osascript",
+    "pwsh",
+    "eval",
+    "exec",
+    "env",
+    "sudo",
+    "doas",
+    "ssh",
+    "xargs",
+    "npx",
+    "bunx",
+    "uvx",
+    "pipx",
+    "tsx",
+    "ts-node",
+    "awk",
+    "gawk",
+];
+
+/// Package managers, and those of their words that run a script of the project or of a package.
+const RUNNERS: &[(&str, &[&str])] = &[
+    ("npm", &["run", "run-script", "exec", "x"]),
+    ("pnpm", &["run", "exec", "dlx", "x"]),
+    ("yarn", &["run", "exec", "dlx"]),
+    ("bun", &["run", "x"]),
+    ("deno", &["run", "task", "eval"]),
+    ("cargo", &["run"]),
+    ("uv", &["run"]),
+    ("poetry", &["run"]),
+    ("pipenv", &["run"]),
+    ("go", &["run"]),
+    ("make", &[]),
+    ("just", &[]),
+];
+
+/// Whether auto mode sets this allow rule aside; with `all_shell`, every rule about commands.
+pub(crate) fn is_set_aside(rule: &Rule, all_shell: bool) -> bool {
+    match &rule.specifier {
+        Specifier::All => matches!(rule.tool.as_str(), "Bash" | "Agent" | "Monitor"),
+        Specifier::Agent(_) => true,
+        Specifier::Command(pattern) => all_shell || rule.tool == "Monitor" || runs_anything(pattern),
+        _ => false,
+    }
+}
+
+fn runs_anything(pattern: &CommandPattern) -> bool {
+    match pattern {
+        CommandPattern::Exact(_) => false,
+        CommandPattern::Prefix(words) => match words.split_first() {
+            Some((name, rest)) => is_runner(base_name(name), rest.first().map(String::as_str)),
+            None => true,
+        },
+        CommandPattern::Glob { pattern, .. } => {
+            let mut words = pattern.split(' ');
+            let (name, next) = (words.next().unwrap_or("*"), words.next());
+            match name.split_once('*') {
+                // `python*` is also `python3`; `*` alone is everything.
+                Some((stem, _)) => {
+                    let stem = base_name(stem);
+                    stem.is_empty() || INTERPRETERS.iter().any(|name| name.starts_with(stem))
+                }
+                None => is_runner(base_name(name), next),
+            }
+        }
+    }
+}
+
+fn is_runner(name: &str, next: Option<&str>) -> bool {
+    if INTERPRETERS.contains(&name) && !RUNNERS.iter().any(|(runner, _)| *runner == name) {
+        return true;
+    }
+    RUNNERS.iter().any(|(runner, words)| {
+        *runner == name && next.is_none_or(|next| words.is_empty() || next.contains('*') || words.contains(&next))
+    })
+}
+
+impl RuleSet {
+    /// The allow rules that auto mode sets aside; with `all_shell`, every rule about commands.
+    pub fn set_aside_in_auto(&self, all_shell: bool) -> impl Iterator<Item = &Rule> {
+        self.allow.iter().filter(move |rule| is_set_aside(rule, all_shell))
+    }
+
+    /// The rules that are in force in auto mode.
+    pub fn in_auto(&self, all_shell: bool) -> RuleSet {
+        let allow = self.allow.iter().filter(|rule| !is_set_aside(rule, all_shell)).cloned().collect();
+        RuleSet { deny: self.deny.clone(), ask: self.ask.clone(), allow }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rules::{Behavior, RuleScope, RuleSet, RuleSource};
+
+    fn set_aside(rule: &str, all_shell: bool) -> bool {
+        let mut rules = RuleSet::default();
+        rules.add(Behavior::Allow, rule, &RuleSource::new(RuleScope::User, "/")).unwrap();
+        rules.set_aside_in_auto(all_shell).count() == 1
+    }
+
+    #[test]
+    fn rules_that_let_anything_run_are_set_aside() {
+        for rule in [
+            "Bash",
+            "Bash(*)",
+            "Bash(python*)",
+            "Bash(python3:*)",
+            "Bash(/usr/bin/python3 *)",
+            "Bash(node *)",
+            "Bash(npm run *)",
+            "Bash(npm *)",
+            "Bash(yarn run *)",
+            "Bash(bash -c *)",
+            "Bash(* --version)",
+            "Agent",
+            "Task(Explore)",
+            "Monitor",
+        ] {
+            assert!(set_aside(rule, false), "{rule}");
+        }
+    }
+
+    #[test]
+    fn narrow_rules_stay_unless_all_of_the_shell_is_judged() {
+        for rule in ["Bash(npm run build)", "Bash(npm test *)", "Bash(git log *)", "Bash(cargo test:*)"] {
+            assert!(!set_aside(rule, false), "{rule}");
+            assert!(set_aside(rule, true), "{rule}");
+        }
+        for rule in ["Edit(src/**)", "WebFetch(domain:ex.com)", "mcp__git__log"] {
+            assert!(!set_aside(rule, true), "{rule}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What people should know about their rules: which could not be read, which have no effect, which name a tool that
+//! nobody knows, and which another rule makes pointless. Nothing here changes a decision.
+
+use std::fmt;
+
+use gimlet_proto::edit_distance;
+
+use super::{
+    Behavior, CommandPattern, DomainPattern, Inert, Rule, RuleError, RuleSet, RuleSource, Specifier, wildcard,
+};
+
+/// A rule that could not be used, and where it stands. A deny or ask rule among them protects nothing: whoever loads
+/// rules must say so where it is seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleProblem {
+    pub behavior: Behavior,
+    pub source: RuleSource,
+    pub error: RuleError,
+}
+
+impl fmt::Display for RuleProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { behavior, source, error } = self;
+        write!(f, "{source}: {error}")?;
+        match behavior {
+            Behavior::Allow => Ok(()),
+            Behavior::Ask => f.write_str("; until it is corrected, nothing asks because of it"),
+            Behavior::Deny => f.write_str("; until it is corrected, it denies nothing"),
+        }
+    }
+}
+
+/// Something odd about a rule that was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleRemark {
+    pub behavior: Behavior,
+    pub rule: String,
+    pub source: RuleSource,
+    pub oddity: Oddity,
+}
+
+/// What is odd about a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Oddity {
+    /// File rules are written as `Read(…)` or `Edit(…)`.
+    FileTool,
+    /// The parameter has a rule form of its own.
+    PrimaryField(String),
+    /// The tool does not exist on this system.
+    OtherSystem,
+    /// No tool has this name; perhaps another was meant.
+    UnknownTool { name: String, nearest: Option<String> },
+    /// Another rule decides whatever this one could.
+    Unreachable { behavior: Behavior, by: String, source: Box<RuleSource> },
+}
+
+impl fmt::Display for RuleRemark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { behavior, rule, source, oddity } = self;
+        write!(f, "{source}: the {behavior} rule `{rule}` ")?;
+        match oddity {
+            Oddity::FileTool => {
+                f.write_str("has no effect; rules about files are written as `Read(…)` or `Edit(…)`, whatever the tool")
+            }
+            Oddity::PrimaryField(field) => {
+                write!(f, "has no effect; what `{field}` may be is said by the tool's own form of rule")
+            }
+            Oddity::OtherSystem => f.write_str("has no effect; there is no such tool on this system"),
+            Oddity::UnknownTool { name, nearest: Some(nearest) } => {
+                write!(f, "names the tool `{name}`, which nobody knows; did you mean `{nearest}`?")
+            }
+            Oddity::UnknownTool { name, nearest: None } => write!(f, "names the tool `{name}`, which nobody knows"),
+            Oddity::Unreachable { behavior, by, source } => {
+                write!(f, "is never reached; the {behavior} rule `{by}` from {source} decides first")
+            }
+        }
+    }
+}
+
+impl RuleSet {
+    /// Adds a list of rules; each one that cannot be used is left out and reported, the others count.
+    pub fn load<'a>(
+        &mut self,
+        behavior: Behavior,
+        rules: impl IntoIterator<Item = (&'a str, RuleSource)>,
+    ) -> Vec<RuleProblem> {
+        let mut problems = Vec::new();
+        for (text, source) in rules {
+            if let Err(error) = self.add(behavior, text, &source) {
+                problems.push(RuleProblem { behavior, source, error });
+            }
+        }
+        problems
+    }
+
+    /// Rules without effect, and those that forbid calls of a tool that is not among the `known` ones.
+    pub fn remarks(&self, known: &[&str]) -> Vec<RuleRemark> {
+        let mut remarks = Vec::new();
+        for (behavior, rule) in self.all() {
+            let oddity = match &rule.specifier {
+                Specifier::Inert(Inert::FileTool) => Some(Oddity::FileTool),
+                Specifier::Inert(Inert::PrimaryField(field)) => Some(Oddity::PrimaryField(field.clone())),
+                Specifier::Inert(Inert::OtherSystem) => Some(Oddity::OtherSystem),
+                _ if behavior != Behavior::Allow => unknown_tool(rule, known),
+                _ => None,
+            };
+            remarks.extend(oddity.map(|oddity| remark(behavior, rule, oddity)));
+        }
+        remarks
+    }
+
+    /// Rules that never decide anything, since one that comes before them in the order covers all they speak of.
+    pub fn unreachable(&self) -> Vec<RuleRemark> {
+        let mut remarks = Vec::new();
+        for (behavior, rule) in self.all() {
+            let stronger = self.all().take_while(|(other, _)| *other != behavior);
+            let mut covering = stronger.filter(|(_, other)| covers(other, rule));
+            if let Some((other, by)) = covering.next() {
+                let (by, source) = (by.text.clone(), Box::new(by.source.clone()));
+                remarks.push(remark(behavior, rule, Oddity::Unreachable { behavior: other, by, source }));
+            }
+        }
+        remarks
+    }
+
+    /// Every rule, in the order of decision.
+    fn all(&self) -> impl Iterator<Item = (Behavior, &Rule)> {
+        let lists = [(Behavior::Deny, &self.deny), (Behavior::Ask, &self.ask), (Behavior::Allow, &self.allow)];
+        lists.into_iter().flat_map(|(behavior, list)| list.iter().map(move |rule| (behavior, rule)))
+    }
+}
+
+fn remark(behavior: Behavior, rule: &Rule, oddity: Oddity) -> RuleRemark {
+    RuleRemark { behavior, rule: rule.text.clone(), source: rule.source.clone(), oddity }
+}
+
+/// Names with `_` belong to servers that may not be running, and a glob may stand for tools to come.
+fn unknown_tool(rule: &Rule, known: &[&str]) -> Option<Oddity> {
+    let name = rule.tool.as_str();
+    if name.contains(['_', '*']) || known.iter().any(|known| super::canonical_tool(known) == name) {
+        return None;
+    }
+    let nearest = known.iter().map(|known| (edit_distance(known, name), *known)).min();
+    let nearest = nearest.filter(|(distance, _)| *distance <= 2).map(|(_, known)| known.to_owned());
+    Some(Oddity::UnknownTool { name: name.to_owned(), nearest })
+}
+
+/// Whether whatever `narrow` speaks of is also what `wide` speaks of. When in doubt it is not.
+fn covers(wide: &Rule, narrow: &Rule) -> bool {
+    if matches!(narrow.specifier, Specifier::Inert(_)) {
+        return false;
+    }
+    let same_place = wide.source.anchor == narrow.source.anchor;
+    match (&wide.specifier, &narrow.specifier) {
+        (Specifier::All, _) => wide.tool == narrow.tool || wide.names_tool(&narrow.tool),
+        _ if wide.tool != narrow.tool => false,
+        (Specifier::Command(wide), Specifier::Command(narrow)) => covers_commands(wide, narrow),
+        (Specifier::Domain(wide), Specifier::Domain(narrow)) => covers_hosts(wide, narrow),
+        (Specifier::Path(wide), Specifier::Path(narrow)) => wide == narrow && same_place,
+        (wide, narrow) => wide == narrow,
+    }
+}
+
+fn covers_commands(wide: &CommandPattern, narrow: &CommandPattern) -> bool {
+    match (wide, narrow) {
+        (CommandPattern::Prefix(wide), CommandPattern::Prefix(narrow) | CommandPattern::Exact(narrow)) => {
+            narrow.starts_with(wide)
+        }
+        (wide, narrow) => wide == narrow,
+    }
+}
+
+fn covers_hosts(wide: &DomainPattern, narrow: &DomainPattern) -> bool {
+    match (wide, narrow) {
+        (DomainPattern::Any, _) => true,
+        (wide, DomainPattern::Labels(labels)) if !labels.iter().any(|label| label.contains('*')) => {
+            wide.matches(&labels.join("."))
+        }
+        (DomainPattern::Below(wide), DomainPattern::Below(narrow)) => {
+            wide == narrow || wildcard(&format!("*.{wide}"), narrow)
+        }
+        (wide, narrow) => wide == narrow,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::RuleScope;
+
+    fn set(deny: &[&str], ask: &[&str], allow: &[&str]) -> RuleSet {
+        let source = RuleSource::new(RuleScope::Project, "/repo");
+        let mut rules = RuleSet::default();
+        for (behavior, list) in [(Behavior::Deny, deny), (Behavior::Ask, ask), (Behavior::Allow, allow)] {
+            let problems = rules.load(behavior, list.iter().map(|rule| (*rule, source.clone())));
+            assert_eq!(problems, []);
+        }
+        rules
+    }
+
+    #[test]
+    fn one_bad_rule_is_reported_with_its_place_and_the_others_count() {
+        let at = |line| RuleSource::new(RuleScope::Project, "/repo").in_file("/repo/.claude/settings.json", Some(line));
+        let mut rules = RuleSet::default();
+        let problems = rules.load(Behavior::Deny, [("Bash(rm *)", at(3)), ("Bash(rm", at(4)), ("Read(.env)", at(5))]);
+        assert_eq!(rules.rules(Behavior::Deny).len(), 2);
+        let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("/repo/.claude/settings.json:4") && said[0].contains("`Bash(rm`"), "{said:?}");
+        assert!(said[0].contains("denies nothing"), "{said:?}");
+    }
+
+    #[test]
+    fn rules_without_effect_and_unknown_tools_are_remarked_on() {
+        let rules = set(&["Write(a)", "Bahs(x:1)", "mcp__gone__x", "*"], &["Bash(command:x)"], &["Whatever"]);
+        let remarks = rules.remarks(&["Bash", "Read"]);
+        let said: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].contains("`Read(…)` or `Edit(…)`"), "{said:?}");
+        assert!(said[1].contains("did you mean `Bash`?"), "{said:?}");
+        assert!(said[2].contains("`command`"), "{said:?}");
+        assert_eq!(set(&["Task(x)"], &[], &[]).remarks(&["Agent"]), []);
+        assert_eq!(set(&["Agent(x)"], &[], &[]).remarks(&["Task"]), []);
+    }
+
+    #[test]
+    fn what_a_stronger_rule_covers_is_unreachable() {
+        for (wide, narrow) in [
+            ("Bash", "Bash(npm test)"),
+            ("Bash(npm *)", "Bash(npm run:*)"),
+            ("Bash(npm *)", "Bash(npm)"),
+            ("*", "Edit(src/**)"),
+            ("mcp__git", "mcp__git__log"),
+            ("mcp__*", "mcp__git__*"),
+            ("WebFetch(domain:*.ex.com)", "WebFetch(domain:a.ex.com)"),
+            ("WebFetch(domain:*.ex.com)", "WebFetch(domain:*.a.ex.com)"),
+            ("Read(.env)", "Read(.env)"),
+        ] {
+            let remarks = set(&[wide], &[], &[narrow]).unreachable();
+            assert_eq!(remarks.len(), 1, "{wide} over {narrow}");
+            assert!(remarks[0].to_string().contains(wide), "{remarks:?}");
+            assert_eq!(set(&[], &[wide], &[narrow]).unreachable().len(), 1, "{wide} over {narrow}");
+        }
+        for (wide, narrow) in [
+            ("Bash(npm run *)", "Bash(npm *)"),
+            ("Bash(npm *)", "Bash(npmx)"),
+            ("Edit(src/**)", "Read(src/**)"),
+            ("WebFetch(domain:*.ex.com)", "WebFetch(domain:ex.com)"),
+            ("Write", "Edit"),
+        ] {
+            assert_eq!(set(&[wide], &[], &[narrow]).unreachable(), [], "{wide} over {narrow}");
+        }
+        assert_eq!(set(&[], &[], &["Bash", "Bash(x)"]).unreachable(), [], "allow rules do not hide each other");
+    }
+}

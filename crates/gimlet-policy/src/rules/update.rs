@@ -1,0 +1,260 @@
+//! Changes to permissions while a session runs, in the form that hooks, programs and dialogs share. Applying one is
+//! pure; writing it to a settings file is somebody else's.
+
+use std::path::PathBuf;
+
+use gimlet_proto::PermissionMode;
+use serde::{Deserialize, Serialize};
+
+use super::{Behavior, Rule, RuleError, RuleScope, RuleSet, RuleSource};
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum PermissionUpdate {
+    AddRules {
+        rules: Vec<RuleValue>,
+        behavior: Behavior,
+        destination: Destination,
+    },
+    /// In place of all rules of that behaviour and destination.
+    ReplaceRules {
+        rules: Vec<RuleValue>,
+        behavior: Behavior,
+        destination: Destination,
+    },
+    RemoveRules {
+        rules: Vec<RuleValue>,
+        behavior: Behavior,
+        destination: Destination,
+    },
+    SetMode {
+        mode: PermissionMode,
+        destination: Destination,
+    },
+    AddDirectories {
+        directories: Vec<PathBuf>,
+        destination: Destination,
+    },
+    RemoveDirectories {
+        directories: Vec<PathBuf>,
+        destination: Destination,
+    },
+}
+
+/// A rule in two parts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleValue {
+    pub tool_name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_content: Option<String>,
+}
+
+impl RuleValue {
+    pub fn new(tool: impl Into<String>, content: Option<String>) -> Self {
+        Self { tool_name: tool.into(), rule_content: content }
+    }
+
+    /// The rule in one piece.
+    pub fn text(&self) -> String {
+        match &self.rule_content {
+            Some(content) if !content.is_empty() => format!("{}({content})", self.tool_name),
+            _ => self.tool_name.clone(),
+        }
+    }
+}
+
+/// How long a change lasts and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Destination {
+    Session,
+    LocalSettings,
+    ProjectSettings,
+    UserSettings,
+}
+
+impl Destination {
+    pub fn scope(self) -> RuleScope {
+        match self {
+            Destination::Session => RuleScope::Session,
+            Destination::LocalSettings => RuleScope::Local,
+            Destination::ProjectSettings => RuleScope::Project,
+            Destination::UserSettings => RuleScope::User,
+        }
+    }
+
+    /// Whether the change outlives the session.
+    pub fn is_kept(self) -> bool {
+        self != Destination::Session
+    }
+}
+
+/// What permissions consist of and what may change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    pub mode: PermissionMode,
+    pub rules: RuleSet,
+    /// Further working directories.
+    pub directories: Vec<PathBuf>,
+    /// Whether the session was started in a way that lets it go over to bypassing permissions.
+    pub bypass_reachable: bool,
+}
+
+/// A change that was refused; nothing of it was applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    #[error("a rule of the update cannot be used: {0}")]
+    Rule(#[from] RuleError),
+    #[error("the session cannot go over to bypassPermissions; it was not started with that mode enabled")]
+    BypassUnreachable,
+    #[error("the mode bypassPermissions is never written to a settings file")]
+    BypassKept,
+}
+
+impl Permissions {
+    /// Applies a change, wholly or not at all. `source` says for a destination where its rules are anchored.
+    pub fn apply(
+        &mut self,
+        update: &PermissionUpdate,
+        source: impl Fn(Destination) -> RuleSource,
+    ) -> Result<(), UpdateError> {
+        match update {
+            PermissionUpdate::AddRules { rules, behavior, destination } => {
+                let added = parse(rules, *behavior, &source(*destination))?;
+                let list = self.rules.list_mut(*behavior);
+                let new = added.into_iter().filter(|rule| !list.contains(rule)).collect::<Vec<_>>();
+                list.extend(new);
+            }
+            PermissionUpdate::ReplaceRules { rules, behavior, destination } => {
+                let added = parse(rules, *behavior, &source(*destination))?;
+                let list = self.rules.list_mut(*behavior);
+                list.retain(|rule| rule.source.scope != destination.scope());
+                list.extend(added);
+            }
+            PermissionUpdate::RemoveRules { rules, behavior, destination } => {
+                let texts: Vec<String> = rules.iter().map(RuleValue::text).collect();
+                self.rules.list_mut(*behavior).retain(|rule| {
+                    rule.source.scope != destination.scope() || !texts.iter().any(|text| same_rule(text, &rule.text))
+                });
+            }
+            PermissionUpdate::SetMode { mode, destination } => {
+                if *mode == PermissionMode::BypassPermissions {
+                    match (self.bypass_reachable, destination.is_kept()) {
+                        (false, _) => return Err(UpdateError::BypassUnreachable),
+                        (true, true) => return Err(UpdateError::BypassKept),
+                        (true, false) => {}
+                    }
+                }
+                self.mode = *mode;
+            }
+            PermissionUpdate::AddDirectories { directories, .. } => {
+                let new: Vec<PathBuf> =
+                    directories.iter().filter(|dir| !self.directories.contains(dir)).cloned().collect();
+                self.directories.extend(new);
+            }
+            PermissionUpdate::RemoveDirectories { directories, .. } => {
+                self.directories.retain(|dir| !directories.contains(dir));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn parse(rules: &[RuleValue], behavior: Behavior, source: &RuleSource) -> Result<Vec<Rule>, UpdateError> {
+    let rules = rules.iter().map(|rule| Rule::parse(&rule.text(), behavior, source));
+    Ok(rules.collect::<Result<_, _>>()?)
+}
+
+/// `Bash(x *)` and `Bash(x:*)` are one rule in two spellings.
+fn same_rule(a: &str, b: &str) -> bool {
+    let spelled = |text: &str| text.trim().replace(":*)", " *)");
+    spelled(a) == spelled(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(destination: Destination) -> RuleSource {
+        RuleSource::new(destination.scope(), "/repo")
+    }
+
+    fn apply(permissions: &mut Permissions, json: &str) -> Result<(), UpdateError> {
+        permissions.apply(&serde_json::from_str(json).unwrap(), source)
+    }
+
+    fn texts(permissions: &Permissions, behavior: Behavior) -> Vec<&str> {
+        permissions.rules.rules(behavior).iter().map(|rule| rule.text.as_str()).collect()
+    }
+
+    #[test]
+    fn updates_keep_their_public_form() {
+        for json in [
+            r#"{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"npm test *"}],"behavior":"allow","destination":"localSettings"}"#,
+            r#"{"type":"replaceRules","rules":[{"toolName":"Read"}],"behavior":"deny","destination":"session"}"#,
+            r#"{"type":"removeRules","rules":[{"toolName":"Read"}],"behavior":"ask","destination":"projectSettings"}"#,
+            r#"{"type":"setMode","mode":"acceptEdits","destination":"session"}"#,
+            r#"{"type":"addDirectories","directories":["/srv"],"destination":"userSettings"}"#,
+            r#"{"type":"removeDirectories","directories":["/srv"],"destination":"session"}"#,
+        ] {
+            let update: PermissionUpdate = serde_json::from_str(json).unwrap();
+            assert_eq!(serde_json::to_string(&update).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn rules_are_added_replaced_and_removed_by_destination() {
+        let mut permissions = Permissions::default();
+        let add = |rule: &str, destination: &str| {
+            format!(
+                r#"{{"type":"addRules","rules":[{{"toolName":"Bash","ruleContent":"{rule}"}}],"behavior":"allow","destination":"{destination}"}}"#
+            )
+        };
+        apply(&mut permissions, &add("a *", "session")).unwrap();
+        apply(&mut permissions, &add("a *", "session")).unwrap();
+        apply(&mut permissions, &add("b", "localSettings")).unwrap();
+        assert_eq!(texts(&permissions, Behavior::Allow), ["Bash(a *)", "Bash(b)"]);
+        apply(&mut permissions, &add("c", "session").replace("addRules", "replaceRules")).unwrap();
+        assert_eq!(texts(&permissions, Behavior::Allow), ["Bash(b)", "Bash(c)"]);
+        apply(&mut permissions, &add("b", "session").replace("addRules", "removeRules")).unwrap();
+        assert_eq!(texts(&permissions, Behavior::Allow), ["Bash(b)", "Bash(c)"], "another destination's rule stays");
+        apply(&mut permissions, &add("b", "localSettings").replace("addRules", "removeRules")).unwrap();
+        assert_eq!(texts(&permissions, Behavior::Allow), ["Bash(c)"]);
+    }
+
+    #[test]
+    fn a_bad_rule_changes_nothing() {
+        let mut permissions = Permissions::default();
+        let json = r#"{"type":"addRules","rules":[{"toolName":"Read"},{"toolName":"*"}],"behavior":"allow","destination":"session"}"#;
+        assert!(matches!(apply(&mut permissions, json), Err(UpdateError::Rule(RuleError::BroadAllow { .. }))));
+        assert_eq!(permissions, Permissions::default());
+    }
+
+    #[test]
+    fn bypass_is_refused_unless_it_is_reachable_and_never_kept() {
+        let set = |destination: &str| {
+            format!(r#"{{"type":"setMode","mode":"bypassPermissions","destination":"{destination}"}}"#)
+        };
+        let mut permissions = Permissions::default();
+        assert_eq!(apply(&mut permissions, &set("session")), Err(UpdateError::BypassUnreachable));
+        permissions.bypass_reachable = true;
+        assert_eq!(apply(&mut permissions, &set("userSettings")), Err(UpdateError::BypassKept));
+        assert_eq!(permissions.mode, PermissionMode::Default);
+        apply(&mut permissions, &set("session")).unwrap();
+        assert_eq!(permissions.mode, PermissionMode::BypassPermissions);
+    }
+
+    #[test]
+    fn directories_come_and_go_once() {
+        let mut permissions = Permissions::default();
+        let add = r#"{"type":"addDirectories","directories":["/a","/b"],"destination":"session"}"#;
+        apply(&mut permissions, add).unwrap();
+        apply(&mut permissions, add).unwrap();
+        assert_eq!(permissions.directories, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        let remove = r#"{"type":"removeDirectories","directories":["/a"],"destination":"session"}"#;
+        apply(&mut permissions, remove).unwrap();
+        assert_eq!(permissions.directories, [PathBuf::from("/b")]);
+    }
+}
