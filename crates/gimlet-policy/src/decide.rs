@@ -107,6 +107,26 @@ pub fn decide(call: &Call<'_>, rules: &RuleSet, world: &World) -> Verdict {
 /// Decides on a call. The files that a command names only come to light while it is analysed, so `follow` is asked about
 /// them: absolute paths in which `..` has not been touched, for it means something else behind a link.
 pub fn decide_following(call: &Call<'_>, rules: &RuleSet, world: &World, follow: Follow<'_>) -> Verdict {
+    decide_after_hook(call, rules, world, follow, None)
+}
+
+/// What a hook that looked at the call first has to say; one that denies is not asked about here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookSay {
+    /// Run it, with the hook's words for people.
+    Allow(String),
+    Ask(String),
+}
+
+/// Decides on a call that a hook has looked at. A hook's leave never beats a rule that forbids, a protected path, a
+/// critical removal or what always wants a person.
+pub fn decide_after_hook(
+    call: &Call<'_>,
+    rules: &RuleSet,
+    world: &World,
+    follow: Follow<'_>,
+    hook: Option<&HookSay>,
+) -> Verdict {
     let subjects = subject::subjects(call, world, follow);
     let judge = Judge {
         call,
@@ -115,6 +135,7 @@ pub fn decide_following(call: &Call<'_>, rules: &RuleSet, world: &World, follow:
         allowing: world.allowing_anchors(),
         forbidding: world.forbidding_anchors(),
         subjects: &subjects,
+        hook,
     };
     judge.verdict()
 }
@@ -126,6 +147,7 @@ struct Judge<'a> {
     allowing: Vec<PathBuf>,
     forbidding: Vec<PathBuf>,
     subjects: &'a [Subject],
+    hook: Option<&'a HookSay>,
 }
 
 impl Judge<'_> {
@@ -147,6 +169,11 @@ impl Judge<'_> {
         }
         if self.world.mode == PermissionMode::Plan && self.subjects.iter().any(Subject::is_write) {
             return Verdict::new(Decision::Deny, Reason::Mode(PermissionMode::Plan));
+        }
+        match self.hook {
+            Some(HookSay::Allow(why)) => return Verdict::new(Decision::Allow, Reason::Hook(why.clone())),
+            Some(HookSay::Ask(why)) => return self.ask_a_person(Reason::Hook(why.clone())),
+            None => {}
         }
         if self.world.mode == PermissionMode::BypassPermissions {
             return Verdict::new(Decision::Allow, Reason::Mode(PermissionMode::BypassPermissions));

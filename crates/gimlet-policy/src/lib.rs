@@ -5,6 +5,7 @@
 mod cd;
 mod closed;
 mod decide;
+mod modes;
 mod paths;
 mod rules;
 pub mod shell;
@@ -12,8 +13,9 @@ mod verdict;
 
 pub use cd::decide_cd;
 pub use closed::ClosedFiles;
-pub use decide::{Call, Follow, NeedFacts, World, decide, decide_following};
-pub use paths::{Entry, Followed, follow_links, is_protected, normalise};
+pub use decide::{Call, Follow, HookSay, NeedFacts, World, decide, decide_after_hook, decide_following};
+pub use modes::{ModeError, ModeRequest, StartMode, next_mode, resumed_mode, start_mode};
+pub use paths::{Entry, Followed, follow_links, is_protected, normalise, pattern_for};
 pub use rules::{
     Anchors, Behavior, Destination, Oddity, PermissionUpdate, Permissions, Rule, RuleError, RuleProblem, RuleRemark,
     RuleScope, RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, removes_agent, removes_tool, split_rules,

@@ -1,6 +1,7 @@
 //! Paths as the rules see them: lexical normalisation, segment-wise containment, the protected list and gitignore-like
 //! patterns. Nothing here touches a file system, and no path is ever compared by string prefix.
 
+mod escape;
 mod links;
 pub(crate) mod lossy;
 mod pattern;
@@ -8,6 +9,7 @@ mod pattern;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+pub use escape::pattern_for;
 pub use links::{Entry, Followed, follow_links};
 pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness};
 
