@@ -9,6 +9,7 @@ mod modes;
 mod paths;
 mod rules;
 pub mod shell;
+mod suggest;
 mod verdict;
 
 pub use cd::decide_cd;
@@ -20,4 +21,5 @@ pub use rules::{
     Anchors, Behavior, Destination, Oddity, PermissionUpdate, Permissions, Rule, RuleError, RuleProblem, RuleRemark,
     RuleScope, RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, removes_agent, removes_tool, split_rules,
 };
+pub use suggest::{Suggestion, suggestions};
 pub use verdict::{Decision, Reason, Verdict};

@@ -1,0 +1,246 @@
+//! What "don't ask again" would save for a call that asks: the narrowest changes that would have let it pass, each with
+//! what it covers. A suggestion is only made if it really answers the question: every set of changes is tried against
+//! the very call before anyone is shown it.
+
+use std::path::Path;
+
+use gimlet_proto::{Need, PermissionMode};
+
+use crate::decide::{Call, Follow, NeedFacts, World, decide_following};
+use crate::paths::{holds_secrets, is_inside, normalise, pattern_for};
+use crate::rules::{Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, host_of};
+use crate::shell::{ShellFacts, Word, analyse};
+use crate::verdict::Decision;
+
+/// More rules than a person reads before saying yes.
+const MOST_SUGGESTIONS: usize = 5;
+/// A longer rule cannot be shown in full.
+const LONGEST_RULE: usize = 120;
+
+/// Programs whose next words say what they do: a rule is about these, whatever follows them. The number is how many words
+/// belong to the rule.
+const NESTED: &[(&[&str], usize)] = &[
+    (&["npm", "run"], 3),
+    (&["pnpm", "run"], 3),
+    (&["yarn", "run"], 3),
+    (&["bun", "run"], 3),
+    (&["uv", "run"], 3),
+    (&["poetry", "run"], 3),
+    (&["docker", "compose"], 3),
+    (&["git", "remote"], 3),
+    (&["git", "stash"], 3),
+    (&["git", "worktree"], 3),
+    (&["gh"], 3),
+    (&["aws"], 3),
+    (&["gcloud"], 3),
+    (&["az"], 3),
+    (&["git"], 2),
+    (&["npm"], 2),
+    (&["pnpm"], 2),
+    (&["yarn"], 2),
+    (&["bun"], 2),
+    (&["cargo"], 2),
+    (&["go"], 2),
+    (&["make"], 2),
+    (&["just"], 2),
+    (&["docker"], 2),
+    (&["podman"], 2),
+    (&["kubectl"], 2),
+    (&["helm"], 2),
+    (&["terraform"], 2),
+    (&["pip"], 2),
+    (&["pip3"], 2),
+    (&["uv"], 2),
+    (&["poetry"], 2),
+    (&["brew"], 2),
+    (&["rustup"], 2),
+    (&["dotnet"], 2),
+    (&["gradle"], 2),
+    (&["mvn"], 2),
+    (&["bundle"], 2),
+    (&["rails"], 2),
+    (&["mix"], 2),
+];
+
+/// Words that make the ones before them run anything: a rule that leaves the rest open would be too wide.
+const OPEN_ENDED: &[&[&str]] =
+    &[&["npm", "exec"], &["pnpm", "exec"], &["pnpm", "dlx"], &["yarn", "dlx"], &["go", "run"]];
+
+/// A change that would have let a call pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    pub update: PermissionUpdate,
+    /// What it would let pass from then on, in words for people.
+    pub covers: String,
+}
+
+/// The changes that together would have let this call pass unasked; none when there are no such changes, or too many or
+/// too long ones to be read. `source` says for a destination where its rules are anchored.
+pub fn suggestions(
+    call: &Call<'_>,
+    rules: &RuleSet,
+    world: &World,
+    follow: Follow<'_>,
+    source: &dyn Fn(Destination) -> RuleSource,
+) -> Vec<Suggestion> {
+    let mut found: Vec<Suggestion> = Vec::new();
+    for facts in call.needs {
+        let alone = Call { needs: std::slice::from_ref(facts), ..*call };
+        if decide_following(&alone, rules, world, follow).decision == Decision::Allow {
+            continue;
+        }
+        let Some(changes) = for_need(call.tool, facts, &Asking { rules, world, follow }) else { return Vec::new() };
+        found.extend(changes.into_iter().filter(|change| !found.contains(change)).collect::<Vec<_>>());
+    }
+    if call.needs.is_empty() {
+        found.extend(for_tool(call.tool));
+    }
+    let readable = found.iter().all(|suggestion| suggestion.covers.chars().count() <= LONGEST_RULE);
+    let answers = !found.is_empty() && found.len() <= MOST_SUGGESTIONS && readable;
+    if answers && would_pass(&found, call, rules, world, follow, source) { found } else { Vec::new() }
+}
+
+struct Asking<'a> {
+    rules: &'a RuleSet,
+    world: &'a World,
+    follow: Follow<'a>,
+}
+
+fn would_pass(
+    found: &[Suggestion],
+    call: &Call<'_>,
+    rules: &RuleSet,
+    world: &World,
+    follow: Follow<'_>,
+    source: &dyn Fn(Destination) -> RuleSource,
+) -> bool {
+    let mut after = Permissions { mode: world.mode, rules: rules.clone(), ..Permissions::default() };
+    if found.iter().any(|suggestion| after.apply(&suggestion.update, source).is_err()) {
+        return false;
+    }
+    let roots = world.roots.iter().chain(&after.directories).cloned().collect();
+    let world = World { mode: after.mode, roots, ..world.clone() };
+    decide_following(call, &after.rules, &world, follow).decision == Decision::Allow
+}
+
+fn for_need(tool: &str, facts: &NeedFacts, asking: &Asking<'_>) -> Option<Vec<Suggestion>> {
+    match &facts.need {
+        Need::Run(text) => for_command(tool, text, asking),
+        Need::Write(path) => for_write(path, facts, asking.world).map(|change| vec![change]),
+        Need::Read(path) => for_read(path, facts, asking.world),
+        Need::Fetch(url) => {
+            let host = host_of(url)?;
+            Some(vec![allow("WebFetch", Some(format!("domain:{host}")), Destination::LocalSettings)])
+        }
+        Need::Opaque => for_tool(tool).map(|change| vec![change]),
+        Need::Session => Some(Vec::new()),
+    }
+}
+
+/// A tool that says nothing about its calls can only be allowed as a whole.
+fn for_tool(tool: &str) -> Option<Suggestion> {
+    let whole = tool.starts_with("mcp__") || tool == "WebSearch";
+    whole.then(|| allow(tool, None, Destination::LocalSettings))
+}
+
+fn allow(tool: &str, content: Option<String>, destination: Destination) -> Suggestion {
+    let rule = RuleValue::new(tool, content);
+    let covers = rule.text();
+    Suggestion {
+        update: PermissionUpdate::AddRules { rules: vec![rule], behavior: Behavior::Allow, destination },
+        covers,
+    }
+}
+
+/// Edits are approved until the session ends, never for longer.
+fn for_write(path: &Path, facts: &NeedFacts, world: &World) -> Option<Suggestion> {
+    let destination = Destination::Session;
+    let spelled = normalise(&world.cwd, path);
+    let inside = |path: &Path| world.roots.iter().any(|root| is_inside(path, root));
+    if inside(&spelled) && facts.resolved.as_deref().is_none_or(inside) {
+        let update = PermissionUpdate::SetMode { mode: PermissionMode::AcceptEdits, destination };
+        let covers = "every edit inside the working directories until the session ends".to_owned();
+        return Some(Suggestion { update, covers });
+    }
+    Some(allow("Edit", Some(pattern_for(&spelled, false)?), destination))
+}
+
+/// Reading elsewhere: the folder of the file, or the file alone where the folder holds too much.
+fn for_read(path: &Path, facts: &NeedFacts, world: &World) -> Option<Vec<Suggestion>> {
+    let home = world.home.as_deref();
+    let spelled = normalise(&world.cwd, path);
+    let mut changes = Vec::new();
+    for path in std::iter::once(&spelled).chain(&facts.resolved) {
+        let folder = path.parent().filter(|folder| folder.components().count() > 2 && !holds_secrets(folder, home));
+        let pattern = match folder {
+            Some(folder) => pattern_for(folder, true)?,
+            None => pattern_for(path, false)?,
+        };
+        let change = allow("Read", Some(pattern), Destination::Session);
+        if !changes.contains(&change) {
+            changes.push(change);
+        }
+    }
+    Some(changes)
+}
+
+/// One rule for each part that needs approval.
+fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Suggestion>> {
+    let world = asking.world;
+    let facts = ShellFacts { cwd: &world.cwd, roots: &world.roots, home: world.home.as_deref() };
+    let analysis = analyse(text, &facts);
+    if analysis.trouble.is_some() {
+        return None;
+    }
+    let mut changes = Vec::new();
+    for words in &analysis.commands {
+        let words: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
+        let needs = [NeedFacts::new(Need::Run(in_words(&words)?), None)];
+        let part = Call { tool, input: None, needs: &needs, needs_person: false };
+        if decide_following(&part, asking.rules, world, asking.follow).decision == Decision::Allow {
+            continue;
+        }
+        let change = match words.as_slice() {
+            ["cd", directory] => {
+                let directory = normalise(&world.cwd, Path::new(directory));
+                allow("Read", Some(pattern_for(&directory, true)?), Destination::LocalSettings)
+            }
+            words => allow("Bash", Some(command_rule(words)?), Destination::LocalSettings),
+        };
+        if !changes.contains(&change) {
+            changes.push(change);
+        }
+    }
+    Some(changes)
+}
+
+/// The content of the narrowest rule worth keeping for a command: its sub-command with anything behind, or the command
+/// itself.
+fn command_rule(words: &[&str]) -> Option<String> {
+    let plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/@".contains(c));
+    let nested = NESTED.iter().find(|(start, _)| words.starts_with(start));
+    let open_ended = OPEN_ENDED.iter().any(|start| words.starts_with(start));
+    if let Some((_, length)) = nested.filter(|(_, length)| words.len() >= *length && !open_ended) {
+        let head = &words[..*length];
+        if head.iter().all(plain) && head[1..].iter().all(|word| !word.starts_with('-')) {
+            return Some(format!("{} *", head.join(" ")));
+        }
+    }
+    in_words(words).filter(|text| !text.contains('*'))
+}
+
+/// A command of these words, quoted where it must be; `None` for words that no one line can show.
+fn in_words(words: &[&str]) -> Option<String> {
+    let quoted = words.iter().map(|word| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+        match word.chars().all(plain) && !word.is_empty() {
+            true => Some((*word).to_owned()),
+            false if word.chars().any(char::is_control) => None,
+            false => Some(format!("'{}'", word.replace('\'', r"'\''"))),
+        }
+    });
+    Some(quoted.collect::<Option<Vec<String>>>()?.join(" "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Suggestions against the decision that they are meant to change.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::paths::Followed;
+use crate::rules::RuleScope;
+
+fn world(mode: PermissionMode) -> World {
+    World { mode, cwd: "/repo".into(), roots: vec!["/repo".into()], home: Some("/home/ada".into()), ..World::default() }
+}
+
+fn covered(tool: &str, need: Need, deny: &[&str]) -> Vec<String> {
+    let source = |destination: Destination| RuleSource::new(destination.scope(), "/repo");
+    let mut rules = RuleSet::default();
+    for rule in deny {
+        rules.add(Behavior::Ask, rule, &RuleSource::new(RuleScope::Project, "/repo")).unwrap();
+    }
+    let followed = match &need {
+        Need::Read(path) | Need::Write(path) => Some(Followed::plain(path)),
+        _ => None,
+    };
+    let needs = [NeedFacts::new(need, followed)];
+    let call = Call { tool, input: None, needs: &needs, needs_person: false };
+    let follow = |path: &Path| Some(Followed::plain(normalise(Path::new("/repo"), path)));
+    let found = suggestions(&call, &rules, &world(PermissionMode::Default), &follow, &source);
+    found.into_iter().map(|suggestion| suggestion.covers).collect()
+}
+
+fn run(text: &str) -> Vec<String> {
+    covered("Bash", Need::Run(text.into()), &[])
+}
+
+#[test]
+fn a_command_becomes_a_rule_about_its_sub_command() {
+    for (command, rule) in [
+        ("git push origin main", "Bash(git push *)"),
+        ("npm run build -- --watch", "Bash(npm run build *)"),
+        ("npm install left-pad", "Bash(npm install *)"),
+        ("docker compose up -d", "Bash(docker compose up *)"),
+        ("gh pr create --fill", "Bash(gh pr create *)"),
+        ("cargo test -q", "Bash(cargo test *)"),
+    ] {
+        assert_eq!(run(command), [rule], "{command}");
+    }
+}
+
+#[test]
+fn what_could_run_anything_is_allowed_word_for_word() {
+    for (command, rule) in [
+        ("python3 script.py --fast", "Bash(python3 script.py --fast)"),
+        ("npm exec thing", "Bash(npm exec thing)"),
+        ("git -C /elsewhere push", "Bash(git -C /elsewhere push)"),
+        ("./deploy 'two words'", "Bash(./deploy 'two words')"),
+    ] {
+        assert_eq!(run(command), [rule], "{command}");
+    }
+}
+
+#[test]
+fn nothing_is_suggested_that_would_not_answer_the_question() {
+    for command in [
+        "rm -rf /",
+        "make test > out.txt",
+        "echo 'a\nb' | tee x",
+        "python3 -c \"$code\"",
+        "printf '*' | ./x '*'",
+        "find . -delete -name 'a b*'",
+        "echo 'open",
+        "cp x .git/config",
+    ] {
+        assert_eq!(run(command), [] as [&str; 0], "{command}");
+    }
+    let long = format!("./tool {}", "a".repeat(200));
+    assert_eq!(run(&long), [] as [&str; 0], "a rule that cannot be shown in full");
+    assert_eq!(covered("Bash", Need::Run("git push".into()), &["Bash(git push *)"]), [] as [&str; 0]);
+}
+
+#[test]
+fn files_are_approved_until_the_session_ends() {
+    let edit = |path: &str| covered("Edit", Need::Write(path.into()), &[]);
+    assert_eq!(edit("/repo/a.rs"), ["every edit inside the working directories until the session ends"]);
+    assert_eq!(edit("/srv/x[1].txt"), [r"Edit(//srv/x\[1\].txt)"]);
+    assert_eq!(edit("/repo/.git/config"), [] as [&str; 0]);
+    let read = |path: &str| covered("Read", Need::Read(path.into()), &[]);
+    assert_eq!(read("/srv/docs/a.md"), ["Read(//srv/docs/**)"]);
+    assert_eq!(read("/etc/hosts"), ["Read(//etc/hosts)"]);
+    assert_eq!(read("/home/ada/notes.txt"), ["Read(//home/ada/notes.txt)"]);
+}
+
+#[test]
+fn hosts_and_servers_are_approved_for_the_project() {
+    assert_eq!(covered("WebFetch", Need::Fetch("https://docs.ex.com/a".into()), &[]), ["WebFetch(domain:docs.ex.com)"]);
+    assert_eq!(covered("mcp__git__log", Need::Opaque, &[]), ["mcp__git__log"]);
+    assert_eq!(covered("Strange", Need::Opaque, &[]), [] as [&str; 0]);
+}
+
+#[test]
+fn a_rule_goes_to_the_local_settings_and_an_edit_to_the_session() {
+    let needs = [NeedFacts::new(Need::Run("git push".into()), None)];
+    let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+    let follow = |path: &Path| Some(Followed::plain(PathBuf::from(path)));
+    let source = |destination: Destination| RuleSource::new(destination.scope(), "/repo");
+    let found = suggestions(&call, &RuleSet::default(), &world(PermissionMode::Default), &follow, &source);
+    let json = serde_json::to_string(&found[0].update).unwrap();
+    assert_eq!(
+        json,
+        r#"{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"git push *"}],"behavior":"allow","destination":"localSettings"}"#
+    );
+}
