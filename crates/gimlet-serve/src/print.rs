@@ -33,6 +33,8 @@ pub struct PrintJob {
     pub verbose: bool,
     pub partial: bool,
     pub replay_prompts: bool,
+    /// The session can be gone on with later.
+    pub saved: bool,
     /// The first prompt, complete.
     pub prompt: String,
     /// More may come from here.
@@ -58,7 +60,7 @@ pub enum PrintEnd {
 /// Runs a session in print mode to its end.
 pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     let events = handle.subscribe();
-    let PrintJob { format, verbose, partial, replay_prompts, prompt, input, out, notes, interrupts } = job;
+    let PrintJob { format, verbose, partial, replay_prompts, saved, prompt, input, out, notes, interrupts } = job;
     let mut printer = Printer {
         format,
         verbose,
@@ -67,6 +69,10 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
         notes,
         collected: Vec::new(),
         held_note: None,
+        retried: false,
+        saved,
+        has_begun: false,
+        unfinished: false,
         failed: false,
         interrupted: false,
     };
@@ -84,6 +90,10 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     };
     if let Some(remark) = remark {
         printer.notes.line(format!("gimlet: {remark}\n").into_bytes()).await;
+    }
+    if printer.format == Format::Text && printer.unfinished && printer.has_begun && printer.saved {
+        let way = format!("gimlet: go on with: gimlet -p --resume {} \"…\"\n", handle.id);
+        printer.notes.line(way.into_bytes()).await;
     }
     printer.notes.finish(Some(DRAIN)).await;
     end
@@ -171,6 +181,14 @@ struct Printer {
     collected: Vec<String>,
     /// Words of the model that may turn out to be the answer itself, which is printed anyway.
     held_note: Option<String>,
+    /// The person was told how to stop retries.
+    retried: bool,
+    /// There will be something to resume.
+    saved: bool,
+    /// The model has said or the person has stopped something: more than the prompt would be lost.
+    has_begun: bool,
+    /// The last turn did not reach its end.
+    unfinished: bool,
     failed: bool,
     interrupted: bool,
 }
@@ -189,6 +207,8 @@ impl Printer {
         if self.format != Format::StreamJson
             && let Some(note) = activity::note(&event.body, self.verbose)
         {
+            let stop = matches!(event.body, Body::Retry(_)) && !std::mem::replace(&mut self.retried, true);
+            let note = if stop { note + "; Ctrl-C stops" } else { note };
             let held = match &event.body {
                 Body::Block(_) => self.held_note.replace(note),
                 _ => {
@@ -206,8 +226,13 @@ impl Printer {
                 self.held_note = None;
                 self.finish_turn(event, report).await;
             }
+            Body::Block(block) => self.has_begun |= block.error.is_none(),
             // The answer is printed all the same, but a script must learn that not all is well.
-            Body::Notice(notice) => self.failed |= notice.level == Level::Error,
+            Body::Notice(notice) if notice.level == Level::Error => {
+                self.failed = true;
+                // The one error that is no turn's: the record cannot be written.
+                self.saved = false;
+            }
             _ => {}
         }
     }
@@ -215,6 +240,7 @@ impl Printer {
     async fn finish_turn(&mut self, event: &Event, report: &TurnReport) {
         let result = wire::result(event, report);
         self.failed |= result.is_error;
+        self.unfinished = result.is_error;
         match self.format {
             Format::StreamJson => {}
             Format::Json if self.verbose => {
@@ -223,8 +249,8 @@ impl Printer {
             }
             Format::Json => self.write(result.render()).await,
             Format::Text if matches!(report.end, TurnEnd::Aborted { .. }) => {
-                let text = "gimlet: interrupted. Go on with: gimlet -p --continue \"…\"\n";
-                self.notes.line(text.as_bytes().to_vec()).await;
+                self.has_begun = true;
+                self.notes.line(b"gimlet: interrupted\n".to_vec()).await;
             }
             Format::Text => {
                 let text = closing_words(report);

@@ -53,6 +53,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         verbose: run.verbose,
         partial: run.include_partial_messages,
         replay_prompts: run.replay_user_messages,
+        saved: !run.no_session_persistence,
         prompt,
         input,
         out: Output::new(std::io::stdout()).map_err(no_thread)?,

@@ -29,7 +29,7 @@ async fn an_unreachable_host_is_told_in_one_line() {
     let run = run.finish().await;
     one_clear_line(&run, &["API Error: cannot connect to the server", "refused"]);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
-    assert!(run.stderr.contains("trying again in 0.0 s (attempt 1 of 1)"), "{}", run.stderr);
+    assert!(run.stderr.contains("trying again in 0.0 s (attempt 1 of 1); Ctrl-C stops"), "{}", run.stderr);
 }
 
 #[tokio::test]

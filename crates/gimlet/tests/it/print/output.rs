@@ -218,6 +218,40 @@ async fn the_turn_limit_counts_requests_and_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_run_that_did_not_reach_its_end_says_how_to_go_on() {
+    let world = world();
+    let begun = || Script::new().call("Glob", json!({"pattern": "*"})).then();
+    let failing = || begun().error(400, "no such thing").serve();
+    let refusing = || begun().say("I will not.").stop("refusal").serve();
+    for model in [failing().await.unwrap(), refusing().await.unwrap()] {
+        let run = world.run(&model).print("go").finish().await;
+        run.expect_code(1);
+        let way = run.stderr.lines().last().unwrap();
+        let id = way.strip_prefix("gimlet: go on with: gimlet -p --resume ").unwrap().strip_suffix(" \"…\"").unwrap();
+        let next = Script::new().say("ok").serve().await.unwrap();
+        let run = world.run(&next).print("once more").args(["--resume", id]).finish().await;
+        run.expect_code(0);
+        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("ok\n", ""));
+        assert!(next.request(0).message_count() >= 3 && next.rejections().is_empty(), "{:?}", next.rejections());
+    }
+    // Nothing to go on with, or a program that reads the id from the result.
+    for flags in [&["--no-session-persistence"][..], &["--output-format", "json"]] {
+        let model = failing().await.unwrap();
+        let run = world.run(&model).print("go").args(flags.iter().copied()).finish().await;
+        run.expect_code(1);
+        assert!(!run.stderr.contains("go on with"), "{}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_word_with_a_slash_that_names_no_command_is_a_prompt_like_any_other() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    world.run(&model).print("/nonsense with words").finish().await.expect_code(0);
+    assert!(model.request(0).last_user_text().ends_with("/nonsense with words"));
+}
+
+#[tokio::test]
 async fn what_would_need_a_question_is_denied_and_listed() {
     let world = world();
     let input = json!({"file_path": world.path("new.txt"), "content": "x\n"});

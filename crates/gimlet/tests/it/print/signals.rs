@@ -72,7 +72,8 @@ async fn an_interrupt_in_text_mode_says_so_and_exits_130() {
     let run = ended(run).await;
     run.expect_code(130);
     assert_eq!(run.stdout, "", "an interrupt is no answer");
-    assert_eq!(run.stderr, "gimlet: interrupted. Go on with: gimlet -p --continue \"…\"\n");
+    let id = world.transcripts()[0].file_stem().unwrap().to_string_lossy().into_owned();
+    assert_eq!(run.stderr, format!("gimlet: interrupted\ngimlet: go on with: gimlet -p --resume {id} \"…\"\n"));
 }
 
 /// A reply that starts a long command and wants to write a file behind it.
