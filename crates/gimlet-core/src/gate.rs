@@ -4,6 +4,7 @@
 //! asked, and turns every outcome into either a permit or a refusal. It fails closed: whatever goes wrong refuses.
 
 mod asks;
+mod classifier;
 mod ledger;
 mod refusal;
 mod repeats;
@@ -15,17 +16,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_policy::{Call, ClosedFiles, Decision, NeedFacts, Reason, RuleSet, Verdict, World};
-use gimlet_proto::{Answer, AskBody, Denial, PermissionMode, ToolUseId};
+use gimlet_proto::{Answer, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, ToolUseId};
 use gimlet_store::{DecisionLedger, Outcome};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use asks::{Asked, Asks};
+pub use classifier::ReviewRules;
+pub(crate) use classifier::{Classifier, Spent};
 pub(crate) use refusal::Refusal;
 
 use crate::call::{self, CallScope, Incoming};
 use crate::results::Settled;
 use crate::tool::{AnyTool, PermissionVerdict, Prepared};
+use classifier::Opinion;
 use ledger::{Ledger, Word};
 use refusal::Denied;
 use repeats::Repeats;
@@ -88,35 +92,60 @@ pub(crate) enum Pass {
     Granted(Box<Permit>),
 }
 
+/// What a session's gate starts with.
+#[derive(Default)]
+pub struct Permissions {
+    pub mode: PermissionMode,
+    /// The session may go over to bypassing permissions later.
+    pub bypass_reachable: bool,
+    pub rules: RuleSet,
+    /// Where decisions are written down; `None` when nothing of the session is kept.
+    pub decisions: Option<DecisionLedger>,
+    /// How auto mode reviews; `None` where it is not to be had.
+    pub review: Option<Review>,
+}
+
+/// How auto mode reviews actions.
+#[derive(Clone, Debug, Default)]
+pub struct Review {
+    pub model: String,
+    pub rules: ReviewRules,
+}
+
 /// Mode and rules, one shared value that every decision reads.
-struct Permissions {
+struct InForce {
     mode: PermissionMode,
     rules: Arc<RuleSet>,
 }
 
 /// The gate of a session.
 pub(crate) struct Gate {
-    permissions: Mutex<Permissions>,
+    in_force: Mutex<InForce>,
+    bypass_reachable: bool,
     /// `None` when nobody can be asked.
     asks: Option<mpsc::UnboundedSender<Asked>>,
     denials: Mutex<Vec<Denial>>,
     repeats: Mutex<Repeats>,
     ledger: Ledger,
+    /// Answers questions in auto mode.
+    classifier: Option<Classifier>,
 }
 
 impl Gate {
     pub(crate) fn new(
-        mode: PermissionMode,
-        rules: RuleSet,
+        permissions: Permissions,
+        model: &Arc<dyn Model>,
         asks: Option<mpsc::UnboundedSender<Asked>>,
-        ledger: Option<DecisionLedger>,
     ) -> Self {
+        let review = permissions.review;
         Self {
-            permissions: Mutex::new(Permissions { mode, rules: Arc::new(rules) }),
+            in_force: Mutex::new(InForce { mode: permissions.mode, rules: Arc::new(permissions.rules) }),
+            bypass_reachable: permissions.bypass_reachable,
             asks,
             denials: Mutex::default(),
             repeats: Mutex::default(),
-            ledger: Ledger::new(ledger),
+            ledger: Ledger::new(permissions.decisions),
+            classifier: review.map(|review| Classifier::new(model.clone(), review.model, &review.rules)),
         }
     }
 
@@ -126,11 +155,20 @@ impl Gate {
     }
 
     pub(crate) fn mode(&self) -> PermissionMode {
-        lock(&self.permissions).mode
+        lock(&self.in_force).mode
     }
 
-    pub(crate) fn set_mode(&self, mode: PermissionMode) {
-        lock(&self.permissions).mode = mode;
+    /// Changes the mode; false when this session cannot have it.
+    pub(crate) fn set_mode(&self, mode: PermissionMode) -> bool {
+        let available = match mode {
+            PermissionMode::BypassPermissions => self.bypass_reachable,
+            PermissionMode::Auto => self.classifier.is_some(),
+            _ => true,
+        };
+        if available {
+            lock(&self.in_force).mode = mode;
+        }
+        available
     }
 
     /// Forgets what belongs to the turn before.
@@ -140,6 +178,18 @@ impl Gate {
 
     pub(crate) fn take_denials(&self) -> Vec<Denial> {
         std::mem::take(&mut *lock(&self.denials))
+    }
+
+    /// What the person said, for whoever reviews actions in their place.
+    pub(crate) fn note_prompt(&self, blocks: &[Block]) {
+        if let Some(classifier) = &self.classifier {
+            blocks.iter().filter_map(Block::as_text).for_each(|text| classifier.hear(&text));
+        }
+    }
+
+    /// The reviewer's requests since the last time, to be counted.
+    pub(crate) fn take_spent(&self) -> Vec<Spent> {
+        self.classifier.as_ref().map(Classifier::take_spent).unwrap_or_default()
     }
 
     /// Looks at each result on its way to the model.
@@ -161,6 +211,7 @@ impl Gate {
                 let (verdict, found) = self.decide(scope, tool, &prepared);
                 if verdict.decision == Decision::Allow {
                     self.ledger.note(scope, self.mode(), call, &prepared, &verdict, &Word::policy(Outcome::Allowed));
+                    self.show(&prepared);
                     return (Pass::Granted(Box::new(Permit { call: *prepared, found })), true);
                 }
                 (Pass::Undecided(prepared), false)
@@ -199,10 +250,21 @@ impl Gate {
                 Err(refusal) => (Word::of_refusal(&refusal, &verdict), Some(refusal)),
             };
             self.ledger.note(scope, self.mode(), &incoming.id, &prepared, &verdict, &word);
-            return end.map_or(Ok(Permit { call: *prepared, found }), Err);
+            if let Some(refusal) = end {
+                return Err(refusal);
+            }
+            self.show(&prepared);
+            return Ok(Permit { call: *prepared, found });
         }
         let message = "the input was changed too often without a decision".to_owned();
         Err(Refusal::ByPerson { message, stop_turn: false })
+    }
+
+    /// Lets the reviewer see what runs.
+    fn show(&self, prepared: &Prepared) {
+        if let Some(classifier) = &self.classifier {
+            classifier.see(prepared);
+        }
     }
 
     async fn ask(
@@ -212,6 +274,9 @@ impl Gate {
         prepared: &Prepared,
         verdict: &Verdict,
     ) -> Result<Answered, Refusal> {
+        if let Some(settled) = self.review(scope, prepared, verdict).await {
+            return settled;
+        }
         let Some(asks) = &self.asks else {
             let message = format!(
                 "{} This run has nobody who could be asked, so it was refused.",
@@ -243,10 +308,38 @@ impl Gate {
         }
     }
 
+    /// In auto mode: what the reviewer says in place of a person; `None` when a person must be asked after all.
+    async fn review(
+        &self,
+        scope: &CallScope,
+        prepared: &Prepared,
+        verdict: &Verdict,
+    ) -> Option<Result<Answered, Refusal>> {
+        let classifier = self.classifier.as_ref().filter(|_| verdict.reasons.contains(&Reason::ClassifierMayAnswer))?;
+        match classifier.review(prepared, verdict, &scope.cancel).await {
+            Opinion::Allow => Some(Ok(Answered::Go(Word::reviewer()))),
+            Opinion::Refuse(why) => {
+                let message = format!(
+                    "{} was not run: the reviewer of auto mode refused it ({why}). Do not look for another way to the \
+                     same effect; go on with what is clearly within the task, or tell the user what you would need.",
+                    prepared.tool
+                );
+                Some(Err(Refusal::Denied(Denied::by_reviewer(message, &why, prepared))))
+            }
+            Opinion::None(why) => {
+                scope.services.publish(
+                    &scope.agent,
+                    Body::Notice(Notice { level: Level::Warning, text: format!("auto mode: {why}; a person decides") }),
+                );
+                None
+            }
+        }
+    }
+
     fn decide(&self, scope: &CallScope, tool: &'static dyn AnyTool, prepared: &Prepared) -> (Verdict, Found) {
         let (mode, rules) = {
-            let permissions = lock(&self.permissions);
-            (permissions.mode, permissions.rules.clone())
+            let in_force = lock(&self.in_force);
+            (in_force.mode, in_force.rules.clone())
         };
         let paths = scope.services.paths();
         let mut resolved = Vec::new();

@@ -44,6 +44,12 @@ impl Ledger {
         };
     }
 
+    /// Counts a request that was no step of the conversation itself.
+    pub(crate) fn count_aside(&mut self, facts: &ModelFacts, usage: &Usage, took: Duration) {
+        self.count(facts, usage, took);
+        self.turn_requests -= 1;
+    }
+
     /// Counts time spent on a request that gave nothing.
     pub(crate) fn count_time(&mut self, took: Duration) {
         self.turn_api += took;

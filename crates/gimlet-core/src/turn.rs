@@ -95,6 +95,9 @@ async fn drive(
         let asked = Instant::now();
         let reply = reply::read(turn, conversation, request, &mut calls).await;
         count(conversation, &facts, &reply, asked);
+        for side in turn.scope.gate.take_spent() {
+            conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
+        }
         if let Some(text) = reply.text() {
             last_text = std::mem::take(&mut begun) + &text;
         }
@@ -153,6 +156,9 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Said) {
             crate::context::environment(&turn.scope.services, &turn.model.facts(&turn.model_id).id, &turn.scope.gate);
         conversation.record.meta(&context);
         conversation.push_user(vec![Block::text(&context)]);
+    }
+    if !said.synthetic {
+        turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said);
     conversation.push_user(said.blocks.clone());

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
-use gimlet_core::{Processes, Redactor, SessionConfig, SessionState, SystemPrompt, TurnOptions};
+use gimlet_core::{
+    Permissions, Processes, Redactor, Review, ReviewRules, SessionConfig, SessionState, SystemPrompt, TurnOptions,
+};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource, removes_tool, split_rules};
@@ -80,9 +82,13 @@ pub(crate) fn start(
         env: env.clone(),
         home: around.home.clone(),
         state: SessionState::new(around.cwd.clone(), added),
-        // There is no classifier yet, and auto mode without one is the ordinary mode.
-        mode: mode.or(past.mode).filter(|mode| *mode != PermissionMode::Auto).unwrap_or_default(),
-        rules,
+        permissions: Permissions {
+            mode: mode.or(past.mode).unwrap_or_default(),
+            bypass_reachable: mode == Some(PermissionMode::BypassPermissions),
+            rules,
+            decisions: past.decisions,
+            review: Some(Review { model: "small".to_owned(), rules: ReviewRules::default() }),
+        },
         attended: manner.attended,
         options: options(run, env, manner),
         cache_ttl: cache_ttl(env),
@@ -92,7 +98,6 @@ pub(crate) fn start(
         result_files: past.result_files,
         processes,
         redactor: Redactor::new(credentials(env)),
-        decisions: past.decisions,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: past.scratch })

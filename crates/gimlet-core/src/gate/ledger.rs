@@ -30,9 +30,14 @@ impl Word {
         Self { outcome, by: Decider::Person, note: None }
     }
 
+    pub(super) fn reviewer() -> Self {
+        Self { outcome: Outcome::Allowed, by: Decider::Classifier, note: None }
+    }
+
     pub(super) fn of_refusal(refusal: &Refusal, verdict: &Verdict) -> Self {
         let by = match refusal {
             Refusal::Denied(denied) if denied.is_for_want_of_a_person() => Decider::Nobody,
+            Refusal::Denied(denied) if denied.is_by_reviewer() => Decider::Classifier,
             Refusal::Denied(_) if matches!(verdict.reasons.first(), Some(Reason::Hook(_))) => Decider::Hook,
             Refusal::Denied(_) | Refusal::Invalid(_) => Decider::Policy,
             Refusal::ByPerson { .. } | Refusal::Cancelled => Decider::Person,
@@ -40,6 +45,7 @@ impl Word {
         let outcome = if matches!(refusal, Refusal::Cancelled) { Outcome::Cancelled } else { Outcome::Refused };
         let note = match refusal {
             Refusal::ByPerson { message, .. } if !message.trim().is_empty() => Some(message.clone()),
+            Refusal::Denied(denied) if denied.is_by_reviewer() => Some(denied.reason().to_owned()),
             _ => None,
         };
         Self { outcome, by, note }

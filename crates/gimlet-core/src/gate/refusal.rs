@@ -11,6 +11,9 @@ use crate::tool::{ErrorClass, Prepared, ToolError};
 /// The origin of a refusal that a person could have turned into a yes.
 pub(super) const UNATTENDED: &str = "unattended";
 
+/// The origin of a refusal by auto mode's reviewer.
+const REVIEWER: &str = "classifier";
+
 /// Why a call may not run.
 pub(crate) enum Refusal {
     /// By rule, mode or the lack of anyone to ask.
@@ -39,6 +42,19 @@ impl Denied {
         // A rule or a mode that was chosen on purpose is not to be argued away.
         let allow_with = (origin == UNATTENDED).then(|| suggest::flag(prepared)).flatten();
         Box::new(Self { origin, message, summary: prepared.description.clone(), reason, allow_with })
+    }
+
+    pub(super) fn by_reviewer(message: String, why: &str, prepared: &Prepared) -> Box<Self> {
+        let reason = format!("the reviewer of auto mode refused it: {why}");
+        Box::new(Self { origin: REVIEWER, message, summary: prepared.description.clone(), reason, allow_with: None })
+    }
+
+    pub(super) fn is_by_reviewer(&self) -> bool {
+        self.origin == REVIEWER
+    }
+
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
     }
 
     /// It would have asked, and nobody was there.

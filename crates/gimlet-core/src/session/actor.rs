@@ -9,14 +9,14 @@ use gimlet_proto::{
     AgentPath, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, PermissionMode, SessionHandle, SessionId,
     Snapshot, ToolDef, TurnReport,
 };
-use gimlet_store::{DecisionLedger, ResultFiles, ToolOutputs};
+use gimlet_store::{ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
 use crate::call::CallScope;
 use crate::conversation::Conversation;
-use crate::gate::{Asked, Asks, Gate};
+use crate::gate::{Asked, Asks, Gate, Permissions};
 use crate::past::PastCalls;
 use crate::record::Record;
 use crate::redact::Redactor;
@@ -41,8 +41,7 @@ pub struct SessionConfig {
     pub env: Env,
     pub home: Option<PathBuf>,
     pub state: SessionState,
-    pub mode: PermissionMode,
-    pub rules: gimlet_policy::RuleSet,
+    pub permissions: Permissions,
     /// Someone can be asked.
     pub attended: bool,
     pub options: TurnOptions,
@@ -56,8 +55,6 @@ pub struct SessionConfig {
     pub processes: Processes,
     /// gimlet's own credentials, kept out of history.
     pub redactor: Redactor,
-    /// Where decisions are written down; `None` when nothing of the session is kept.
-    pub decisions: Option<DecisionLedger>,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
@@ -80,7 +77,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_processes(config.processes)
         .with_redactor(config.redactor),
     );
-    let gate = Arc::new(Gate::new(config.mode, config.rules, config.attended.then_some(ask_sender), config.decisions));
+    let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let actor = Actor {
@@ -160,7 +157,7 @@ impl Actor {
         match self.inbox.recv().await {
             Some(Op::Say { blocks, plain, uuid, synthetic }) => Some(Said { blocks, plain, uuid, synthetic }),
             Some(Op::SetMode(mode)) => {
-                self.gate.set_mode(mode);
+                set_mode(&self.gate, &self.services, mode);
                 self.publish_snapshot(false);
                 None
             }
@@ -196,7 +193,7 @@ impl Actor {
                             steering.push(Said { blocks, plain, uuid, synthetic });
                         }
                         Some(Op::Answer { ask, answer }) => asks.answer(ask, answer, services),
-                        Some(Op::SetMode(mode)) => gate.set_mode(mode),
+                        Some(Op::SetMode(mode)) => set_mode(gate, services, mode),
                         Some(Op::SetModel(model)) => *model_id = model,
                         Some(Op::Interrupt) => cancel.cancel(),
                         Some(Op::Close) | None => {
@@ -308,5 +305,13 @@ async fn interrupt(inbox: &mut mpsc::UnboundedReceiver<Op>) {
             Some(_) => {}
             None => std::future::pending().await,
         }
+    }
+}
+
+/// Changes the mode, or says why not.
+fn set_mode(gate: &Gate, services: &Services, mode: PermissionMode) {
+    if !gate.set_mode(mode) {
+        let text = format!("the mode {mode} cannot be chosen in this session; the mode stays {}", gate.mode());
+        services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
     }
 }

@@ -10,9 +10,8 @@ use futures_util::stream;
 use gimlet_core::tool::{
     AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
-use gimlet_core::{Processes, Record, SessionConfig, SessionState, TurnOptions, open};
+use gimlet_core::{Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
-use gimlet_policy::RuleSet;
 use gimlet_proto::{
     Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream, Need, Op,
     PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, SessionHandle, StopReason, Thinking, TurnReport,
@@ -194,13 +193,15 @@ pub(crate) struct Bench {
 
 pub(crate) struct Setup {
     pub(crate) mode: PermissionMode,
+    /// Auto mode is to be had.
+    pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { mode: PermissionMode::BypassPermissions, attended: false, concurrency: 10 }
+        Self { mode: PermissionMode::BypassPermissions, review: false, attended: false, concurrency: 10 }
     }
 }
 
@@ -225,8 +226,12 @@ impl Bench {
             env: Env::default(),
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),
-            mode: setup.mode,
-            rules: RuleSet::default(),
+            permissions: Permissions {
+                mode: setup.mode,
+                bypass_reachable: true,
+                review: setup.review.then(Review::default),
+                ..Permissions::default()
+            },
             attended: setup.attended,
             options: TurnOptions {
                 max_turns: None,
@@ -243,7 +248,6 @@ impl Bench {
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
-            decisions: None,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,

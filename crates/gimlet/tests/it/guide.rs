@@ -9,8 +9,7 @@ use gimlet_core::tool::{PromptContext, ToolSet};
 use gimlet_core::{Processes, Record, SessionConfig, SessionState, TurnOptions};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig};
-use gimlet_policy::RuleSet;
-use gimlet_proto::{Block, Body, Env, Op, PermissionMode, Thinking};
+use gimlet_proto::{Block, Body, Env, Op, Thinking};
 use gimlet_script::Script;
 use gimlet_store::{Locations, ResultFiles, Stamp, Transcript, new_session_id};
 use serde_json::json;
@@ -87,8 +86,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         env,
         home: None,
         state: SessionState::new(project.to_owned(), Vec::new()),
-        mode: PermissionMode::Default,
-        rules: RuleSet::default(),
+        permissions: gimlet_core::Permissions::default(),
         attended: false,
         options: TurnOptions {
             max_turns: None,
@@ -105,7 +103,6 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         outputs: gimlet_store::ToolOutputs::default(),
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
-        decisions: None,
         processes: Processes { exec, shell },
         id,
     }

@@ -1,5 +1,6 @@
 //! End to end: the real binary, real tools, real files, a scripted model.
 
+mod auto;
 mod basics;
 mod faults;
 mod guide;

@@ -1,0 +1,115 @@
+//! Auto mode: a reviewer answers in a person's place, sees only what it may see, and leaves the rest to a person.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
+
+use gimlet_script::{Script, Server};
+use gimlet_testkit::{RunOutput, World};
+use serde_json::{Value, json};
+
+use crate::world;
+
+fn bash(command: &str) -> Value {
+    json!({"reply": {"blocks": [{"tool": "Bash", "input": {"command": command}}]}})
+}
+
+/// A review that the reviewer answers with this.
+fn review(answer: Value) -> Value {
+    json!({"when": {"tools_include": ["verdict"]}, "reply": {"blocks": [{"tool": "verdict", "input": answer}]}})
+}
+
+async fn model(steps: &[Value]) -> Server {
+    let mut steps = steps.to_vec();
+    steps.push(json!({"reply": {"blocks": [{"text": "done"}]}}));
+    Script::from_json(&json!({ "steps": steps }).to_string()).unwrap().serve().await.unwrap()
+}
+
+fn reviews(model: &Server) -> Vec<gimlet_script::Request> {
+    model.requests().into_iter().filter(|request| request.tool_names() == ["verdict"]).collect()
+}
+
+fn denials(run: &RunOutput) -> Vec<Value> {
+    run.result()["permission_denials"].as_array().cloned().unwrap_or_default()
+}
+
+async fn auto(world: &World, model: &Server, prompt: &str, flags: &[&str]) -> RunOutput {
+    let mode = ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "auto"];
+    let run = world.run(model).args(mode).args(flags.iter().copied()).args(["--", prompt]);
+    let run = run.finish().await;
+    run.expect_code(0);
+    run
+}
+
+#[tokio::test]
+async fn what_the_reviewer_allows_runs_and_is_charged_to_the_session() {
+    let world = world();
+    world.file("secret.txt", "never shown to the reviewer");
+    let model = model(&[
+        bash("cat secret.txt"),
+        bash("touch made"),
+        review(json!({"allow": true, "reason": "part of the task"})),
+        bash("touch twice"),
+        review(json!({"allow": true, "reason": "part of the task"})),
+    ])
+    .await;
+    let run = auto(&world, &model, "make some files", &[]).await;
+    assert!(model.failures().is_empty(), "{:?}", model.failures());
+    assert!(world.project.join("made").exists() && world.project.join("twice").exists());
+    let reviews = reviews(&model);
+    assert_eq!(reviews.len(), 2);
+    let seen = reviews[1].last_user_text();
+    assert!(
+        seen.contains("person: make some files") && seen.contains("agent: Bash {\"command\":\"touch made\""),
+        "{seen}"
+    );
+    assert!(!seen.contains("never shown"), "tool results must not reach the reviewer: {seen}");
+    assert_eq!(run.result()["modelUsage"].as_object().unwrap().len(), 2, "{}", run.result());
+    assert_eq!(run.result()["num_turns"], 4);
+}
+
+#[tokio::test]
+async fn what_the_reviewer_refuses_does_not_run_and_the_ledger_says_who_refused() {
+    let world = world();
+    let model =
+        model(&[bash("touch published"), review(json!({"allow": false, "reason": "nobody asked for that"}))]).await;
+    let run = auto(&world, &model, "look around", &[]).await;
+    assert!(!world.project.join("published").exists());
+    assert_eq!(denials(&run).len(), 1);
+    let told = model.requests().last().unwrap().tool_result(0);
+    assert!(told.contains("nobody asked for that"), "{told}");
+    let why = world.run(&model).args(["why"]).finish().await;
+    let listed = why.stdout.clone();
+    assert!(listed.contains("refused") && listed.contains("the classifier"), "{listed}");
+}
+
+#[tokio::test]
+async fn without_an_answer_of_the_reviewer_a_person_must_decide_and_nobody_is_there() {
+    let world = world();
+    let model = model(&[
+        bash("touch a"),
+        json!({"when": {"tools_include": ["verdict"]}, "reply": {"blocks": [{"text": "I would rather talk."}]}}),
+    ])
+    .await;
+    let run = auto(&world, &model, "go", &[]).await;
+    assert!(!world.project.join("a").exists());
+    assert_eq!(denials(&run).len(), 1);
+}
+
+#[tokio::test]
+async fn after_three_refusals_in_a_row_the_reviewer_is_not_asked_again() {
+    let world = world();
+    let no = || review(json!({"allow": false, "reason": "no"}));
+    let model = model(&[bash("touch a"), no(), bash("touch b"), no(), bash("touch c"), no(), bash("touch d")]).await;
+    let run = auto(&world, &model, "go", &[]).await;
+    assert_eq!(reviews(&model).len(), 3);
+    assert_eq!(denials(&run).len(), 4);
+}
+
+#[tokio::test]
+async fn rules_come_before_the_reviewer() {
+    let world = world();
+    let model = model(&[bash("touch denied"), bash("touch asked")]).await;
+    let run =
+        auto(&world, &model, "go", &["--disallowedTools", "Bash(touch denied)", "--allowedTools", "Bash(touch asked)"])
+            .await;
+    assert!(!world.project.join("denied").exists() && world.project.join("asked").exists());
+    assert_eq!(reviews(&model).len(), 0);
+}
