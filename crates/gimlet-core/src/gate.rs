@@ -5,6 +5,7 @@
 
 mod asks;
 mod classifier;
+mod judge;
 mod ledger;
 mod refusal;
 mod repeats;
@@ -15,7 +16,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_policy::{Call, ClosedFiles, Decision, NeedFacts, Reason, RuleSet, Verdict, World};
+use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Verdict};
 use gimlet_proto::{Answer, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, ToolUseId};
 use gimlet_store::{DecisionLedger, Outcome};
 use serde_json::value::RawValue;
@@ -24,11 +25,13 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
+pub use judge::{Judged, Judging};
 pub(crate) use refusal::Refusal;
+pub use resolve::follow_on_disk;
 
 use crate::call::{self, CallScope, Incoming};
 use crate::results::Settled;
-use crate::tool::{AnyTool, PermissionVerdict, Prepared};
+use crate::tool::{AnyTool, Prepared};
 use classifier::Opinion;
 use ledger::{Ledger, Word};
 use refusal::Denied;
@@ -198,17 +201,11 @@ impl Gate {
     }
 
     /// Grants a call at once if no question is needed; else leaves it undecided. Says which.
-    pub(crate) fn grant_quietly(
-        &self,
-        scope: &CallScope,
-        tool: &'static dyn AnyTool,
-        call: &ToolUseId,
-        pass: Pass,
-    ) -> (Pass, bool) {
+    pub(crate) fn grant_quietly(&self, scope: &CallScope, call: &ToolUseId, pass: Pass) -> (Pass, bool) {
         match pass {
             Pass::Granted(permit) => (Pass::Granted(permit), true),
             Pass::Undecided(prepared) => {
-                let (verdict, found) = self.decide(scope, tool, &prepared);
+                let (verdict, found) = self.decide(scope, &prepared);
                 if verdict.decision == Decision::Allow {
                     self.ledger.note(scope, self.mode(), call, &prepared, &verdict, &Word::policy(Outcome::Allowed));
                     self.show(&prepared);
@@ -232,7 +229,7 @@ impl Gate {
             Pass::Undecided(prepared) => prepared,
         };
         for _ in 0..MAX_EDITS {
-            let (verdict, found) = self.decide(scope, tool, &prepared);
+            let (verdict, found) = self.decide(scope, &prepared);
             let answer = match verdict.decision {
                 Decision::Allow => Ok(Answered::Go(Word::policy(Outcome::Allowed))),
                 Decision::Deny => {
@@ -336,58 +333,23 @@ impl Gate {
         }
     }
 
-    fn decide(&self, scope: &CallScope, tool: &'static dyn AnyTool, prepared: &Prepared) -> (Verdict, Found) {
+    fn decide(&self, scope: &CallScope, prepared: &Prepared) -> (Verdict, Found) {
         let (mode, rules) = {
             let in_force = lock(&self.in_force);
             (in_force.mode, in_force.rules.clone())
         };
         let paths = scope.services.paths();
-        let mut resolved = Vec::new();
-        let needs: Vec<NeedFacts> = prepared
-            .needs
-            .iter()
-            .map(|need| {
-                let target = resolve::path_of(need).map(|path| (path, resolve::follow(path)));
-                if let Some((path, Some(followed))) = &target {
-                    resolved.push(((*path).clone(), followed.real.clone()));
-                }
-                NeedFacts::new(need.clone(), target.and_then(|(_, followed)| followed))
-            })
-            .collect();
-        let world = World {
+        let judging = Judging {
             mode,
-            start: resolve::both_spellings(std::slice::from_ref(&paths.project_dir)),
-            resolved_cwd: resolve::follow(&paths.cwd).map(|cwd| cwd.real).filter(|real| *real != paths.cwd),
-            roots: resolve::both_spellings(&paths.roots),
-            readable: resolve::both_spellings(std::slice::from_ref(&scope.services.results_dir)),
-            cwd: paths.cwd,
-            home: paths.home,
+            rules: &rules,
+            paths: &paths,
+            readable: std::slice::from_ref(&scope.services.results_dir),
+            follow: &follow_on_disk,
         };
-        let call = Call {
-            tool: tool.name(),
-            input: Some(&prepared.given),
-            needs: &needs,
-            needs_person: prepared.requires_user_interaction,
-        };
-        let verdict = gimlet_policy::decide_following(&call, &rules, &world, &resolve::follow);
-        let closed = ClosedFiles::new(&rules, &world, &needs).map(Arc::new);
-        (with_own_verdict(verdict, &prepared.verdict), Found { resolved, closed })
+        let judgement = judging.judge(prepared.into());
+        let found = Found { resolved: judgement.resolved, closed: judgement.closed.map(Arc::new) };
+        (judgement.verdict, found)
     }
-}
-
-/// The tool's own check can only make the outcome stricter.
-fn with_own_verdict(verdict: Verdict, own: &PermissionVerdict) -> Verdict {
-    let (decision, why) = match own {
-        PermissionVerdict::Passthrough => return verdict,
-        PermissionVerdict::Ask(why) => (Decision::Ask, why),
-        PermissionVerdict::Deny(why) => (Decision::Deny, why),
-    };
-    if verdict.decision >= decision {
-        return verdict;
-    }
-    let mut reasons = vec![Reason::Tool(why.clone())];
-    reasons.extend(verdict.reasons);
-    Verdict { decision, reasons }
 }
 
 /// An edited input is prepared from the start; everything is decided again on it.

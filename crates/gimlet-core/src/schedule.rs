@@ -129,7 +129,7 @@ impl Calls {
             return false;
         }
         let State::Waiting(tool, pass) = std::mem::replace(&mut slot.state, State::Taken) else { return false };
-        let (pass, granted) = self.scope.gate.grant_quietly(&self.scope, tool, &slot.incoming.id, *pass);
+        let (pass, granted) = self.scope.gate.grant_quietly(&self.scope, &slot.incoming.id, *pass);
         slot.state = State::Waiting(tool, Box::new(pass));
         granted
     }

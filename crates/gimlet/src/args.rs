@@ -31,11 +31,53 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Print what this gimlet is, in full
     Version,
+    /// What gimlet may do, and why
+    Permissions {
+        #[command(subcommand)]
+        command: PermissionsCommand,
+    },
     /// Tools for people who work on gimlet or test against it
     Dev {
         #[command(subcommand)]
         command: DevCommand,
     },
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum PermissionsCommand {
+    /// Say what would be decided about a call, without running it
+    #[command(
+        after_help = "Exit codes: 0 allow, 3 ask, 4 deny, 1 when the question could not be understood.\n\nExamples:\n  gimlet permissions check --command 'git push' --rules .claude/settings.json\n  gimlet permissions check --tool Edit --input '{\"file_path\":\"a.rs\",\"old_string\":\"a\",\"new_string\":\"b\"}'\n  gimlet permissions check --batch < rows.jsonl"
+    )]
+    Check(CheckArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// A shell command
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["tool", "batch"])]
+    pub(crate) command: Option<String>,
+    /// A tool, by name
+    #[arg(long, value_name = "NAME", conflicts_with = "batch")]
+    pub(crate) tool: Option<String>,
+    /// What the tool would be called with (a JSON object)
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    pub(crate) input: Option<String>,
+    /// The folder that it would happen in
+    #[arg(long, value_name = "DIR", conflicts_with = "batch")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// A settings file whose permission rules count; may be given more than once
+    #[arg(long, value_name = "FILE", conflicts_with = "batch")]
+    pub(crate) rules: Vec<PathBuf>,
+    /// The permission mode
+    #[arg(long, value_name = "MODE", conflicts_with = "batch")]
+    pub(crate) mode: Option<PermissionMode>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Answer rows of JSON on standard input, each in a world of its own
+    #[arg(long)]
+    pub(crate) batch: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -137,7 +179,7 @@ pub(crate) struct RunArgs {
     /// Permission rules that deny
     #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1..)]
     pub(crate) disallowed_tools: Vec<String>,
-    /// default, acceptEdits, plan, dontAsk or bypassPermissions
+    /// default, acceptEdits, plan, auto, dontAsk or bypassPermissions
     #[arg(long, value_name = "MODE")]
     pub(crate) permission_mode: Option<PermissionMode>,
     /// Ask for nothing (same as --permission-mode bypassPermissions); for sandboxes without network
@@ -245,7 +287,6 @@ const COMMANDS_NOT_YET: &[&str] = &[
     "plugins",
     "doctor",
     "config",
-    "permissions",
     "sandbox",
     "why",
     "sessions",
@@ -341,6 +382,9 @@ mod tests {
             "-v",
             "demo",
             "dev scripted-model x.json",
+            "permissions check --command ls --json",
+            "permissions check --tool Read --input {} --mode plan --rules a --rules b",
+            "permissions check --batch",
         ] {
             let args = std::iter::once("gimlet".to_owned()).chain(words(line));
             Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}"));

@@ -3,6 +3,7 @@
 mod args;
 mod demo;
 mod dev;
+mod permissions;
 mod print;
 mod report;
 mod start;
@@ -19,7 +20,7 @@ use clap::error::ErrorKind;
 use gimlet_model::ConfigError;
 use gimlet_proto::Env;
 
-use args::{Cli, Command, DevCommand, OutputFormat, RunArgs};
+use args::{Cli, Command, DevCommand, OutputFormat, PermissionsCommand, RunArgs};
 use report::Report;
 use surroundings::Surroundings;
 
@@ -92,6 +93,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
         Some(Command::Dev { command: DevCommand::ScriptedModel(options) }) => {
             Ok(in_runtime(dev::scripted_model(&options))?)
         }
+        Some(Command::Permissions { command: PermissionsCommand::Check(options) }) => Ok(permissions::check(&options)?),
         None => session(&cli.run),
     }
 }

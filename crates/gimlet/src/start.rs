@@ -11,7 +11,7 @@ use gimlet_core::{
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
-use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource, removes_tool, split_rules};
+use gimlet_policy::{Behavior, ModeRequest, RuleScope, RuleSet, RuleSource, removes_tool, split_rules, start_mode};
 use gimlet_proto::{CacheTtl, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
 
 use crate::args::RunArgs;
@@ -51,6 +51,8 @@ pub(crate) fn start(
     let provider = AnthropicConfig::from_env(env).map_err(no_provider)?;
     let mut warnings = provider.warnings().to_vec();
     let rules = rules(run, around)?;
+    let known: Vec<&str> = known_tools().collect();
+    warnings.extend(rules.remarks(&known).iter().map(ToString::to_string));
     let mode = mode(run, env)?;
     let added = added_dirs(run, around)?;
     let tools = tools(run, env, &rules)?;
@@ -170,6 +172,8 @@ const TOOLS_TO_COME: &[&str] = &[
     "Agent",
     "Task",
     "Skill",
+    "Cd",
+    "PowerShell",
     "WebFetch",
     "WebSearch",
     "NotebookEdit",
@@ -195,20 +199,21 @@ const TOOLS_TO_COME: &[&str] = &[
     "ReadMcpResourceTool",
 ];
 
+/// The names that a rule can be about.
+pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
+    let built_in =
+        gimlet_tools::builtin().into_iter().flat_map(|tool| tool.aliases().iter().copied().chain([tool.name()]));
+    built_in.chain(TOOLS_TO_COME.iter().copied())
+}
+
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
 fn known_tool(rule: &str, label: &str) -> Result<(), Report> {
     let name = rule.split('(').next().unwrap_or(rule).trim();
-    let tools = gimlet_tools::builtin();
-    let known = name.contains('*')
-        || name.starts_with("mcp__")
-        || TOOLS_TO_COME.contains(&name)
-        || tools.iter().any(|tool| tool.name() == name || tool.aliases().contains(&name));
-    if known {
+    if name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name) {
         return Ok(());
     }
     let report = Report::new(format!("{label}: there is no tool named '{name}'"));
-    let names = tools.iter().map(|tool| tool.name()).chain(TOOLS_TO_COME.iter().copied());
-    Err(match nearest(name, names) {
+    Err(match nearest(name, known_tools()) {
         Some(close) => report.hint(format!("Did you mean {close}?")),
         None => report.hint("See docs/tools.md for the tools there are"),
     })
@@ -216,8 +221,15 @@ fn known_tool(rule: &str, label: &str) -> Result<(), Report> {
 
 /// The mode asked for by flag; bypass is refused to root outside a sandbox.
 fn mode(run: &RunArgs, env: &Env) -> Result<Option<PermissionMode>, Report> {
-    let mode =
-        if run.dangerously_skip_permissions { Some(PermissionMode::BypassPermissions) } else { run.permission_mode };
+    let asked = run.dangerously_skip_permissions || run.permission_mode.is_some();
+    let request = ModeRequest {
+        flag: run.permission_mode,
+        skip_permissions: run.dangerously_skip_permissions,
+        auto_available: true,
+        ..ModeRequest::default()
+    };
+    let mode = start_mode(&request).map_err(|error| Report::new(error.to_string()))?.mode;
+    let mode = asked.then_some(mode);
     if mode == Some(PermissionMode::BypassPermissions) && rustix::process::getuid().is_root() && !in_sandbox(env) {
         return Err(Report::new("bypassing permissions as root is refused outside a sandbox")
             .hint("Run as an ordinary user, or set IS_SANDBOX=1 if this machine is one"));

@@ -1,22 +1,13 @@
 //! What paths really are: links followed, once, for everybody.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gimlet_policy::{Entry, Followed, follow_links};
-use gimlet_proto::Need;
-
-/// The path that a need is about.
-pub(super) fn path_of(need: &Need) -> Option<&PathBuf> {
-    match need {
-        Need::Read(path) | Need::Write(path) => Some(path),
-        Need::Run(_) | Need::Fetch(_) | Need::Session | Need::Opaque => None,
-    }
-}
 
 /// Where the path leads once links are followed; for one that does not exist, through its deepest existing ancestor.
 /// `None` when that cannot be found out (a loop of links, a folder that may not be searched).
-pub(super) fn follow(path: &Path) -> Option<Followed> {
+pub fn follow_on_disk(path: &Path) -> Option<Followed> {
     follow_links(path, &look)
 }
 
@@ -30,23 +21,14 @@ fn look(path: &Path) -> Entry {
     }
 }
 
-/// Folders as spelt and as they really are.
-pub(super) fn both_spellings(paths: &[PathBuf]) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = Vec::with_capacity(paths.len() * 2);
-    for path in paths {
-        all.push(path.clone());
-        all.extend(follow(path).map(|followed| followed.real).filter(|real| real != path));
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
 
     fn real(path: &Path) -> Option<PathBuf> {
-        follow(path).map(|followed| followed.real)
+        follow_on_disk(path).map(|followed| followed.real)
     }
 
     #[test]
@@ -60,7 +42,7 @@ mod tests {
         symlink("/elsewhere/x", base.join("dangling")).unwrap();
         assert_eq!(real(&base.join("dangling")), Some(PathBuf::from("/elsewhere/x")));
         symlink("dangling", base.join("hop")).unwrap();
-        assert_eq!(follow(&base.join("hop")).unwrap().hops, [base.join("dangling")]);
+        assert_eq!(follow_on_disk(&base.join("hop")).unwrap().hops, [base.join("dangling")]);
         assert_eq!(real(&base.join("hop")), Some(PathBuf::from("/elsewhere/x")));
         symlink(base.join("loop"), base.join("loop")).unwrap();
         assert_eq!(real(&base.join("loop")), None);

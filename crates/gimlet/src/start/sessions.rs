@@ -138,10 +138,7 @@ impl Past {
             outputs: loaded.outputs,
             segment,
             model: loaded.model,
-            // A plan or a bypass holds for the run it was chosen for.
-            mode: loaded
-                .permission_mode
-                .filter(|mode| !matches!(mode, PermissionMode::Plan | PermissionMode::BypassPermissions)),
+            mode: loaded.permission_mode.and_then(|mode| gimlet_policy::resumed_mode(mode, false)),
             result_files,
             decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
             scratch,

@@ -107,9 +107,8 @@ async fn after_three_refusals_in_a_row_the_reviewer_is_not_asked_again() {
 async fn rules_come_before_the_reviewer() {
     let world = world();
     let model = model(&[bash("touch denied"), bash("touch asked")]).await;
-    let run =
-        auto(&world, &model, "go", &["--disallowedTools", "Bash(touch denied)", "--allowedTools", "Bash(touch asked)"])
-            .await;
+    auto(&world, &model, "go", &["--disallowedTools", "Bash(touch denied)", "--allowedTools", "Bash(touch asked)"])
+        .await;
     assert!(!world.project.join("denied").exists() && world.project.join("asked").exists());
     assert_eq!(reviews(&model).len(), 0);
 }

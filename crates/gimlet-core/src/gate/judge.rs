@@ -1,0 +1,146 @@
+//! From what a call needs to a verdict: paths are followed, the circumstances put together and the pure decision asked.
+//! The gate uses it for every call; whoever only wants to know what would be decided uses it without a session.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_policy::{
+    Call, ClosedFiles, Decision, Destination, Follow, Followed, NeedFacts, Reason, RuleSet, RuleSource, Suggestion,
+    Verdict, World,
+};
+use gimlet_proto::{Need, PermissionMode};
+use serde_json::{Map, Value};
+
+use crate::tool::{PathContext, PermissionVerdict, Prepared};
+
+/// What a verdict depends on besides the call.
+#[derive(Clone, Copy)]
+pub struct Judging<'a> {
+    pub mode: PermissionMode,
+    pub rules: &'a RuleSet,
+    pub paths: &'a PathContext,
+    /// Further folders that may always be read.
+    pub readable: &'a [PathBuf],
+    /// How links are followed.
+    pub follow: Follow<'a>,
+}
+
+/// What a call would touch and what it was given.
+#[derive(Clone, Copy)]
+pub struct Judged<'a> {
+    pub tool: &'a str,
+    pub needs: &'a [Need],
+    pub input: Option<&'a Map<String, Value>>,
+    pub needs_person: bool,
+    /// The tool's own say.
+    pub own: &'a PermissionVerdict,
+}
+
+impl<'a> From<&'a Prepared> for Judged<'a> {
+    fn from(prepared: &'a Prepared) -> Self {
+        Self {
+            tool: prepared.tool,
+            needs: &prepared.needs,
+            input: Some(&prepared.given),
+            needs_person: prepared.requires_user_interaction,
+            own: &prepared.verdict,
+        }
+    }
+}
+
+/// A verdict with what was found out on the way to it.
+pub(super) struct Judgement {
+    pub(super) verdict: Verdict,
+    /// Each path of the call and what it really is.
+    pub(super) resolved: Vec<(PathBuf, PathBuf)>,
+    pub(super) closed: Option<ClosedFiles>,
+}
+
+impl Judging<'_> {
+    /// What would be decided about a call. Runs nothing and asks nobody.
+    pub fn verdict(&self, judged: Judged<'_>) -> Verdict {
+        self.judge(judged).verdict
+    }
+
+    /// What "don't ask again" could save for a call that asks.
+    pub fn suggestions(&self, judged: Judged<'_>) -> Vec<Suggestion> {
+        let (needs, world) = (self.facts(judged.needs), self.world());
+        // Generated patterns begin at the root of the file system, so their anchor does not matter.
+        let source = |destination: Destination| RuleSource::new(destination.scope(), &self.paths.project_dir);
+        let verdict = with_own_verdict(self.decide(judged, &needs, &world), judged.own);
+        if verdict.decision != Decision::Ask || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
+            return Vec::new();
+        }
+        gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.follow, &source)
+    }
+
+    pub(super) fn judge(&self, judged: Judged<'_>) -> Judgement {
+        let (needs, world) = (self.facts(judged.needs), self.world());
+        let verdict = with_own_verdict(self.decide(judged, &needs, &world), judged.own);
+        let resolved = needs.iter().filter_map(|facts| Some((path_of(&facts.need)?.clone(), facts.resolved.clone()?)));
+        Judgement { verdict, resolved: resolved.collect(), closed: ClosedFiles::new(self.rules, &world, &needs) }
+    }
+
+    fn decide(&self, judged: Judged<'_>, needs: &[NeedFacts], world: &World) -> Verdict {
+        gimlet_policy::decide_following(&call(judged, needs), self.rules, world, self.follow)
+    }
+
+    fn facts(&self, needs: &[Need]) -> Vec<NeedFacts> {
+        let facts = |need: &Need| NeedFacts::new(need.clone(), path_of(need).and_then(|path| self.lead(path)));
+        needs.iter().map(facts).collect()
+    }
+
+    /// Relative paths begin at the working directory.
+    fn lead(&self, path: &Path) -> Option<Followed> {
+        (self.follow)(&self.paths.cwd.join(path))
+    }
+
+    fn world(&self) -> World {
+        let paths = self.paths;
+        World {
+            mode: self.mode,
+            start: self.both_spellings(std::slice::from_ref(&paths.project_dir)),
+            resolved_cwd: self.lead(&paths.cwd).map(|cwd| cwd.real).filter(|real| *real != paths.cwd),
+            roots: self.both_spellings(&paths.roots),
+            readable: self.both_spellings(self.readable),
+            cwd: paths.cwd.clone(),
+            home: paths.home.clone(),
+        }
+    }
+
+    /// Folders as spelt and as they really are.
+    fn both_spellings(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = Vec::with_capacity(folders.len() * 2);
+        for folder in folders {
+            all.push(folder.clone());
+            all.extend(self.lead(folder).map(|followed| followed.real).filter(|real| real != folder));
+        }
+        all
+    }
+}
+
+fn call<'a>(judged: Judged<'a>, needs: &'a [NeedFacts]) -> Call<'a> {
+    Call { tool: judged.tool, input: judged.input, needs, needs_person: judged.needs_person }
+}
+
+/// The path that a need is about.
+fn path_of(need: &Need) -> Option<&PathBuf> {
+    match need {
+        Need::Read(path) | Need::Write(path) => Some(path),
+        Need::Run(_) | Need::Fetch(_) | Need::Session | Need::Opaque => None,
+    }
+}
+
+/// The tool's own check can only make the outcome stricter.
+fn with_own_verdict(verdict: Verdict, own: &PermissionVerdict) -> Verdict {
+    let (decision, why) = match own {
+        PermissionVerdict::Passthrough => return verdict,
+        PermissionVerdict::Ask(why) => (Decision::Ask, why),
+        PermissionVerdict::Deny(why) => (Decision::Deny, why),
+    };
+    if verdict.decision >= decision {
+        return verdict;
+    }
+    let mut reasons = vec![Reason::Tool(why.clone())];
+    reasons.extend(verdict.reasons);
+    Verdict { decision, reasons }
+}

@@ -1,0 +1,147 @@
+//! Many questions on standard input, one JSON object a line, answered in order. Each row brings its own world along: its
+//! rules, its folders, its links. Nothing of the real file system is read.
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use gimlet_core::tool::{PathContext, PermissionVerdict};
+use gimlet_core::{Judged, Judging};
+use gimlet_policy::{Behavior, Entry, Followed, RuleScope, RuleSet, RuleSource, Verdict, follow_links};
+use gimlet_proto::{Env, Need, PermissionMode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{because, places, tool};
+use crate::report::Report;
+
+/// Where rows that do not say it are at home.
+const DEFAULT_HOME: &str = "/home/dev";
+
+/// One question: about a `command`, or about the `path` of a file tool.
+#[derive(Deserialize)]
+struct Row {
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    rules: Lists,
+    #[serde(default)]
+    mode: PermissionMode,
+    cwd: PathBuf,
+    /// The project's root; the working directory unless it is said.
+    root: Option<PathBuf>,
+    home: Option<PathBuf>,
+    command: Option<String>,
+    tool: Option<String>,
+    path: Option<PathBuf>,
+    #[serde(default)]
+    symlinks: HashMap<PathBuf, PathBuf>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Lists {
+    deny: Vec<String>,
+    ask: Vec<String>,
+    allow: Vec<String>,
+}
+
+/// Answers every row; one that cannot be understood gets an error in its place, and the exit code says so.
+pub(super) fn run(rows: impl BufRead, mut answers: impl Write) -> Result<ExitCode, Report> {
+    let mut understood = true;
+    for (at, line) in rows.split(b'\n').enumerate() {
+        let line = line.map_err(|error| Report::new(format!("standard input cannot be read: {error}")))?;
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let answer = answer(&line).unwrap_or_else(|Misunderstood { id, error }| {
+            understood = false;
+            json!({"id": id, "line": at + 1, "error": error})
+        });
+        if writeln!(answers, "{answer}").is_err() {
+            // Whoever asked has gone.
+            break;
+        }
+    }
+    Ok(ExitCode::from(if understood { 0 } else { 1 }))
+}
+
+struct Misunderstood {
+    id: Value,
+    error: String,
+}
+
+fn answer(line: &[u8]) -> Result<Value, Misunderstood> {
+    let row: Row = serde_json::from_slice(line)
+        .map_err(|error| Misunderstood { id: Value::Null, error: format!("the row is not understood: {error}") })?;
+    match row.verdict() {
+        Ok(verdict) => Ok(json!({"id": row.id, "decision": verdict.decision, "because": because(&verdict)})),
+        Err(error) => Err(Misunderstood { id: row.id, error }),
+    }
+}
+
+impl Row {
+    fn verdict(&self) -> Result<Verdict, String> {
+        let rules = self.rules()?;
+        let paths = self.paths();
+        let follow = |path: &Path| self.follow(path);
+        let judging = Judging { mode: self.mode, rules: &rules, paths: &paths, readable: &[], follow: &follow };
+        match (&self.command, &self.path) {
+            (Some(command), None) => {
+                let bash = tool("Bash").map_err(|report| report.text())?;
+                let prepared = bash.prepare(json!({ "command": command }), &paths);
+                match prepared {
+                    Ok(prepared) => Ok(judging.verdict((&prepared).into())),
+                    // What the tool would not take is judged for what it is: the rules hold for it, too.
+                    Err(_) => Ok(judging.verdict(judged("Bash", &[Need::Run(command.clone())]))),
+                }
+            }
+            (None, Some(path)) => {
+                let name = self.tool.as_deref().unwrap_or("Read");
+                let need = match name {
+                    "Read" | "Glob" | "Grep" => Need::Read(path.clone()),
+                    "Edit" | "Write" | "NotebookEdit" => Need::Write(path.clone()),
+                    other => return Err(format!("the tool '{other}' is not one for files")),
+                };
+                Ok(judging.verdict(judged(name, &[need])))
+            }
+            (Some(_), Some(_)) => Err("the row has both a command and a path".to_owned()),
+            (None, None) => Err("the row has neither a command nor a path".to_owned()),
+        }
+    }
+
+    fn rules(&self) -> Result<RuleSet, String> {
+        let root = self.root.as_ref().unwrap_or(&self.cwd);
+        let source = RuleSource::new(RuleScope::Project, root);
+        let mut rules = RuleSet::default();
+        let lists = [
+            (Behavior::Deny, &self.rules.deny),
+            (Behavior::Ask, &self.rules.ask),
+            (Behavior::Allow, &self.rules.allow),
+        ];
+        for (behavior, list) in lists {
+            for rule in list {
+                rules.add(behavior, rule, &source).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(rules)
+    }
+
+    fn paths(&self) -> PathContext {
+        let home = self.home.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_HOME));
+        places(self.cwd.clone(), Some(home), Env::default())
+    }
+
+    /// Through the links of the row; everything else is taken to be there and to lead nowhere else.
+    fn follow(&self, path: &Path) -> Option<Followed> {
+        follow_links(path, &|path| match self.symlinks.get(path) {
+            Some(target) => Entry::Link(target.clone()),
+            None => Entry::Plain,
+        })
+    }
+}
+
+fn judged<'a>(tool: &'a str, needs: &'a [Need]) -> Judged<'a> {
+    Judged { tool, needs, input: None, needs_person: false, own: &PermissionVerdict::Passthrough }
+}
