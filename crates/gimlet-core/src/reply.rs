@@ -113,6 +113,7 @@ impl Reader<'_> {
                 let text = format!("still waiting for the model ({} s without a word)", silent_ms / 1000);
                 self.turn.publish(Body::Notice(Notice { level: Level::Info, text }));
             }
+            ModelEvent::RateLimits(limits) => self.turn.publish(Body::RateLimits(limits)),
             ModelEvent::Notice(text) => self.turn.publish(Body::Notice(Notice { level: Level::Warning, text })),
             // The caller takes the two endings.
             ModelEvent::Done(_) | ModelEvent::Failed(_) => {}

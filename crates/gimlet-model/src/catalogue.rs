@@ -3,9 +3,12 @@
 //! Ids that are not in the table are served all the same, with conservative facts; the server corrects us where the
 //! guess was wrong.
 
+mod overrides;
 mod table;
 
 use gimlet_proto::{Env, ModelFacts, Price};
+
+use self::overrides::Overrides;
 
 /// How a model thinks, and how thinking is switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +71,11 @@ const UNKNOWN_CLAUDE: Profile = Profile {
 const UNKNOWN: Profile =
     Profile { thinks: Thinks::Unknown, hides_thinking: false, efforts: &[], forced_choice: true, ..UNKNOWN_CLAUDE };
 
-/// The table with the person's choice of aliases.
+/// The table with the person's choice of aliases and corrections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalogue {
-    overrides: Vec<(&'static str, String)>,
+    aliases: Vec<(&'static str, String)>,
+    overrides: Overrides,
 }
 
 /// What a model name stands for.
@@ -84,7 +88,8 @@ pub(crate) struct Resolved {
 }
 
 impl Catalogue {
-    pub(crate) fn from_env(env: &Env) -> Self {
+    /// Reads the person's choices, or says what is wrong with them.
+    pub(crate) fn from_env(env: &Env) -> Result<Self, String> {
         let names = [
             ("opus", "ANTHROPIC_DEFAULT_OPUS_MODEL"),
             ("sonnet", "ANTHROPIC_DEFAULT_SONNET_MODEL"),
@@ -93,26 +98,27 @@ impl Catalogue {
             ("small", "ANTHROPIC_SMALL_FAST_MODEL"),
             ("default", "ANTHROPIC_DEFAULT_MODEL"),
         ];
-        let overrides = names.iter().filter_map(|(alias, name)| Some((*alias, env.get(name)?.to_owned()))).collect();
-        Self { overrides }
+        let aliases = names.iter().filter_map(|(alias, name)| Some((*alias, env.get(name)?.to_owned()))).collect();
+        Ok(Self { aliases, overrides: Overrides::from_env(env)? })
     }
 
     /// Resolves an alias or id.
     pub(crate) fn resolve(&self, name: &str) -> Resolved {
         let id = self.id_of(name);
         let key = key_of(&id);
-        match table::PROFILES.iter().find(|profile| key_of(profile.id) == key) {
-            Some(profile) => Resolved { id, profile: *profile, known: true },
-            None if key.starts_with("claude") => Resolved { id, profile: UNKNOWN_CLAUDE, known: false },
-            None => Resolved { id, profile: UNKNOWN, known: false },
-        }
+        let (profile, known) = match table::PROFILES.iter().find(|profile| key_of(profile.id) == key) {
+            Some(profile) => (*profile, true),
+            None if key.starts_with("claude") => (UNKNOWN_CLAUDE, false),
+            None => (UNKNOWN, false),
+        };
+        Resolved { profile: self.overrides.applied(&id, profile), id, known }
     }
 
     fn id_of(&self, name: &str) -> String {
         let name = strip_window(name.trim());
         let alias = name.to_ascii_lowercase();
         let chosen = |alias: &str| {
-            let found = self.overrides.iter().find(|(name, _)| *name == alias);
+            let found = self.aliases.iter().find(|(name, _)| *name == alias);
             found.map(|(_, id)| strip_window(id.trim()).to_owned()).filter(|id| !id.is_empty())
         };
         let family = match alias.as_str() {

@@ -10,11 +10,14 @@ fn aliases_resolve_through_the_environment_and_then_the_table() {
     let env = Env::default()
         .with("ANTHROPIC_DEFAULT_SONNET_MODEL", "gateway/claude-sonnet-5[1m]")
         .with("ANTHROPIC_DEFAULT_OPUS_MODEL", "opus");
-    let chosen = Catalogue::from_env(&env);
+    let chosen = Catalogue::from_env(&env).unwrap();
     assert_eq!(chosen.facts("sonnet").id, "gateway/claude-sonnet-5");
     assert_eq!(chosen.facts("default").id, "gateway/claude-sonnet-5");
     assert_eq!(chosen.facts("opus").id, "claude-opus-5-5");
-    assert_eq!(Catalogue::from_env(&env.with("ANTHROPIC_DEFAULT_MODEL", "claude-x")).facts("default").id, "claude-x");
+    assert_eq!(
+        Catalogue::from_env(&env.with("ANTHROPIC_DEFAULT_MODEL", "claude-x")).unwrap().facts("default").id,
+        "claude-x"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod cure;
 mod failure;
 mod formats;
 mod json;
+mod limits;
 mod outlet;
 mod providers;
 mod retry;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use gimlet_proto::ModelError;
+use gimlet_proto::{ErrorKind, ModelError};
 
 use crate::cure::Cure;
 use crate::failure::{Again, Failure};
@@ -10,6 +10,8 @@ use crate::failure::{Again, Failure};
 /// The wait before the first retry, when neither the server nor the person says otherwise.
 pub(crate) const FIRST_DELAY: Duration = Duration::from_millis(500);
 const LONGEST_DELAY: Duration = Duration::from_secs(32);
+/// The longest wait of our own while a limit or an overload is waited out.
+const LONGEST_UNATTENDED: Duration = Duration::from_secs(300);
 
 /// A small source of randomness for jitter; nothing secret hangs on it.
 #[derive(Debug)]
@@ -31,9 +33,9 @@ impl Jitter {
 }
 
 /// The wait before the `n`-th retry (from 0) when the server names none.
-fn backoff(first: Duration, n: u32, jitter: &mut Jitter) -> Duration {
+fn backoff(first: Duration, longest: Duration, n: u32, jitter: &mut Jitter) -> Duration {
     let doubled = first.saturating_mul(1u32.checked_shl(n.min(16)).unwrap_or(u32::MAX));
-    doubled.min(LONGEST_DELAY).mul_f64(jitter.factor())
+    doubled.min(longest).mul_f64(jitter.factor())
 }
 
 /// What the headers of an answer ask us to wait. Zero, negative and unreadable values count as no answer.
@@ -63,6 +65,7 @@ pub(crate) struct Ledger {
     max: u32,
     max_wait: Duration,
     first_delay: Duration,
+    unattended: bool,
     used: u32,
     limited: u32,
     cures: Vec<std::mem::Discriminant<Cure>>,
@@ -71,7 +74,22 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(max: u32, max_wait: Duration, first_delay: Duration) -> Self {
-        Self { max, max_wait, first_delay, used: 0, limited: 0, cures: Vec::new(), jitter: Jitter::seeded() }
+        Self {
+            max,
+            max_wait,
+            first_delay,
+            unattended: false,
+            used: 0,
+            limited: 0,
+            cures: Vec::new(),
+            jitter: Jitter::seeded(),
+        }
+    }
+
+    /// Waits out limits and overload, as often and as long as it takes.
+    pub(crate) fn unattended(mut self, unattended: bool) -> Self {
+        self.unattended = unattended;
+        self
     }
 
     /// Judges a failure. Each kind of cure is tried once.
@@ -92,16 +110,18 @@ impl Ledger {
             }
         };
         let mut error = *failure.error;
-        if !allowed || self.used >= self.max {
+        let passes = self.unattended && matches!(error.kind, ErrorKind::RateLimit | ErrorKind::Overloaded);
+        if !allowed || (self.used >= self.max && !passes) {
             return Verdict::GiveUp(error);
         }
-        if let Some(wait) = failure.wait.filter(|wait| *wait > self.max_wait) {
+        if let Some(wait) = failure.wait.filter(|wait| *wait > self.max_wait && !passes) {
             error.message = format!("{} (the server asks to wait {} s)", error.message, wait.as_secs());
             return Verdict::GiveUp(error);
         }
-        let delay = failure.wait.unwrap_or_else(|| backoff(self.first_delay, self.used, &mut self.jitter));
-        self.used += 1;
-        Verdict::Retry { attempt: self.used, max: self.max, delay, error }
+        let longest = if passes { LONGEST_UNATTENDED } else { LONGEST_DELAY };
+        let delay = failure.wait.unwrap_or_else(|| backoff(self.first_delay, longest, self.used, &mut self.jitter));
+        self.used = self.used.saturating_add(1);
+        Verdict::Retry { attempt: self.used, max: self.max.max(self.used), delay, error }
     }
 }
 

@@ -1,5 +1,3 @@
-use gimlet_proto::ErrorKind;
-
 use super::*;
 
 fn failure(again: Again, wait: Option<u64>) -> Failure {
@@ -15,7 +13,7 @@ fn delays_double_up_to_a_ceiling_with_jitter() {
     let mut jitter = Jitter::seeded();
     for (n, full_ms) in [(0, 500), (1, 1000), (2, 2000), (5, 16_000), (6, 32_000), (7, 32_000), (40, 32_000)] {
         for _ in 0..50 {
-            let delay = backoff(FIRST_DELAY, n, &mut jitter).as_millis();
+            let delay = backoff(FIRST_DELAY, LONGEST_DELAY, n, &mut jitter).as_millis();
             assert!(delay <= full_ms && delay >= full_ms * 3 / 4, "retry {n} waits {delay} ms");
         }
     }
@@ -64,6 +62,24 @@ fn a_named_wait_is_honoured_exactly_and_too_long_ones_end_the_request() {
         panic!("3600 s is too long")
     };
     assert!(error.message.contains("3600 s"));
+}
+
+#[test]
+fn with_nobody_waiting_limits_and_overload_are_waited_out() {
+    for kind in [ErrorKind::RateLimit, ErrorKind::Overloaded] {
+        let mut ledger = ledger(2).unattended(true);
+        let limited =
+            |wait| Failure { error: Failure::new(kind, Again::Budget, "x").error, ..failure(Again::Budget, wait) };
+        for expected in 1..40 {
+            let verdict = ledger.judge(limited(None));
+            let Verdict::Retry { attempt, max, delay, .. } = verdict else { panic!("{verdict:?}") };
+            assert!(attempt == expected && max >= attempt && delay <= LONGEST_UNATTENDED, "{attempt} {max} {delay:?}");
+        }
+        let named = ledger.judge(limited(Some(7200)));
+        assert!(matches!(named, Verdict::Retry { delay, .. } if delay == Duration::from_secs(7200)));
+        // Anything else still has its budget, which is used up.
+        assert!(matches!(ledger.judge(failure(Again::Budget, None)), Verdict::GiveUp(_)));
+    }
 }
 
 #[test]

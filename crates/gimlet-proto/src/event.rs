@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    AskId, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, PermissionMode, SessionId, StopReason, ToolUseId,
-    Usage, View,
+    AskId, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, PermissionMode, RateLimit, SessionId, StopReason,
+    ToolUseId, Usage, View,
 };
 
 /// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
@@ -69,6 +69,8 @@ pub enum Body {
     /// A background task changed.
     Task(TaskView),
     Retry(RetryNotice),
+    /// What the provider said about the account's limits; for diagnosis.
+    RateLimits(Vec<RateLimit>),
     Notice(Notice),
     /// The turn is over; everything of it is on disk.
     TurnEnded(Box<TurnReport>),

@@ -34,7 +34,7 @@ pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use message::{Message, Role};
 pub use model::{
     BoxFuture, CachePlan, CacheTtl, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts, ModelRequest,
-    ModelStream, Price, ReplyEnd, ReplyStart, Thinking, ToolChoice, ToolDef,
+    ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ToolChoice, ToolDef,
 };
 pub use need::Need;
 pub use permission::PermissionMode;

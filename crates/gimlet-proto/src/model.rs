@@ -146,6 +146,8 @@ pub enum ModelEvent {
     Waiting {
         silent_ms: u64,
     },
+    /// What the answer said about the account's limits.
+    RateLimits(Vec<RateLimit>),
     /// One remark for the person (a capability switched off, a repaired request).
     Notice(String),
     /// A reply begins.
@@ -182,6 +184,31 @@ pub enum ModelEvent {
     Wire(Arc<RawValue>),
     Done(ReplyEnd),
     Failed(ModelError),
+}
+
+/// One limit of the account and how much of it is left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateLimit {
+    pub name: String,
+    pub limit: Option<u64>,
+    pub remaining: Option<u64>,
+    /// When it is full again, as the server writes it.
+    pub reset: Option<String>,
+}
+
+impl std::fmt::Display for RateLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.remaining, self.limit) {
+            (Some(left), Some(limit)) => write!(f, "{}: {left} of {limit} left", self.name)?,
+            (Some(left), None) => write!(f, "{}: {left} left", self.name)?,
+            (None, Some(limit)) => write!(f, "{}: limit {limit}", self.name)?,
+            (None, None) => write!(f, "{}: unknown", self.name)?,
+        }
+        match &self.reset {
+            Some(reset) => write!(f, " until {reset}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The head of a reply.

@@ -54,6 +54,10 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Body::Discarded => ("api", "reply discarded".to_owned()),
         Body::Block(block) => ("api", format!("block {:?} of {}", block.block.kind(), block.message_id)),
         Body::Retry(retry) => ("api", format!("retry {} in {} ms: {}", retry.attempt, retry.delay_ms, retry.error)),
+        Body::RateLimits(limits) => {
+            let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
+            ("api", format!("limits: {}", limits.join("; ")))
+        }
         Body::Tool(tool) => ("tool", format!("{} {}({}) {:?}", tool.call, tool.name, tool.summary, tool.phase)),
         Body::ToolFinished(finished) => ("tool", format!("{} result {}", finished.call, finished.uuid)),
         Body::Denied(denial) => ("permission", format!("{} refused ({})", denial.call, denial.origin)),

@@ -87,6 +87,8 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::Notice(notice) => Some(informational(event, notice)),
         // The caller takes the two that need to know what came before.
         Body::TurnEnded(_) | Body::Discarded => None,
+        // What programs are told of limits is another thing: whether the plan allows more.
+        Body::RateLimits(_) => None,
         Body::BlockStarted { .. } | Body::Delta(_) | Body::Ask(_) | Body::AskClosed(_) | Body::Closed => None,
     }
 }

@@ -85,7 +85,8 @@ impl Inner {
     /// One request until its reply is told whole, or until nothing more can be done.
     async fn run(&self, request: &ModelRequest, outlet: &Outlet) -> Result<(), ModelError> {
         let model = self.catalogue.resolve(&request.model);
-        let mut ledger = Ledger::new(self.config.max_retries, self.config.max_wait, self.config.first_delay);
+        let mut ledger = Ledger::new(self.config.max_retries, self.config.max_wait, self.config.first_delay)
+            .unattended(self.config.unattended);
         let mut once = None;
         loop {
             let (plan, betas) = self.learned().plan(&self.config, &model, request, once);

@@ -81,6 +81,7 @@ pub(crate) fn course(events: &[ModelEvent]) -> Vec<String> {
         .map(|event| match event {
             ModelEvent::Retrying { attempt, error, .. } => format!("retry {attempt} {:?}", error.kind),
             ModelEvent::Waiting { .. } => "waiting".into(),
+            ModelEvent::RateLimits(_) => "limits".into(),
             ModelEvent::Notice(_) => "notice".into(),
             ModelEvent::Started(_) => "started".into(),
             ModelEvent::BlockStarted { kind, .. } => format!("open {kind:?}"),

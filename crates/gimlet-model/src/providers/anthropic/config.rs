@@ -51,6 +51,8 @@ pub struct AnthropicConfig {
     pub betas: bool,
     pub interleaved_thinking: bool,
     pub max_retries: u32,
+    /// Nobody waits for the answer: limits and overload are waited out, however long that takes.
+    pub unattended: bool,
     /// The wait before the first retry; each further one doubles it.
     pub first_delay: Duration,
     /// A longer wait asked by the server ends the request instead.
@@ -83,6 +85,8 @@ pub enum ConfigError {
     BaseUrl { reason: String },
     #[error("line {line} of ANTHROPIC_CUSTOM_HEADERS is not `Name: value`")]
     CustomHeader { line: usize },
+    #[error("GIMLET_MODELS is not an object of models and their facts: {reason}")]
+    Models { reason: String },
 }
 
 impl AnthropicConfig {
@@ -103,19 +107,21 @@ impl AnthropicConfig {
         if env.get("ANTHROPIC_API_KEY").is_some() && env.get("ANTHROPIC_AUTH_TOKEN").is_some() {
             warnings.push("both ANTHROPIC_AUTH_TOKEN and ANTHROPIC_API_KEY are set; the token is used".to_owned());
         }
+        let unattended = env.flag("CLAUDE_CODE_RETRY_WATCHDOG");
         Ok(Self {
             base_url: base.as_str().trim_end_matches('/').to_owned(),
             credential: credential(env)?,
             custom_headers,
             extra_betas,
-            catalogue: Catalogue::from_env(env),
+            catalogue: Catalogue::from_env(env).map_err(|reason| ConfigError::Models { reason })?,
             network: Network::from_env(env),
             first_party,
             warnings,
             api_version: "2023-06-01".to_owned(),
             betas,
             interleaved_thinking: !env.flag("DISABLE_INTERLEAVED_THINKING"),
-            max_retries: env.integer("CLAUDE_CODE_MAX_RETRIES").unwrap_or(10).min(MOST_RETRIES) as u32,
+            max_retries: max_retries(env, unattended),
+            unattended,
             first_delay: env.integer(TEST_RETRY_DELAY_MS).map_or(crate::retry::FIRST_DELAY, Duration::from_millis),
             max_wait: super::DEFAULT_MAX_WAIT,
             max_output_tokens: env.integer("CLAUDE_CODE_MAX_OUTPUT_TOKENS").filter(|tokens| *tokens > 0),
@@ -228,6 +234,12 @@ fn custom_headers(text: &str) -> Result<(HeaderMap, Vec<String>), ConfigError> {
         headers.append(name, value);
     }
     Ok((headers, betas))
+}
+
+fn max_retries(env: &Env, unattended: bool) -> u32 {
+    let chosen = env.integer("CLAUDE_CODE_MAX_RETRIES").unwrap_or(10);
+    let most = if unattended { u64::from(u32::MAX) } else { MOST_RETRIES };
+    u32::try_from(chosen.min(most)).unwrap_or(u32::MAX)
 }
 
 fn patience(env: &Env, first_party: bool, local: bool) -> Patience {

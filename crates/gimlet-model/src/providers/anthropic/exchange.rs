@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use gimlet_proto::{ErrorKind, Interruption, ModelEvent, ModelRequest};
+use gimlet_proto::{ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Inner;
 use crate::failure::{self, Again, Failure, Hints};
 use crate::formats::anthropic::{ErrorBody, Flow, Progress, ReplyReader, StreamFault, looks_like_html, one_line};
+use crate::limits;
 use crate::outlet::Outlet;
 use crate::retry::wait_of;
 use crate::sse::{SseLimits, SseParser};
@@ -51,9 +52,16 @@ impl Exchange<'_> {
     pub(super) async fn attempt(&self) -> Result<(), Setback> {
         let response = self.send().await?;
         let hints = hints(response.headers());
+        let limits = limits::of(response.headers());
         if response.status() != reqwest::StatusCode::OK {
-            return Err(self.refused(response, &hints).await.into());
+            let mut failure = self.refused(response, &hints).await;
+            if let Some(used_up) = limits::used_up(&limits).filter(|_| failure.error.kind == ErrorKind::RateLimit) {
+                failure.error.message = format!("{} ({used_up})", failure.error.message);
+            }
+            self.tell_limits(limits);
+            return Err(failure.into());
         }
+        self.tell_limits(limits);
         let mime = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let is_page = mime.to_ascii_lowercase().starts_with("text/html");
         if is_page || mime.to_ascii_lowercase().starts_with("application/json") {
@@ -61,6 +69,12 @@ impl Exchange<'_> {
             return Err(self.no_stream(&body, &hints).into());
         }
         self.read(response, &hints).await
+    }
+
+    fn tell_limits(&self, limits: Vec<RateLimit>) {
+        if !limits.is_empty() {
+            self.outlet.push(ModelEvent::RateLimits(limits));
+        }
     }
 
     async fn send(&self) -> Result<Response, Setback> {

@@ -37,6 +37,10 @@ async fn what_may_pass_is_sent_again_with_the_same_bytes() {
         row("504", passing(504, 2, None)).retried(2),
         row("408", passing(408, 1, None)).retried(1),
         row("409", passing(409, 1, None)).retried(1),
+        row("529 for longer than the budget, with nobody waiting", passing(529, 4, Some(("retry-after-ms", "5"))))
+            .env("GIMLET_MAX_RETRIES", "1")
+            .env("GIMLET_RETRY_WATCHDOG", "1")
+            .retried(4),
         row("400 that asks for it", passing(400, 1, Some(("x-should-retry", "true")))).retried(1),
     ])
     .await;
@@ -68,6 +72,15 @@ async fn what_is_final_is_told_once() {
             .env("GIMLET_MAX_RETRIES", "2")
             .retried(2)
             .fails("529 overloaded"),
+        row(
+            "429 that names the limit",
+            Script::new()
+                .error(429, "slow down")
+                .header("retry-after", "3600")
+                .header("anthropic-ratelimit-input-tokens-limit", "40000")
+                .header("anthropic-ratelimit-input-tokens-remaining", "0"),
+        )
+        .fails("slow down (input-tokens: 0 of 40000 left)"),
         row("529 without a budget", Script::new().error(529, "overloaded"))
             .env("GIMLET_MAX_RETRIES", "0")
             .fails("529 overloaded"),

@@ -244,6 +244,30 @@ async fn a_run_that_did_not_reach_its_end_says_how_to_go_on() {
 }
 
 #[tokio::test]
+async fn the_debug_log_tells_the_limits_of_the_account() {
+    let world = world();
+    let model = Script::new().say("ok").header("anthropic-ratelimit-requests-remaining", "49").serve().await.unwrap();
+    let run = world.run(&model).print("go").args(["--debug=api", "--debug-file", "log.txt"]).finish().await;
+    run.expect_code(0);
+    assert_eq!(run.stderr, "");
+    let log = world.read("log.txt");
+    assert!(log.contains("[api] limits: requests: 49 left\n"), "{log}");
+}
+
+#[tokio::test]
+async fn facts_about_a_model_can_be_given() {
+    let world = world();
+    let models = r#"{"local/*": {"price": {"input": 1, "output": 1}}}"#;
+    let model = Script::new().say("ok").lenient().forever().serve().await.unwrap();
+    let run = world.run(&model).stream("go").args(["--model", "local/x"]).env("GIMLET_MODELS", models).finish().await;
+    run.expect_code(0);
+    assert!(run.result()["total_cost_usd"].as_f64().unwrap() > 0.0, "{}", run.result());
+    let run = world.run(&model).print("go").env("GIMLET_MODELS", "{").finish().await;
+    run.expect_code(1);
+    assert!(run.stderr.contains("GIMLET_MODELS") && run.stderr.lines().count() == 1, "{}", run.stderr);
+}
+
+#[tokio::test]
 async fn a_word_with_a_slash_that_names_no_command_is_a_prompt_like_any_other() {
     let world = world();
     let model = Script::new().say("ok").serve().await.unwrap();

@@ -1,0 +1,132 @@
+//! What the person knows better than the table: facts by model id, field by field.
+
+use std::collections::BTreeMap;
+
+use gimlet_proto::{Env, Price};
+use serde::Deserialize;
+
+use super::Profile;
+
+/// The window that remains when the long one is switched off.
+const SHORT_WINDOW: u64 = 200_000;
+
+/// Corrections to the table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overrides {
+    /// By id or by a beginning followed by `*`; the shortest first, so that the longest has the last word.
+    by_model: Vec<(String, Facts)>,
+    window: Option<u64>,
+    short: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Facts {
+    context: Option<u64>,
+    max_output: Option<u64>,
+    min_cache_tokens: Option<u64>,
+    forced_tool_choice: Option<bool>,
+    price: Option<GivenPrice>,
+}
+
+/// USD per million tokens; what is not given follows from the input's price as it usually does.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenPrice {
+    input: f64,
+    output: f64,
+    write_5m: Option<f64>,
+    write_1h: Option<f64>,
+    read: Option<f64>,
+}
+
+impl From<GivenPrice> for Price {
+    fn from(given: GivenPrice) -> Self {
+        Self {
+            input: given.input,
+            output: given.output,
+            write_5m: given.write_5m.unwrap_or(given.input * 1.25),
+            write_1h: given.write_1h.unwrap_or(given.input * 2.0),
+            read: given.read.unwrap_or(given.input * 0.1),
+            above: None,
+        }
+    }
+}
+
+impl Overrides {
+    /// Reads the person's corrections, or says what is wrong with them.
+    pub(crate) fn from_env(env: &Env) -> Result<Self, String> {
+        let given = env.get("GIMLET_MODELS").map(serde_json::from_str::<BTreeMap<String, Facts>>).transpose();
+        let mut by_model: Vec<(String, Facts)> =
+            given.map_err(|error| error.to_string())?.unwrap_or_default().into_iter().collect();
+        by_model.sort_by_key(|(pattern, _)| pattern.len());
+        let window = env.integer("CLAUDE_CODE_MAX_CONTEXT_TOKENS").filter(|tokens| *tokens > 0);
+        Ok(Self { by_model, window, short: env.flag("CLAUDE_CODE_DISABLE_1M_CONTEXT") })
+    }
+
+    /// The profile of `id` with the corrections that concern it.
+    pub(crate) fn applied(&self, id: &str, mut profile: Profile) -> Profile {
+        if self.short {
+            profile.context_window = profile.context_window.min(SHORT_WINDOW);
+        }
+        profile.context_window = self.window.unwrap_or(profile.context_window);
+        for (_, facts) in self.by_model.iter().filter(|(pattern, _)| matches(pattern, id)) {
+            profile.context_window = facts.context.unwrap_or(profile.context_window);
+            profile.max_output_tokens = facts.max_output.unwrap_or(profile.max_output_tokens);
+            profile.min_cache_tokens = facts.min_cache_tokens.unwrap_or(profile.min_cache_tokens);
+            profile.forced_choice = facts.forced_tool_choice.unwrap_or(profile.forced_choice);
+            profile.price = facts.price.map(Price::from).or(profile.price);
+        }
+        profile
+    }
+}
+
+fn matches(pattern: &str, id: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => id.starts_with(beginning),
+        None => id == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Catalogue;
+    use super::*;
+
+    fn catalogue(env: Env) -> Catalogue {
+        Catalogue::from_env(&env).unwrap()
+    }
+
+    #[test]
+    fn fields_are_merged_and_the_longest_pattern_has_the_last_word() {
+        let models = r#"{"local/*": {"context": 65536, "max_output": 8192, "price": {"input": 0, "output": 0}},
+                         "local/big": {"context": 131072},
+                         "claude-opus-5-5": {"price": {"input": 1, "output": 2, "read": 0.5}}}"#;
+        let catalogue = catalogue(Env::default().with("GIMLET_MODELS", models));
+        let big = catalogue.facts("local/big");
+        assert_eq!((big.context_window, big.max_output_tokens), (131_072, 8_192));
+        assert_eq!(big.price.map(|price| (price.input, price.read)), Some((0.0, 0.0)));
+        assert_eq!(catalogue.facts("local/small").context_window, 65_536);
+        let opus = catalogue.facts("opus");
+        assert_eq!((opus.context_window, opus.known), (1_000_000, true));
+        let price = opus.price.unwrap();
+        assert_eq!((price.input, price.write_5m, price.write_1h, price.read), (1.0, 1.25, 2.0, 0.5));
+        assert_eq!(catalogue.facts("claude-opus-5").price.map(|price| price.input), Some(5.0));
+    }
+
+    #[test]
+    fn the_window_has_switches_of_its_own() {
+        let short = Env::default().with("CLAUDE_CODE_DISABLE_1M_CONTEXT", "1");
+        assert_eq!(catalogue(short.clone()).facts("opus").context_window, 200_000);
+        let chosen = catalogue(short.with("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "300_000"));
+        assert_eq!(chosen.facts("opus").context_window, 300_000);
+        assert_eq!(chosen.facts("llama-9").context_window, 300_000);
+    }
+
+    #[test]
+    fn slips_are_told_not_overlooked() {
+        for wrong in ["opus", "[]", r#"{"opus": {"contxt": 1}}"#, r#"{"opus": {"context": "many"}}"#] {
+            assert!(Overrides::from_env(&Env::default().with("GIMLET_MODELS", wrong)).is_err(), "{wrong}");
+        }
+    }
+}
