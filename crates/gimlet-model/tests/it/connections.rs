@@ -145,42 +145,101 @@ fn file_with(text: &str) -> tempfile::NamedTempFile {
     file
 }
 
-/// Serves two requests over HTTP/2: the first is reset in the middle, the second is answered whole.
-async fn serve_http2(listener: tokio::net::TcpListener, tls: TlsAcceptor) {
-    let (socket, _) = listener.accept().await.unwrap();
-    let mut connection = h2::server::handshake(tls.accept(socket).await.unwrap()).await.unwrap();
-    for events in [&REPLY[..3], &REPLY[..]] {
-        let (_, mut respond) = connection.accept().await.unwrap().unwrap();
-        let mut body = respond.send_response(Default::default(), false).unwrap();
-        let text: String = events.iter().map(|data| server::event(data)).collect();
-        body.send_data(text.into(), events.len() == REPLY.len()).unwrap();
-        if events.len() < REPLY.len() {
-            // The reset must not overtake the data.
-            tokio::select! {
-                _ = connection.accept() => panic!("no request is due"),
-                () = tokio::time::sleep(Duration::from_millis(20)) => body.send_reset(h2::Reason::INTERNAL_ERROR),
-            }
-        }
-    }
-    while connection.accept().await.is_some() {}
+/// What a server does to an answer over HTTP/2.
+#[derive(Clone, Copy)]
+enum Http2 {
+    /// Ends its stream in the middle.
+    Reset,
+    /// Says in the middle that the connection is over, and ends it.
+    GoAway,
+    /// Says behind the whole answer that the connection takes no further request.
+    LastOne,
 }
 
-#[tokio::test]
-async fn http2_is_spoken_where_offered_and_a_reset_stream_is_a_broken_one() {
+/// Answers a request with these events; the answer is over when they are all there are.
+fn begin(respond: &mut h2::server::SendResponse<bytes::Bytes>, events: &[&str]) -> h2::SendStream<bytes::Bytes> {
+    let mut body = respond.send_response(Default::default(), false).unwrap();
+    let text: String = events.iter().map(|data| server::event(data)).collect();
+    body.send_data(text.into(), events.len() == REPLY.len()).unwrap();
+    body
+}
+
+/// Serves two requests over HTTP/2: to the first it does `what`, the second is answered whole.
+async fn serve_http2(listener: tokio::net::TcpListener, tls: TlsAcceptor, what: Http2) {
+    let mut connection = None;
+    let mut ending = tokio::task::JoinSet::new();
+    for turn in 0..2 {
+        let mut current = match connection.take() {
+            Some(current) => current,
+            None => {
+                let (socket, _) = listener.accept().await.unwrap();
+                h2::server::handshake(tls.accept(socket).await.unwrap()).await.unwrap()
+            }
+        };
+        let (_, mut respond) = current.accept().await.unwrap().unwrap();
+        let is_whole = turn == 1 || matches!(what, Http2::LastOne);
+        let mut body = begin(&mut respond, if is_whole { &REPLY[..] } else { &REPLY[..3] });
+        if turn == 0 && !is_whole {
+            // What ends the answer must not overtake its data.
+            tokio::select! {
+                _ = current.accept() => panic!("no request is due"),
+                () = tokio::time::sleep(Duration::from_millis(20)) => {}
+            }
+        }
+        if turn == 0 {
+            match what {
+                Http2::Reset => body.send_reset(h2::Reason::INTERNAL_ERROR),
+                Http2::GoAway => current.abrupt_shutdown(h2::Reason::INTERNAL_ERROR),
+                Http2::LastOne => current.graceful_shutdown(),
+            }
+        }
+        if turn == 0 && matches!(what, Http2::Reset) {
+            connection = Some(current);
+        } else {
+            ending.spawn(async move {
+                // A request that was on its way already is still answered.
+                while let Some(Ok((_, mut respond))) = current.accept().await {
+                    begin(&mut respond, &REPLY);
+                }
+            });
+        }
+    }
+    while ending.join_next().await.is_some() {}
+}
+
+/// Two requests to such a server, as far as they are needed.
+async fn over_http2(what: Http2, requests: usize) -> Vec<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let (acceptor, authority) = private_authority(&["h2", "http/1.1"]);
     let file = file_with(&authority);
     let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(serve_http2(listener, acceptor));
+    tasks.spawn(serve_http2(listener, acceptor, what));
     let env = Env::default()
         .with("ANTHROPIC_API_KEY", "k")
         .with("ANTHROPIC_BASE_URL", url)
         .with("NODE_EXTRA_CA_CERTS", file.path());
     let provider = provider_with(&env, |config| config.first_delay = Duration::from_millis(1));
-    let events = course(&told(&provider, request("hi")).await);
-    assert_eq!(events[..5], ["started", "open Text", "text Hello", "discarded", "retry 1 Network"]);
-    assert_eq!(events[5..], WHOLE);
+    let mut events = Vec::new();
+    for _ in 0..requests {
+        events.extend(course(&told(&provider, request("hi")).await));
+        breathe().await;
+    }
+    events
+}
+
+#[tokio::test]
+async fn http2_is_spoken_where_offered_and_an_answer_that_ends_early_is_a_broken_one() {
+    for what in [Http2::Reset, Http2::GoAway] {
+        let events = over_http2(what, 1).await;
+        assert_eq!(events[..5], ["started", "open Text", "text Hello", "discarded", "retry 1 Network"]);
+        assert_eq!(events[5..], WHOLE);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_takes_no_further_request_costs_no_visible_retry() {
+    assert_eq!(over_http2(Http2::LastOne, 2).await, [WHOLE, WHOLE].concat());
 }
 
 #[tokio::test]
