@@ -1,0 +1,188 @@
+//! From a JSON value with places to a Rust type: what does not fit is named by its key and its place.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{
+    self, DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+use serde::forward_to_deserialize_any;
+
+use crate::json::{Json, Member, Node};
+
+/// Why a value does not fit its type.
+#[derive(Debug)]
+pub(crate) struct Misfit {
+    pub(crate) message: String,
+    /// The innermost value that does not fit.
+    pub(crate) span: Option<Range<usize>>,
+    /// The keys that lead there, the innermost first.
+    keys: Vec<String>,
+}
+
+impl Misfit {
+    /// A value that fits its type and still cannot be used.
+    pub(crate) fn of(root: &Node, path: &str, message: impl Into<String>) -> Self {
+        let span = root.find(path.split('.')).map(|node| node.span.clone());
+        Self { message: message.into(), span, keys: path.rsplit('.').map(str::to_owned).collect() }
+    }
+
+    /// The key that the value stands under, such as `sandbox.enabled`.
+    pub(crate) fn key(&self) -> String {
+        let keys: Vec<&str> = self.keys.iter().rev().map(String::as_str).collect();
+        keys.join(".")
+    }
+
+    fn at(mut self, span: &Range<usize>) -> Self {
+        self.span.get_or_insert_with(|| span.clone());
+        self
+    }
+
+    fn under(mut self, key: impl Into<String>) -> Self {
+        self.keys.push(key.into());
+        self
+    }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Misfit {}
+
+impl Error for Misfit {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self { message: message.to_string(), span: None, keys: Vec::new() }
+    }
+
+    fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
+        Self::custom(format!("{} should stand here, not {}", wanted_words(&wanted.to_string()), found_words(found)))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
+        Self::invalid_type(found, wanted)
+    }
+
+    fn unknown_variant(found: &str, wanted: &'static [&'static str]) -> Self {
+        Self::custom(format!("{found:?} is none of {}", wanted.join(", ")))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::custom(format!("there is no {field:?}"))
+    }
+}
+
+/// A Rust type in the words of people who write JSON.
+fn wanted_words(wanted: &str) -> &str {
+    match wanted {
+        "a string" | "string" => "a text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "f64" => "a number",
+        "a nonzero u32" => "a whole number above 0",
+        "u16" => "a whole number up to 65535",
+        "u32" | "u64" => "a whole number",
+        wanted if wanted.starts_with("struct ") => "an object",
+        wanted => wanted,
+    }
+}
+
+fn found_words(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Bool(yes) => yes.to_string(),
+        Unexpected::Unsigned(number) => number.to_string(),
+        Unexpected::Signed(number) => number.to_string(),
+        Unexpected::Float(number) => number.to_string(),
+        Unexpected::Str(text) => format!("the text {:?}", text.chars().take(60).collect::<String>()),
+        Unexpected::Unit | Unexpected::Option => "null".into(),
+        Unexpected::Seq => "a list".into(),
+        Unexpected::Map => "an object".into(),
+        other => other.to_string(),
+    }
+}
+
+impl<'de> Deserializer<'de> for &'de Node {
+    type Error = Misfit;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        let read = match &self.json {
+            Json::Null => visitor.visit_unit(),
+            Json::Bool(yes) => visitor.visit_bool(*yes),
+            Json::Number(number) => match (number.as_u64(), number.as_i64()) {
+                (Some(number), _) => visitor.visit_u64(number),
+                (None, Some(number)) => visitor.visit_i64(number),
+                // Without arbitrary precision every other number is a float.
+                (None, None) => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Json::String(text) => visitor.visit_borrowed_str(text),
+            Json::Array(elements) => visitor.visit_seq(Elements { rest: elements.iter().enumerate() }),
+            Json::Object(members) => visitor.visit_map(Members { rest: members.iter(), value: None }),
+        };
+        read.map_err(|misfit| misfit.at(&self.span))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
+        if self.json == Json::Null { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Misfit> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
+        let read = match &self.json {
+            Json::String(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+            _ => Err(Misfit::custom(format!("one of {} should stand here, not {}", variants.join(", "), self.kind()))),
+        };
+        read.map_err(|misfit: Misfit| misfit.at(&self.span))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map struct identifier ignored_any
+    }
+}
+
+struct Elements<'de> {
+    rest: std::iter::Enumerate<std::slice::Iter<'de, Node>>,
+}
+
+impl<'de> SeqAccess<'de> for Elements<'de> {
+    type Error = Misfit;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Misfit> {
+        let Some((at, element)) = self.rest.next() else { return Ok(None) };
+        seed.deserialize(element).map(Some).map_err(|misfit| misfit.under(at.to_string()))
+    }
+}
+
+struct Members<'de> {
+    rest: std::slice::Iter<'de, Member>,
+    value: Option<&'de Member>,
+}
+
+impl<'de> MapAccess<'de> for Members<'de> {
+    type Error = Misfit;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Misfit> {
+        self.value = self.rest.next();
+        let Some(member) = self.value else { return Ok(None) };
+        let key: de::value::StrDeserializer<'_, Misfit> = member.key.as_str().into_deserializer();
+        seed.deserialize(key).map(Some).map_err(|misfit| misfit.at(&member.key_span).under(&member.key))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Misfit> {
+        let Some(member) = self.value.take() else {
+            return Err(Misfit::custom("a value was asked for before its key"));
+        };
+        seed.deserialize(&member.value).map_err(|misfit| misfit.at(&member.value.span).under(&member.key))
+    }
+}

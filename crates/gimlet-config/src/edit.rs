@@ -1,0 +1,241 @@
+//! Changes one value of a JSON text and leaves every other byte alone: indentation, order, foreign keys, line ends.
+
+use serde_json::Value;
+
+use crate::json::{self, Json, JsonText, Node};
+
+/// What to do with a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// Gives it this value; objects on the way are made.
+    Set(Value),
+    /// Adds to the end of a list, unless it is in there already.
+    Append(Value),
+    /// Takes this entry out of a list.
+    Take(Value),
+    /// Takes the key away.
+    Remove,
+}
+
+/// Why a text was not changed.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum EditError {
+    #[error("line {line}, column {column}: {message}; correct it first")]
+    Syntax { line: usize, column: usize, message: String },
+    #[error("line {line}: {key} is {found}, not {wanted}")]
+    Shape { line: usize, key: String, found: &'static str, wanted: &'static str },
+    #[error("the text would not say what it should afterwards")]
+    Unsafe,
+}
+
+/// The text with one value changed. An empty text stands for an empty object.
+pub(crate) fn apply(text: &str, path: &[&str], edit: &Edit) -> Result<String, EditError> {
+    let text = if text.trim_start_matches('\u{feff}').trim().is_empty() { "{}\n" } else { text };
+    let parsed = json::parse(text).map_err(|error| {
+        let at = JsonText::new(text.to_owned()).position(error.offset);
+        EditError::Syntax { line: at.line, column: at.column, message: error.message }
+    })?;
+    let editor = Editor { text, style: Style::of(text, &parsed.root) };
+    let changed = editor.at(&parsed.root, path, 0, edit)?;
+    let Some((range, replacement)) = changed else { return Ok(text.to_owned()) };
+    let mut out = String::with_capacity(text.len() + replacement.len());
+    out.push_str(&text[..range.start]);
+    out.push_str(&replacement);
+    out.push_str(&text[range.end..]);
+    if says(&out, path, edit) { Ok(out) } else { Err(EditError::Unsafe) }
+}
+
+/// Whether a text says what an edit wanted.
+fn says(text: &str, path: &[&str], edit: &Edit) -> bool {
+    let Ok(parsed) = json::parse(text) else { return false };
+    let found = parsed.root.find(path.iter().copied()).map(Node::to_value);
+    let listed = |value: &Value| found.as_ref().and_then(Value::as_array).is_some_and(|list| list.contains(value));
+    match edit {
+        Edit::Set(value) => found.as_ref() == Some(value),
+        Edit::Append(value) => listed(value),
+        Edit::Take(value) => !listed(value),
+        Edit::Remove => found.is_none(),
+    }
+}
+
+/// How a text is laid out.
+struct Style {
+    indent: String,
+    newline: &'static str,
+}
+
+impl Style {
+    fn of(text: &str, root: &Node) -> Self {
+        let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let first = root.members().iter().map(|member| member.key_span.start).min();
+        let indent = first.and_then(|start| indentation(text, start)).filter(|indent| !indent.is_empty());
+        Self { indent: indent.map_or_else(|| "  ".to_owned(), str::to_owned), newline }
+    }
+}
+
+/// The white space before a value that is the first thing on its line.
+fn indentation(text: &str, start: usize) -> Option<&str> {
+    let line = text[..start].rfind('\n').map(|end| end + 1)?;
+    let before = &text[line..start];
+    before.bytes().all(|byte| byte == b' ' || byte == b'\t').then_some(before)
+}
+
+type Replacement = Option<(std::ops::Range<usize>, String)>;
+
+struct Editor<'t> {
+    text: &'t str,
+    style: Style,
+}
+
+impl Editor<'_> {
+    fn at(&self, node: &Node, path: &[&str], depth: usize, edit: &Edit) -> Result<Replacement, EditError> {
+        let Some((key, below)) = path.split_first() else {
+            return self.value(node, depth, edit);
+        };
+        if !matches!(node.json, Json::Object(_)) {
+            return Err(self.shape(node, key, "an object with keys"));
+        }
+        if let Some(member) = node.members().iter().find(|member| member.key == *key) {
+            if below.is_empty() && *edit == Edit::Remove {
+                let others: Vec<std::ops::Range<usize>> =
+                    node.members().iter().map(|member| member.key_span.start..member.value.span.end).collect();
+                return Ok(Some((
+                    self.entry_with_comma(&others, member.key_span.start..member.value.span.end),
+                    String::new(),
+                )));
+            }
+            return self.at(&member.value, below, depth + 1, edit);
+        }
+        let Some(new) = new_value(below, edit) else { return Ok(None) };
+        let ends: Vec<usize> = node.members().iter().map(|member| member.value.span.end).collect();
+        let first = node.members().iter().map(|member| member.key_span.start).min();
+        let key = Value::String((*key).to_owned()).to_string();
+        Ok(Some(self.insert(node, first, ends.into_iter().max(), depth, |editor, inner| {
+            format!("{key}: {}", editor.render(&new, inner))
+        })))
+    }
+
+    fn value(&self, node: &Node, depth: usize, edit: &Edit) -> Result<Replacement, EditError> {
+        let is_list = matches!(node.json, Json::Array(_));
+        match edit {
+            Edit::Set(value) if node.to_value() == *value => Ok(None),
+            Edit::Set(value) => {
+                let indent = self.indent_around(node, depth);
+                Ok(Some((node.span.clone(), self.render(value, &indent))))
+            }
+            Edit::Append(_) | Edit::Take(_) if !is_list => Err(self.shape(node, "it", "a list")),
+            Edit::Append(value) => {
+                if node.elements().iter().any(|element| element.to_value() == *value) {
+                    return Ok(None);
+                }
+                let first = node.elements().first().map(|element| element.span.start);
+                let last = node.elements().last().map(|element| element.span.end);
+                Ok(Some(self.insert(node, first, last, depth, |editor, inner| editor.render(value, inner))))
+            }
+            Edit::Take(value) => {
+                let spans: Vec<std::ops::Range<usize>> =
+                    node.elements().iter().map(|element| element.span.clone()).collect();
+                let found = node.elements().iter().find(|element| element.to_value() == *value);
+                Ok(found.map(|element| (self.entry_with_comma(&spans, element.span.clone()), String::new())))
+            }
+            Edit::Remove => Ok(None),
+        }
+    }
+
+    /// Puts an entry behind the last one, laid out as its neighbours are.
+    fn insert(
+        &self,
+        node: &Node,
+        first: Option<usize>,
+        last: Option<usize>,
+        depth: usize,
+        entry: impl Fn(&Self, &str) -> String,
+    ) -> (std::ops::Range<usize>, String) {
+        let newline = self.style.newline;
+        match first.zip(last) {
+            Some((first, last)) => match indentation(self.text, first).filter(|_| first > node.span.start) {
+                Some(inner) => (last..last, format!(",{newline}{inner}{}", entry(self, inner))),
+                None => (last..last, format!(", {}", entry(self, &self.indent_around(node, depth)))),
+            },
+            None => {
+                let outer = self.indent_around(node, depth);
+                let inner = format!("{outer}{}", self.style.indent);
+                let (open, close) = if matches!(node.json, Json::Array(_)) { ('[', ']') } else { ('{', '}') };
+                let entry = entry(self, &inner);
+                (node.span.clone(), format!("{open}{newline}{inner}{entry}{newline}{outer}{close}"))
+            }
+        }
+    }
+
+    /// The place of an entry with the comma that goes with it.
+    fn entry_with_comma(
+        &self,
+        all: &[std::ops::Range<usize>],
+        entry: std::ops::Range<usize>,
+    ) -> std::ops::Range<usize> {
+        let before = all.iter().filter(|other| other.end <= entry.start).map(|other| other.end).max();
+        let after = all.iter().filter(|other| other.start >= entry.end).map(|other| other.start).min();
+        match (before, after) {
+            (Some(before), _) => before..entry.end,
+            (None, Some(after)) => entry.start..after,
+            (None, None) => entry,
+        }
+    }
+
+    /// The indentation of the line that a value begins on.
+    fn indent_around(&self, node: &Node, depth: usize) -> String {
+        let line = self.text[..node.span.start].rfind('\n').map_or(0, |end| end + 1);
+        let before = &self.text[line..node.span.start];
+        let white = before.len() - before.trim_start_matches([' ', '\t']).len();
+        if line == 0 && depth > 0 { self.style.indent.repeat(depth) } else { before[..white].to_owned() }
+    }
+
+    fn render(&self, value: &Value, indent: &str) -> String {
+        match value {
+            Value::Array(values) if !values.is_empty() => {
+                let inner = format!("{indent}{}", self.style.indent);
+                let entries: Vec<String> = values.iter().map(|value| self.render(value, &inner)).collect();
+                self.block('[', ']', &entries, indent, &inner)
+            }
+            Value::Object(members) if !members.is_empty() => {
+                let inner = format!("{indent}{}", self.style.indent);
+                let entry = |(key, value): (&String, &Value)| {
+                    format!("{}: {}", Value::String(key.clone()), self.render(value, &inner))
+                };
+                let entries: Vec<String> = members.iter().map(entry).collect();
+                self.block('{', '}', &entries, indent, &inner)
+            }
+            plain => plain.to_string(),
+        }
+    }
+
+    fn block(&self, open: char, close: char, entries: &[String], indent: &str, inner: &str) -> String {
+        let newline = self.style.newline;
+        let between = format!(",{newline}{inner}");
+        format!("{open}{newline}{inner}{}{newline}{indent}{close}", entries.join(&between))
+    }
+
+    fn shape(&self, node: &Node, key: &str, wanted: &'static str) -> EditError {
+        let line = JsonText::new(self.text.to_owned()).line(node.span.start);
+        EditError::Shape { line, key: key.to_owned(), found: node.kind(), wanted }
+    }
+}
+
+/// What stands under a key that is new; nothing when there is nothing to add.
+fn new_value(below: &[&str], edit: &Edit) -> Option<Value> {
+    let innermost = match edit {
+        Edit::Set(value) => value.clone(),
+        Edit::Append(value) => Value::Array(vec![value.clone()]),
+        Edit::Take(_) | Edit::Remove => return None,
+    };
+    Some(
+        below
+            .iter()
+            .rev()
+            .fold(innermost, |value, key| Value::Object(std::iter::once(((*key).to_owned(), value)).collect())),
+    )
+}
+
+#[cfg(test)]
+#[path = "edit_tests.rs"]
+mod tests;

@@ -1,0 +1,210 @@
+//! What holds in a session: the settings of all files together, without what a project's files say and the person has
+//! not trusted. Restrictions hold always.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::json::{Json, Node};
+use crate::load::{Author, Layer, Loaded};
+use crate::merge::{self, Merged, Origin};
+use crate::problem::{Problem, Severity};
+use crate::scope::Scope;
+use crate::settings::{DefaultMode, HookGroup, HookHandler, Settings};
+use crate::trust::{Inventory, Item, Trust};
+
+/// What a rule in a file does when it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuleBehavior {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// One permission rule as it stands in a file; its syntax is not looked at here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleLine {
+    pub behavior: RuleBehavior,
+    pub text: String,
+    pub origin: Origin,
+    /// The directory that a leading `/` in its path stands for.
+    pub anchor: PathBuf,
+    /// Whether the project could have written it, rather than the person.
+    pub from_project: bool,
+}
+
+/// A further folder to work in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryLine {
+    pub path: String,
+    pub origin: Origin,
+}
+
+/// A variable for gimlet and what it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvLine {
+    pub name: String,
+    pub value: String,
+    pub origin: Origin,
+}
+
+/// A hook as it stands in a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookLine {
+    pub event: String,
+    pub matcher: Option<String>,
+    pub handler: HookHandler,
+    pub origin: Origin,
+}
+
+/// What holds in a session.
+#[derive(Clone, Debug, Default)]
+pub struct Effective {
+    pub settings: Settings,
+    /// The same with unknown keys, and where each value came from.
+    pub merged: Merged,
+    pub rules: Vec<RuleLine>,
+    pub directories: Vec<DirectoryLine>,
+    pub env: Vec<EnvLine>,
+    /// In the order of the files, the weakest first; a handler that several files name is there several times.
+    pub hooks: Vec<HookLine>,
+    pub default_mode: Option<(DefaultMode, Origin)>,
+    /// What the project's files say and is not used.
+    pub withheld: Vec<Item>,
+    /// What is wrong with the settings as a whole.
+    pub problems: Vec<Problem>,
+}
+
+impl Loaded {
+    /// What holds under this trust.
+    pub fn effective(&self, inventory: &Inventory, trust: &Trust) -> Effective {
+        let withheld = inventory.withheld(trust);
+        let layers: Vec<Layer> =
+            self.layers.iter().enumerate().map(|(at, layer)| without(layer, at, &withheld)).collect();
+        let merged = merge::merge(&layers);
+        let mut effective = Effective { withheld, ..Effective::default() };
+        match serde_json::from_value(merged.value()) {
+            Ok(settings) => effective.settings = settings,
+            // Every file fits by itself; together they can still contradict, such as two spellings of one key.
+            Err(error) => effective.problems.push(Problem {
+                severity: Severity::Error,
+                file: self.locations.user_file(),
+                line: None,
+                column: None,
+                key: String::new(),
+                message: format!("the settings of all files do not fit together: {error}; only rules are used"),
+            }),
+        }
+        effective.merged = merged;
+        for layer in &layers {
+            effective.add_rules(layer);
+            effective.add_hooks(layer);
+        }
+        effective.keep_managed_only();
+        effective.add_values();
+        effective
+    }
+}
+
+impl Effective {
+    fn add_rules(&mut self, layer: &Layer) {
+        let lists = [("deny", RuleBehavior::Deny), ("ask", RuleBehavior::Ask), ("allow", RuleBehavior::Allow)];
+        for (list, behavior) in lists {
+            for entry in layer.root.find(["permissions", list]).map(Node::elements).unwrap_or_default() {
+                let Some(text) = entry.as_str() else { continue };
+                self.rules.push(RuleLine {
+                    behavior,
+                    text: text.to_owned(),
+                    origin: origin(layer, entry),
+                    anchor: layer.anchor.clone(),
+                    from_project: layer.author == Author::Project,
+                });
+            }
+        }
+    }
+
+    fn add_hooks(&mut self, layer: &Layer) {
+        for event in layer.root.get("hooks").map(Node::members).unwrap_or_default() {
+            for node in event.value.elements() {
+                // The file was checked when it was read.
+                let Ok(group) = HookGroup::deserialize(node) else { continue };
+                let places = node.get("hooks").map(Node::elements).unwrap_or_default();
+                for (handler, place) in group.hooks.into_iter().zip(places) {
+                    let (event, matcher) = (event.key.clone(), group.matcher.clone());
+                    self.hooks.push(HookLine { event, matcher, handler, origin: origin(layer, place) });
+                }
+            }
+        }
+    }
+
+    /// Switches by which the administrator keeps others from adding rules or hooks, and by which hooks are off.
+    fn keep_managed_only(&mut self) {
+        if self.settings.allow_managed_permission_rules_only == Some(true) {
+            // What forbids stays, whoever wrote it.
+            let keep = |rule: &RuleLine| rule.origin.scope == Scope::Managed || rule.behavior != RuleBehavior::Allow;
+            self.rules.retain(keep);
+        }
+        let off = self.merged.origins("disableAllHooks");
+        let off_by = off.iter().find(|off| off.value == true).map(|off| off.origin.scope);
+        let managed_only = self.settings.allow_managed_hooks_only == Some(true) || off_by.is_some();
+        if managed_only {
+            let managed_too = off_by == Some(Scope::Managed);
+            self.hooks.retain(|hook| hook.origin.scope == Scope::Managed && !managed_too);
+        }
+    }
+
+    fn add_values(&mut self) {
+        for entry in self.merged.entries("permissions.additionalDirectories") {
+            let Some(path) = entry.value.as_str() else { continue };
+            self.directories.push(DirectoryLine { path: path.to_owned(), origin: entry.origin.clone() });
+        }
+        for name in self.settings.env.iter().flat_map(|env| env.keys()) {
+            let Some(entry) = self.merged.origins(&format!("env.{name}")).pop() else { continue };
+            let Some(value) = entry.value.as_str() else { continue };
+            self.env.push(EnvLine { name: name.clone(), value: value.to_owned(), origin: entry.origin });
+        }
+        let mode = self.settings.permissions.default_mode;
+        let place = self.merged.origins("permissions.defaultMode").pop();
+        self.default_mode = mode.zip(place.map(|place| place.origin));
+    }
+}
+
+fn origin(layer: &Layer, node: &Node) -> Origin {
+    Origin { scope: layer.scope, file: layer.file.clone(), line: layer.line(node) }
+}
+
+/// The layer without the items that are withheld from it.
+fn without(layer: &Layer, at: usize, withheld: &[Item]) -> Layer {
+    let places = withheld.iter().filter_map(|item| item.place.as_ref()).filter(|place| place.layer == at);
+    let gone: HashSet<&[String]> = places.map(|place| place.path.as_slice()).collect();
+    let mut layer = layer.clone();
+    if !gone.is_empty() {
+        prune(&mut layer.root, &mut Vec::new(), &gone);
+    }
+    layer
+}
+
+fn prune(node: &mut Node, path: &mut Vec<String>, gone: &HashSet<&[String]>) {
+    let mut keep = |step: String, below: &mut Node| {
+        path.push(step);
+        let kept = !gone.contains(path.as_slice());
+        if kept {
+            prune(below, path, gone);
+        }
+        path.pop();
+        kept
+    };
+    match &mut node.json {
+        Json::Object(members) => members.retain_mut(|member| keep(member.key.clone(), &mut member.value)),
+        Json::Array(elements) => {
+            let mut at = 0;
+            elements.retain_mut(|element| {
+                at += 1;
+                keep((at - 1).to_string(), element)
+            });
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,94 @@
+//! Every key that gimlet knows: which files may set it, when a change takes effect, and whether a project's files need
+//! trust for it. What a key may hold is said by its type in [`crate::Settings`]; a test keeps the two together.
+
+mod table;
+
+use crate::scope::Scope;
+
+pub use table::KEYS;
+
+/// The files that a key is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFrom {
+    Any,
+    /// Not from the project's shared file.
+    NotProject,
+    /// The person's own file, `--settings` and managed settings.
+    Person,
+    /// Managed settings alone.
+    Managed,
+    /// `.claude.json` alone.
+    State,
+}
+
+/// When a change of a key takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// In the running session.
+    Live,
+    /// In the next session.
+    Start,
+}
+
+/// What a key of a project's file needs before it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Nothing: it only forbids or only changes what is shown.
+    Free,
+    /// Trust in the folder: it allows something, or changes what is sent where.
+    Grant,
+    /// Trust in exactly this content: it names something that runs, or what runs is given.
+    Executes,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name, with dots between the parts.
+    pub path: &'static str,
+    pub from: ReadFrom,
+    pub reload: Reload,
+    pub gate: Gate,
+    /// Whether it belongs to a hosted service: read and checked, without effect.
+    pub hosted: bool,
+}
+
+impl ReadFrom {
+    pub(crate) fn allows(self, scope: Scope) -> bool {
+        match self {
+            ReadFrom::Any => true,
+            ReadFrom::NotProject => scope != Scope::Project,
+            ReadFrom::Person => !matches!(scope, Scope::Project | Scope::Local),
+            ReadFrom::Managed => scope == Scope::Managed,
+            ReadFrom::State => false,
+        }
+    }
+
+    /// Where the key is read from, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            ReadFrom::Any => "every settings file",
+            ReadFrom::NotProject => "user, local and managed settings",
+            ReadFrom::Person => "user and managed settings",
+            ReadFrom::Managed => "managed settings",
+            ReadFrom::State => ".claude.json",
+        }
+    }
+}
+
+/// The key that this path names, or the one that it lies below.
+pub fn key(path: &str) -> Option<&'static Key> {
+    let mut rest = Some(path);
+    while let Some(name) = rest {
+        if let Some(found) = KEYS.iter().find(|key| key.path == name) {
+            return Some(found);
+        }
+        rest = name.rsplit_once('.').map(|(above, _)| above);
+    }
+    None
+}
+
+/// Whether this path is an object whose members are keys of their own.
+pub(crate) fn is_group(path: &str) -> bool {
+    KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+}

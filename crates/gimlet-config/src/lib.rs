@@ -1,0 +1,41 @@
+//! Reads what people write for gimlet: settings of every scope, and which of a project's files the person trusts.
+//!
+//! Nothing here starts a process, opens a socket, prints or looks at the environment. Files are read with bounds and
+//! never make it panic; a file that cannot be used is a [`Problem`] with a line and a reason. What a project's files
+//! say is kept apart from what the person says until the person trusts it.
+
+mod atomic;
+mod backup;
+mod de;
+mod edit;
+mod effective;
+mod env_names;
+mod files;
+mod json;
+mod keys;
+mod load;
+mod locations;
+mod merge;
+mod problem;
+mod scope;
+mod settings;
+mod trust;
+
+pub use edit::{Edit, EditError};
+pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, RuleBehavior, RuleLine};
+pub use files::ReadError;
+pub use keys::{Gate, KEYS, Key, ReadFrom, Reload, key};
+pub use load::{Author, Layer, Loaded, Options, load};
+pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
+pub use merge::{Merged, Origin, Sourced};
+pub use problem::{Problem, Severity};
+pub use scope::{Scope, Sources, UnknownSource};
+pub use settings::{
+    Attribution, AutoMode, BaseRef, CommandKind, CommandLine, CredentialMode, CustomizationKind, DefaultMode, Disable,
+    EditorMode, EffortLevel, FooterLink, FooterLinkKind, HookGroup, HookHandler, HookKind, Inbound, Isolation,
+    KeybindingFlavor, Marketplace, McpServerMatch, NotifyChannel, OnNoMatch, ParentSettings, Permissions, PluginOnly,
+    PolicyHelper, Renderer, Sandbox, SandboxCredential, SandboxCredentials, SandboxFilesystem, SandboxNetwork,
+    SandboxProgram, Settings, ShellChoice, SkillVisibility, Spellcheck, SpinnerTips, SpinnerVerbMode, SpinnerVerbs,
+    StatusLine, TeammateMode, TlsTerminate, UpdateChannel, ViewMode, Waiting, WorkflowSize, Worktree, is_hook_event,
+};
+pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};

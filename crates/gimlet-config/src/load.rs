@@ -1,0 +1,193 @@
+//! Reads every settings file there is, from the weakest to the strongest. A file that cannot be used is a problem with a
+//! line and a reason, never a failure: gimlet starts with what is left.
+
+mod intake;
+mod layer;
+mod limits;
+mod tracked;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
+use crate::json::{self, JsonText};
+use crate::locations::Locations;
+use crate::problem::{Problem, Severity};
+use crate::scope::{Scope, Sources};
+use intake::Intake;
+
+pub use layer::{Author, Layer};
+
+/// `--settings` may be larger than a file: programs write it.
+const FLAG_MAX_BYTES: u64 = 2 * 1024 * 1024;
+
+/// What a caller wants read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The value of `--settings`: a path, or JSON.
+    pub settings_flag: Option<String>,
+    /// The value of `--setting-sources`.
+    pub sources: Sources,
+}
+
+/// Everything that was read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub locations: Locations,
+    pub sources: Sources,
+    /// The weakest first.
+    pub layers: Vec<Layer>,
+    pub problems: Vec<Problem>,
+}
+
+/// Reads the settings of every scope that the options leave.
+pub fn load(locations: &Locations, options: &Options) -> Loaded {
+    let mut loaded =
+        Loaded { locations: locations.clone(), sources: options.sources, layers: Vec::new(), problems: Vec::new() };
+    if options.sources.user {
+        loaded.file(Scope::User, &locations.user_file(), Author::Person, &locations.config_dir);
+    }
+    if options.sources.project {
+        loaded.project_file();
+    }
+    if options.sources.local {
+        // The legacy place first: where both say something, the repository's own file wins.
+        for file in locations.legacy_local_file().into_iter().chain([locations.local_file()]) {
+            let author = tracked::author(locations, &file);
+            loaded.file(Scope::Local, &file, author, &locations.cwd);
+        }
+    }
+    if let Some(flag) = &options.settings_flag {
+        loaded.flag(flag);
+    }
+    loaded.managed();
+    loaded
+}
+
+impl Loaded {
+    /// Problems that must be said at every start.
+    pub fn errors(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter().filter(|problem| problem.severity == Severity::Error)
+    }
+
+    fn project_file(&mut self) {
+        let locations = self.locations.clone();
+        let path = locations.project_file();
+        match files::read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES) {
+            Ok(None) => {}
+            Ok(Some(bytes)) => self.bytes(Scope::Project, &path, Author::Project, &locations.cwd, bytes),
+            Err(error) => self.unreadable(Scope::Project, &path, &error),
+        }
+    }
+
+    fn file(&mut self, scope: Scope, path: &Path, author: Author, anchor: &Path) {
+        match files::read(path, SETTINGS_MAX_BYTES) {
+            Ok(None) => {}
+            Ok(Some(bytes)) => self.bytes(scope, path, author, anchor, bytes),
+            Err(error) => self.unreadable(scope, path, &error),
+        }
+    }
+
+    fn flag(&mut self, flag: &str) {
+        let cwd = self.locations.cwd.clone();
+        if flag.trim_start().starts_with('{') {
+            let path = Path::new("--settings");
+            if flag.len() as u64 > FLAG_MAX_BYTES {
+                return self.unreadable(Scope::Flag, path, &ReadError::TooLarge(FLAG_MAX_BYTES));
+            }
+            return self.bytes(Scope::Flag, path, Author::Person, &cwd, flag.as_bytes().to_vec());
+        }
+        let path = cwd.join(flag);
+        match files::read(&path, FLAG_MAX_BYTES) {
+            Ok(Some(bytes)) => {
+                let anchor = path.parent().map_or(cwd, Path::to_owned);
+                self.bytes(Scope::Flag, &path, Author::Person, &anchor, bytes);
+            }
+            Ok(None) => {
+                self.problem(&path, "--settings names this file, and it does not exist".into());
+            }
+            Err(error) => self.unreadable(Scope::Flag, &path, &error),
+        }
+    }
+
+    fn managed(&mut self) {
+        let dir = self.locations.managed_dir.clone();
+        let mut paths = vec![self.locations.managed_file()];
+        let drop_ins = self.locations.managed_drop_ins();
+        match drop_in_files(&drop_ins) {
+            Ok(found) => paths.extend(found),
+            Err(error) => self.unreadable(Scope::Managed, &drop_ins, &ReadError::Io(error)),
+        }
+        for path in paths {
+            self.file(Scope::Managed, &path, Author::Person, &dir);
+        }
+    }
+
+    fn bytes(&mut self, scope: Scope, path: &Path, author: Author, anchor: &Path, bytes: Vec<u8>) {
+        let (text, not_utf8) = match String::from_utf8(bytes) {
+            Ok(text) => (text, None),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let mut bytes = error.into_bytes();
+                bytes.truncate(valid);
+                // Cut where the valid part ends, so this is the text before the first odd byte.
+                (String::from_utf8(bytes).unwrap_or_default(), Some(valid))
+            }
+        };
+        let text = JsonText::new(text);
+        let mut intake = Intake { scope, file: path, text: &text, problems: &mut self.problems };
+        if let Some(offset) = not_utf8 {
+            return intake.say(Severity::Error, Some(offset), "", "this byte is not UTF-8; the file is ignored");
+        }
+        match json::parse(text.as_str()) {
+            Err(error) => {
+                let message = format!("{}; the file is ignored, and with it every rule in it", error.message);
+                intake.say(Severity::Error, Some(error.offset), "", message);
+            }
+            Ok(parsed) => {
+                for remark in parsed.remarks {
+                    intake.say(Severity::Warning, Some(remark.offset), "", remark.message);
+                }
+                let root = intake.admit(parsed.root);
+                let (file, anchor) = (path.to_owned(), anchor.to_owned());
+                self.layers.push(Layer { scope, file, author, anchor, text: Arc::new(text), root });
+            }
+        }
+    }
+
+    fn unreadable(&mut self, scope: Scope, path: &Path, error: &ReadError) {
+        self.problem(path, format!("{error}; {} are not used", scope.label()));
+    }
+
+    fn problem(&mut self, path: &Path, message: String) {
+        self.problems.push(Problem {
+            severity: Severity::Error,
+            file: path.to_owned(),
+            line: None,
+            column: None,
+            key: String::new(),
+            message,
+        });
+    }
+}
+
+/// The drop-in files, in the order in which they count.
+pub(crate) fn drop_in_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = match folder.read_dir() {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if !name.starts_with('.') && name.ends_with(".json") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}

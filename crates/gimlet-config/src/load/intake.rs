@@ -1,0 +1,272 @@
+//! What a file says, made fit for use: keys that this file may not set are taken out, single bad entries too, and what is
+//! left must fit the types. A restriction is never lost in silence: where a file is rejected, its `deny` and `ask` rules
+//! stay, and where those cannot be read, the problem is an error.
+
+use gimlet_proto::edit_distance;
+use serde::Deserialize;
+
+use super::layer::Layer;
+use super::limits;
+use crate::de::Misfit;
+use crate::env_names;
+use crate::json::{Json, JsonText, Member, Node};
+use crate::keys::{self, Gate, KEYS};
+use crate::problem::{Problem, Severity};
+use crate::scope::Scope;
+use crate::settings::{HookKind, HostedSettings, Settings, is_hook_event};
+
+/// Repairing ends after this many steps; whatever then still does not fit is dropped.
+const MAX_REPAIRS: usize = 1_000;
+
+/// Goes over a file that was just read.
+pub(super) struct Intake<'a> {
+    pub(super) scope: Scope,
+    pub(super) file: &'a std::path::Path,
+    pub(super) text: &'a JsonText,
+    pub(super) problems: &'a mut Vec<Problem>,
+}
+
+impl Intake<'_> {
+    /// Takes out, repairs and checks. What comes back is fit for use.
+    pub(super) fn admit(&mut self, mut root: Node) -> Node {
+        if !matches!(root.json, Json::Object(_)) {
+            let message = format!("settings are an object in braces, not {}; the file is ignored", root.kind());
+            self.say(Severity::Error, Some(root.span.start), "", message);
+            return Node { json: Json::Object(Vec::new()), span: root.span };
+        }
+        self.keep_known(&mut root, "");
+        self.rules(&mut root);
+        self.hooks(&mut root);
+        let mut root =
+            if self.scope == Scope::Managed { self.repaired(root) } else { self.whole_or_restrictions(root) };
+        self.env(&mut root);
+        if self.scope == Scope::Project {
+            self.narrow_sandbox(&mut root);
+        }
+        self.default_mode(&mut root);
+        root
+    }
+
+    pub(super) fn say(&mut self, severity: Severity, offset: Option<usize>, key: &str, message: impl Into<String>) {
+        let place = offset.map(|offset| self.text.position(offset));
+        self.problems.push(Problem {
+            severity,
+            file: self.file.to_owned(),
+            line: place.map(|place| place.line),
+            column: place.map(|place| place.column),
+            key: key.to_owned(),
+            message: message.into(),
+        });
+    }
+
+    /// Removes keys that this scope may not set and tells of unknown ones, which stay.
+    fn keep_known(&mut self, node: &mut Node, above: &str) {
+        let Some(members) = node.members_mut() else { return };
+        let mut kept = Vec::with_capacity(members.len());
+        for mut member in members.drain(..) {
+            let path = if above.is_empty() { member.key.clone() } else { format!("{above}.{}", member.key) };
+            if member.value.json == Json::Null || (above.is_empty() && member.key == "$schema") {
+                continue;
+            }
+            if keys::is_group(&path) && matches!(member.value.json, Json::Object(_)) {
+                self.keep_known(&mut member.value, &path);
+                kept.push(member);
+            } else if self.may_stand(&member, &path) {
+                kept.push(member);
+            }
+        }
+        *members = kept;
+    }
+
+    fn may_stand(&mut self, member: &Member, path: &str) -> bool {
+        let at = Some(member.key_span.start);
+        let Some(key) = KEYS.iter().find(|key| key.path == path) else {
+            if !keys::is_group(path) {
+                self.say(Severity::Info, at, path, unknown(path));
+            }
+            return true;
+        };
+        if key.from.allows(self.scope) {
+            return true;
+        }
+        // What would have allowed something is worth more than a remark.
+        let severity = if key.gate == Gate::Free { Severity::Info } else { Severity::Warning };
+        let message = format!("ignored: {} cannot set this, only {} can", self.scope.label(), key.from.words());
+        self.say(severity, at, path, message);
+        false
+    }
+
+    fn rules(&mut self, root: &mut Node) {
+        for list in ["allow", "ask", "deny"] {
+            let Some(entries) = root.find_mut(["permissions", list]).and_then(Node::elements_mut) else { continue };
+            let (kept, bad): (Vec<Node>, Vec<Node>) =
+                entries.drain(..).partition(|entry| entry.as_str().is_some_and(|rule| !rule.trim().is_empty()));
+            *entries = kept;
+            let severity = if list == "allow" { Severity::Warning } else { Severity::Error };
+            for entry in bad {
+                let message =
+                    format!("a rule is a text such as \"Bash(npm test)\", not {}; it is skipped", entry.kind());
+                self.say(severity, Some(entry.span.start), &format!("permissions.{list}"), message);
+            }
+        }
+    }
+
+    fn hooks(&mut self, root: &mut Node) {
+        let Some(events) = root.get_mut("hooks").and_then(Node::members_mut) else { return };
+        let (mut kept, unknown): (Vec<Member>, Vec<Member>) =
+            events.drain(..).partition(|member| is_hook_event(&member.key));
+        let mut bad_handlers = Vec::new();
+        for event in &mut kept {
+            for group in event.value.elements_mut().into_iter().flatten() {
+                let Some(handlers) = group.get_mut("hooks").and_then(Node::elements_mut) else { continue };
+                for (handler, why) in take_bad(handlers) {
+                    bad_handlers.push((format!("hooks.{}", event.key), handler.span.start, why));
+                }
+            }
+        }
+        *events = kept;
+        for member in unknown {
+            let message = "there is no such event; these hooks never run";
+            self.say(Severity::Warning, Some(member.key_span.start), &format!("hooks.{}", member.key), message);
+        }
+        for (key, offset, why) in bad_handlers {
+            self.say(Severity::Warning, Some(offset), &key, format!("this hook is skipped: {why}"));
+        }
+    }
+
+    /// A person's or a project's file counts as a whole or not at all, but for what it forbids.
+    fn whole_or_restrictions(&mut self, root: Node) -> Node {
+        let Err(misfit) = fits(&root) else { return root };
+        let message = format!("{}; the file is ignored except for its deny and ask rules", misfit.message);
+        self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &misfit.key(), message);
+        Layer::restrictions(&root)
+    }
+
+    /// Managed settings are enforced as far as they can be read; what must not fail open is closed instead.
+    fn repaired(&mut self, mut root: Node) -> Node {
+        for _ in 0..MAX_REPAIRS {
+            let Err(misfit) = fits(&root) else { return root };
+            let path = misfit.key();
+            let done = limits::repair(&mut root, &path);
+            let message = format!("{}; {done}", misfit.message);
+            self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &path, message);
+        }
+        self.say(Severity::Error, None, "", "too much is wrong with it; only its deny and ask rules are kept");
+        Layer::restrictions(&root)
+    }
+
+    fn env(&mut self, root: &mut Node) {
+        let scope = self.scope;
+        let Some(variables) = root.get_mut("env").and_then(Node::members_mut) else { return };
+        let mut refused = Vec::new();
+        variables.retain(|variable| {
+            let value = variable.value.as_str().unwrap_or_default();
+            let why = env_names::refusal(scope, &variable.key, value);
+            refused.extend(why.map(|why| (variable.key.clone(), variable.key_span.start, why)));
+            why.is_none()
+        });
+        for (name, offset, why) in refused {
+            self.say(Severity::Warning, Some(offset), &format!("env.{name}"), format!("ignored: {why}"));
+        }
+    }
+
+    /// A project's file can close the sandbox further, never open it.
+    fn narrow_sandbox(&mut self, root: &mut Node) {
+        let Some(sandbox) = root.get_mut("sandbox") else { return };
+        let mut opened = Vec::new();
+        for (key, closing) in [
+            ("enabled", true),
+            ("failIfUnavailable", true),
+            ("autoAllowBashIfSandboxed", false),
+            ("allowUnsandboxedCommands", false),
+        ] {
+            if sandbox.get(key).is_some_and(|value| value.json != Json::Bool(closing)) {
+                opened.extend(sandbox.remove(key).map(|member| (format!("sandbox.{key}"), member.key_span.start)));
+            }
+        }
+        for list in ["files", "envVars"] {
+            let Some(entries) = sandbox.find_mut(["credentials", list]).and_then(Node::elements_mut) else { continue };
+            entries.retain(|entry| {
+                let hides = entry.get("mode").and_then(Node::as_str) == Some("deny");
+                if !hides {
+                    opened.push((format!("sandbox.credentials.{list}"), entry.span.start));
+                }
+                hides
+            });
+        }
+        for (key, offset) in opened {
+            let message = "ignored: the project settings can only make the sandbox stricter";
+            self.say(Severity::Warning, Some(offset), &key, message);
+        }
+    }
+
+    /// Modes that stop asking come from the person. `auto` in a project's files still says that no other file's mode
+    /// was wanted, so the built-in one stands in for it.
+    fn default_mode(&mut self, root: &mut Node) {
+        let in_project = matches!(self.scope, Scope::Project | Scope::Local);
+        let Some(permissions) = root.get_mut("permissions").filter(|_| in_project) else { return };
+        let Some(mode) = permissions.get_mut("defaultMode") else { return };
+        let at = Some(mode.span.start);
+        match mode.as_str() {
+            Some("auto") => {
+                mode.json = Json::String("default".into());
+                let message = "the mode auto can only be chosen in the user settings; the mode is default";
+                self.say(Severity::Warning, at, "permissions.defaultMode", message);
+            }
+            Some("bypassPermissions") if self.scope == Scope::Project => {
+                permissions.remove("defaultMode");
+                let message = "ignored: the project settings cannot turn permission checks off";
+                self.say(Severity::Warning, at, "permissions.defaultMode", message);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether everything fits its type.
+fn fits(root: &Node) -> Result<(), Misfit> {
+    let settings = Settings::deserialize(root)?;
+    HostedSettings::deserialize(root)?;
+    limits::check(&settings, root)
+}
+
+/// Handlers that cannot run, and why.
+fn take_bad(handlers: &mut Vec<Node>) -> Vec<(Node, String)> {
+    let mut bad = Vec::new();
+    let mut kept = Vec::with_capacity(handlers.len());
+    for handler in handlers.drain(..) {
+        match why_bad(&handler) {
+            Some(why) => bad.push((handler, why)),
+            None => kept.push(handler),
+        }
+    }
+    *handlers = kept;
+    bad
+}
+
+fn why_bad(handler: &Node) -> Option<String> {
+    let Some(kind) = handler.get("type") else {
+        return Some("it has no type".into());
+    };
+    let Ok(kind) = HookKind::deserialize(kind) else {
+        return Some("its type is not one of command, http, mcp_tool, prompt, agent".into());
+    };
+    let needed = match kind {
+        HookKind::Command => "command",
+        HookKind::Http => "url",
+        HookKind::McpTool => "tool",
+        HookKind::Prompt | HookKind::Agent => "prompt",
+    };
+    handler.get(needed).is_none().then(|| format!("it has no {needed}"))
+}
+
+fn unknown(path: &str) -> String {
+    if path == "mcpServers" {
+        return "not read from settings; MCP servers belong into .mcp.json".into();
+    }
+    let close = KEYS.iter().map(|key| (edit_distance(key.path, path), key.path)).min();
+    match close {
+        Some((distance, name)) if distance <= 2 => format!("gimlet does not know this key; did you mean {name}?"),
+        _ => "gimlet does not know this key".into(),
+    }
+}

@@ -1,0 +1,69 @@
+//! One file of settings, after everything that it may not say was taken out.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::json::{Json, JsonText, Member, Node};
+use crate::scope::Scope;
+
+/// Who wrote a file, as far as can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// The person, or the administrator of the machine.
+    Person,
+    /// The person, in a folder that also holds other people's files. What it names to run still needs trust.
+    PersonInProject,
+    /// Whoever can put a file into the project.
+    Project,
+}
+
+/// One file of settings.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    pub scope: Scope,
+    /// The file; `--settings` for settings that were given in the argument itself.
+    pub file: PathBuf,
+    pub author: Author,
+    /// The directory that a leading `/` in a path rule of this file stands for.
+    pub anchor: PathBuf,
+    pub(crate) text: Arc<JsonText>,
+    pub(crate) root: Node,
+}
+
+impl Layer {
+    /// What the file says and may say, unknown keys included.
+    pub fn value(&self) -> Value {
+        self.root.to_value()
+    }
+
+    /// The line that a key's value stands on.
+    pub fn line_of(&self, key: &str) -> Option<usize> {
+        self.root.find(key.split('.')).map(|node| self.line(node))
+    }
+
+    /// Whether something in here waits for trust.
+    pub(crate) fn is_gated(&self) -> bool {
+        self.author != Author::Person
+    }
+
+    pub(crate) fn line(&self, node: &Node) -> usize {
+        self.text.line(node.span.start)
+    }
+
+    /// The part of a file's value that can only forbid.
+    pub(super) fn restrictions(root: &Node) -> Node {
+        let lists = ["deny", "ask"].iter().filter_map(|list| {
+            let rules = root.find(["permissions", list])?;
+            let kept = rules.elements().iter().filter(|rule| rule.as_str().is_some()).cloned().collect();
+            Some(member(list, Node { json: Json::Array(kept), span: rules.span.clone() }))
+        });
+        let permissions = Node { json: Json::Object(lists.collect()), span: root.span.clone() };
+        Node { json: Json::Object(vec![member("permissions", permissions)]), span: root.span.clone() }
+    }
+}
+
+fn member(key: &str, value: Node) -> Member {
+    Member { key: key.to_owned(), key_span: value.span.clone(), value }
+}

@@ -1,0 +1,117 @@
+//! Whether a local settings file is the person's own. One that git tracks, or that is reached through a link, came with
+//! the project; so may one in a folder that git knows nothing of. Git's index is read, git is not started; an index
+//! that is not understood proves nothing, and what is not proven counts as the project's.
+
+use std::path::Path;
+
+use super::Author;
+use crate::files;
+use crate::locations::{Locations, Repo};
+
+/// Larger indexes are not searched.
+const INDEX_MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+pub(super) fn author(locations: &Locations, file: &Path) -> Author {
+    let Some(folder) = file.parent().and_then(Path::parent) else { return Author::Project };
+    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    if is_link(&folder.join(".claude")) || is_link(file) {
+        return Author::Project;
+    }
+    let Some(repo) = &locations.repo else { return Author::Project };
+    let (root, git_dir) = checkout_of(repo, folder);
+    let Ok(inside) = file.strip_prefix(root) else { return Author::Project };
+    match files::read(&git_dir.join("index"), INDEX_MAX_BYTES) {
+        // A repository without an index tracks nothing yet.
+        Ok(None) => Author::PersonInProject,
+        Ok(Some(index)) if tracks(&index, inside.as_os_str().as_encoded_bytes()) == Some(false) => {
+            Author::PersonInProject
+        }
+        Ok(Some(_)) | Err(_) => Author::Project,
+    }
+}
+
+/// The checkout that a folder belongs to: this one, or the main one of the same repository.
+fn checkout_of<'r>(repo: &'r Repo, folder: &Path) -> (&'r Path, &'r Path) {
+    if folder.starts_with(&repo.root) { (&repo.root, &repo.git_dir) } else { (&repo.main_root, &repo.common_dir) }
+}
+
+/// Whether an index has an entry of this path; nothing when the index is not understood.
+fn tracks(index: &[u8], path: &[u8]) -> Option<bool> {
+    // Entries carry an object id, whose length the index does not tell.
+    [20, 32].into_iter().find_map(|id_len| search(index, path, id_len))
+}
+
+fn search(index: &[u8], path: &[u8], id_len: usize) -> Option<bool> {
+    let version = number(index.strip_prefix(b"DIRC")?)?;
+    let count = number(index.get(8..)?)?;
+    if !(2..=4).contains(&version) {
+        return None;
+    }
+    let mut at = 12;
+    let mut name: Vec<u8> = Vec::new();
+    let mut found = false;
+    for _ in 0..count {
+        let start = at;
+        // Ten numbers about the file, its id, then flags.
+        let flags_at = at + 40 + id_len;
+        let flags = u16::from_be_bytes(index.get(flags_at..flags_at + 2)?.try_into().ok()?);
+        let extended = version >= 3 && flags & 0x4000 != 0;
+        at = flags_at + if extended { 4 } else { 2 };
+        if version == 4 {
+            let (cut, used) = varint(index.get(at..)?)?;
+            at += used;
+            name.truncate(name.len().checked_sub(cut)?);
+        } else {
+            name.clear();
+        }
+        let end = memchr::memchr(0, index.get(at..)?)?;
+        name.extend_from_slice(&index[at..at + end]);
+        at += end + 1;
+        if version < 4 {
+            // Padded with one to eight zeros to a multiple of eight.
+            at = start + (at - 1 - start) / 8 * 8 + 8;
+        }
+        let stated = usize::from(flags & 0x0fff);
+        if name.is_empty() || (stated < 0x0fff && stated != name.len()) {
+            return None;
+        }
+        found |= name.eq_ignore_ascii_case(path);
+    }
+    // An index that is split keeps most of its entries in another file.
+    if !found && is_split(index.get(at..)?, id_len)? { None } else { Some(found) }
+}
+
+/// Whether one of the extensions after the entries says that the index is split.
+fn is_split(mut rest: &[u8], id_len: usize) -> Option<bool> {
+    // The checksum of the whole comes last.
+    while rest.len() > id_len {
+        let (name, after) = rest.split_at_checked(4)?;
+        if name == b"link" {
+            return Some(true);
+        }
+        let size = usize::try_from(number(after)?).ok()?;
+        rest = after.get(4 + size..)?;
+    }
+    Some(false)
+}
+
+fn number(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?))
+}
+
+/// Git's offset encoding: a value and how many bytes it took.
+fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0_usize;
+    for (at, byte) in bytes.iter().enumerate().take(5) {
+        value = (value << 7) | usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((value, at + 1));
+        }
+        value += 1;
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "tracked_tests.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+//! Where settings come from, and which place beats which.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// One of the places that settings come from, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// `settings.json` in the config home: the person's own, for every project.
+    User,
+    /// `.claude/settings.json` of the project: shared with everybody who has it.
+    Project,
+    /// `.claude/settings.local.json`: one person's, for one project.
+    Local,
+    /// `--settings`: for one run.
+    Flag,
+    /// What the administrator of the machine says.
+    Managed,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 5] = [Scope::User, Scope::Project, Scope::Local, Scope::Flag, Scope::Managed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::User => "user",
+            Scope::Project => "project",
+            Scope::Local => "local",
+            Scope::Flag => "flag",
+            Scope::Managed => "managed",
+        }
+    }
+
+    /// The settings of this place, in words for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Scope::User => "the user settings",
+            Scope::Project => "the project settings",
+            Scope::Local => "the local settings",
+            Scope::Flag => "--settings",
+            Scope::Managed => "the managed settings",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which of the person's and the project's files are read; managed settings and `--settings` always are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sources {
+    pub user: bool,
+    pub project: bool,
+    pub local: bool,
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self { user: true, project: true, local: true }
+    }
+}
+
+/// A name in `--setting-sources` that is none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a source of settings; choose from user, project, local")]
+pub struct UnknownSource(pub String);
+
+impl std::str::FromStr for Sources {
+    type Err = UnknownSource;
+
+    /// The value of `--setting-sources`: names with commas between them; no name at all reads no file.
+    fn from_str(text: &str) -> Result<Self, UnknownSource> {
+        let mut sources = Self { user: false, project: false, local: false };
+        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match name {
+                "user" => sources.user = true,
+                "project" => sources.project = true,
+                "local" => sources.local = true,
+                other => return Err(UnknownSource(other.to_owned())),
+            }
+        }
+        Ok(sources)
+    }
+}

@@ -1,0 +1,89 @@
+//! Which of a project's files may act. Everything in a project that could run something, or allow something, is an
+//! [`Item`] with a digest of its content; the person accepts items, not folders, and an item that changes waits again.
+//!
+//! Looking is inert: files are parsed with bounds, no program runs, and no link is followed out of the project.
+
+mod collect;
+mod documents;
+mod item;
+mod store;
+
+use std::collections::HashSet;
+use std::path::Path;
+
+pub use item::{Change, Item, ItemKind};
+pub use store::{TrustError, TrustStore};
+
+use crate::load::Loaded;
+
+/// Everything in a project that needs trust before it is used.
+#[derive(Clone, Debug, Default)]
+pub struct Inventory {
+    pub items: Vec<Item>,
+}
+
+impl Inventory {
+    /// Finds every item in the settings that were loaded and in the files beside them.
+    pub fn collect(loaded: &Loaded) -> Self {
+        Self { items: collect::items(loaded) }
+    }
+
+    /// The items that this trust does not cover.
+    pub fn withheld(&self, trust: &Trust) -> Vec<Item> {
+        self.items.iter().filter(|item| !trust.covers(item)).cloned().collect()
+    }
+}
+
+/// What the person has accepted of a project.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    everything: bool,
+    /// Another program's record says that the folder is trusted; it says nothing about what runs.
+    folder: bool,
+    /// gimlet itself has a record of this folder.
+    known: bool,
+    accepted: HashSet<String>,
+}
+
+impl Trust {
+    /// Nothing is trusted: the state before the person was asked.
+    pub fn nothing() -> Self {
+        Self::default()
+    }
+
+    /// Everything is trusted for this run: the person or the calling program said so.
+    pub fn everything() -> Self {
+        Self { everything: true, ..Self::default() }
+    }
+
+    pub fn covers(&self, item: &Item) -> bool {
+        self.everything || self.accepted.contains(&item.digest) || (self.folder && !self.known && !item.executes)
+    }
+
+    /// Whether a skill, agent or command with this content may do all that it says: it only speaks, or was accepted.
+    pub fn covers_document(&self, project_root: &Path, path: &Path, kind: ItemKind, bytes: &[u8]) -> bool {
+        documents::item_of(project_root, path, kind, bytes).is_none_or(|item| self.covers(&item))
+    }
+
+    /// Whether the folder was ever accepted, by whatever program.
+    pub fn is_known(&self) -> bool {
+        self.everything || self.folder || self.known
+    }
+}
+
+/// One line for people that names what is not used.
+pub fn withheld_line(withheld: &[Item]) -> Option<String> {
+    const SHOWN: usize = 8;
+    let mut names: Vec<String> = Vec::new();
+    for item in withheld {
+        let name = item.title();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!names.is_empty())
+        .then(|| format!("this folder is not trusted, so these are not used: {}{rest}", names.join(", ")))
+}

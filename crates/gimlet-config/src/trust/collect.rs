@@ -1,0 +1,251 @@
+//! Finds every item: in the settings that were loaded, in `.mcp.json`, and in the project's skills, agents and commands.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::documents;
+use super::item::{Content, Item, ItemKind, Place};
+use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
+use crate::json::{self, Json, JsonText, Member, Node};
+use crate::keys::{self, Gate, KEYS};
+use crate::load::{Author, Layer, Loaded};
+
+/// Scripts that a command names are part of its digest, up to this size.
+const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
+
+pub(super) fn items(loaded: &Loaded) -> Vec<Item> {
+    let project = Project { root: loaded.locations.project_root(), cwd: &loaded.locations.cwd };
+    let mut items = Vec::new();
+    for (at, layer) in loaded.layers.iter().enumerate().filter(|(_, layer)| layer.is_gated()) {
+        LayerItems { project: &project, layer, at, items: &mut items }.group(&layer.root, "");
+    }
+    if loaded.sources.project {
+        for folder in project.folders() {
+            project.mcp_servers(&folder.join(".mcp.json"), &mut items);
+            documents::collect(project.root, folder, &mut items);
+        }
+    }
+    items
+}
+
+/// The folders of a project.
+struct Project<'a> {
+    root: &'a Path,
+    cwd: &'a Path,
+}
+
+impl Project<'_> {
+    /// The starting directory and those above it, up to the top of the checkout.
+    fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.cwd.ancestors().take_while(|folder| folder.starts_with(self.root))
+    }
+
+    fn mcp_servers(&self, path: &Path, items: &mut Vec<Item>) {
+        // A file that cannot be read starts no server; whoever reads servers says so.
+        let Ok(Some(bytes)) = files::read_inside(self.root, path, SETTINGS_MAX_BYTES) else { return };
+        let Ok(text) = String::from_utf8(bytes) else { return };
+        let Ok(parsed) = json::parse(&text) else { return };
+        let text = JsonText::new(text);
+        let Some(servers) = parsed.root.get("mcpServers") else { return };
+        for Member { key, key_span, value } in servers.members() {
+            let whole = value.to_value();
+            let content = Content::new(ItemKind::McpServer).part(key.as_bytes()).part(canonical(&whole).as_bytes());
+            items.push(Item {
+                kind: ItemKind::McpServer,
+                name: key.clone(),
+                text: without_secrets(&whole).to_string(),
+                file: path.to_owned(),
+                line: Some(text.line(key_span.start)),
+                executes: true,
+                digest: self.with_scripts(content, &whole).digest(),
+                place: None,
+            });
+        }
+    }
+
+    /// Adds the content of every file of the project that a command names.
+    fn with_scripts(&self, content: Content, command: &Value) -> Content {
+        let mut words = Vec::new();
+        collect_words(command, &mut words);
+        words.sort();
+        words.dedup();
+        words.iter().fold(content, |content, word| match self.script(word) {
+            Some(bytes) => content.part(word.as_bytes()).part(&bytes),
+            None => content,
+        })
+    }
+
+    fn script(&self, word: &str) -> Option<Vec<u8>> {
+        let variables = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
+        let path = match variables.iter().find_map(|variable| word.strip_prefix(variable)) {
+            Some(below) => self.cwd.join(below.trim_start_matches('/')),
+            None => self.cwd.join(word),
+        };
+        match files::read_inside(self.root, &path, SCRIPT_MAX_BYTES) {
+            Ok(bytes) => bytes,
+            // Too large to read at every start: its size and time of change stand for its content.
+            Err(ReadError::TooLarge(_)) => {
+                let metadata = path.metadata().ok()?;
+                Some(format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()).into_bytes())
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+/// The words of a shell text that could be paths.
+fn collect_words(value: &Value, words: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            let plain = text.replace(['"', '\''], "");
+            let pieces = plain.split(|mark: char| mark.is_whitespace() || ";|&()<>=`".contains(mark));
+            words.extend(pieces.filter(|word| word.contains(['/', '.'])).map(str::to_owned));
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect_words(value, words)),
+        Value::Object(members) => members.values().for_each(|value| collect_words(value, words)),
+        _ => {}
+    }
+}
+
+/// The items of one layer.
+struct LayerItems<'a> {
+    project: &'a Project<'a>,
+    layer: &'a Layer,
+    at: usize,
+    items: &'a mut Vec<Item>,
+}
+
+impl LayerItems<'_> {
+    fn group(&mut self, node: &Node, above: &str) {
+        for member in node.members() {
+            let path = if above.is_empty() { member.key.clone() } else { format!("{above}.{}", member.key) };
+            if keys::is_group(&path) {
+                self.group(&member.value, &path);
+            } else if let Some(key) = KEYS.iter().find(|key| key.path == path) {
+                // A person's own local file may allow; only what it makes run is looked at.
+                let gated = match self.layer.author {
+                    Author::Person => false,
+                    Author::PersonInProject => key.gate == Gate::Executes,
+                    Author::Project => key.gate != Gate::Free,
+                };
+                if gated {
+                    self.key(&path, &member.value, key.gate == Gate::Executes);
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, path: &str, value: &Node, executes: bool) {
+        match path {
+            "hooks" => self.hooks(value),
+            "env" => self.env(value),
+            "permissions.allow" => self.list(path, value, ItemKind::AllowRule),
+            "permissions.additionalDirectories" => self.list(path, value, ItemKind::Directory),
+            "enabledPlugins" | "extraKnownMarketplaces" | "additionalMarketplaces" => {
+                for member in value.members() {
+                    let name = format!("{path} {}", member.key);
+                    self.add(ItemKind::Plugin, name, &member.value, steps(path, &[&member.key]), executes, None);
+                }
+            }
+            _ => {
+                let kind = if executes { ItemKind::Helper } else { ItemKind::Setting };
+                self.add(kind, path.to_owned(), value, steps(path, &[]), executes, None);
+            }
+        }
+    }
+
+    fn hooks(&mut self, events: &Node) {
+        for event in events.members() {
+            for (group_at, group) in event.value.elements().iter().enumerate() {
+                let matcher = group.get("matcher").and_then(Node::as_str).unwrap_or("*");
+                let handlers = group.get("hooks").map(Node::elements).unwrap_or_default();
+                for (at, handler) in handlers.iter().enumerate() {
+                    let name = format!("{} {matcher}", event.key);
+                    let (group_at, at) = (group_at.to_string(), at.to_string());
+                    let place = steps("hooks", &[&event.key, &group_at, "hooks", &at]);
+                    let shown =
+                        ["command", "url", "prompt", "tool"].iter().find_map(|field| handler.get(field)?.as_str());
+                    self.add(ItemKind::Hook, name, handler, place, true, shown.map(str::to_owned));
+                }
+            }
+        }
+    }
+
+    fn env(&mut self, variables: &Node) {
+        for variable in variables.members() {
+            // The value may be a secret, so its name has to do.
+            let shown = Some(variable.key.clone());
+            let place = steps("env", &[&variable.key]);
+            self.add(ItemKind::Env, variable.key.clone(), &variable.value, place, true, shown);
+        }
+    }
+
+    fn list(&mut self, path: &str, list: &Node, kind: ItemKind) {
+        for (at, entry) in list.elements().iter().enumerate() {
+            let name = entry.as_str().unwrap_or_default().to_owned();
+            self.add(kind, name, entry, steps(path, &[&at.to_string()]), false, None);
+        }
+    }
+
+    fn add(
+        &mut self,
+        kind: ItemKind,
+        name: String,
+        node: &Node,
+        path: Vec<String>,
+        executes: bool,
+        shown: Option<String>,
+    ) {
+        let value = node.to_value();
+        let mut content = Content::new(kind).part(name.as_bytes()).part(canonical(&value).as_bytes());
+        if executes && kind != ItemKind::Env {
+            content = self.project.with_scripts(content, &value);
+        }
+        let text = shown.unwrap_or_else(|| match &node.json {
+            Json::String(text) => text.clone(),
+            _ => value.to_string(),
+        });
+        self.items.push(Item {
+            kind,
+            name,
+            text,
+            file: self.layer.file.clone(),
+            line: Some(self.layer.line(node)),
+            executes,
+            digest: content.digest(),
+            place: Some(Place { layer: self.at, path }),
+        });
+    }
+}
+
+fn steps(path: &str, below: &[&str]) -> Vec<String> {
+    path.split('.').chain(below.iter().copied()).map(str::to_owned).collect()
+}
+
+/// JSON in which the order of keys makes no difference.
+fn canonical(value: &Value) -> String {
+    fn sorted(value: &Value) -> Value {
+        match value {
+            Value::Object(members) => {
+                let mut members: Vec<_> = members.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+                members.sort_by(|a, b| a.0.cmp(&b.0));
+                Value::Object(members.into_iter().collect())
+            }
+            Value::Array(values) => Value::Array(values.iter().map(sorted).collect()),
+            other => other.clone(),
+        }
+    }
+    sorted(value).to_string()
+}
+
+/// A server's entry with names in place of the values that may be secret.
+fn without_secrets(server: &Value) -> Value {
+    let mut shown = server.clone();
+    for field in ["env", "headers"] {
+        let Some(values) = shown.get_mut(field).and_then(Value::as_object_mut) else { continue };
+        values.values_mut().for_each(|value| *value = Value::String("…".into()));
+    }
+    shown
+}

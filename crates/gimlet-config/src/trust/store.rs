@@ -1,0 +1,209 @@
+//! What the person has accepted, on disk: gimlet's own file with the digests of items, and the one flag per folder that
+//! it shares with other programs in `.claude.json`, where every other byte stays as it is.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::item::{Accepted, Change};
+use super::{Inventory, Trust};
+use crate::atomic::{self, UpdateError};
+use crate::backup;
+use crate::edit::{self, Edit, EditError};
+use crate::files::{self, ReadError, STATE_MAX_BYTES};
+use crate::json;
+use crate::locations::Locations;
+
+/// Of every item so many accepted versions are kept, so that two branches do not take turns in asking.
+const VERSIONS_KEPT: usize = 8;
+const FLAG: &str = "hasTrustDialogAccepted";
+
+/// Why trust was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    #[error("{} cannot be read: {source}", path.display())]
+    Read { path: PathBuf, source: ReadError },
+    #[error("{} cannot be set aside: {source}", path.display())]
+    SetAside { path: PathBuf, source: std::io::Error },
+    #[error("trust cannot be stored: {0}")]
+    Store(String),
+    #[error("the trust is stored for gimlet, but not for other programs: {0}")]
+    Shared(String),
+}
+
+/// The records of trust.
+#[derive(Clone, Debug)]
+pub struct TrustStore {
+    own_file: PathBuf,
+    state_file: PathBuf,
+    backups: PathBuf,
+    root: PathBuf,
+    /// The folders whose records count for this one, itself first.
+    counting: Vec<PathBuf>,
+    in_memory_only: bool,
+}
+
+impl TrustStore {
+    /// The records about the folder that these locations are in.
+    pub fn new(locations: &Locations) -> Self {
+        let root = locations.trust_root().to_owned();
+        Self {
+            own_file: locations.config_dir.join("gimlet-trust.json"),
+            state_file: locations.state_file.clone(),
+            backups: locations.config_dir.join("backups"),
+            counting: counting(locations),
+            // A path that JSON cannot hold cannot be told from another one later.
+            in_memory_only: locations.is_home() || root.to_str().is_none(),
+            root,
+        }
+    }
+
+    /// The folder that trust is given to.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether trust in this folder ends with the session: in the home directory everything would be below it.
+    pub fn is_in_memory_only(&self) -> bool {
+        self.in_memory_only
+    }
+
+    /// What was accepted of this folder before. A record that cannot be read grants nothing.
+    pub fn trust(&self) -> Trust {
+        if self.in_memory_only {
+            return Trust::nothing();
+        }
+        let own = self.own().unwrap_or_default();
+        let keys = || self.counting.iter().filter_map(|folder| folder.to_str());
+        let accepted = keys().flat_map(|key| accepted_of(&own, key)).map(|item| item.digest).collect();
+        let known = keys().any(|key| own.get("folders").is_some_and(|folders| folders.get(key).is_some()));
+        Trust { everything: false, folder: self.shared_flag(), known, accepted }
+    }
+
+    /// What is not covered, each against what was accepted before.
+    pub fn changes(&self, inventory: &Inventory, trust: &Trust) -> Vec<Change> {
+        let own = self.own().unwrap_or_default();
+        let accepted = self.root.to_str().map(|key| accepted_of(&own, key)).unwrap_or_default();
+        inventory.withheld(trust).iter().map(|item| Change::of(item, &accepted)).collect()
+    }
+
+    /// Accepts everything in the inventory. The result holds for this session even where nothing could be stored.
+    pub fn accept(&self, inventory: &Inventory) -> (Trust, Result<(), TrustError>) {
+        let mut trust = self.trust();
+        trust.known = true;
+        trust.accepted.extend(inventory.items.iter().map(|item| item.digest.clone()));
+        let stored = match self.root.to_str() {
+            Some(key) if !self.in_memory_only => self.store(key, inventory),
+            _ => Ok(()),
+        };
+        (trust, stored)
+    }
+
+    fn store(&self, key: &str, inventory: &Inventory) -> Result<(), TrustError> {
+        self.set_aside_if_broken()?;
+        let change = |text: Option<&str>| -> Result<Option<String>, serde_json::Error> {
+            let mut own: Value = text.map_or_else(|| Ok(json!({ "version": 1 })), serde_json::from_str)?;
+            let mut items = accepted_of(&own, key);
+            for item in inventory.items.iter().map(Accepted::from) {
+                items.retain(|old| old.digest != item.digest);
+                items.push(item);
+            }
+            keep_newest(&mut items);
+            let folder = member(member(&mut own, "folders"), key);
+            if let Some(folder) = folder.as_object_mut() {
+                folder.insert("items".into(), serde_json::to_value(items)?);
+            }
+            Ok(Some(format!("{}\n", serde_json::to_string_pretty(&own)?)))
+        };
+        atomic::update(&self.own_file, STATE_MAX_BYTES, change)
+            .map_err(|error| TrustError::Store(error.to_string()))?;
+        self.store_shared(key).map_err(TrustError::Shared)
+    }
+
+    fn store_shared(&self, key: &str) -> Result<(), String> {
+        if self.shared_flag() {
+            return Ok(());
+        }
+        backup::keep(&self.state_file, &self.backups).map_err(|error| error.to_string())?;
+        let change = |text: Option<&str>| -> Result<Option<String>, EditError> {
+            edit::apply(text.unwrap_or_default(), &["projects", key, FLAG], &Edit::Set(Value::Bool(true))).map(Some)
+        };
+        atomic::update(&self.state_file, STATE_MAX_BYTES, change)
+            .map_err(|error: UpdateError<EditError>| error.to_string())
+    }
+
+    /// Another program's word, or our own from earlier, that the folder is trusted.
+    fn shared_flag(&self) -> bool {
+        let Ok(Some(text)) = files::read_text(&self.state_file, STATE_MAX_BYTES) else { return false };
+        let Ok(parsed) = json::parse(&text) else { return false };
+        let flag = |folder: &PathBuf| {
+            let node = parsed.root.find(["projects", folder.to_str()?, FLAG])?;
+            Some(node.json == json::Json::Bool(true))
+        };
+        self.counting.iter().any(|folder| flag(folder) == Some(true))
+    }
+
+    fn own(&self) -> Option<Value> {
+        let text = files::read_text(&self.own_file, STATE_MAX_BYTES).ok().flatten()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// A record that cannot be read is kept under another name, never overwritten.
+    fn set_aside_if_broken(&self) -> Result<(), TrustError> {
+        let path = &self.own_file;
+        let broken = match files::read_text(path, STATE_MAX_BYTES) {
+            Ok(None) => false,
+            Ok(Some(text)) => !serde_json::from_str::<Value>(&text).is_ok_and(|own| own.is_object()),
+            Err(ReadError::NotUtf8(_)) => true,
+            Err(source) => return Err(TrustError::Read { path: path.clone(), source }),
+        };
+        if !broken {
+            return Ok(());
+        }
+        let aside = backup::stamped(path, "corrupted");
+        std::fs::rename(path, aside).map_err(|source| TrustError::SetAside { path: path.clone(), source })
+    }
+}
+
+/// A repository stands for itself. Outside of one, a folder that was trusted covers those below it, but never from the
+/// home directory or above, where everybody's downloads are.
+fn counting(locations: &Locations) -> Vec<PathBuf> {
+    let root = locations.trust_root();
+    if locations.repo.is_some() {
+        return vec![root.to_owned()];
+    }
+    let home = locations.home.as_ref().and_then(|home| home.canonicalize().ok());
+    let above_home = |folder: &Path| home.as_ref().is_some_and(|home| home.starts_with(folder));
+    root.ancestors().take_while(|folder| folder.parent().is_some() && !above_home(folder)).map(Path::to_owned).collect()
+}
+
+fn accepted_of(own: &Value, key: &str) -> Vec<Accepted> {
+    let items = own.get("folders").and_then(|folders| folders.get(key)).and_then(|folder| folder.get("items"));
+    let items = items.and_then(Value::as_array).into_iter().flatten();
+    // An entry of a later version that this one does not understand accepts nothing.
+    items.filter_map(|item| serde_json::from_value(item.clone()).ok()).collect()
+}
+
+/// Drops all but the newest versions of each item; the newest come last.
+fn keep_newest(items: &mut Vec<Accepted>) {
+    let mut counts: std::collections::HashMap<(String, String), usize> = std::collections::HashMap::new();
+    items.reverse();
+    items.retain(|item| {
+        let count = counts.entry((item.kind.clone(), item.name.clone())).or_default();
+        *count += 1;
+        *count <= VERSIONS_KEPT
+    });
+    items.reverse();
+}
+
+/// The member of an object, made an empty object when it is none.
+fn member<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let below = &mut value[key];
+    if !below.is_object() {
+        *below = Value::Object(Map::new());
+    }
+    below
+}

@@ -1,0 +1,207 @@
+//! Files that are broken in every way somebody has thought of: gimlet says so with line and reason, and goes on.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use gimlet_config::{RuleBehavior, Severity};
+
+use crate::world::{World, put, said};
+
+fn errors(world: &World) -> Vec<String> {
+    said(&world.load().problems, Severity::Error)
+}
+
+#[test]
+fn bad_json_is_told_with_its_line_and_the_other_files_count() {
+    for (text, place, why) in [
+        ("{\n  \"model\": \"x\",\n}", ":2:15: ", "nothing after it"),
+        ("{\n  // why not\n}", ":2:3: ", "comments"),
+        ("{\n  \"model\": \"x\"\n", ":3:1: ", "ends"),
+        ("", ":1:1: ", "ends"),
+        ("\0\0\0", ":1:1: ", "a value"),
+        ("[]", ":1:1: ", "object in braces"),
+        ("null", ":1:1: ", "object in braces"),
+    ] {
+        let world = World::new();
+        let file = world.user(text);
+        world.local(r#"{"language":"fi"}"#);
+        let errors = errors(&world);
+        assert_eq!(errors.len(), 1, "{text:?}: {errors:?}");
+        assert!(errors[0].starts_with(&format!("{}{place}", file.display())), "{text:?}: {errors:?}");
+        assert!(errors[0].contains(why), "{text:?}: {errors:?}");
+        let settings = world.trusted().settings;
+        assert_eq!((settings.model, settings.language.as_deref()), (None, Some("fi")));
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_type_rejects_its_file_but_not_what_it_forbids() {
+    for (text, place, why) in [
+        (
+            r#"{"model":3,"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
+            ":1:10: model",
+            "a text should stand here, not 3",
+        ),
+        (
+            r#"{"verbose":"yes","permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
+            ":1:12: verbose",
+            "true or false",
+        ),
+        (
+            r#"{"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"],"defaultMode":"fast"}}"#,
+            "defaultMode",
+            "none of default, ",
+        ),
+        (r#"{"env":{"A":1},"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#, "env.A", "a text"),
+        (
+            r#"{"cleanupPeriodDays":0,"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
+            "cleanupPeriodDays",
+            "above 0",
+        ),
+        (
+            r#"{"autoCompactWindow":5,"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
+            "autoCompactWindow",
+            "100000",
+        ),
+        (
+            r#"{"skillListingBudgetFraction":2,"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
+            "Fraction",
+            "up to 1",
+        ),
+        (
+            r#"{"hooks":{"Stop":[{"matcher":["a"],"hooks":[]}]},"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
+            "matcher",
+            "a text",
+        ),
+        (r#"{"fastMode":"x","permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#, "fastMode", "true or false"),
+    ] {
+        let world = World::new();
+        world.user(text);
+        let errors = errors(&world);
+        assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+        assert!(errors[0].contains(place) && errors[0].contains(why), "{text}: {errors:?}");
+        let rules: Vec<_> = world.trusted().rules.into_iter().map(|rule| (rule.behavior, rule.text)).collect();
+        assert_eq!(rules, [(RuleBehavior::Deny, "D".into()), (RuleBehavior::Ask, "A".into())], "{text}");
+    }
+}
+
+#[test]
+fn single_bad_entries_are_skipped_alone() {
+    let world = World::new();
+    world.user(
+        r#"{"language":"de","permissions":{"allow":[1,"A",""]},
+            "hooks":{"PreToolUsed":[],"Stop":[{"hooks":[{"type":"shell"},{"type":"command"},{"type":"command","command":"ok"}]}]}}"#,
+    );
+    assert_eq!(errors(&world), Vec::<String>::new());
+    assert_eq!(said(&world.load().problems, Severity::Warning).len(), 5);
+    let effective = world.trusted();
+    assert_eq!(effective.settings.language.as_deref(), Some("de"));
+    assert_eq!((effective.rules.len(), effective.hooks.len()), (1, 1));
+    world.user(r#"{"permissions":{"deny":[["x"],"D"]}}"#);
+    assert_eq!(errors(&world).len(), 1, "a rule that was to forbid is never lost in silence");
+    assert_eq!(world.trusted().rules.len(), 1);
+}
+
+#[test]
+fn managed_settings_hold_as_far_as_they_can_be_read() {
+    let world = World::new();
+    world.managed(
+        r#"{"model":3,"language":"en","allowedMcpServers":"all","availableModels":7,"allowManagedHooksOnly":"yes",
+            "permissions":{"deny":["D"],"defaultMode":"quick"},"env":{"A":1,"B":"2"},
+            "deniedMcpServers":[3,{"serverName":"x"}],
+            "sandbox":{"credentials":{"files":[{"path":"/a","mode":"hide"},{"mode":"deny","path":3},{"path":"/b"}]}}}"#,
+    );
+    let effective = world.trusted();
+    let settings = &effective.settings;
+    assert_eq!((settings.model.as_deref(), settings.language.as_deref()), (None, Some("en")));
+    assert_eq!(settings.allowed_mcp_servers.as_deref(), Some(&[][..]));
+    assert_eq!(settings.available_models.as_deref(), Some(&[][..]));
+    assert_eq!(settings.allow_managed_hooks_only, Some(true));
+    assert_eq!(settings.denied_mcp_servers.as_ref().map(Vec::len), Some(1));
+    assert_eq!(effective.merged.get("permissions"), Some(serde_json::json!({"deny": ["D"]})));
+    assert_eq!(effective.merged.get("env"), Some(serde_json::json!({"B": "2"})));
+    let hidden = effective.merged.get("sandbox.credentials.files").unwrap().to_string();
+    assert_eq!(hidden, r#"[{"path":"/a","mode":"deny"},{"path":"/b","mode":"deny"}]"#);
+    assert_eq!(errors(&world).len(), 10, "{:#?}", errors(&world));
+}
+
+#[test]
+fn what_is_no_readable_file_is_told_and_passed_over() {
+    let world = World::new();
+    let file = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(&file).unwrap();
+    assert!(errors(&world)[0].contains("a folder"), "{:?}", errors(&world));
+
+    std::fs::remove_dir(&file).unwrap();
+    symlink(&file, &file).unwrap();
+    assert_eq!(errors(&world).len(), 1, "a link to itself");
+
+    std::fs::remove_file(&file).unwrap();
+    let pipe = world.project.join(".claude/settings.json");
+    std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert!(errors(&world)[0].contains("special file"), "{:?}", errors(&world));
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_an_error() {
+    let world = World::new();
+    let file = world.user("{}");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
+    // Whoever is above permissions can read it after all.
+    if std::fs::read(&file).is_err() {
+        assert!(errors(&world)[0].contains("cannot be read"), "{:?}", errors(&world));
+    } else {
+        assert_eq!(errors(&world), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn size_depth_and_odd_bytes_are_bounded() {
+    let world = World::new();
+    let file = world.user("");
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(100 * 1024 * 1024).unwrap();
+    assert!(errors(&world)[0].contains("larger than"), "{:?}", errors(&world));
+    world.user("[".repeat(1_000_000));
+    assert!(errors(&world)[0].contains("128 deep"), "{:?}", errors(&world));
+    world.user(b"{\n\"model\": \"\xff\xfe\"}");
+    assert!(errors(&world)[0].contains(":2:11: this byte is not UTF-8"), "{:?}", errors(&world));
+    world.user(r#"{"model":"\ud800","model":"b"}"#);
+    assert_eq!(errors(&world), Vec::<String>::new());
+    assert_eq!(said(&world.load().problems, Severity::Warning).len(), 2);
+    assert_eq!(world.trusted().settings.model.as_deref(), Some("b"));
+}
+
+#[test]
+fn a_project_file_that_leads_elsewhere_is_not_read() {
+    let world = World::new();
+    let secret = put(&world.home.join("secret.json"), r#"{"language":"xx"}"#);
+    std::fs::create_dir(world.project.join(".claude")).unwrap();
+    symlink(&secret, world.project.join(".claude/settings.json")).unwrap();
+    assert!(errors(&world)[0].contains("leads out of the folder"), "{:?}", errors(&world));
+    assert_eq!(world.trusted().settings.language, None);
+}
+
+#[test]
+fn the_settings_flag_is_text_or_a_file_and_says_when_it_is_neither() {
+    let mut world = World::new();
+    world.file("extra.json", r#"{"language":"sv"}"#);
+    world.options.settings_flag = Some("extra.json".into());
+    assert_eq!(world.trusted().settings.language.as_deref(), Some("sv"));
+    world.options.settings_flag = Some("missing.json".into());
+    assert!(errors(&world)[0].contains("does not exist"), "{:?}", errors(&world));
+    world.options.settings_flag = Some("{\"language\":}".into());
+    assert!(errors(&world)[0].starts_with("--settings:1:13: "), "{:?}", errors(&world));
+    world.options.settings_flag = Some(r#"{"claudeMd":"x","autoConnectIde":true}"#.into());
+    assert_eq!(world.trusted().merged.get("claudeMd"), None, "what only the administrator may say");
+}
+
+#[test]
+fn unknown_keys_are_kept_and_named() {
+    let world = World::new();
+    world.user(r#"{"$schema":"x","modle":"a","future":{"x":1},"mcpServers":{},"permissions":{"alow":[]}}"#);
+    let infos = said(&world.load().problems, Severity::Info);
+    assert_eq!(infos.len(), 4, "{infos:?}");
+    assert!(infos[0].contains("did you mean model?"), "{infos:?}");
+    assert!(infos[3].contains("did you mean permissions.allow?"), "{infos:?}");
+    assert_eq!(world.trusted().merged.get("future.x"), Some(serde_json::json!(1)));
+}

@@ -1,0 +1,278 @@
+//! Which file wins, what adds up, and what a file may not say.
+
+use gimlet_config::{DefaultMode, KEYS, ReadFrom, RuleBehavior, Scope, Severity, Sources};
+use serde_json::{Value, json};
+
+use crate::world::{World, put, said};
+
+fn allowed(world: &World) -> Vec<String> {
+    let rules = world.trusted().rules.into_iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
+    rules.map(|rule| rule.text).collect()
+}
+
+#[test]
+fn the_strongest_file_wins_key_by_key_and_lists_add_up() {
+    let mut world = World::new();
+    world.user(
+        r#"{"model":"user","language":"de","permissions":{"allow":["Bash(make *)","Read"]},"env":{"A":"1","B":"1"}}"#,
+    );
+    world.project(r#"{"model":"project","permissions":{"allow":["Bash(ninja *)","Read"]},"env":{"B":"2"}}"#);
+    world.local(r#"{"model":"local"}"#);
+    let effective = world.trusted();
+    assert_eq!(effective.settings.model.as_deref(), Some("local"));
+    assert_eq!(effective.settings.language.as_deref(), Some("de"));
+    assert_eq!(effective.merged.get("permissions.allow"), Some(json!(["Bash(make *)", "Read", "Bash(ninja *)"])));
+    assert_eq!(effective.merged.get("env"), Some(json!({"A": "1", "B": "2"})));
+
+    world.options.settings_flag = Some(r#"{"model":"flag"}"#.into());
+    assert_eq!(world.trusted().settings.model.as_deref(), Some("flag"));
+    world.managed(r#"{"model":"managed"}"#);
+    assert_eq!(world.trusted().settings.model.as_deref(), Some("managed"));
+    world.options.settings_flag = None;
+    world.options.sources = "project".parse().unwrap();
+    let effective = world.trusted();
+    assert_eq!(effective.settings.language, None, "the user settings are left out");
+    assert_eq!(effective.settings.model.as_deref(), Some("managed"), "managed settings never are");
+}
+
+#[test]
+fn every_value_knows_its_file_and_line() {
+    let world = World::new();
+    let user =
+        world.user("{\n  \"permissions\": {\n    \"deny\": [\n      \"Read(a)\",\n      \"Read(b)\"\n    ]\n  }\n}");
+    let project = world.project("{\n\n  \"model\": \"x\"}");
+    let effective = world.trusted();
+    let rule = effective.rules.iter().find(|rule| rule.text == "Read(b)").unwrap();
+    assert_eq!((rule.origin.file.as_path(), rule.origin.line, rule.origin.scope), (user.as_path(), 5, Scope::User));
+    assert_eq!(rule.anchor, world.home.join(".claude"));
+    let model = effective.merged.origins("model").remove(0);
+    assert_eq!((model.origin.file, model.origin.line), (project, 3));
+}
+
+#[test]
+fn drop_ins_follow_the_managed_file_in_the_order_of_their_names() {
+    let world = World::new();
+    world.managed(r#"{"model":"base","permissions":{"deny":["A"]}}"#);
+    put(&world.managed.join("managed-settings.d/20.json"), r#"{"model":"twenty"}"#);
+    put(&world.managed.join("managed-settings.d/10.json"), r#"{"model":"ten","permissions":{"deny":["B"]}}"#);
+    put(&world.managed.join("managed-settings.d/.hidden.json"), r#"{"model":"hidden"}"#);
+    put(&world.managed.join("managed-settings.d/note.txt"), "not JSON");
+    let effective = world.trusted();
+    assert_eq!(effective.settings.model.as_deref(), Some("twenty"));
+    assert_eq!(effective.merged.get("permissions.deny"), Some(json!(["A", "B"])));
+}
+
+#[test]
+fn some_lists_are_taken_whole() {
+    let world = World::new();
+    world.user(r#"{"fallbackModel":["a","b"],"availableModels":["a"],"extraKnownMarketplaces":{"m":{"source":"one","autoUpdate":true}}}"#);
+    world.local(r#"{"fallbackModel":["c"],"availableModels":["b"],"extraKnownMarketplaces":{"m":{"source":"two"}}}"#);
+    let effective = world.trusted();
+    assert_eq!(effective.merged.get("fallbackModel"), Some(json!(["c"])));
+    assert_eq!(effective.merged.get("availableModels"), Some(json!(["a", "b"])));
+    assert_eq!(effective.merged.get("extraKnownMarketplaces.m"), Some(json!({"source": "two"})));
+    world.managed(r#"{"availableModels":["m"]}"#);
+    assert_eq!(world.trusted().merged.get("availableModels"), Some(json!(["m"])));
+}
+
+#[test]
+fn a_key_counts_only_where_its_row_says() {
+    let mut world = World::new();
+    for key in KEYS.iter().filter(|key| !key.path.contains('.')) {
+        let text = json!({ key.path: sample(&mut world, key.path) }).to_string();
+        for scope in Scope::ALL {
+            let at = |here: Scope| if here == scope { text.as_str() } else { "{}" };
+            world.user(at(Scope::User));
+            world.project(at(Scope::Project));
+            world.local(at(Scope::Local));
+            world.options.settings_flag = Some(at(Scope::Flag).to_owned());
+            world.managed(at(Scope::Managed));
+            let loaded = world.load();
+            let errors: Vec<_> = loaded.errors().collect();
+            assert!(errors.is_empty(), "{scope} {}: {errors:?}", key.path);
+            let read = world.trusted().merged.get(key.path).is_some();
+            let wanted = match key.from {
+                ReadFrom::Any => true,
+                ReadFrom::NotProject => scope != Scope::Project,
+                ReadFrom::Person => !matches!(scope, Scope::Project | Scope::Local),
+                ReadFrom::Managed => scope == Scope::Managed,
+                ReadFrom::State => false,
+            };
+            assert_eq!(read, wanted, "{} in {scope}", key.path);
+            let told = loaded.problems.iter().any(|problem| problem.key == key.path && problem.line == Some(1));
+            assert_eq!(told, !wanted, "{} in {scope}: {:?}", key.path, loaded.problems);
+        }
+    }
+}
+
+/// A value that fits a key, found by trying the few shapes there are.
+fn sample(world: &mut World, key: &str) -> Value {
+    let shapes = [
+        json!(true),
+        json!("x"),
+        json!(["x"]),
+        json!({}),
+        json!({"a": "b"}),
+        json!({"a": true}),
+        json!([]),
+        json!(150_000),
+        json!(1),
+        json!({"type": "command", "command": "x"}),
+        json!({"source": "x"}),
+        json!({"path": "/x"}),
+        json!({"a": "on"}),
+        json!({"tips": []}),
+        json!({"mode": "append", "verbs": []}),
+        json!("disable"),
+        json!("low"),
+        json!("vim"),
+        json!("classic"),
+        json!("default"),
+        json!("bash"),
+        json!("never"),
+        json!("auto"),
+        json!("small"),
+        json!("hold"),
+        json!("latest"),
+        json!("merge"),
+    ];
+    let mut fits = |value: &Value| {
+        let text = json!({ key: value }).to_string();
+        world.managed(&text);
+        world.options.settings_flag = Some(text);
+        world.load().errors().count() == 0
+    };
+    shapes.into_iter().find(|value| fits(value)).unwrap_or_else(|| panic!("no shape fits {key}"))
+}
+
+#[test]
+fn the_project_can_only_make_the_sandbox_stricter() {
+    let world = World::new();
+    world.project(
+        r#"{"sandbox":{"enabled":false,"autoAllowBashIfSandboxed":true,"allowUnsandboxedCommands":true,
+            "excludedCommands":["git *"],"filesystem":{"allowWrite":["/"],"denyRead":["/x"]},
+            "network":{"allowedDomains":["evil.example"],"deniedDomains":["a.example"]},
+            "credentials":{"files":[{"path":"/k","mode":"mask"},{"path":"/s","mode":"deny"}]}}}"#,
+    );
+    let effective = world.trusted();
+    assert_eq!(
+        effective.merged.get("sandbox"),
+        Some(json!({"filesystem": {"denyRead": ["/x"]}, "network": {"deniedDomains": ["a.example"]},
+            "credentials": {"files": [{"path": "/s", "mode": "deny"}]}}))
+    );
+    assert_eq!(said(&world.load().problems, Severity::Warning).len(), 7);
+    world.project(r#"{"sandbox":{"enabled":true,"allowUnsandboxedCommands":false}}"#);
+    let sandbox = world.untrusted().settings.sandbox;
+    assert_eq!((sandbox.enabled, sandbox.allow_unsandboxed_commands), (Some(true), Some(false)));
+}
+
+#[test]
+fn modes_that_stop_asking_come_from_the_person() {
+    let world = World::new();
+    world.user(r#"{"permissions":{"defaultMode":"acceptEdits"}}"#);
+    let mode = |world: &World| world.trusted().default_mode.map(|(mode, origin)| (mode, origin.scope));
+    assert_eq!(mode(&world), Some((DefaultMode::AcceptEdits, Scope::User)));
+    world.project(r#"{"permissions":{"defaultMode":"bypassPermissions"}}"#);
+    assert_eq!(mode(&world), Some((DefaultMode::AcceptEdits, Scope::User)));
+    world.project(r#"{"permissions":{"defaultMode":"auto"}}"#);
+    assert_eq!(mode(&world), Some((DefaultMode::Default, Scope::Project)));
+    world.project(r#"{"permissions":{"defaultMode":"plan"}}"#);
+    assert_eq!(mode(&world), Some((DefaultMode::Plan, Scope::Project)));
+    world.local(r#"{"permissions":{"defaultMode":"manual"}}"#);
+    assert_eq!(mode(&world), Some((DefaultMode::Default, Scope::Local)));
+}
+
+#[test]
+fn variables_by_which_a_project_could_run_code_are_refused() {
+    let world = World::new();
+    let names =
+        ["LD_PRELOAD", "BASH_ENV", "GIT_SSH_COMMAND", "PATH", "NODE_OPTIONS", "CLAUDE_CONFIG_DIR", "GIMLET_TRUST"];
+    let text = json!({ "env": names.iter().map(|name| (*name, "x")).collect::<std::collections::BTreeMap<_, _>>() });
+    world.project(text.to_string());
+    assert_eq!(world.trusted().env, []);
+    assert_eq!(said(&world.load().problems, Severity::Warning).len(), names.len());
+    world.local(text.to_string());
+    assert_eq!(world.trusted().env, []);
+    world.user(text.to_string());
+    assert_eq!(world.trusted().env.len(), names.len(), "a person may set what they like");
+    world.user(r#"{"env":{"CLAUDE_CODE_REMOTE":"true","A=B":"x","N":"a\u0000b"}}"#);
+    assert_eq!(world.trusted().env, []);
+}
+
+#[test]
+fn local_settings_lie_at_the_top_of_the_repository_and_shared_ones_where_gimlet_starts() {
+    let mut world = World::new();
+    world.project(r#"{"permissions":{"allow":["at the top"]}}"#);
+    world.local(r#"{"language":"top","permissions":{"allow":["local"]}}"#);
+    world.file("sub/.claude/settings.json", r#"{"permissions":{"allow":["below"]}}"#);
+    world.file("sub/.claude/settings.local.json", r#"{"language":"below","permissions":{"allow":["legacy"]}}"#);
+    world.cwd = world.project.join("sub");
+    assert_eq!(allowed(&world), ["below", "legacy", "local"]);
+    assert_eq!(world.trusted().settings.language.as_deref(), Some("top"));
+}
+
+#[test]
+fn a_linked_worktree_shares_the_local_settings_of_its_main_checkout() {
+    let mut world = World::new();
+    world.local(r#"{"language":"main"}"#);
+    let worktree = world.project.with_file_name("linked");
+    let record = world.project.join(".git/worktrees/linked");
+    put(&worktree.join(".git"), format!("gitdir: {}\n", record.display()));
+    put(&record.join("HEAD"), "ref: refs/heads/other\n");
+    put(&record.join("commondir"), "../..\n");
+    put(&record.join("gitdir"), format!("{}\n", worktree.join(".git").display()));
+    world.cwd = worktree.clone();
+    let repo = world.locations().repo.unwrap();
+    assert_eq!((repo.root, repo.main_root), (worktree.clone(), world.project.clone()));
+    assert_eq!(world.trusted().settings.language.as_deref(), Some("main"));
+
+    // A folder that only claims to be a worktree of somebody's repository.
+    let liar = world.project.with_file_name("liar");
+    put(&liar.join(".git"), format!("gitdir: {}\n", record.display()));
+    world.cwd = liar.clone();
+    let repo = world.locations().repo.unwrap();
+    assert_eq!((repo.root, repo.main_root), (liar.clone(), liar));
+}
+
+#[test]
+fn restrictions_beat_the_administrator_where_they_may() {
+    let world = World::new();
+    world.user(r#"{"isolatePeerMachines":true,"useAutoModeDuringPlan":false,"crossSessionInbound":"refuse"}"#);
+    world.project(r#"{"crossSessionInbound":"hold"}"#);
+    world.managed(r#"{"isolatePeerMachines":false,"useAutoModeDuringPlan":true,"crossSessionInbound":"accept"}"#);
+    let settings = world.trusted().settings;
+    assert_eq!((settings.isolate_peer_machines, settings.use_auto_mode_during_plan), (Some(true), Some(false)));
+    assert_eq!(settings.cross_session_inbound, Some(gimlet_config::Inbound::Hold));
+}
+
+#[test]
+fn the_administrator_can_keep_others_from_allowing_but_not_from_forbidding() {
+    let world = World::new();
+    world.user(r#"{"permissions":{"allow":["A"],"deny":["B"]},"hooks":{"Stop":[{"hooks":[{"type":"command","command":"user"}]}]}}"#);
+    world.managed(
+        r#"{"allowManagedPermissionRulesOnly":true,"allowManagedHooksOnly":true,"permissions":{"allow":["M"]},
+            "hooks":{"Stop":[{"hooks":[{"type":"command","command":"managed"}]}]}}"#,
+    );
+    let effective = world.trusted();
+    let rules: Vec<&str> = effective.rules.iter().map(|rule| rule.text.as_str()).collect();
+    assert_eq!(rules, ["B", "M"]);
+    let hooks: Vec<_> = effective.hooks.iter().filter_map(|hook| hook.handler.command.as_deref()).collect();
+    assert_eq!(hooks, ["managed"]);
+}
+
+#[test]
+fn hooks_of_the_administrator_outlive_everybody_elses_switch() {
+    let world = World::new();
+    world.user(r#"{"disableAllHooks":true,"hooks":{"Stop":[{"hooks":[{"type":"command","command":"user"}]}]}}"#);
+    world.managed(r#"{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"managed"}]}]}}"#);
+    assert_eq!(world.trusted().hooks.len(), 1);
+    world.managed(r#"{"disableAllHooks":true,"hooks":{"Stop":[{"hooks":[{"type":"command","command":"managed"}]}]}}"#);
+    assert_eq!(world.trusted().hooks, []);
+}
+
+#[test]
+fn sources_are_named_with_commas() {
+    assert_eq!("user,local".parse(), Ok(Sources { user: true, project: false, local: true }));
+    assert_eq!("".parse(), Ok(Sources { user: false, project: false, local: false }));
+    assert!("users".parse::<Sources>().is_err());
+}
