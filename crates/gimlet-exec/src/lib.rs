@@ -14,6 +14,8 @@ mod background;
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(target_os = "linux")]
+mod conceal;
+#[cfg(target_os = "linux")]
 mod custodian;
 #[cfg(target_os = "linux")]
 mod exec;
@@ -36,6 +38,8 @@ mod wire;
 pub use background::{BackgroundCommand, BackgroundState};
 #[cfg(target_os = "linux")]
 pub use capture::{CaptureLimits, Captured, Progress};
+#[cfg(target_os = "linux")]
+pub use conceal::conceal_credentials;
 #[cfg(target_os = "linux")]
 pub use custodian::run_custodian_if_asked;
 #[cfg(target_os = "linux")]

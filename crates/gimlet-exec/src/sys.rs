@@ -1,4 +1,5 @@
-//! The few calls that Rust cannot check: `fork`, `posix_spawn`, `_exit`, signal set-up and wholesale closing.
+//! The few calls that Rust cannot check: `fork`, `posix_spawn`, `_exit`, signal set-up, wholesale closing, and the
+//! strings that the process was started with.
 //!
 //! Each is wrapped so that its callers stay safe code. Nothing here knows what a command, a keeper or a message is.
 #![allow(unsafe_code)]
@@ -189,6 +190,31 @@ fn duplicate_from(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
 pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open, stays open while it is owned, and always names the same descriptor.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+}
+
+unsafe extern "C" {
+    /// The environment that the C library knows: until somebody changes it, the strings the process was started with.
+    static environ: *const *mut c_char;
+}
+
+/// Overwrites the values of variables in place, which is where `/proc/PID/environ` shows them from.
+///
+/// Only while this process has one thread, and when nobody will read those variables again.
+pub(crate) fn blank_environment(is_secret: impl Fn(&[u8]) -> bool) {
+    // SAFETY: the array ends with a null pointer and each string with a null byte; both are this process's own writable
+    // memory. Only bytes between `=` and that null byte are written, so all of it stays well-formed. With one thread
+    // nobody reads meanwhile.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            let text = CStr::from_ptr(*entry).to_bytes();
+            let length = text.len();
+            if let Some(end) = memchr::memchr(b'=', text).filter(|end| is_secret(&text[..*end])) {
+                ptr::write_bytes((*entry).add(end + 1), 0, length - end - 1);
+            }
+            entry = entry.add(1);
+        }
+    }
 }
 
 /// For kernels without `close_range`.

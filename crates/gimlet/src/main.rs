@@ -107,7 +107,11 @@ fn session(run: &RunArgs) -> Result<ExitCode, Exit> {
 
 /// Print mode; a program that reads results gets one even when the session cannot start.
 fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
-    let outcome = Surroundings::read().and_then(|around| in_runtime(print::run(run, &around)));
+    let outcome = Surroundings::read().and_then(|around| {
+        // Commands may look at the process that starts them. No thread has been started yet.
+        gimlet_exec::conceal_credentials(&around.env);
+        in_runtime(print::run(run, &around))
+    });
     if let (Err(report), OutputFormat::StreamJson) = (&outcome, run.output_format) {
         let session = [&run.session_id, &run.resume].into_iter().flatten().find(|id| gimlet_store::is_session_id(id));
         let session = session.cloned().unwrap_or_else(|| gimlet_store::new_session_id().to_string());

@@ -201,3 +201,25 @@ async fn colours_overwritten_lines_and_broken_bytes_become_plain_text() {
     finish(&world, &model).await;
     assert_eq!(success(&model, 1), "red\n100%\nbad \u{fffd} byte");
 }
+
+#[tokio::test]
+async fn a_command_finds_no_credential_in_the_processes_above_it() {
+    let world = world();
+    // Written to a file, because what a call gives back is masked anyway.
+    let look = "p=$$; while [ \"$p\" -gt 1 ]; do tr '\\0' '\\n' < /proc/$p/environ >> seen.txt 2>/dev/null; \
+                [ \"$p\" = \"$CLAUDE_PID\" ] && break; p=$(awk '/^PPid/ {print $2}' /proc/$p/status); done; echo at=$p >> seen.txt";
+    let model = one_by_one([bash(look)]).await;
+    let run = world.run(&model).stream("go").env("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB", "1");
+    let run = run.env("ANTHROPIC_API_KEY", "canary-in-the-key").env("FORGE_TOKEN", "canary-in-a-token");
+    let mut child = run.start();
+    let pid = child.pid();
+    let run = tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap();
+    run.expect_code(0);
+    let seen = world.read("seen.txt");
+    assert!(
+        seen.contains("CLAUDE_PID=") && seen.ends_with(&format!("at={pid}\n")),
+        "the look did not get there: {seen}"
+    );
+    assert!(!seen.contains("canary"), "{seen}");
+    assert_eq!(model.request(0).header("x-api-key"), Some("canary-in-the-key"));
+}
