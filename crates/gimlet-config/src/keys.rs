@@ -3,6 +3,8 @@
 
 mod table;
 
+use gimlet_proto::edit_distance;
+
 use crate::scope::Scope;
 
 pub use table::KEYS;
@@ -91,4 +93,10 @@ pub fn key(path: &str) -> Option<&'static Key> {
 /// Whether this path is an object whose members are keys of their own.
 pub(crate) fn is_group(path: &str) -> bool {
     KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// The key that somebody who wrote this name probably meant.
+pub(crate) fn close_to(path: &str) -> Option<&'static str> {
+    let close = KEYS.iter().map(|key| (edit_distance(key.path, path), key.path)).min();
+    close.filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)
 }

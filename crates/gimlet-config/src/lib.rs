@@ -17,9 +17,12 @@ mod load;
 mod locations;
 mod merge;
 mod problem;
+mod save;
+mod schema;
 mod scope;
 mod settings;
 mod trust;
+mod watch;
 
 pub use edit::{Edit, EditError};
 pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, RuleBehavior, RuleLine};
@@ -29,6 +32,8 @@ pub use load::{Author, Layer, Loaded, Options, load};
 pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};
 pub use problem::{Problem, Severity};
+pub use save::{SaveError, save};
+pub use schema::settings_schema;
 pub use scope::{Scope, Sources, UnknownSource};
 pub use settings::{
     Attribution, AutoMode, BaseRef, CommandKind, CommandLine, CredentialMode, CustomizationKind, DefaultMode, Disable,
@@ -39,3 +44,4 @@ pub use settings::{
     StatusLine, TeammateMode, TlsTerminate, UpdateChannel, ViewMode, Waiting, WorkflowSize, Worktree, is_hook_event,
 };
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
+pub use watch::{KeyChange, Watch, key_changes};

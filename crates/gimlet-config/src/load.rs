@@ -64,6 +64,21 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
     loaded
 }
 
+/// What would be wrong with a file of this scope that says only this.
+pub(crate) fn first_objection(scope: Scope, text: &str) -> Option<String> {
+    let parsed = match json::parse(text) {
+        Ok(parsed) => parsed,
+        Err(error) => return Some(error.message),
+    };
+    let text = JsonText::new(text.to_owned());
+    let mut problems = Vec::new();
+    let mut intake = Intake { scope, file: Path::new(""), text: &text, problems: &mut problems };
+    intake.admit(parsed.root);
+    let objection = problems.into_iter().find(|problem| problem.severity > Severity::Info)?;
+    // Said of a value that is not in any file yet.
+    Some(objection.message.split("; the file is ignored").next().unwrap_or_default().to_owned())
+}
+
 impl Loaded {
     /// Problems that must be said at every start.
     pub fn errors(&self) -> impl Iterator<Item = &Problem> {

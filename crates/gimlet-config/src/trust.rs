@@ -71,19 +71,31 @@ impl Trust {
     }
 }
 
-/// One line for people that names what is not used.
+/// One line for people that names what is not used, by kind.
 pub fn withheld_line(withheld: &[Item]) -> Option<String> {
-    const SHOWN: usize = 8;
-    let mut names: Vec<String> = Vec::new();
+    const SHOWN: usize = 5;
+    const NAME_MAX_CHARS: usize = 60;
+    let mut kinds: Vec<(ItemKind, Vec<String>)> = Vec::new();
     for item in withheld {
-        let name = item.title();
-        if !names.contains(&name) {
-            names.push(name);
+        let name: String = item.name.chars().take(NAME_MAX_CHARS).collect();
+        match kinds.iter_mut().find(|(kind, _)| *kind == item.kind) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => kinds.push((item.kind, vec![name])),
         }
     }
-    let more = names.len().saturating_sub(SHOWN);
-    names.truncate(SHOWN);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!names.is_empty())
-        .then(|| format!("this folder is not trusted, so these are not used: {}{rest}", names.join(", ")))
+    // What runs is named before what allows.
+    kinds.sort_by_key(|(kind, _)| *kind);
+    let words = kinds.iter().map(|(kind, names)| {
+        let rest = names.len().saturating_sub(SHOWN);
+        let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        let label = kind.label();
+        format!(
+            "{label}{} {}{rest}",
+            if names.len() > 1 { "s" } else { "" },
+            names[..names.len().min(SHOWN)].join(", ")
+        )
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| format!("this folder is not trusted, so these are not used: {}", words.join("; ")))
 }

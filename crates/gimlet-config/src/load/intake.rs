@@ -2,7 +2,6 @@
 //! left must fit the types. A restriction is never lost in silence: where a file is rejected, its `deny` and `ask` rules
 //! stay, and where those cannot be read, the problem is an error.
 
-use gimlet_proto::edit_distance;
 use serde::Deserialize;
 
 use super::layer::Layer;
@@ -264,9 +263,8 @@ fn unknown(path: &str) -> String {
     if path == "mcpServers" {
         return "not read from settings; MCP servers belong into .mcp.json".into();
     }
-    let close = KEYS.iter().map(|key| (edit_distance(key.path, path), key.path)).min();
-    match close {
-        Some((distance, name)) if distance <= 2 => format!("gimlet does not know this key; did you mean {name}?"),
-        _ => "gimlet does not know this key".into(),
+    match keys::close_to(path) {
+        Some(name) => format!("gimlet does not know this key; did you mean {name}?"),
+        None => "gimlet does not know this key".into(),
     }
 }

@@ -17,15 +17,15 @@ pub enum ItemKind {
     Env,
     /// A command that a setting names: a credential helper, the status line.
     Helper,
+    McpServer,
+    Plugin,
+    Skill,
+    Agent,
+    Command,
     AllowRule,
     Directory,
     /// Any other key that allows something or changes what is sent where.
     Setting,
-    Plugin,
-    McpServer,
-    Skill,
-    Agent,
-    Command,
 }
 
 impl ItemKind {
@@ -35,7 +35,7 @@ impl ItemKind {
             ItemKind::Env => "environment variable",
             ItemKind::Helper => "helper command",
             ItemKind::AllowRule => "allow rule",
-            ItemKind::Directory => "additional directory",
+            ItemKind::Directory => "further folder",
             ItemKind::Setting => "setting",
             ItemKind::Plugin => "plugin",
             ItemKind::McpServer => "MCP server",

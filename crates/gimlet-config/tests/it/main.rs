@@ -1,6 +1,9 @@
 //! Settings and trust, over real files in scratch folders.
+#![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
 mod bad_input;
+mod reference;
+mod save;
 mod scopes;
 mod trust;
 mod world;

@@ -1,0 +1,113 @@
+//! Notices that settings files changed, by looking at them: a handful of `stat` calls, cheap enough for every turn.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::effective::Effective;
+use crate::keys::{self, Reload};
+use crate::load::{Loaded, Options, drop_in_files, load};
+use crate::locations::Locations;
+use crate::problem::Severity;
+
+/// What a file looked like from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = path.metadata().ok()?;
+        Some(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// Settings files and what they looked like when last looked at.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    locations: Locations,
+    seen: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+impl Watch {
+    /// Starts from how the files look now.
+    pub fn new(locations: &Locations) -> Self {
+        let mut watch = Self { locations: locations.clone(), seen: Vec::new() };
+        watch.seen = watch.look();
+        watch
+    }
+
+    /// The files that changed, came or went since the last time.
+    pub fn changed(&mut self) -> Vec<PathBuf> {
+        let now = self.look();
+        let before = |path: &PathBuf| self.seen.iter().find(|(seen, _)| seen == path).and_then(|(_, stamp)| *stamp);
+        let differs = now.iter().filter(|(path, stamp)| before(path) != *stamp).map(|(path, _)| path.clone());
+        let gone = self.seen.iter().filter(|(path, _)| !now.iter().any(|(other, _)| other == path));
+        let changed = differs.chain(gone.map(|(path, _)| path.clone())).collect();
+        self.seen = now;
+        changed
+    }
+
+    fn look(&self) -> Vec<(PathBuf, Option<Stamp>)> {
+        let Self { locations, .. } = self;
+        let mut paths = vec![locations.user_file(), locations.project_file(), locations.local_file()];
+        paths.extend(locations.legacy_local_file());
+        paths.push(locations.managed_file());
+        // A folder that cannot be listed has no files to watch; loading says so.
+        paths.extend(drop_in_files(&locations.managed_drop_ins()).unwrap_or_default());
+        paths.into_iter().map(|path| (path.clone(), Stamp::of(&path))).collect()
+    }
+}
+
+impl Loaded {
+    /// Reads everything again. A file that was good and is broken now goes on saying what it said: an editor in the
+    /// middle of its work must not open what a rule had closed.
+    pub fn reload(&self, options: &Options) -> Loaded {
+        let mut now = load(&self.locations, options);
+        for layer in &self.layers {
+            let broken = |problem: &&mut crate::Problem| {
+                problem.severity == Severity::Error && problem.file == layer.file && problem.key.is_empty()
+            };
+            if now.layers.iter().any(|other| other.file == layer.file) {
+                continue;
+            }
+            if let Some(problem) = now.problems.iter_mut().find(broken) {
+                problem.message.push_str("; what it said before still holds");
+                let at = now.layers.partition_point(|other| other.scope <= layer.scope);
+                now.layers.insert(at, layer.clone());
+            }
+        }
+        now
+    }
+}
+
+/// A key whose value is another one now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyChange {
+    pub key: String,
+    pub reload: Reload,
+}
+
+/// Which keys differ between two states, and whether a running session takes them up.
+pub fn key_changes(before: &Effective, after: &Effective) -> Vec<KeyChange> {
+    let mut names = before.merged.keys();
+    names.extend(after.merged.keys());
+    names.sort();
+    names.dedup();
+    names.retain(|name| before.merged.get(name) != after.merged.get(name));
+    let change = |key: String| {
+        let reload = keys::key(&key).map_or(Reload::Start, |row| row.reload);
+        KeyChange { key, reload }
+    };
+    names.into_iter().map(change).collect()
+}

@@ -1,0 +1,150 @@
+//! Writing settings, and noticing that they were written.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use gimlet_config::{Edit, Inventory, KeyChange, Reload, Scope, Trust, Watch, key_changes, save};
+use serde_json::json;
+
+use crate::world::{World, put};
+
+fn set(world: &World, scope: Scope, key: &str, value: serde_json::Value) -> Result<std::path::PathBuf, String> {
+    save(&world.locations(), scope, key, &Edit::Set(value)).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_setting_is_written_where_it_belongs_and_read_back() {
+    let world = World::new();
+    let user = set(&world, Scope::User, "model", json!("a")).unwrap();
+    assert_eq!(user, world.home.join(".claude/settings.json"));
+    assert_eq!(std::fs::read_to_string(&user).unwrap(), "{\n  \"model\": \"a\"\n}\n");
+    assert_eq!(user.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    set(&world, Scope::Project, "env.SOME.NAME", json!("v")).unwrap();
+    assert_eq!(world.trusted().env[0].name, "SOME.NAME");
+    save(&world.locations(), Scope::Local, "permissions.allow", &Edit::Append(json!("Bash(make)"))).unwrap();
+    assert_eq!(world.trusted().rules[0].text, "Bash(make)");
+}
+
+#[test]
+fn the_mode_and_the_link_of_a_file_stay() {
+    let world = World::new();
+    let real = put(&world.home.join("dotfiles/settings.json"), "{}");
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::fs::create_dir(world.home.join(".claude")).unwrap();
+    let link = world.home.join(".claude/settings.json");
+    symlink(&real, &link).unwrap();
+    set(&world, Scope::User, "model", json!("a")).unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert!(std::fs::read_to_string(&real).unwrap().contains("\"a\""));
+    assert_eq!(real.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(real.parent().unwrap().read_dir().unwrap().count(), 1, "nothing is left behind");
+}
+
+#[test]
+fn what_would_not_count_is_refused() {
+    let world = World::new();
+    for (scope, key, value, part) in [
+        (Scope::User, "modle", json!("a"), "did you mean model?"),
+        (Scope::User, "", json!("a"), "no setting"),
+        (Scope::User, "env.", json!("a"), "no setting"),
+        (Scope::User, "model", json!(3), "a text should stand here"),
+        (Scope::User, "claudeMd", json!("x"), "only managed settings can"),
+        (Scope::Project, "enableAllProjectMcpServers", json!(true), "cannot set"),
+        (Scope::Project, "permissions.defaultMode", json!("bypassPermissions"), "cannot turn permission checks off"),
+        (Scope::Project, "sandbox.enabled", json!(false), "stricter"),
+        (Scope::Local, "env.LD_PRELOAD", json!("x"), "load code"),
+        (Scope::Managed, "model", json!("a"), "cannot be written"),
+        (Scope::User, "cleanupPeriodDays", json!(0), "above 0"),
+    ] {
+        let error = set(&world, scope, key, value).expect_err(key);
+        assert!(error.contains(part), "{key}: {error}");
+    }
+    assert!(!world.home.join(".claude").exists());
+    world.user("{\n  \"model\": \"a\",\n}");
+    let error = set(&world, Scope::User, "model", json!("b")).unwrap_err();
+    assert!(error.contains("settings.json: line 2, column 15"), "{error}");
+    assert!(world.project.join(".claude").symlink_metadata().is_err());
+    symlink(&world.home, world.project.join(".claude")).unwrap();
+    let error = set(&world, Scope::Local, "model", json!("b")).unwrap_err();
+    assert!(error.contains("link"), "{error}");
+}
+
+#[test]
+fn the_local_file_is_hidden_from_git_once() {
+    let world = World::new();
+    let exclude = world.file(".git/info/exclude", "# mine\n*.o");
+    set(&world, Scope::Local, "model", json!("a")).unwrap();
+    let hidden = "# mine\n*.o\n**/.claude/settings.local.json\n";
+    assert_eq!(std::fs::read_to_string(&exclude).unwrap(), hidden);
+    set(&world, Scope::Local, "model", json!("b")).unwrap();
+    std::fs::remove_file(world.locations().local_file()).unwrap();
+    set(&world, Scope::Local, "model", json!("c")).unwrap();
+    assert_eq!(std::fs::read_to_string(&exclude).unwrap(), hidden);
+
+    let world = World::new();
+    world.file(".gitignore", ".claude/\n");
+    set(&world, Scope::Local, "model", json!("a")).unwrap();
+    assert!(!world.project.join(".git/info/exclude").exists(), "hidden already");
+}
+
+#[test]
+fn writers_side_by_side_lose_nothing() {
+    let world = World::new();
+    world.user("{}");
+    let threads: Vec<_> = (0..8)
+        .map(|at| {
+            let locations = world.locations();
+            std::thread::spawn(move || {
+                for n in 0..10 {
+                    let rule = json!(format!("Bash(t{at} {n})"));
+                    save(&locations, Scope::User, "permissions.allow", &Edit::Append(rule)).unwrap();
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(world.trusted().rules.len(), 80);
+}
+
+#[test]
+fn changes_are_noticed_and_sorted_by_when_they_take_effect() {
+    let world = World::new();
+    let user = world.user(r#"{"model":"a","theme":"dark"}"#);
+    let before = world.trusted();
+    let mut watch = Watch::new(&world.locations());
+    assert_eq!(watch.changed(), Vec::<std::path::PathBuf>::new());
+    world.user(r#"{"model":"b","theme":"dark","permissions":{"deny":["Read"]},"unheardOf":1}"#);
+    let drop_in = put(&world.managed.join("managed-settings.d/a.json"), r#"{"verbose":true}"#);
+    assert_eq!(watch.changed(), [user, drop_in.clone()]);
+    assert_eq!(watch.changed(), Vec::<std::path::PathBuf>::new());
+    let changes: Vec<KeyChange> = key_changes(&before, &world.trusted());
+    let changes: Vec<_> = changes.iter().map(|change| (change.key.as_str(), change.reload)).collect();
+    assert_eq!(
+        changes,
+        [
+            ("model", Reload::Start),
+            ("permissions.deny", Reload::Live),
+            ("unheardOf", Reload::Start),
+            ("verbose", Reload::Live)
+        ]
+    );
+    std::fs::remove_file(&drop_in).unwrap();
+    assert_eq!(watch.changed(), [drop_in]);
+}
+
+#[test]
+fn a_file_that_breaks_while_gimlet_runs_goes_on_forbidding() {
+    let world = World::new();
+    world.user(r#"{"permissions":{"deny":["Read(a)"]}}"#);
+    world.local(r#"{"language":"fi"}"#);
+    let loaded = world.load();
+    world.user(r#"{"permissions":{"deny":["#);
+    let now = loaded.reload(&world.options);
+    assert!(now.problems[0].message.contains("still holds"), "{:?}", now.problems);
+    let effective = now.effective(&Inventory::collect(&now), &Trust::nothing());
+    assert_eq!((effective.rules.len(), effective.settings.language.as_deref()), (1, Some("fi")));
+    std::fs::remove_file(world.home.join(".claude/settings.json")).unwrap();
+    let gone = now.reload(&world.options);
+    assert_eq!(gone.effective(&Inventory::collect(&gone), &Trust::nothing()).rules, [], "taken away on purpose");
+}
