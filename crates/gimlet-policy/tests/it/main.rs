@@ -5,3 +5,4 @@
 mod corpus;
 mod limits;
 mod properties;
+mod worked;

@@ -4,6 +4,7 @@ mod auto;
 mod basics;
 mod faults;
 mod guide;
+mod permissions;
 mod print;
 mod probes;
 mod tidy;

@@ -1,0 +1,154 @@
+//! `gimlet permissions check` through the real binary: the corpora row by row, single questions, and what goes wrong.
+
+mod corpora;
+
+use gimlet_testkit::{RunOutput, World};
+use serde_json::json;
+
+use crate::world;
+
+/// Nothing may be asked of a model: this address answers nobody.
+const NOWHERE: &str = "http://127.0.0.1:9";
+
+async fn check(world: &World, args: &[&str], stdin: &str) -> RunOutput {
+    let run = world.run_at(NOWHERE).args(["permissions", "check"]).args(args.iter().copied()).stdin(stdin);
+    run.without_env("ANTHROPIC_API_KEY").finish().await
+}
+
+#[tokio::test]
+async fn each_outcome_has_its_exit_code_and_its_reason() {
+    let world = world();
+    let rules = json!({"permissions": {"deny": ["Bash(curl *)"], "allow": ["Bash(make *)"]}, "model": "x"});
+    world.file("rules.json", serde_json::to_string_pretty(&rules).unwrap());
+    for (command, code, said) in [
+        ("make test", 0, "allow\n  because the allow rule `Bash(make *)` from --rules ("),
+        ("ls", 0, "allow\n  because it only reads"),
+        ("git push origin", 3, "ask\n  because no rule allows it\n  would be allowed by Bash(git push *)\n"),
+        ("sudo curl x", 4, "deny\n  because the deny rule `Bash(curl *)` from --rules ("),
+    ] {
+        let run = check(&world, &["--rules", "rules.json", "--command", command], "").await;
+        run.expect_code(code);
+        assert!(run.stdout.starts_with(said), "{command}: {}", run.stdout);
+        assert_eq!(run.stderr, "", "{command}");
+    }
+}
+
+#[tokio::test]
+async fn programs_are_told_file_and_line_of_the_rule() {
+    let world = world();
+    world.file("rules.json", "{\"permissions\": {\n  \"deny\": [\n    \"Bash(curl *)\"\n  ]\n}}");
+    let run = check(&world, &["--rules", "rules.json", "--json", "--command", "curl x"], "").await;
+    run.expect_code(4);
+    let answer = run.json();
+    assert_eq!(answer["decision"], "deny");
+    assert_eq!(answer["reasons"][0]["kind"], "rule");
+    assert_eq!(answer["reasons"][0]["rule"], "Bash(curl *)");
+    assert_eq!(answer["reasons"][0]["source"]["line"], 3);
+    assert_eq!(answer["reasons"][0]["source"]["file"], world.path("rules.json"));
+}
+
+#[tokio::test]
+async fn any_tool_is_asked_by_its_own_reading_of_the_input() {
+    let world = world();
+    world.file("a.rs", "fn main() {}\n");
+    std::os::unix::fs::symlink("/etc/hostname", world.path("link")).unwrap();
+    let read = |path: &str| json!({"file_path": path}).to_string();
+    let edit = json!({"file_path": "a.rs", "old_string": "a", "new_string": "b"}).to_string();
+    for (tool, input, mode, code) in [
+        ("Read", read("a.rs"), "default", 0),
+        ("Read", read("link"), "default", 3),
+        ("Read", read("/etc/hostname"), "dontAsk", 4),
+        ("Edit", edit.clone(), "default", 3),
+        ("Edit", edit.clone(), "acceptEdits", 0),
+        ("Edit", edit, "plan", 4),
+        ("TodoWrite", json!({"todos": []}).to_string(), "manual", 0),
+    ] {
+        let run = check(&world, &["--tool", tool, "--input", &input, "--mode", mode], "").await;
+        run.expect_code(code);
+    }
+    assert_eq!(world.read("a.rs"), "fn main() {}\n", "nothing is ever run");
+}
+
+#[tokio::test]
+async fn another_folder_can_be_asked_about() {
+    let world = world();
+    world.file("sub/x", "");
+    let input = json!({"file_path": world.path("outside")}).to_string();
+    check(&world, &["--cwd", "sub", "--tool", "Read", "--input", &input], "").await.expect_code(3);
+    check(&world, &["--tool", "Read", "--input", &input], "").await.expect_code(0);
+}
+
+#[tokio::test]
+async fn doubtful_rules_are_reported_and_the_others_count() {
+    let world = world();
+    let rules =
+        "{\"permissions\":{\"deny\":[\n\"Bash(rm\",\n\"Write(x)\",\n\"Bash(curl *)\"],\"allow\":[\"Bash(curl x)\"]}}";
+    world.file("rules.json", rules);
+    let run = check(&world, &["--rules", "rules.json", "--command", "curl x"], "").await;
+    run.expect_code(4);
+    for said in ["rules.json:2", "denies nothing", "`Write(x)` has no effect", "`Bash(curl x)` is never reached"] {
+        assert!(run.stderr.contains(said), "{said} is missing in {}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn questions_that_cannot_be_understood_end_in_one() {
+    let world = world();
+    world.file("broken.json", "{\"permissions\":");
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "--command"),
+        (&["--tool", "Reed", "--input", "{}"], "Did you mean Read?"),
+        (&["--tool", "Read", "--input", "{"], "--input is not JSON"),
+        (&["--tool", "Read", "--input", "{}"], "file_path"),
+        (&["--command", "ls", "--tool", "Read"], "--tool"),
+        (&["--command", "ls", "--mode", "wild"], "not a permission mode"),
+        (&["--command", "ls", "--rules", "missing.json"], "missing.json"),
+        (&["--command", "ls", "--rules", "broken.json"], "broken.json"),
+        (&["--command", "ls", "--cwd", "nowhere"], "no such folder"),
+    ];
+    for (args, said) in cases {
+        let run = check(&world, args, "").await;
+        run.expect_code(1);
+        assert!(run.stderr.contains(said) && run.stdout.is_empty(), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_row_gets_an_error_in_its_place_and_the_batch_goes_on() {
+    let world = world();
+    let rows = [
+        r#"{"id":"a","rules":{"allow":["Bash(make)"]},"cwd":"/repo","command":"make"}"#,
+        "not json",
+        "",
+        r#"{"id":"b","cwd":"/repo"}"#,
+        r#"{"id":"c","cwd":"/repo","rules":{"deny":["Bash("]},"command":"ls"}"#,
+        r#"{"id":7,"cwd":"/repo","tool":"Read","path":"/etc/hosts"}"#,
+    ];
+    let run = check(&world, &["--batch"], &rows.join("\n")).await;
+    run.expect_code(1);
+    let answers = run.lines();
+    assert_eq!(answers.len(), 5);
+    assert_eq!((&answers[0]["id"], &answers[0]["decision"]), (&json!("a"), &json!("allow")));
+    assert_eq!(answers[1]["line"], 2);
+    assert_eq!((&answers[2]["id"], &answers[2]["line"]), (&json!("b"), &json!(4)));
+    assert!(answers[3]["error"].as_str().unwrap().contains("`Bash(`"), "{}", answers[3]);
+    assert_eq!((&answers[4]["id"], &answers[4]["decision"]), (&json!(7), &json!("ask")));
+    assert!(answers[4]["because"][0].as_str().unwrap().contains("/etc/hosts"));
+}
+
+#[tokio::test]
+async fn a_batch_sees_only_the_links_of_its_rows() {
+    let world = world();
+    let real = world.path("real-link");
+    std::os::unix::fs::symlink("/etc", &real).unwrap();
+    let cwd = world.path("");
+    let row = |symlinks: serde_json::Value| {
+        let path = format!("{real}/hostname");
+        json!({"id": 1, "cwd": cwd.trim_end_matches('/'), "tool": "Read", "path": path, "symlinks": symlinks})
+    };
+    let rows = format!("{}\n{}\n", row(json!({})), row(json!({ real.clone(): "/etc" })));
+    let run = check(&world, &["--batch"], &rows).await;
+    run.expect_code(0);
+    let decisions: Vec<_> = run.lines().iter().map(|answer| answer["decision"].clone()).collect();
+    assert_eq!(decisions, ["allow", "ask"]);
+}
