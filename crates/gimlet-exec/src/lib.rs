@@ -24,6 +24,8 @@ mod foreground;
 #[cfg(target_os = "linux")]
 mod procfs;
 #[cfg(target_os = "linux")]
+mod sandbox;
+#[cfg(target_os = "linux")]
 mod shell;
 #[cfg(target_os = "linux")]
 mod socket;
@@ -46,6 +48,11 @@ pub use custodian::run_custodian_if_asked;
 pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spawn, Stdin, Streams};
 #[cfg(target_os = "linux")]
 pub use foreground::{Ended, Finished, Foreground};
+#[cfg(target_os = "linux")]
+pub use sandbox::{
+    Aftermath, Available, Backend, Bubblewrap, Guard, Layer, ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason,
+    Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace, default_sandbox, probe, violations,
+};
 #[cfg(target_os = "linux")]
 pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name};
 #[cfg(target_os = "linux")]

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::Env;
 
 use crate::exec::{Exec, ExecError, Running, Spawn, Stdin, Streams, find_in_path, is_runnable};
+use crate::sandbox::{Sandbox, SandboxError};
 pub use environment::is_credential_name;
 use snapshot::Snapshot;
 use wrapper::Language;
@@ -66,6 +67,8 @@ pub enum ShellError {
     TooLong { bytes: usize, limit: usize },
     #[error(transparent)]
     Exec(#[from] ExecError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
 }
 
 /// Turns command texts into processes. Made once a session.
@@ -115,6 +118,25 @@ impl Shell {
 
     /// Starts a command. The first one may wait for the snapshot of the user's start-up file.
     pub async fn start(&self, exec: &Exec, command: ShellCommand<'_>) -> Result<ShellRun, ShellError> {
+        self.start_behind(exec, command, None).await
+    }
+
+    /// Starts a command inside a sandbox.
+    pub async fn start_in(
+        &self,
+        exec: &Exec,
+        command: ShellCommand<'_>,
+        sandbox: &Sandbox,
+    ) -> Result<ShellRun, ShellError> {
+        self.start_behind(exec, command, Some(sandbox)).await
+    }
+
+    async fn start_behind(
+        &self,
+        exec: &Exec,
+        command: ShellCommand<'_>,
+        sandbox: Option<&Sandbox>,
+    ) -> Result<ShellRun, ShellError> {
         let limit = MAX_ARGUMENT_BYTES - 1;
         if command.text.len() > limit {
             return Err(ShellError::TooLong { bytes: command.text.len(), limit });
@@ -130,6 +152,10 @@ impl Shell {
         env.extend(command.env);
         let spawn =
             Spawn { program, args, cwd: cwd.clone(), env, stdin: Stdin::Null, streams: Streams::Merged, report: true };
+        let spawn = match sandbox {
+            Some(sandbox) => sandbox.wrap(spawn, &[snapshot, env_file].into_iter().flatten().collect::<Vec<_>>())?,
+            None => spawn,
+        };
         let running = exec.spawn(spawn).await?;
         Ok(ShellRun { running, cwd, vanished_cwd })
     }

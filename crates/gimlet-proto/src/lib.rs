@@ -14,6 +14,7 @@ mod message;
 mod model;
 mod need;
 mod permission;
+mod sandbox;
 mod secret;
 mod session;
 mod slip;
@@ -38,6 +39,7 @@ pub use model::{
 };
 pub use need::Need;
 pub use permission::PermissionMode;
+pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
 pub use session::{SessionHandle, Snapshot};
 pub use slip::edit_distance;

@@ -36,6 +36,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: PermissionsCommand,
     },
+    /// Run a command in the sandbox of this folder, or say what that sandbox is (Linux)
+    Sandbox {
+        #[command(subcommand)]
+        command: SandboxCommand,
+    },
     /// Tools for people who work on gimlet or test against it
     Dev {
         #[command(subcommand)]
@@ -78,6 +83,57 @@ pub(crate) struct CheckArgs {
     /// Answer rows of JSON on standard input, each in a world of its own
     #[arg(long)]
     pub(crate) batch: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum SandboxCommand {
+    /// Run a command that can write only this folder and reaches no network
+    Run(SandboxRunArgs),
+    /// Say what the sandbox is made of here, what it closes, and what is missing
+    Explain(SandboxExplainArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SandboxRunArgs {
+    #[command(flatten)]
+    pub(crate) walls: SandboxWalls,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SandboxExplainArgs {
+    #[command(flatten)]
+    pub(crate) walls: SandboxWalls,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SandboxWalls {
+    /// A further folder that may be written
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow_write: Vec<PathBuf>,
+    /// A file or folder that cannot be read
+    #[arg(long, value_name = "PATH")]
+    pub(crate) deny_read: Vec<PathBuf>,
+    /// A host that may be reached: example.org, *.example.org or example.org:22
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_domain: Vec<String>,
+    /// A host that may not be reached, whatever is allowed
+    #[arg(long, value_name = "HOST")]
+    pub(crate) deny_domain: Vec<String>,
+    /// Let the command's own processes talk to each other over loopback
+    #[arg(long)]
+    pub(crate) allow_local: bool,
+    /// Let it connect to Unix sockets, which lead out of the sandbox
+    #[arg(long)]
+    pub(crate) allow_unix_sockets: bool,
+    /// Use this bubblewrap, or none with the word none
+    #[arg(long, value_name = "PATH")]
+    pub(crate) bubblewrap: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -287,8 +343,6 @@ const COMMANDS_NOT_YET: &[&str] = &[
     "plugins",
     "doctor",
     "config",
-    "sandbox",
-    "why",
     "sessions",
     "agents",
     "attach",
@@ -385,6 +439,9 @@ mod tests {
             "permissions check --command ls --json",
             "permissions check --tool Read --input {} --mode plan --rules a --rules b",
             "permissions check --batch",
+            "sandbox run --allow-write /a --allow-domain *.b.org -- make -j2",
+            "sandbox run make -j2",
+            "sandbox explain --json",
         ] {
             let args = std::iter::once("gimlet".to_owned()).chain(words(line));
             Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}"));

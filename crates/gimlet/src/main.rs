@@ -6,6 +6,7 @@ mod dev;
 mod permissions;
 mod print;
 mod report;
+mod sandbox;
 mod start;
 mod surroundings;
 mod welcome;
@@ -20,7 +21,7 @@ use clap::error::ErrorKind;
 use gimlet_model::ConfigError;
 use gimlet_proto::Env;
 
-use args::{Cli, Command, DevCommand, OutputFormat, PermissionsCommand, RunArgs};
+use args::{Cli, Command, DevCommand, OutputFormat, PermissionsCommand, RunArgs, SandboxCommand};
 use report::Report;
 use surroundings::Surroundings;
 
@@ -94,6 +95,13 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
             Ok(in_runtime(dev::scripted_model(&options))?)
         }
         Some(Command::Permissions { command: PermissionsCommand::Check(options) }) => Ok(permissions::check(&options)?),
+        Some(Command::Sandbox { command: SandboxCommand::Run(args) }) => {
+            Ok(in_runtime(sandbox::run(args, &Surroundings::read()?))?)
+        }
+        Some(Command::Sandbox { command: SandboxCommand::Explain(args) }) => {
+            say(&in_runtime(sandbox::explain(&args, &Surroundings::read()?))?);
+            Ok(ExitCode::SUCCESS)
+        }
         None => session(&cli.run),
     }
 }

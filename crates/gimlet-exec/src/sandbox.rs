@@ -1,0 +1,149 @@
+//! The sandbox of commands: what a [`SandboxSpec`] says, held by the kernel.
+//!
+//! Gimlet never enters a sandbox itself. A sandboxed command is an ordinary one whose program is gimlet's helper (this
+//! binary again), which puts the walls up and then becomes the command; custody works as for any other. A wall that was
+//! promised and cannot be put up means that the command does not run.
+//!
+//! Linux only. What can be had is found out by [`probe`]; nothing here decides whether a command has to be sandboxed.
+
+mod bubblewrap;
+mod defaults;
+mod environment;
+mod guard;
+mod helper;
+mod kernel;
+mod landlock;
+mod mounts;
+mod plan;
+mod probe;
+mod proxy;
+mod relay;
+mod seccomp;
+mod violations;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::{SandboxNetwork, SandboxSpec};
+
+use crate::exec::{Spawn, find_in_path};
+pub use defaults::{SandboxPlace, default_sandbox};
+pub use guard::Guard;
+pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
+pub(crate) use helper::run_if_asked;
+use plan::{Plan, Walls};
+pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
+pub use proxy::{Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver};
+use seccomp::{Inet, Sockets};
+pub use violations::{Aftermath, violations};
+
+/// Why a command cannot be put into a sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    #[error("there is no sandbox here: {why}")]
+    Unavailable { why: String },
+    #[error("the sandbox reaches allowed hosts through a proxy, and none is running")]
+    NoProxy,
+    #[error("without a network namespace this kernel cannot hold a command to the proxy (Landlock {abi}, needs 4)")]
+    NoNetworkWall { abi: u32 },
+    #[error("cannot start {program:?}: there is no such program in PATH")]
+    NotFound { program: OsString },
+    #[error("bubblewrap at {path} is in a folder that the command may write", path = path.display())]
+    BubblewrapInReach { path: PathBuf },
+}
+
+/// Walls around commands, as one spec wants them and this machine can build them.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    spec: SandboxSpec,
+    available: Available,
+    proxy_socket: Option<PathBuf>,
+}
+
+impl Sandbox {
+    /// `proxy_socket` is where gimlet's proxy listens; needed for a spec whose network is not off.
+    pub fn new(spec: SandboxSpec, available: Available, proxy_socket: Option<PathBuf>) -> Result<Self, SandboxError> {
+        let wants_proxy = spec.network != SandboxNetwork::Off;
+        match &available.backend {
+            Backend::None { why } => return Err(SandboxError::Unavailable { why: why.clone() }),
+            Backend::Bubblewrap { path } if is_in(path, &spec.write) => {
+                return Err(SandboxError::BubblewrapInReach { path: path.clone() });
+            }
+            Backend::Landlock if wants_proxy && available.landlock_abi < 4 => {
+                return Err(SandboxError::NoNetworkWall { abi: available.landlock_abi });
+            }
+            Backend::Bubblewrap { .. } | Backend::Namespaces | Backend::Landlock => {}
+        }
+        if wants_proxy && proxy_socket.is_none() {
+            return Err(SandboxError::NoProxy);
+        }
+        Ok(Self { spec, available, proxy_socket })
+    }
+
+    pub fn spec(&self) -> &SandboxSpec {
+        &self.spec
+    }
+
+    pub fn available(&self) -> &Available {
+        &self.available
+    }
+
+    /// The same command inside the sandbox. `needed` are files that it reads wherever they are.
+    pub fn wrap(&self, spawn: Spawn, needed: &[&Path]) -> Result<Spawn, SandboxError> {
+        let path = spawn.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+        let program = find_in_path(&spawn.program, path, &spawn.cwd)
+            .ok_or_else(|| SandboxError::NotFound { program: spawn.program.clone() })?;
+        let split = environment::prepare(spawn.env, &self.spec.keep_env, self.spec.temp_dir.as_deref());
+        let mut env = split.env;
+        env.retain(|(name, _)| !environment::is_proxy_name(name));
+        let mut plan = self.plan(spawn.cwd.clone(), program);
+        plan.env = split.held_back;
+        plan.args = std::iter::once(spawn.program).chain(spawn.args).collect();
+        plan.allow_read.extend(needed.iter().map(|path| path.to_path_buf()));
+        let mut args: Vec<OsString> = vec![helper::ARGUMENT.into(), helper::OUTER.into()];
+        args.extend(plan.encode());
+        Ok(Spawn { program: probe::OWN_IMAGE.into(), args, env, ..spawn })
+    }
+
+    fn plan(&self, cwd: PathBuf, program: PathBuf) -> Plan {
+        let walls = match &self.available.backend {
+            Backend::Bubblewrap { path } => Walls::Bubblewrap(path.clone()),
+            Backend::Namespaces => Walls::Own,
+            Backend::Landlock | Backend::None { .. } => Walls::Absent,
+        };
+        let spec = &self.spec;
+        let proxy = self.proxy_socket.clone().filter(|_| spec.network != SandboxNetwork::Off);
+        let inet = match (&walls, &proxy) {
+            // Without a namespace "local" would be the whole machine.
+            (Walls::Absent, None) => Inet::None,
+            (Walls::Absent, Some(_)) => Inet::Streams,
+            (_, Some(_)) => Inet::Any,
+            (_, None) => {
+                if spec.local_sockets {
+                    Inet::Any
+                } else {
+                    Inet::None
+                }
+            }
+        };
+        Plan {
+            walls,
+            landlock: self.available.landlock_abi > 0,
+            write: spec.write.iter().chain(&spec.temp_dir).cloned().collect(),
+            deny_write: spec.deny_write.clone(),
+            deny_read: spec.deny_read.clone(),
+            allow_read: spec.allow_read.clone(),
+            sockets: Sockets { inet, unix: spec.unix_sockets },
+            proxy,
+            max_processes: spec.max_processes,
+            env: Vec::new(),
+            cwd,
+            program,
+            args: Vec::new(),
+        }
+    }
+}
+
+fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
+    folders.iter().any(|folder| path.starts_with(folder))
+}

@@ -1,0 +1,61 @@
+//! A plan in the words of bubblewrap. Pure.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::Path;
+
+use super::mounts::MEMORY_FOLDER_BYTES;
+use super::plan::{Place, Plan, places};
+
+/// The namespaces and the tree that every command gets.
+const ALWAYS: &[&str] = &[
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-net",
+    "--unshare-cgroup-try",
+    "--die-with-parent",
+    "--new-session",
+    "--ro-bind",
+    "/",
+    "/",
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+];
+
+/// All arguments up to and including the one that ends bubblewrap's own.
+pub(super) fn arguments(plan: &Plan, filter: RawFd) -> Vec<OsString> {
+    let mut args: Vec<OsString> = ALWAYS.iter().map(OsString::from).collect();
+    let places = places(plan);
+    for (path, place) in &places {
+        let holds_open_places = places.iter().any(|(other, _)| other != path && other.starts_with(path));
+        args.extend(words(path, *place, holds_open_places));
+    }
+    for (path, _) in places.iter().filter(|(path, place)| *place == Place::Closed && path.is_dir()) {
+        args.extend(["--remount-ro".into(), path.into()]);
+    }
+    args.extend(["--chdir".into(), plan.cwd.clone().into_os_string(), "--cap-drop".into(), "ALL".into()]);
+    args.extend(["--seccomp".into(), filter.to_string().into(), "--".into()]);
+    args
+}
+
+fn words(path: &Path, place: Place, holds_open_places: bool) -> Vec<OsString> {
+    let mount = |option: &str| vec![option.into(), path.into(), path.into()];
+    match place {
+        Place::Private => {
+            let size = MEMORY_FOLDER_BYTES.to_string();
+            vec!["--perms".into(), "1777".into(), "--size".into(), size.into(), "--tmpfs".into(), path.into()]
+        }
+        Place::Writable => mount("--bind"),
+        Place::Readable | Place::ReadOnly => mount("--ro-bind"),
+        Place::Closed if path.is_dir() => {
+            let mode = if holds_open_places { "0111" } else { "0000" };
+            vec!["--perms".into(), mode.into(), "--tmpfs".into(), path.into()]
+        }
+        // Devices are off in what bubblewrap binds, so this can be neither read nor written.
+        Place::Closed => vec!["--ro-bind".into(), "/dev/null".into(), path.into()],
+    }
+}

@@ -1,0 +1,239 @@
+//! What a sandbox closes when nobody says otherwise: everything but the folder cannot be written, credentials cannot be
+//! read, and what decides how other programs behave in the folder stays as it is.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::SandboxSpec;
+
+/// Credential stores below the home folder.
+const CREDENTIALS: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/BraveSoftware",
+    ".config/chromium",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git/credentials",
+    ".config/google-chrome",
+    ".config/hub",
+    ".config/microsoft-edge",
+    ".config/op",
+    ".config/rclone",
+    ".docker/config.json",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".netrc",
+    ".password-store",
+    ".pypirc",
+    ".ssh",
+    ".terraform.d/credentials.tfrc.json",
+    ".vault-token",
+];
+/// Secrets of the machine, which a command of root could read.
+const MACHINE_SECRETS: &[&str] = &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh"];
+
+/// Files in a folder that make other programs run something or change whom they trust.
+const PROTECTED: &[&str] = &[
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".claude/agents",
+    ".claude/commands",
+    ".claude/hooks",
+    ".claude/plugins",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/skills",
+    ".claude/workflows",
+    ".envrc",
+    ".gitconfig",
+    ".idea",
+    ".mcp.json",
+    ".profile",
+    ".vscode",
+    ".zlogin",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+];
+/// The same inside the folder of a repository.
+const PROTECTED_IN_REPOSITORY: &[&str] = &["hooks", "config", "config.worktree"];
+/// What makes a folder a bare repository.
+const BARE_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
+
+/// How deep and how long nested repositories are looked for.
+const NESTED_DEPTH: usize = 3;
+const NESTED_ENTRIES: usize = 4_000;
+
+/// Where a default sandbox stands.
+#[derive(Debug, Clone, Copy)]
+pub struct SandboxPlace<'a> {
+    /// The folder that commands work in.
+    pub cwd: &'a Path,
+    /// Further folders that they may write.
+    pub write: &'a [PathBuf],
+    pub home: Option<&'a Path>,
+    /// gimlet's own configuration home.
+    pub config_home: &'a Path,
+    /// A folder that belongs to these commands alone.
+    pub temp_dir: &'a Path,
+}
+
+/// The spec for commands in a folder, with the network off.
+pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
+    let mut write = vec![place.cwd.to_owned()];
+    write.extend(place.write.iter().cloned());
+    let mut deny_write: Vec<PathBuf> = vec![place.config_home.to_owned()];
+    deny_write.extend(place.home.map(|home| home.join(".claude.json")));
+    for root in write.clone() {
+        deny_write.extend(PROTECTED.iter().map(|name| root.join(name)));
+        deny_write.extend(repositories_in(&root).iter().flat_map(|repository| protected_in(repository)));
+        if let Some(common) = main_repository(&root) {
+            deny_write.extend(protected_in(&common));
+            write.push(common);
+        }
+    }
+    let mut deny_read: Vec<PathBuf> = MACHINE_SECRETS.iter().map(PathBuf::from).collect();
+    deny_read.push(place.config_home.join(".credentials.json"));
+    deny_read.extend(place.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name))));
+    // The helper is told only about what can be closed: its arguments are not endless, and a credential store that is
+    // made later by the user is closed from the next command on.
+    deny_read.retain(|path| path.exists());
+    SandboxSpec { write, deny_write, deny_read, temp_dir: Some(place.temp_dir.to_owned()), ..SandboxSpec::default() }
+}
+
+fn protected_in(repository: &Path) -> Vec<PathBuf> {
+    PROTECTED_IN_REPOSITORY.iter().map(|name| repository.join(name)).collect()
+}
+
+/// The folders of the repositories in a tree: its own, wherever `.git` would be, and those nested in it.
+pub(super) fn repositories_in(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if is_bare(root) {
+        found.push(root.to_owned());
+    }
+    if !root.join(".git").is_file() {
+        found.push(root.join(".git"));
+    }
+    let mut budget = NESTED_ENTRIES;
+    let mut folders = vec![(root.to_owned(), 0)];
+    // Breadth first, so that a large folder does not use up what its neighbours need.
+    while let Some((folder, depth)) = (!folders.is_empty()).then(|| folders.remove(0)) {
+        let Ok(entries) = folder.read_dir() else { continue };
+        for entry in entries.flatten() {
+            if budget == 0 {
+                return found;
+            }
+            budget -= 1;
+            let path = entry.path();
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || entry.file_name() == "node_modules" {
+                continue;
+            }
+            if entry.file_name() == ".git" || is_bare(&path) {
+                found.extend(modules_of(&path));
+                if !found.contains(&path) {
+                    found.push(path);
+                }
+            } else if depth < NESTED_DEPTH {
+                folders.push((path, depth + 1));
+            }
+        }
+    }
+    found
+}
+
+/// The repositories of submodules, which lie in that of their parent.
+fn modules_of(repository: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = repository.join("modules").read_dir() else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).filter(|path| is_bare(path)).collect()
+}
+
+pub(super) fn is_bare(folder: &Path) -> bool {
+    BARE_MARKS.iter().all(|mark| folder.join(mark).exists())
+}
+
+/// The repository that a linked worktree belongs to. Only one that names this worktree itself counts: the file that
+/// leads there can be written by commands.
+fn main_repository(worktree: &Path) -> Option<PathBuf> {
+    let link = worktree.join(".git");
+    let own = std::fs::read_to_string(&link).ok()?;
+    let own = worktree.join(own.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
+    let is_ours = own.join(back.trim()).canonicalize().ok()? == link.canonicalize().ok()?;
+    let common = own.parent()?.parent()?.to_owned();
+    let is_worktree = own.parent()?.file_name()? == "worktrees" && is_bare(&common);
+    (is_ours && is_worktree).then_some(common)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repository(at: &Path) {
+        std::fs::create_dir_all(at.join("objects")).unwrap();
+        std::fs::create_dir_all(at.join("refs")).unwrap();
+        std::fs::write(at.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    }
+
+    #[test]
+    fn nested_bare_and_submodule_repositories_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        repository(&root.join(".git"));
+        repository(&root.join(".git/modules/sub"));
+        repository(&root.join("vendor/lib/.git"));
+        repository(&root.join("mirror.git"));
+        let mut found = repositories_in(root);
+        found.sort();
+        let expected = [".git", ".git/modules/sub", "mirror.git", "vendor/lib/.git"].map(|name| root.join(name));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_worktree_may_write_its_repository_and_a_forged_one_may_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (main, tree, forged) = (root.join("main/.git"), root.join("tree"), root.join("forged"));
+        repository(&main);
+        for (folder, name) in [(&tree, "tree"), (&forged, "forged")] {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::create_dir_all(main.join("worktrees").join(name)).unwrap();
+            let text = format!("gitdir: {}\n", main.join("worktrees").join(name).display());
+            std::fs::write(folder.join(".git"), text).unwrap();
+        }
+        let back = |name: &str| main.join("worktrees").join(name).join("gitdir");
+        std::fs::write(back("tree"), tree.join(".git").display().to_string()).unwrap();
+        std::fs::write(back("forged"), root.join("elsewhere/.git").display().to_string()).unwrap();
+        assert_eq!(main_repository(&tree), Some(main));
+        assert_eq!(main_repository(&forged), None);
+    }
+
+    #[test]
+    fn the_default_closes_what_is_there_and_protects_what_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path();
+        std::fs::create_dir_all(home.join(".ssh")).unwrap();
+        let cwd = home.join("project");
+        std::fs::create_dir_all(&cwd).unwrap();
+        let temp = home.join("temp");
+        let place = SandboxPlace {
+            cwd: &cwd,
+            write: &[],
+            home: Some(home),
+            config_home: &home.join(".claude"),
+            temp_dir: &temp,
+        };
+        let spec = default_sandbox(place);
+        assert_eq!(spec.write, [cwd.clone()]);
+        assert!(spec.deny_read.contains(&home.join(".ssh")) && !spec.deny_read.contains(&home.join(".aws")));
+        for name in [".mcp.json", ".git/hooks", ".claude/settings.json"] {
+            assert!(spec.deny_write.contains(&cwd.join(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The environment of a sandboxed command: no credentials, no way to agents, nothing that changes the helper. Pure.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::shell::is_credential_name;
+
+/// Where agents and buses listen that act in the user's name.
+const AGENTS: [&str; 6] =
+    ["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "XAUTHORITY"];
+/// How programs are told where to put temporary files.
+const TEMP_NAMES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
+/// The environment split in two: what the helper may have, and what only the command gets.
+pub(super) struct Split {
+    pub(super) env: Vec<(OsString, OsString)>,
+    /// Each `NAME=VALUE`.
+    pub(super) held_back: Vec<OsString>,
+}
+
+/// Removes what a sandboxed command must not know, and names its temp folder.
+pub(super) fn prepare(env: Vec<(OsString, OsString)>, keep: &[String], temp_dir: Option<&Path>) -> Split {
+    let is_kept = |name: &OsStr| name.to_str().is_some_and(|name| keep.iter().any(|kept| kept == name));
+    let mut split = Split { env: Vec::new(), held_back: Vec::new() };
+    for (name, value) in env {
+        let text = name.to_string_lossy();
+        let is_secret =
+            is_credential_name(&text) || AGENTS.contains(&&*text) || has_credentials(&value.to_string_lossy());
+        if is_secret && !is_kept(&name) {
+            continue;
+        }
+        if temp_dir.is_some() && TEMP_NAMES.contains(&&*text) {
+            continue;
+        }
+        if changes_the_loader(&text) {
+            let mut word = name;
+            word.push("=");
+            word.push(value);
+            split.held_back.push(word);
+        } else {
+            split.env.push((name, value));
+        }
+    }
+    if let Some(dir) = temp_dir {
+        split.env.extend(TEMP_NAMES.map(|name| (name.into(), dir.into())));
+    }
+    split
+}
+
+/// An address with a password in it, such as that of a database.
+fn has_credentials(value: &str) -> bool {
+    let authority = value.split_once("://").map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
+    user.is_some_and(|user| user.split_once(':').is_some_and(|(_, password)| !password.is_empty()))
+}
+
+/// Read by the loader of every program, the helper included.
+fn changes_the_loader(name: &str) -> bool {
+    name.starts_with("LD_") || name == "GLIBC_TUNABLES"
+}
+
+/// How programs are told about the proxy, each `NAME=VALUE`.
+pub(super) fn for_proxy(port: u16) -> Vec<String> {
+    let http = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"];
+    let all = ["ALL_PROXY", "all_proxy"];
+    let local = ["NO_PROXY", "no_proxy"];
+    let http = http.iter().map(|name| format!("{name}=http://127.0.0.1:{port}"));
+    let all = all.iter().map(|name| format!("{name}=socks5h://127.0.0.1:{port}"));
+    let local = local.iter().map(|name| format!("{name}=localhost,127.0.0.1,::1"));
+    // Node's own client reads the variables only when told to.
+    http.chain(all).chain(local).chain(["NODE_USE_ENV_PROXY=1".to_owned()]).collect()
+}
+
+/// The names that [`for_proxy`] sets; what the user's own network uses does not lead anywhere in a sandbox.
+pub(super) fn is_proxy_name(name: &OsStr) -> bool {
+    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY"];
+    name.to_str().is_some_and(|name| names.iter().any(|known| name.eq_ignore_ascii_case(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(env: &[(&str, &str)], keep: &[&str], temp: Option<&str>) -> (Vec<String>, Vec<String>) {
+        let env = env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+        let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
+        let split = prepare(env, &keep, temp.map(Path::new));
+        let text = |word: &OsString| word.to_str().unwrap().to_owned();
+        (split.env.iter().map(|(name, _)| text(name)).collect(), split.held_back.iter().map(text).collect())
+    }
+
+    #[test]
+    fn credentials_agents_and_loader_variables_do_not_reach_where_they_must_not() {
+        let env = [
+            ("PATH", "/bin"),
+            ("ANTHROPIC_API_KEY", "k"),
+            ("GITHUB_TOKEN", "t"),
+            ("SSH_AUTH_SOCK", "/tmp/a"),
+            ("DATABASE_URL", "postgres://me:secret@db/x"),
+            ("HOMEPAGE", "https://me@example.org/a:b@c"),
+            ("LD_PRELOAD", "/x.so"),
+            ("NPM_TOKEN", "wanted"),
+        ];
+        let (env, held) = names(&env, &["NPM_TOKEN"], None);
+        assert_eq!(env, ["PATH", "HOMEPAGE", "NPM_TOKEN"]);
+        assert_eq!(held, ["LD_PRELOAD=/x.so"]);
+    }
+
+    #[test]
+    fn the_temp_folder_is_named_in_all_three_ways() {
+        let (env, _) = names(&[("TMPDIR", "/elsewhere"), ("A", "b")], &[], Some("/t"));
+        assert_eq!(env, ["A", "TMPDIR", "TMP", "TEMP"]);
+    }
+}

@@ -1,0 +1,360 @@
+//! The helper: gimlet's own binary between a keeper and a sandboxed command. It puts up the walls and becomes the
+//! command, or leaves with [`SETUP_FAILED`]; it never runs the command with a wall missing.
+//!
+//! With walls of its own it is three processes for a moment: one that waits outside and ends as the command ended, the
+//! first process of the new namespaces, and the command. With bubblewrap it becomes bubblewrap, which runs it again
+//! inside. All of them die with the one that the keeper knows.
+
+use std::ffi::{CStr, CString, OsString};
+use std::io::{self, Write};
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::MemfdFlags;
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions};
+use rustix::thread::CapabilitySet;
+
+use super::kernel::{self, Disposition};
+use super::mounts::MountError;
+use super::plan::{Plan, Walls, places};
+use super::{bubblewrap, landlock, mounts, relay, seccomp};
+use crate::sys::{self, Fork};
+
+/// The first argument that makes the binary a helper.
+pub(crate) const ARGUMENT: &str = "__sandbox";
+/// The exit code when the walls could not be put up. The command has not run.
+pub const SETUP_FAILED: i32 = 125;
+/// The second argument, for each of the things that a helper can be.
+pub(super) const OUTER: &str = "outer";
+const INNER: &str = "inner";
+pub(super) const PROBE: &str = "probe";
+
+const NAME: &CStr = c"cmd-sandbox";
+/// Descriptors for a helper inside bubblewrap have numbers that no command is given.
+const FIRST_HANDED_ON: RawFd = 20;
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// Why a wall could not be put up.
+#[derive(Debug, thiserror::Error)]
+enum SetupError {
+    #[error("its plan is not understood")]
+    Plan,
+    #[error("{doing} failed: {source}")]
+    Step { doing: &'static str, source: io::Error },
+    #[error("{doing} {path} failed: {source}", path = path.display())]
+    Mount { doing: &'static str, path: PathBuf, source: io::Error },
+    #[error("{program} cannot be run: {source}", program = program.display())]
+    Program { program: PathBuf, source: io::Error },
+}
+
+impl From<MountError> for SetupError {
+    fn from(MountError { doing, path, source }: MountError) -> Self {
+        Self::Mount { doing, path, source }
+    }
+}
+
+fn step<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> SetupError {
+    move |source| SetupError::Step { doing, source: source.into() }
+}
+
+/// Turns the process into a helper when it was started as one; otherwise returns at once.
+pub(crate) fn run_if_asked() {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_none_or(|argument| argument != ARGUMENT) {
+        return;
+    }
+    let kind = args.next().unwrap_or_default();
+    let _ = rustix::thread::set_name(NAME);
+    let failed = match kind.to_str() {
+        Some(PROBE) => sys::exit_now(probe()),
+        Some(OUTER) => outer(args.collect()),
+        Some(INNER) => inner(args),
+        _ => SetupError::Plan,
+    };
+    // Standard error is the command's; there is nobody else to tell.
+    drop(writeln!(io::stderr(), "gimlet: the sandbox was not set up: {failed}"));
+    sys::exit_now(SETUP_FAILED)
+}
+
+/// Each of these returns only why it failed.
+fn outer(words: Vec<OsString>) -> SetupError {
+    let Some(plan) = Plan::decode(words.iter().cloned()) else { return SetupError::Plan };
+    let outcome = match &plan.walls {
+        Walls::Bubblewrap(program) => become_bubblewrap(&plan, program, words),
+        Walls::Own => run_in_own_namespaces(&plan),
+        Walls::Absent => run_without_namespaces(&plan),
+    };
+    match outcome {
+        Ok(never) => match never {},
+        Err(error) => error,
+    }
+}
+
+/// Something that does not come back.
+enum Never {}
+
+fn become_bubblewrap(plan: &Plan, program: &Path, words: Vec<OsString>) -> Result<Never, SetupError> {
+    let code = kernel::filter_bytes(&seccomp::filter(plan.sockets));
+    let filter = rustix::fs::memfd_create("filter", MemfdFlags::CLOEXEC).map_err(step("making the filter"))?;
+    let mut file = std::fs::File::from(filter);
+    file.write_all(&code).and_then(|()| io::Seek::rewind(&mut file)).map_err(step("writing the filter"))?;
+    let filter = hand_on(&OwnedFd::from(file))?;
+    // By handle: the file may be replaced or hidden by the time that bubblewrap runs it.
+    let own = std::fs::File::open("/proc/self/exe").map_err(step("opening the helper"))?;
+    let own = hand_on(&OwnedFd::from(own))?;
+    let mut args = vec![OsString::from("bwrap")];
+    args.extend(bubblewrap::arguments(plan, filter));
+    args.extend([format!("/proc/self/fd/{own}").into(), ARGUMENT.into(), INNER.into()]);
+    let proxy = plan.proxy.as_deref().map(relay::hold_socket).transpose().map_err(step("opening the proxy"))?;
+    args.push(proxy.as_ref().map(hand_on).transpose()?.map_or_else(String::new, |fd| fd.to_string()).into());
+    args.extend(words);
+    // Whoever ends the command ends bubblewrap with it; asked politely, it leaves that to the command.
+    kernel::on_requests_to_end(Disposition::Ignore);
+    let env = std::env::vars_os().map(|(name, value)| variable(&name, &value)).collect::<Option<Vec<_>>>();
+    let (Some(args), Some(env)) = (args.into_iter().map(c_string).collect::<Option<Vec<_>>>(), env) else {
+        return Err(SetupError::Plan);
+    };
+    let path = c_string(program.into()).ok_or(SetupError::Plan)?;
+    Err(SetupError::Program { program: program.into(), source: kernel::become_program(&path, &args, &env) })
+}
+
+/// Gives a descriptor a number that survives into the next program.
+fn hand_on(descriptor: &OwnedFd) -> Result<RawFd, SetupError> {
+    let copy = rustix::io::fcntl_dupfd_cloexec(descriptor, FIRST_HANDED_ON).map_err(step("handing on a descriptor"))?;
+    rustix::io::fcntl_setfd(&copy, rustix::io::FdFlags::empty()).map_err(step("handing on a descriptor"))?;
+    Ok(std::os::fd::IntoRawFd::into_raw_fd(copy))
+}
+
+/// Inside bubblewrap, which has put up the mounts, the namespaces and the filter.
+fn inner(mut words: impl Iterator<Item = OsString>) -> SetupError {
+    let proxy = words.next().and_then(|number| number.to_str()?.parse().ok());
+    let Some(plan) = Plan::decode(words) else { return SetupError::Plan };
+    let start = || -> Result<Never, SetupError> {
+        let port = proxy.map(|number| start_relay_apart(take_descriptor(number)?)).transpose()?;
+        confine_and_run(&plan, port)
+    };
+    match start() {
+        Ok(never) => match never {},
+        Err(error) => error,
+    }
+}
+
+fn take_descriptor(number: RawFd) -> Result<OwnedFd, SetupError> {
+    if number < FIRST_HANDED_ON {
+        return Err(SetupError::Plan);
+    }
+    kernel::take_descriptor(number).map_err(step("taking the proxy"))
+}
+
+/// Starts the relay as nobody's child, so that the command, which this process becomes, does not inherit one.
+fn start_relay_apart(proxy: OwnedFd) -> Result<u16, SetupError> {
+    let (listener, port) = relay::listen().map_err(step("opening the port of the proxy"))?;
+    match sys::fork().map_err(step("starting the relay"))? {
+        Fork::Child => {
+            if let Ok(Fork::Child) = sys::fork() {
+                keep_to_itself();
+                relay::run(&listener, &proxy);
+            }
+            sys::exit_now(0)
+        }
+        Fork::Parent(child) => {
+            let _ = rustix::process::waitpid(Pid::from_raw(child), WaitOptions::empty());
+            Ok(port)
+        }
+    }
+}
+
+fn run_in_own_namespaces(plan: &Plan) -> Result<Never, SetupError> {
+    let proxy = plan.proxy.as_deref().map(relay::hold_socket).transpose().map_err(step("opening the proxy"))?;
+    // Looked up before anything is hidden.
+    let places = places(plan);
+    enter_own_namespaces()?;
+    kernel::on_requests_to_end(Disposition::Ignore);
+    let (end, outcome) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(step("opening a pipe"))?;
+    match sys::fork().map_err(step("starting the first process"))? {
+        Fork::Parent(first) => {
+            drop(outcome);
+            let_go_of_streams();
+            let ended = rustix::process::waitpid(Pid::from_raw(first), WaitOptions::empty());
+            let mut status = [0; 4];
+            match rustix::io::read(&end, &mut status) {
+                Ok(4) => end_as(i32::from_ne_bytes(status)),
+                // The first process failed, or was killed and with it everything in its namespace.
+                _ => end_as(ended.ok().flatten().map_or(libc::SIGKILL, |(_, status)| status.as_raw())),
+            }
+        }
+        Fork::Child => {
+            drop(end);
+            let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+            mounts::build(&places)?;
+            kernel::raise_loopback().map_err(step("raising the loopback interface"))?;
+            let status = run_and_wait(plan, proxy.as_ref())?;
+            let _ = rustix::io::write(&outcome, &status.to_ne_bytes());
+            sys::exit_now(0)
+        }
+    }
+}
+
+/// The namespaces, with this user as the only one in them.
+fn enter_own_namespaces() -> Result<(), SetupError> {
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    kernel::enter_namespaces(NAMESPACES).map_err(step("making namespaces"))?;
+    let write = |file: &str, text: String| std::fs::write(file, text).map_err(step("mapping the user"));
+    write("/proc/self/setgroups", "deny".to_owned())?;
+    write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+fn run_without_namespaces(plan: &Plan) -> Result<Never, SetupError> {
+    let proxy = plan.proxy.as_deref().map(relay::hold_socket).transpose().map_err(step("opening the proxy"))?;
+    if proxy.is_none() {
+        return confine_and_run(plan, None);
+    }
+    kernel::on_requests_to_end(Disposition::Ignore);
+    end_as(run_and_wait(plan, proxy.as_ref())?)
+}
+
+/// Starts the relay, if there is a proxy, and the command; waits for the command and gives its raw status.
+fn run_and_wait(plan: &Plan, proxy: Option<&OwnedFd>) -> Result<i32, SetupError> {
+    let relay = proxy.map(start_relay).transpose()?;
+    let command = match sys::fork().map_err(step("starting the command"))? {
+        Fork::Child => match confine_and_run(plan, relay.as_ref().map(|(port, _)| *port)) {
+            Ok(never) => match never {},
+            Err(error) => {
+                drop(writeln!(io::stderr(), "gimlet: the sandbox was not set up: {error}"));
+                sys::exit_now(SETUP_FAILED)
+            }
+        },
+        Fork::Parent(command) => command,
+    };
+    keep_to_itself();
+    let_go_of_streams();
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == command => {
+                if let Some(relay) = relay.and_then(|(_, pid)| Pid::from_raw(pid)) {
+                    let _ = rustix::process::kill_process(relay, Signal::KILL);
+                }
+                return Ok(status.as_raw());
+            }
+            // Orphans, the relay, or an interruption.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(step("waiting for the command")(error)),
+        }
+    }
+}
+
+fn start_relay(proxy: &OwnedFd) -> Result<(u16, i32), SetupError> {
+    let (listener, port) = relay::listen().map_err(step("opening the port of the proxy"))?;
+    match sys::fork().map_err(step("starting the relay"))? {
+        Fork::Child => {
+            let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+            keep_to_itself();
+            relay::run(&listener, proxy)
+        }
+        Fork::Parent(pid) => Ok((port, pid)),
+    }
+}
+
+/// Nobody but root may look into this process from here on.
+fn keep_to_itself() {
+    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// A process that only waits must not hold the command's pipes: their end is the end of its output.
+fn let_go_of_streams() {
+    let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") else { return };
+    let _ = rustix::stdio::dup2_stdin(&null);
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+}
+
+/// Ends this process the way another ended.
+fn end_as(status: i32) -> ! {
+    let status = <std::process::ExitStatus as std::os::unix::process::ExitStatusExt>::from_raw(status);
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        kernel::die_by(signal);
+    }
+    sys::exit_now(status.code().unwrap_or(SETUP_FAILED))
+}
+
+/// The last steps, each of which also takes away the means to undo the ones before; then the command.
+fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupError> {
+    let program = c_string(plan.program.clone().into_os_string()).ok_or(SetupError::Plan)?;
+    let args = plan.args.iter().cloned().map(c_string).collect::<Option<Vec<_>>>().ok_or(SetupError::Plan)?;
+    let env = environment(plan, proxy_port).ok_or(SetupError::Plan)?;
+    rustix::process::chdir(&plan.cwd).map_err(step("entering the working directory"))?;
+    // Fails where the keeper or bubblewrap has done it already.
+    let _ = rustix::process::setsid();
+    if let Some(limit) = plan.max_processes.filter(|_| plan.walls != Walls::Absent) {
+        // Without a user namespace this would count all processes of the user.
+        let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
+        rustix::process::setrlimit(Resource::Nproc, limit).map_err(step("limiting processes"))?;
+    }
+    rustix::thread::set_no_new_privs(true).map_err(step("giving up privileges"))?;
+    if plan.landlock {
+        landlock::enforce(plan, proxy_port).map_err(step("enforcing Landlock"))?;
+    }
+    drop_capabilities().map_err(step("dropping capabilities"))?;
+    kernel::on_requests_to_end(Disposition::Default);
+    // Descriptor 3 is the command line's report.
+    kernel::close_from(4).map_err(step("closing descriptors"))?;
+    if !matches!(plan.walls, Walls::Bubblewrap(_)) {
+        kernel::enforce_filter(&mut seccomp::filter(plan.sockets)).map_err(step("enforcing the filter"))?;
+    }
+    let source = kernel::become_program(&program, &args, &env);
+    Err(SetupError::Program { program: plan.program.clone(), source })
+}
+
+fn drop_capabilities() -> Result<(), rustix::io::Errno> {
+    // Only who may change the set has anything to take out of it.
+    for bit in 0..64 {
+        let _ = rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit));
+    }
+    let _ = rustix::thread::clear_ambient_capability_set();
+    let none = CapabilitySet::empty();
+    let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)
+}
+
+fn environment(plan: &Plan, proxy_port: Option<u16>) -> Option<Vec<CString>> {
+    let own = std::env::vars_os().map(|(name, value)| variable(&name, &value));
+    let held_back = plan.env.iter().cloned().map(c_string);
+    let proxy = proxy_port.into_iter().flat_map(super::environment::for_proxy).map(|word| c_string(word.into()));
+    own.chain(held_back).chain(proxy).collect()
+}
+
+fn variable(name: &std::ffi::OsStr, value: &std::ffi::OsStr) -> Option<CString> {
+    CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
+}
+
+fn c_string(word: OsString) -> Option<CString> {
+    CString::new(word.into_vec()).ok()
+}
+
+/// Tries what the helper would have to do; the exit code says how far it came: nothing, or all of it.
+fn probe() -> i32 {
+    let tried = || -> Result<(), SetupError> {
+        enter_own_namespaces()?;
+        match sys::fork().map_err(step("starting the first process"))? {
+            Fork::Child => {
+                let built = mounts::build(&[("/tmp".into(), super::plan::Place::Private)]).is_ok();
+                sys::exit_now(i32::from(!(built && kernel::raise_loopback().is_ok())))
+            }
+            Fork::Parent(first) => {
+                let ended = rustix::process::waitpid(Pid::from_raw(first), WaitOptions::empty());
+                let succeeded =
+                    ended.is_ok_and(|ended| ended.is_some_and(|(_, status)| status.exit_status() == Some(0)));
+                if succeeded { Ok(()) } else { Err(SetupError::Plan) }
+            }
+        }
+    };
+    i32::from(tried().is_err())
+}

@@ -1,0 +1,236 @@
+//! The system calls of the sandbox that no library wraps: Landlock, seccomp, mount attributes, the loopback interface.
+//!
+//! Each is wrapped so that its callers stay safe code. Nothing here knows what a sandbox is.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use rustix::net::{AddressFamily, SocketType};
+
+/// One instruction of a seccomp filter.
+pub(super) type Instruction = libc::sock_filter;
+
+const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
+const LANDLOCK_RULE_PATH_BENEATH: c_int = 1;
+const LANDLOCK_RULE_NET_PORT: c_int = 2;
+
+/// What a Landlock rule set governs; the fields and their order are the kernel's.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Handled {
+    pub(super) files: u64,
+    pub(super) network: u64,
+    pub(super) scoped: u64,
+}
+
+#[repr(C, packed)]
+struct PathBeneath {
+    allowed: u64,
+    parent: i32,
+}
+
+#[repr(C)]
+struct NetPort {
+    allowed: u64,
+    port: u64,
+}
+
+/// The version of Landlock that the kernel speaks; zero without it.
+pub(super) fn landlock_abi() -> u32 {
+    // SAFETY: with the version flag the call takes no attribute and only answers a number.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            ptr::null::<Handled>(),
+            0_usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
+    };
+    u32::try_from(answer).unwrap_or(0)
+}
+
+/// A set of Landlock rules under construction.
+pub(super) struct Ruleset(OwnedFd);
+
+impl Ruleset {
+    pub(super) fn new(handled: Handled) -> io::Result<Self> {
+        // SAFETY: the attribute is a plain structure of the size that is given; kernels that know fewer fields accept
+        // a longer one as long as the rest is zero. The descriptor is new.
+        unsafe {
+            let fd = check(libc::syscall(
+                libc::SYS_landlock_create_ruleset,
+                &raw const handled,
+                size_of::<Handled>(),
+                0_u32,
+            ))?;
+            Ok(Self(OwnedFd::from_raw_fd(fd as c_int)))
+        }
+    }
+
+    /// Allows these accesses to a file, or to everything beneath a directory.
+    pub(super) fn allow_beneath(&self, path: impl AsFd, allowed: u64) -> io::Result<()> {
+        let rule = PathBeneath { allowed, parent: path.as_fd().as_raw_fd() };
+        self.add(LANDLOCK_RULE_PATH_BENEATH, ptr::from_ref(&rule).cast())
+    }
+
+    /// Allows these accesses to a TCP port.
+    pub(super) fn allow_port(&self, port: u16, allowed: u64) -> io::Result<()> {
+        let rule = NetPort { allowed, port: u64::from(port) };
+        self.add(LANDLOCK_RULE_NET_PORT, ptr::from_ref(&rule).cast())
+    }
+
+    fn add(&self, kind: c_int, rule: *const libc::c_void) -> io::Result<()> {
+        // SAFETY: `rule` points to a living structure of the kind that is named.
+        let answer = unsafe { libc::syscall(libc::SYS_landlock_add_rule, self.0.as_raw_fd(), kind, rule, 0_u32) };
+        check(answer).map(drop)
+    }
+
+    /// Binds this thread, and whatever it starts, to the rules for ever.
+    pub(super) fn enforce(self) -> io::Result<()> {
+        // SAFETY: the descriptor is a rule set; the call changes only the rights of this thread.
+        check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.0.as_raw_fd(), 0_u32) }).map(drop)
+    }
+}
+
+/// Binds this thread, and whatever it starts, to a filter of system calls for ever.
+pub(super) fn enforce_filter(instructions: &mut [Instruction]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(instructions.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        filter: instructions.as_mut_ptr(),
+    };
+    // SAFETY: the program points to that many instructions, which live until the call has copied them.
+    let answer = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0_u32, &raw const program) };
+    check(answer).map(drop)
+}
+
+/// A filter as the bytes that another program loads.
+pub(super) fn filter_bytes(instructions: &[Instruction]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size_of_val(instructions));
+    for Instruction { code, jt, jf, k } in instructions {
+        bytes.extend(code.to_ne_bytes());
+        bytes.extend([*jt, *jf]);
+        bytes.extend(k.to_ne_bytes());
+    }
+    bytes
+}
+
+pub(super) const MOUNT_READ_ONLY: u64 = 0x1;
+pub(super) const MOUNT_NO_SETUID: u64 = 0x2;
+pub(super) const MOUNT_NO_DEVICES: u64 = 0x4;
+
+/// Which mounts an attribute is set on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Below {
+    ThisMount,
+    AllMounts,
+}
+
+/// Sets attributes on a mount that is named by a descriptor.
+pub(super) fn set_mount_attributes(mount: BorrowedFd<'_>, set: u64, below: Below) -> io::Result<()> {
+    #[repr(C)]
+    struct Attributes {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        user_namespace: u64,
+    }
+    let attributes = Attributes { set, clear: 0, propagation: 0, user_namespace: 0 };
+    let recursive = if below == Below::AllMounts { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is an empty string and the structure is of the size that is given.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | recursive,
+            &raw const attributes,
+            size_of::<Attributes>(),
+        )
+    };
+    check(answer).map(drop)
+}
+
+/// Switches the loopback interface of this network namespace on.
+pub(super) fn raise_loopback() -> io::Result<()> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: an interface request of zeroes is a valid one; its name is a terminated string that fits, and the kernel
+    // reads and writes nothing but the structure.
+    unsafe {
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes_with_nul()) {
+            *to = *from as c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+        check(c_long::from(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request))).map(drop)
+    }
+}
+
+/// Becomes another program. Returns only when that failed.
+pub(super) fn become_program(program: &CStr, args: &[CString], env: &[CString]) -> io::Error {
+    let pointers = |words: &[CString]| -> Vec<*const c_char> {
+        words.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let (args, env) = (pointers(args), pointers(env));
+    // SAFETY: all three are terminated and live until the call returns.
+    unsafe { libc::execve(program.as_ptr(), args.as_ptr(), env.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// What to do about a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disposition {
+    Default,
+    Ignore,
+}
+
+/// Signals that ask a command to end. A process that only waits for the command must not take them for itself.
+pub(super) fn on_requests_to_end(disposition: Disposition) {
+    let handler = match disposition {
+        Disposition::Default => libc::SIG_DFL,
+        Disposition::Ignore => libc::SIG_IGN,
+    };
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: neither disposition runs code of ours.
+        unsafe { libc::signal(signal, handler) };
+    }
+}
+
+/// Ends this process by the signal that ended another.
+pub(super) fn die_by(signal: i32) {
+    // SAFETY: these calls change only this process's own signal set-up and limits, and it is about to end.
+    unsafe {
+        let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+fn check(answer: c_long) -> io::Result<c_long> {
+    if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+}
+
+/// Moves this single-threaded process into new namespaces.
+pub(super) fn enter_namespaces(flags: c_int) -> io::Result<()> {
+    // SAFETY: namespaces are not memory; the flags given here never unshare the descriptor table.
+    check(c_long::from(unsafe { libc::unshare(flags) })).map(drop)
+}
+
+/// Closes every descriptor from this number on, or fails where the kernel cannot.
+pub(super) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: the caller is about to become another program and uses no descriptor but the standard ones.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0_u32) }).map(drop)
+}
+
+/// Takes a descriptor that another program left open for this one. Must be called once for a number.
+pub(super) fn take_descriptor(number: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: the call fails unless the number is open; the program that left it open named it to nobody else, and
+    // close-on-exec keeps it from going further.
+    unsafe {
+        check(c_long::from(libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC)))?;
+        Ok(OwnedFd::from_raw_fd(number))
+    }
+}

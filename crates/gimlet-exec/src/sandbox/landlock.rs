@@ -1,0 +1,160 @@
+//! The file, port and signal rules that the kernel holds a command to by itself, whatever the mounts show.
+//!
+//! Landlock only allows: what is beneath an allowed folder is allowed too. With walls of mounts one rule for the whole
+//! tree is enough for reading. Without them the closed places are left out by allowing all that lies around them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::kernel::{Handled, Ruleset, landlock_abi};
+use super::plan::{Plan, Walls};
+use super::seccomp::Inet;
+
+const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIR: u64 = 1 << 3;
+const MAKE_CHAR: u64 = 1 << 6;
+const MAKE_BLOCK: u64 = 1 << 11;
+/// All rights of the first version.
+const ALL: u64 = (1 << 13) - 1;
+const REFER: u64 = 1 << 13;
+const TRUNCATE: u64 = 1 << 14;
+const IOCTL_DEV: u64 = 1 << 15;
+
+const BIND_TCP: u64 = 1;
+const CONNECT_TCP: u64 = 1 << 1;
+const SCOPE_ABSTRACT_SOCKETS: u64 = 1;
+const SCOPE_SIGNALS: u64 = 1 << 1;
+
+/// Devices that are safe for everybody.
+pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Everything that this version of Landlock can hold a command to.
+fn handled(abi: u32, inet: Inet) -> Handled {
+    let from = |version: u32, rights: u64| if abi >= version { rights } else { 0 };
+    Handled {
+        files: ALL | from(2, REFER) | from(3, TRUNCATE) | from(5, IOCTL_DEV),
+        // In a network namespace with nothing in it ports are free.
+        network: if inet == Inet::Any { 0 } else { from(4, BIND_TCP | CONNECT_TCP) },
+        scoped: from(6, SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS),
+    }
+}
+
+/// Holds this process to the plan; `proxy_port` is the only one that it may connect to without a network namespace.
+pub(super) fn enforce(plan: &Plan, proxy_port: Option<u16>) -> io::Result<()> {
+    let handled = handled(landlock_abi(), plan.sockets.inet);
+    let rules = Rules { set: Ruleset::new(handled)?, files: handled.files };
+    let read = EXECUTE | READ_FILE | READ_DIR;
+    let change = handled.files & !(MAKE_CHAR | MAKE_BLOCK);
+    if plan.walls == Walls::Absent {
+        // Names can be listed everywhere; without that not even `/` could be.
+        rules.allow("/".as_ref(), READ_DIR)?;
+        let closed: Vec<PathBuf> = plan.deny_read.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        for path in around(&[closed, vec!["/dev".into()]].concat()) {
+            rules.allow(&path, read)?;
+        }
+        for path in &plan.allow_read {
+            rules.allow(path, read)?;
+        }
+    } else {
+        rules.allow("/".as_ref(), read)?;
+        // Private to this command, like the one that the plan names.
+        rules.allow("/tmp".as_ref(), change)?;
+    }
+    for path in &plan.write {
+        rules.allow(path, change)?;
+    }
+    for device in DEVICES {
+        rules.allow(&Path::new("/dev").join(device), READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV)?;
+    }
+    for dir in ["/dev/pts", "/dev/ptmx", "/dev/shm"] {
+        rules.allow(dir.as_ref(), change & !EXECUTE)?;
+    }
+    if let Some(port) = proxy_port.filter(|_| handled.network != 0) {
+        rules.set.allow_port(port, CONNECT_TCP)?;
+    }
+    rules.set.enforce()
+}
+
+struct Rules {
+    set: Ruleset,
+    /// The rights that this kernel knows.
+    files: u64,
+}
+
+impl Rules {
+    /// Allows these rights beneath a path; a path that is not there needs none.
+    fn allow(&self, path: &Path, rights: u64) -> io::Result<()> {
+        let Ok(opened) = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return Ok(()) };
+        let rights = rights & self.files & applicable(&opened)?;
+        if rights == 0 { Ok(()) } else { self.set.allow_beneath(&opened, rights) }
+    }
+}
+
+/// The rights that mean something for this kind of file.
+fn applicable(opened: &OwnedFd) -> io::Result<u64> {
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode);
+    let for_files = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+    Ok(if kind == FileType::Directory { u64::MAX } else { for_files })
+}
+
+/// Everything that is neither one of these paths, nor beneath one, nor on the way to one.
+///
+/// What is made beside the way after this was taken is not in it: closed until the next command.
+fn around(closed: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut ways = vec![PathBuf::from("/")];
+    while let Some(way) = ways.pop() {
+        let Ok(entries) = way.read_dir() else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if closed.contains(&path) {
+                continue;
+            }
+            // Links need no right of their own, and following one here could open what is closed.
+            if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                continue;
+            }
+            if closed.iter().any(|closed| closed.starts_with(&path)) {
+                ways.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_kernel_is_asked_for_less() {
+        let known = |abi| handled(abi, Inet::None);
+        assert_eq!(known(1), Handled { files: ALL, network: 0, scoped: 0 });
+        assert_eq!(known(3).files, ALL | REFER | TRUNCATE);
+        assert_eq!((known(4).network, known(5).scoped), (BIND_TCP | CONNECT_TCP, 0));
+        assert_eq!(known(6).scoped, SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS);
+        assert_eq!(handled(7, Inet::Any).network, 0);
+    }
+
+    #[test]
+    fn what_lies_around_a_closed_place_leaves_it_and_links_to_it_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for name in ["home/.ssh", "home/work", "other"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("home/.ssh"), root.join("home/link")).unwrap();
+        let found = around(&[root.join("home/.ssh")]);
+        let mut here: Vec<&PathBuf> = found.iter().filter(|path| path.starts_with(&root)).collect();
+        here.sort();
+        assert_eq!(here, [&root.join("home/work"), &root.join("other")]);
+        assert!(found.contains(&"/usr".into()) && !found.contains(&"/".into()));
+    }
+}

@@ -1,0 +1,255 @@
+//! One sandboxed start in full, as the arguments by which gimlet tells its helper. Pure.
+//!
+//! Everything travels as words, so that paths that are no text survive and nothing has to be parsed but `name=value`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::seccomp::{Inet, Sockets};
+
+/// Who puts up the walls that mounts and namespaces make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Walls {
+    /// Bubblewrap at this path.
+    Bubblewrap(PathBuf),
+    /// The helper itself.
+    Own,
+    /// Nobody can: Landlock and the filter stand alone.
+    Absent,
+}
+
+/// What the helper has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) walls: Walls,
+    /// Whether the kernel has Landlock. A layer that is said to be there and then fails is a failed start.
+    pub(super) landlock: bool,
+    pub(super) write: Vec<PathBuf>,
+    pub(super) deny_write: Vec<PathBuf>,
+    pub(super) deny_read: Vec<PathBuf>,
+    pub(super) allow_read: Vec<PathBuf>,
+    pub(super) sockets: Sockets,
+    /// The Unix socket of gimlet's proxy.
+    pub(super) proxy: Option<PathBuf>,
+    pub(super) max_processes: Option<u64>,
+    /// Variables that must not reach the helper itself, each `NAME=VALUE`.
+    pub(super) env: Vec<OsString>,
+    pub(super) cwd: PathBuf,
+    pub(super) program: PathBuf,
+    /// All arguments of the program, the zeroth included.
+    pub(super) args: Vec<OsString>,
+}
+
+const END_OF_PLAN: &str = "--";
+
+impl Plan {
+    pub(super) fn encode(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
+        let mut say = |name: &str, value: &OsStr| {
+            words.push(OsString::from_vec([name.as_bytes(), b"=", value.as_bytes()].concat()));
+        };
+        match &self.walls {
+            Walls::Bubblewrap(path) => say("bubblewrap", path.as_os_str()),
+            Walls::Own => say("walls", OsStr::new("own")),
+            Walls::Absent => {}
+        }
+        if self.landlock {
+            say("landlock", OsStr::new("yes"));
+        }
+        let lists = [
+            ("write", &self.write),
+            ("deny-write", &self.deny_write),
+            ("deny-read", &self.deny_read),
+            ("allow-read", &self.allow_read),
+        ];
+        for (name, paths) in lists {
+            paths.iter().for_each(|path| say(name, path.as_os_str()));
+        }
+        let inet = match self.sockets.inet {
+            Inet::None => "none",
+            Inet::Streams => "streams",
+            Inet::Any => "any",
+        };
+        say("inet", OsStr::new(inet));
+        if self.sockets.unix {
+            say("unix", OsStr::new("yes"));
+        }
+        if let Some(socket) = &self.proxy {
+            say("proxy", socket.as_os_str());
+        }
+        if let Some(limit) = self.max_processes {
+            say("processes", OsStr::new(&limit.to_string()));
+        }
+        self.env.iter().for_each(|variable| say("env", variable));
+        say("cwd", self.cwd.as_os_str());
+        words.push(END_OF_PLAN.into());
+        words.push(self.program.clone().into_os_string());
+        words.extend(self.args.iter().cloned());
+        words
+    }
+
+    /// The plan in these words; `None` when they are not one.
+    pub(super) fn decode(words: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut words = words.into_iter();
+        let mut plan = Self::empty();
+        let mut cwd = None;
+        for word in words.by_ref().take_while(|word| word != END_OF_PLAN) {
+            let bytes = word.as_bytes();
+            let (name, value) = bytes.split_at(memchr::memchr(b'=', bytes)?);
+            let value = OsStr::from_bytes(value.get(1..)?);
+            let path = || PathBuf::from(value);
+            match std::str::from_utf8(name).ok()? {
+                "bubblewrap" => plan.walls = Walls::Bubblewrap(path()),
+                "walls" => plan.walls = Walls::Own,
+                "landlock" => plan.landlock = true,
+                "write" => plan.write.push(path()),
+                "deny-write" => plan.deny_write.push(path()),
+                "deny-read" => plan.deny_read.push(path()),
+                "allow-read" => plan.allow_read.push(path()),
+                "inet" => plan.sockets.inet = decode_inet(value)?,
+                "unix" => plan.sockets.unix = true,
+                "proxy" => plan.proxy = Some(path()),
+                "processes" => plan.max_processes = Some(value.to_str()?.parse().ok()?),
+                "env" => plan.env.push(value.to_owned()),
+                "cwd" => cwd = Some(path()),
+                _ => return None,
+            }
+        }
+        let program = PathBuf::from(words.next()?);
+        Some(Self { cwd: cwd?, program, args: words.collect(), ..plan })
+    }
+
+    fn empty() -> Self {
+        Self {
+            walls: Walls::Absent,
+            landlock: false,
+            write: Vec::new(),
+            deny_write: Vec::new(),
+            deny_read: Vec::new(),
+            allow_read: Vec::new(),
+            sockets: Sockets { inet: Inet::None, unix: false },
+            proxy: None,
+            max_processes: None,
+            env: Vec::new(),
+            cwd: PathBuf::new(),
+            program: PathBuf::new(),
+            args: Vec::new(),
+        }
+    }
+}
+
+fn decode_inet(value: &OsStr) -> Option<Inet> {
+    match value.to_str()? {
+        "none" => Some(Inet::None),
+        "streams" => Some(Inet::Streams),
+        "any" => Some(Inet::Any),
+        _ => None,
+    }
+}
+
+/// What a place in the file tree becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// As it is, also where its surroundings are hidden.
+    Readable,
+    Writable,
+    ReadOnly,
+    /// Empty and private, in memory.
+    Private,
+    /// Neither readable nor listable.
+    Closed,
+}
+
+/// The places of a plan in the order in which they are made: parents before what lies in them, so that the more
+/// specific one holds. Only what exists is in it.
+pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
+    let mut places: Vec<(PathBuf, Place)> = vec![("/tmp".into(), Place::Private)];
+    let real =
+        |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().filter_map(|path| path.canonicalize().ok()).collect() };
+    let writable = real(&plan.write);
+    let is_writable = |path: &Path| writable.iter().any(|root| path.starts_with(root));
+    let closed = real(&plan.deny_read);
+    for path in real(&plan.deny_write).into_iter().filter(|path| is_writable(path)) {
+        // A folder that holds a mount can be renamed and rebuilt without it, unless it is a mount itself.
+        let between = path.ancestors().skip(1).take_while(|dir| is_writable(dir));
+        places.extend(between.map(|dir| (dir.to_owned(), Place::Writable)));
+        places.push((path, Place::ReadOnly));
+    }
+    for path in real(&plan.allow_read).into_iter().chain(plan.cwd.canonicalize()) {
+        if path.starts_with("/tmp") || closed.iter().any(|closed| path.starts_with(closed)) {
+            places.push((path, Place::Readable));
+        }
+    }
+    places.extend(writable.iter().map(|path| (path.clone(), Place::Writable)));
+    places.extend(closed.into_iter().map(|path| (path, Place::Closed)));
+    // Of several claims to one path the strictest holds.
+    places.sort_by(|(a, first), (b, second)| {
+        (a.components().count(), a, std::cmp::Reverse(first)).cmp(&(
+            b.components().count(),
+            b,
+            std::cmp::Reverse(second),
+        ))
+    });
+    places.dedup_by(|later, earlier| later.0 == earlier.0);
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan { cwd: "/usr".into(), program: "/bin/true".into(), args: vec!["true".into()], ..Plan::empty() }
+    }
+
+    #[test]
+    fn a_plan_survives_the_trip() {
+        let odd = OsString::from_vec(b"/a=b\xff".to_vec());
+        let plans = [
+            plan(),
+            Plan {
+                walls: Walls::Bubblewrap("/usr/bin/bwrap".into()),
+                landlock: true,
+                write: vec![odd.clone().into(), "/b".into()],
+                deny_write: vec!["/b/c".into()],
+                deny_read: vec!["/d".into()],
+                allow_read: vec!["/d/e".into()],
+                sockets: Sockets { inet: Inet::Streams, unix: true },
+                proxy: Some("/run/p".into()),
+                max_processes: Some(7),
+                env: vec!["LD_PRELOAD=/x=y".into()],
+                args: vec!["x".into(), "--".into(), odd],
+                ..plan()
+            },
+            Plan { walls: Walls::Own, sockets: Sockets { inet: Inet::Any, unix: false }, ..plan() },
+        ];
+        for plan in plans {
+            assert_eq!(Plan::decode(plan.encode()), Some(plan));
+        }
+        assert_eq!(Plan::decode(["nonsense".into()]), None);
+        assert_eq!(Plan::decode(["cwd=/".into(), "--".into()]), None);
+    }
+
+    #[test]
+    fn the_more_specific_place_comes_later_and_the_strictest_claim_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("w/.git/hooks")).unwrap();
+        std::fs::create_dir_all(root.join("w/secret")).unwrap();
+        let plan = Plan {
+            write: vec![root.join("w"), root.join("w/secret"), root.join("absent")],
+            deny_write: vec![root.join("w/.git/hooks"), root.join("w/.mcp.json"), "/etc".into()],
+            deny_read: vec![root.join("w/secret")],
+            ..plan()
+        };
+        let expected = [
+            (PathBuf::from("/tmp"), Place::Private),
+            (root.join("w"), Place::Writable),
+            (root.join("w/.git"), Place::Writable),
+            (root.join("w/secret"), Place::Closed),
+            (root.join("w/.git/hooks"), Place::ReadOnly),
+        ];
+        assert_eq!(places(&plan), expected);
+    }
+}

@@ -1,0 +1,193 @@
+//! What this machine can build walls from, found out by trying.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::helper::{ARGUMENT, PROBE};
+use super::kernel;
+use crate::exec::{Exec, Spawn, Stdin, Streams, is_runnable};
+
+/// How long a trial may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The running image, also when its file was replaced.
+pub(super) const OWN_IMAGE: &str = "/proc/self/exe";
+/// Where bubblewrap is looked for. Never in the working directory, which the model writes, nor through `PATH`, which
+/// may lead there.
+const BUBBLEWRAP_PATHS: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
+
+/// Where bubblewrap may come from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Bubblewrap {
+    /// From the usual places, if it is there.
+    #[default]
+    IfPresent,
+    /// From this path.
+    At(PathBuf),
+    /// From nowhere.
+    Never,
+}
+
+/// Which parts of the system a trial may use. Everything, but for tests and for people who must do with less.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeOptions {
+    pub bubblewrap: Bubblewrap,
+    /// Whether the helper may make namespaces of its own.
+    pub own_namespaces: bool,
+}
+
+impl Default for ProbeOptions {
+    fn default() -> Self {
+        Self { bubblewrap: Bubblewrap::IfPresent, own_namespaces: true }
+    }
+}
+
+/// Who puts the walls up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backend {
+    /// Bubblewrap makes namespaces and mounts; the helper adds Landlock.
+    Bubblewrap { path: PathBuf },
+    /// The helper makes namespaces and mounts itself.
+    Namespaces,
+    /// Landlock and the filter of system calls alone.
+    Landlock,
+    /// Nobody can.
+    None { why: String },
+}
+
+/// One of the walls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// A file tree of its own: read-only, with closed places and a small `/dev`.
+    Mounts,
+    /// Process, IPC, host name and user namespaces.
+    Processes,
+    /// A network with nothing in it.
+    Network,
+    /// The kernel's own rules for files, ports and signals.
+    Landlock,
+    /// The filter of system calls.
+    SystemCalls,
+}
+
+impl Layer {
+    pub const ALL: [Self; 5] = [Self::Mounts, Self::Processes, Self::Network, Self::Landlock, Self::SystemCalls];
+
+    /// A short name for people and programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mounts => "mounts",
+            Self::Processes => "processes",
+            Self::Network => "network",
+            Self::Landlock => "landlock",
+            Self::SystemCalls => "system calls",
+        }
+    }
+}
+
+/// What can be had here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Available {
+    pub backend: Backend,
+    /// The version of Landlock; zero without it.
+    pub landlock_abi: u32,
+    /// Why a better backend is not used, if one is not.
+    pub notes: Vec<String>,
+}
+
+impl Available {
+    /// Whether commands can be put into a sandbox at all.
+    pub fn is_there(&self) -> bool {
+        !matches!(self.backend, Backend::None { .. })
+    }
+
+    /// The walls that would stand.
+    pub fn layers(&self) -> Vec<Layer> {
+        let namespaces = matches!(self.backend, Backend::Bubblewrap { .. } | Backend::Namespaces);
+        let stands = |layer: &Layer| match layer {
+            Layer::Mounts | Layer::Processes | Layer::Network => namespaces,
+            Layer::Landlock => self.is_there() && self.landlock_abi > 0,
+            Layer::SystemCalls => self.is_there(),
+        };
+        Layer::ALL.into_iter().filter(stands).collect()
+    }
+
+    /// The walls that would not. While one is missing, being in the sandbox is no reason to allow a command unasked.
+    pub fn missing_layers(&self) -> Vec<Layer> {
+        let layers = self.layers();
+        Layer::ALL.into_iter().filter(|layer| !layers.contains(layer)).collect()
+    }
+}
+
+/// Finds out what can be had, by trying it under custody. Costs a few processes; ask once.
+pub async fn probe(exec: &Exec, options: &ProbeOptions) -> Available {
+    let landlock_abi = kernel::landlock_abi();
+    let mut notes = Vec::new();
+    let found = |backend, notes| Available { backend, landlock_abi, notes };
+    match bubblewrap_path(&options.bubblewrap) {
+        Some(path) => {
+            if works(exec, path.clone().into(), bubblewrap_trial()).await {
+                return found(Backend::Bubblewrap { path }, notes);
+            }
+            notes.push(format!("{} is there but cannot make namespaces", path.display()));
+        }
+        None if options.bubblewrap == Bubblewrap::Never => {}
+        None => notes.push("bubblewrap is not installed (package bubblewrap)".to_owned()),
+    }
+    if options.own_namespaces {
+        if works(exec, OWN_IMAGE.into(), vec![ARGUMENT.into(), PROBE.into()]).await {
+            return found(Backend::Namespaces, notes);
+        }
+        notes.push(why_no_namespaces().to_owned());
+    }
+    if landlock_abi > 0 {
+        return found(Backend::Landlock, notes);
+    }
+    notes.push("the kernel has no Landlock, or it is off (see lsm= on the kernel's command line)".to_owned());
+    found(Backend::None { why: notes.join("; ") }, notes)
+}
+
+fn bubblewrap_path(wanted: &Bubblewrap) -> Option<PathBuf> {
+    let paths = match wanted {
+        Bubblewrap::Never => Vec::new(),
+        Bubblewrap::At(path) => vec![path.clone()],
+        Bubblewrap::IfPresent => BUBBLEWRAP_PATHS.map(PathBuf::from).to_vec(),
+    };
+    paths.into_iter().find(|path| is_runnable(path))
+}
+
+fn bubblewrap_trial() -> Vec<OsString> {
+    let words = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --dev /dev --proc /proc \
+                 --perms 1777 --size 4096 --tmpfs /tmp -- /bin/sh -c :";
+    words.split_whitespace().map(OsString::from).collect()
+}
+
+async fn works(exec: &Exec, program: OsString, args: Vec<OsString>) -> bool {
+    let spawn = Spawn {
+        program,
+        args,
+        cwd: "/".into(),
+        env: Vec::new(),
+        stdin: Stdin::Null,
+        streams: Streams::Merged,
+        report: false,
+    };
+    let Ok(mut running) = exec.spawn(spawn).await else { return false };
+    matches!(tokio::time::timeout(PATIENCE, running.wait()).await, Ok(Ok(exit)) if exit.success())
+}
+
+/// The switch that most likely forbids user namespaces, by what the system says about itself.
+fn why_no_namespaces() -> &'static str {
+    let says = |file: &str, value: &str| {
+        std::fs::read_to_string(Path::new("/proc/sys").join(file)).is_ok_and(|text| text.trim() == value)
+    };
+    if says("kernel/apparmor_restrict_unprivileged_userns", "1") {
+        "AppArmor forbids user namespaces (kernel.apparmor_restrict_unprivileged_userns=1)"
+    } else if says("kernel/unprivileged_userns_clone", "0") {
+        "user namespaces are off (kernel.unprivileged_userns_clone=0)"
+    } else if says("user/max_user_namespaces", "0") {
+        "user namespaces are off (user.max_user_namespaces=0)"
+    } else {
+        "user namespaces cannot be made here, as in most containers"
+    }
+}

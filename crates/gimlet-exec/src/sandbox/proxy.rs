@@ -1,0 +1,375 @@
+//! The one way out of a sandbox: a proxy that knows which hosts a command may reach, and says which it refused.
+//!
+//! It listens on a Unix socket and speaks HTTP (tunnels and single requests) and SOCKS 5. Names are resolved here, the
+//! addresses are judged after that, and the connection goes to the very address that was judged.
+
+mod hosts;
+mod wire;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use gimlet_proto::BoxFuture;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use hosts::{Host, List, Pattern, is_never_reached, is_public, parse_host};
+use wire::{HttpForm, Parsed};
+
+const MAX_CONNECTIONS: usize = 256;
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// A greeting of TLS is at most one record.
+const MAX_GREETING_BYTES: usize = 5 + 16 * 1024 + 256;
+const HEAD_PATIENCE: Duration = Duration::from_secs(15);
+const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
+/// Some clients wait for the server to speak first; they are not kept waiting for their own greeting.
+const GREETING_PATIENCE: Duration = Duration::from_millis(300);
+/// Refusals beyond these are repetitions.
+const MAX_REFUSALS: usize = 1_000;
+
+/// A connection that was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub host: String,
+    pub port: u16,
+    pub reason: Reason,
+}
+
+/// Why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    #[error("the host is not in the list of allowed ones")]
+    NotAllowed,
+    #[error("the host is denied")]
+    Denied,
+    #[error("it leads to a private address")]
+    PrivateAddress,
+    #[error("the connection asked for another host than the one that was allowed")]
+    OtherHost,
+}
+
+/// Turns a name and a port into addresses.
+pub type Resolver = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+
+/// Who may be reached, and where commands find the proxy.
+pub struct ProxyConfig {
+    /// A path in a folder that only this user can enter.
+    pub socket: PathBuf,
+    pub allow: Vec<String>,
+    pub deny: Vec<String>,
+    /// How names become addresses; the system's way without it.
+    pub resolver: Option<Resolver>,
+}
+
+/// Why a proxy did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    #[error("'{pattern}' is not a host, a host pattern or an address")]
+    Pattern { pattern: String },
+    #[error("cannot listen on {socket}", socket = socket.display())]
+    Listen { socket: PathBuf, source: io::Error },
+}
+
+/// A running proxy. Dropping it ends all its connections.
+#[derive(Debug)]
+pub struct Proxy {
+    socket: PathBuf,
+    shared: Arc<Shared>,
+    _tasks: JoinSet<()>,
+}
+
+struct Shared {
+    allow: RwLock<Vec<Pattern>>,
+    deny: Vec<Pattern>,
+    refusals: Mutex<Vec<Refusal>>,
+    resolver: Resolver,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("allow", &self.allow).field("deny", &self.deny).finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    /// Starts to listen. Must be called within a runtime.
+    pub fn start(config: ProxyConfig) -> Result<Self, ProxyError> {
+        let patterns = |texts: &[String]| texts.iter().map(|text| parse_pattern(text)).collect::<Result<Vec<_>, _>>();
+        let shared = Arc::new(Shared {
+            allow: RwLock::new(patterns(&config.allow)?),
+            deny: patterns(&config.deny)?,
+            refusals: Mutex::default(),
+            resolver: config.resolver.unwrap_or_else(system_resolver),
+        });
+        let listener = UnixListener::bind(&config.socket)
+            .and_then(|listener| {
+                std::fs::set_permissions(&config.socket, std::fs::Permissions::from_mode(0o600))?;
+                Ok(listener)
+            })
+            .map_err(|source| ProxyError::Listen { socket: config.socket.clone(), source })?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, Arc::clone(&shared)));
+        Ok(Self { socket: config.socket, shared, _tasks: tasks })
+    }
+
+    /// Where commands find it.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Allows one more host from now on, as when a person said yes.
+    pub fn allow(&self, pattern: &str) -> Result<(), ProxyError> {
+        let pattern = parse_pattern(pattern)?;
+        self.shared.allow.write().unwrap_or_else(PoisonError::into_inner).push(pattern);
+        Ok(())
+    }
+
+    /// What was refused since the last call.
+    pub fn take_refusals(&self) -> Vec<Refusal> {
+        std::mem::take(&mut *self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // A socket without a listener is of no use; its folder may be gone already.
+        drop(std::fs::remove_file(&self.socket));
+    }
+}
+
+fn parse_pattern(text: &str) -> Result<Pattern, ProxyError> {
+    Pattern::parse(text).ok_or_else(|| ProxyError::Pattern { pattern: text.to_owned() })
+}
+
+fn system_resolver() -> Resolver {
+    Arc::new(|name, port| {
+        Box::pin(async move { Ok(tokio::net::lookup_host((name.as_str(), port)).await?.collect::<Vec<_>>()) })
+    })
+}
+
+async fn accept(listener: UnixListener, shared: Arc<Shared>) {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        // The semaphore is never closed.
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((client, _)) => {
+                let shared = Arc::clone(&shared);
+                connections.spawn(async move {
+                    // A connection that fails is closed, and that is all its client has to know.
+                    drop(serve(client, &shared).await);
+                    drop(permit);
+                });
+            }
+            // Out of descriptors, most likely: what is open has to end first.
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// How a client wants to hear whether it was let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tongue {
+    Http,
+    Socks,
+}
+
+async fn serve(mut client: UnixStream, shared: &Shared) -> io::Result<()> {
+    let mut seen = Vec::new();
+    let greeting = tokio::time::timeout(HEAD_PATIENCE, async {
+        read_more(&mut client, &mut seen, MAX_HEAD_BYTES).await?;
+        if seen.first() == Some(&5) {
+            read_socks(&mut client, &mut seen).await
+        } else {
+            read_http(&mut client, &mut seen).await
+        }
+    });
+    let Some(wanted) = greeting.await?? else {
+        return client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").await;
+    };
+    let addresses = match shared.judge(&wanted.host, wanted.port).await {
+        Ok(addresses) => addresses,
+        Err(Judged::Refused(reason)) => {
+            shared.note(&wanted.host, wanted.port, reason);
+            return refuse(&mut client, &wanted, reason).await;
+        }
+        Err(Judged::Unresolved) => return fail(&mut client, &wanted).await,
+    };
+    let connect = tokio::time::timeout(CONNECT_PATIENCE, TcpStream::connect(addresses.as_slice()));
+    let Ok(Ok(mut server)) = connect.await else { return fail(&mut client, &wanted).await };
+    if let Some(head) = &wanted.forward {
+        server.write_all(head).await?;
+    } else {
+        client.write_all(success(wanted.tongue)).await?;
+        if !names_the_same_host(&mut client, &mut seen, &wanted.host).await? {
+            shared.note(&wanted.host, wanted.port, Reason::OtherHost);
+            return Ok(());
+        }
+    }
+    server.write_all(&seen).await?;
+    tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
+}
+
+struct Wanted {
+    host: Host,
+    port: u16,
+    tongue: Tongue,
+    /// The head of a single request.
+    forward: Option<Vec<u8>>,
+}
+
+/// Reads once; the end of the stream is an error, since more was expected.
+async fn read_more(client: &mut UnixStream, seen: &mut Vec<u8>, limit: usize) -> io::Result<()> {
+    if seen.len() >= limit {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    if client.read_buf(seen).await? == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+/// `None` for a request that is not understood. What follows the request stays in `seen`.
+async fn read_http(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Option<Wanted>> {
+    let end = loop {
+        if let Some(end) = wire::head_end(seen) {
+            break end;
+        }
+        read_more(client, seen, MAX_HEAD_BYTES).await?;
+    };
+    let rest = seen.split_off(end);
+    let head = std::mem::replace(seen, rest);
+    Ok(wire::parse_http(&head).map(|request| Wanted {
+        host: request.host,
+        port: request.port,
+        tongue: Tongue::Http,
+        forward: match request.form {
+            HttpForm::Connect => None,
+            HttpForm::Forward(head) => Some(head),
+        },
+    }))
+}
+
+async fn read_socks(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Option<Wanted>> {
+    let methods = loop {
+        if let Some(count) = seen.get(1)
+            && seen.len() >= 2 + usize::from(*count)
+        {
+            break usize::from(*count);
+        }
+        read_more(client, seen, MAX_HEAD_BYTES).await?;
+    };
+    drop(seen.drain(..2 + methods));
+    client.write_all(&[5, 0]).await?;
+    loop {
+        match wire::parse_socks_request(seen) {
+            Parsed::Whole((host, port, len)) => {
+                drop(seen.drain(..len));
+                return Ok(Some(Wanted { host, port, tongue: Tongue::Socks, forward: None }));
+            }
+            Parsed::Partial => read_more(client, seen, MAX_HEAD_BYTES).await?,
+            Parsed::Wrong => return Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// Looks at the first bytes of a tunnel: TLS must ask for the host that the tunnel was allowed for, or for none.
+async fn names_the_same_host(client: &mut UnixStream, seen: &mut Vec<u8>, host: &Host) -> io::Result<bool> {
+    loop {
+        let patience = if seen.is_empty() { GREETING_PATIENCE } else { HEAD_PATIENCE };
+        match wire::parse_server_name(seen) {
+            Parsed::Whole(name) => return Ok(name.is_empty() || parse_host(&name).as_ref() == Some(host)),
+            Parsed::Wrong => return Ok(true),
+            Parsed::Partial => {
+                match tokio::time::timeout(patience, read_more(client, seen, MAX_GREETING_BYTES)).await {
+                    Ok(read) => read?,
+                    // A client that waits for its server; one that stops within a greeting is none.
+                    Err(_) => return Ok(seen.is_empty()),
+                }
+            }
+        }
+    }
+}
+
+enum Judged {
+    Refused(Reason),
+    Unresolved,
+}
+
+impl Shared {
+    /// The addresses to connect to, all of them judged.
+    async fn judge(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, Judged> {
+        if self.deny.iter().any(|pattern| pattern.matches(host, port, List::Deny)) {
+            return Err(Judged::Refused(Reason::Denied));
+        }
+        let is_allowed = {
+            let allow = self.allow.read().unwrap_or_else(PoisonError::into_inner);
+            allow.iter().any(|pattern| pattern.matches(host, port, List::Allow))
+        };
+        if !is_allowed {
+            return Err(Judged::Refused(Reason::NotAllowed));
+        }
+        let is_open = |address: &SocketAddr| match host {
+            // Named by its address, a private host is meant.
+            Host::Address(_) => !is_never_reached(address.ip()),
+            Host::Name(_) => is_public(address.ip()) && !self.is_denied_address(address),
+        };
+        let addresses = match host {
+            Host::Address(address) => vec![SocketAddr::new(*address, port)],
+            Host::Name(name) => (self.resolver)(name.clone(), port).await.map_err(|_| Judged::Unresolved)?,
+        };
+        let open: Vec<SocketAddr> = addresses.iter().copied().filter(is_open).collect();
+        match (addresses.is_empty(), open.is_empty()) {
+            (true, _) => Err(Judged::Unresolved),
+            (false, true) => Err(Judged::Refused(Reason::PrivateAddress)),
+            (false, false) => Ok(open),
+        }
+    }
+
+    /// A denied address stays denied by whatever name it is reached.
+    fn is_denied_address(&self, address: &SocketAddr) -> bool {
+        self.deny.iter().any(|pattern| pattern.matches(&Host::Address(address.ip()), address.port(), List::Deny))
+    }
+
+    fn note(&self, host: &Host, port: u16, reason: Reason) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        if refusals.len() < MAX_REFUSALS {
+            refusals.push(Refusal { host: host.to_string(), port, reason });
+        }
+    }
+}
+
+fn success(tongue: Tongue) -> &'static [u8] {
+    match tongue {
+        Tongue::Http => b"HTTP/1.1 200 Connection established\r\n\r\n",
+        Tongue::Socks => &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0],
+    }
+}
+
+async fn refuse(client: &mut UnixStream, wanted: &Wanted, reason: Reason) -> io::Result<()> {
+    let text = format!("the sandbox does not let this command reach {}:{}: {reason}\n", wanted.host, wanted.port);
+    answer(client, wanted.tongue, "403 Forbidden", 2, &text).await
+}
+
+async fn fail(client: &mut UnixStream, wanted: &Wanted) -> io::Result<()> {
+    let text = format!("{}:{} cannot be reached\n", wanted.host, wanted.port);
+    answer(client, wanted.tongue, "502 Bad Gateway", 4, &text).await
+}
+
+async fn answer(client: &mut UnixStream, tongue: Tongue, status: &str, code: u8, text: &str) -> io::Result<()> {
+    match tongue {
+        Tongue::Socks => client.write_all(&[5, code, 0, 1, 0, 0, 0, 0, 0, 0]).await,
+        Tongue::Http => {
+            let len = text.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {len}\r\n\r\n"
+            );
+            client.write_all(format!("{head}{text}").as_bytes()).await
+        }
+    }
+}

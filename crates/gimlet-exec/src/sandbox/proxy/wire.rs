@@ -1,0 +1,251 @@
+//! The bytes that clients of a proxy send first: HTTP heads, SOCKS requests, and the greeting of TLS. Pure.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::hosts::{Host, parse_authority, parse_host};
+
+/// What a client asked for in HTTP.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HttpRequest {
+    pub(super) host: Host,
+    pub(super) port: u16,
+    pub(super) form: HttpForm,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum HttpForm {
+    /// A tunnel.
+    Connect,
+    /// One request; this is its head as the server gets it.
+    Forward(Vec<u8>),
+}
+
+/// Where the head of an HTTP message ends, its empty line included.
+pub(super) fn head_end(bytes: &[u8]) -> Option<usize> {
+    memchr::memmem::find(bytes, b"\r\n\r\n").map(|at| at + 4)
+}
+
+/// Reads a request's head; `None` when it is not one that a proxy serves.
+pub(super) fn parse_http(head: &[u8]) -> Option<HttpRequest> {
+    let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next()?.split(' ');
+    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    if words.next().is_some() || !version.starts_with("HTTP/1.") || head.contains('\0') {
+        return None;
+    }
+    if method == "CONNECT" {
+        let (host, port) = parse_authority(target)?;
+        return Some(HttpRequest { host, port, form: HttpForm::Connect });
+    }
+    let rest = target.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("http://")).and(target.get(7..))?;
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (host, port) = parse_authority(authority).or_else(|| Some((parse_host(authority)?, 80)))?;
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let mut forwarded = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\nConnection: close\r\n");
+    for line in lines {
+        let (name, _) = line.split_once(':')?;
+        // A name with white space, or a line that goes on, is read in more than one way.
+        if name.is_empty() || name.bytes().any(|byte| byte.is_ascii_whitespace()) || line.contains(['\r', '\n']) {
+            return None;
+        }
+        let is_ours = ["host", "connection", "keep-alive", "upgrade"].iter().any(|own| name.eq_ignore_ascii_case(own));
+        let is_for_proxies = name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("proxy-"));
+        if !is_ours && !is_for_proxies {
+            forwarded.push_str(line);
+            forwarded.push_str("\r\n");
+        }
+    }
+    forwarded.push_str("\r\n");
+    Some(HttpRequest { host, port, form: HttpForm::Forward(forwarded.into_bytes()) })
+}
+
+/// Part of a conversation: all of it is there, more has to come, or it is something else.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed<T> {
+    Whole(T),
+    Partial,
+    Wrong,
+}
+
+/// The request that follows the greeting of SOCKS 5, with its length.
+pub(super) fn parse_socks_request(bytes: &[u8]) -> Parsed<(Host, u16, usize)> {
+    let (kind, rest) = match bytes {
+        [5, 1, 0, kind, rest @ ..] => (*kind, rest),
+        [5, 1, 0] | [5, 1] | [5] | [] => return Parsed::Partial,
+        _ => return Parsed::Wrong,
+    };
+    let (len, from) = match (kind, rest) {
+        (1, _) => (4, 0),
+        (4, _) => (16, 0),
+        (3, [len, ..]) => (usize::from(*len), 1),
+        (3, []) => return Parsed::Partial,
+        _ => return Parsed::Wrong,
+    };
+    let (Some(address), Some(port)) = (rest.get(from..from + len), rest.get(from + len..from + len + 2)) else {
+        return Parsed::Partial;
+    };
+    let host = match kind {
+        1 => <[u8; 4]>::try_from(address).ok().map(|octets| IpAddr::V4(Ipv4Addr::from(octets)).to_string()),
+        4 => <[u8; 16]>::try_from(address).ok().map(|octets| IpAddr::V6(Ipv6Addr::from(octets)).to_string()),
+        _ => std::str::from_utf8(address).ok().map(str::to_owned),
+    };
+    let port = port.iter().fold(0, |port, byte| port << 8 | u16::from(*byte));
+    match host.as_deref().and_then(parse_host) {
+        Some(host) if port != 0 => Parsed::Whole((host, port, 4 + from + len + 2)),
+        _ => Parsed::Wrong,
+    }
+}
+
+/// The name that the first message of TLS asks for; `Wrong` when it is not TLS, an empty name when it asks for none.
+pub(super) fn parse_server_name(bytes: &[u8]) -> Parsed<String> {
+    match bytes {
+        [] | [0x16] => return Parsed::Partial,
+        [0x16, 3, ..] => {}
+        _ => return Parsed::Wrong,
+    }
+    let Some(len) = bytes.get(3..5).map(|len| len.iter().fold(0, |len, byte| len << 8 | usize::from(*byte))) else {
+        return Parsed::Partial;
+    };
+    let Some(record) = bytes.get(5..5 + len) else { return Parsed::Partial };
+    // A greeting cut into several records would hide its name, and no honest client does that.
+    match server_name_in(record) {
+        Some(name) => Parsed::Whole(name),
+        None => Parsed::Whole("?".to_owned()),
+    }
+}
+
+fn server_name_in(record: &[u8]) -> Option<String> {
+    let mut hello = Cursor(record);
+    if hello.take(1)? != [1] {
+        return None;
+    }
+    let len = hello.number(3)?;
+    let mut hello = Cursor(hello.take(len)?);
+    hello.take(2 + 32)?;
+    hello.sized(1)?;
+    hello.sized(2)?;
+    hello.sized(1)?;
+    if hello.0.is_empty() {
+        return Some(String::new());
+    }
+    let mut extensions = Cursor(hello.sized(2)?);
+    while !extensions.0.is_empty() {
+        let kind = extensions.number(2)?;
+        let body = extensions.sized(2)?;
+        if kind == 0 {
+            let mut names = Cursor(Cursor(body).sized(2)?);
+            let kind = names.number(1)?;
+            let name = names.sized(2)?;
+            return (kind == 0).then(|| String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    Some(String::new())
+}
+
+/// Bytes that are read from the front.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self, len: usize) -> Option<usize> {
+        Some(self.take(len)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
+    }
+
+    fn sized(&mut self, len: usize) -> Option<&'a [u8]> {
+        let len = self.number(len)?;
+        self.take(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name(text: &str) -> Host {
+        Host::Name(text.to_owned())
+    }
+
+    #[test]
+    fn requests_are_read_and_odd_ones_refused() {
+        let connect = parse_http(b"CONNECT Example.ORG:443 HTTP/1.1\r\nHost: other\r\n\r\n");
+        assert_eq!(connect, Some(HttpRequest { host: name("example.org"), port: 443, form: HttpForm::Connect }));
+        let get = parse_http(b"GET http://a.org/x?y HTTP/1.1\r\nHost: b.org\r\nProxy-Auth: x\r\nA: b\r\n\r\n").unwrap();
+        let head = b"GET /x?y HTTP/1.1\r\nHost: a.org\r\nConnection: close\r\nA: b\r\n\r\n".to_vec();
+        assert_eq!(get, HttpRequest { host: name("a.org"), port: 80, form: HttpForm::Forward(head) });
+        for odd in [
+            "GET / HTTP/1.1\r\nHost: a.org\r\n\r\n",
+            "GET http://u:p@a.org/ HTTP/1.1\r\n\r\n",
+            "GET https://a.org/ HTTP/1.1\r\n\r\n",
+            "CONNECT a.org HTTP/1.1\r\n\r\n",
+            "CONNECT a.org:443 x HTTP/1.1\r\n\r\n",
+            "CONNECT a.org:443@evil.net:443 HTTP/1.1\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nA : b\r\n\r\n",
+            "GET http://a.org/ HTTP/1.1\r\nA: b\r\n folded\r\n\r\n",
+            "GET http://a.org\\@evil.net/ HTTP/1.1\r\n\r\n",
+        ] {
+            assert_eq!(parse_http(odd.as_bytes()), None, "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn socks_requests_may_come_in_pieces() {
+        let mut request = vec![5, 1, 0, 3, 5];
+        request.extend(b"a.org");
+        request.extend([1, 187]);
+        for cut in 0..request.len() {
+            assert_eq!(parse_socks_request(&request[..cut]), Parsed::Partial, "{cut}");
+        }
+        assert_eq!(parse_socks_request(&request), Parsed::Whole((name("a.org"), 443, 12)));
+        let v4 = [5, 1, 0, 1, 127, 0, 0, 1, 0, 80];
+        let local = Host::Address(Ipv4Addr::LOCALHOST.into());
+        assert_eq!(parse_socks_request(&v4), Parsed::Whole((local, 80, 10)));
+        assert_eq!(parse_socks_request(&[5, 2, 0, 1]), Parsed::Wrong);
+        assert_eq!(parse_socks_request(&[4, 1]), Parsed::Wrong);
+    }
+
+    fn hello(server: Option<&str>) -> Vec<u8> {
+        let mut body = vec![3, 3];
+        body.extend([0; 32]);
+        body.extend([0, 0, 2, 0x13, 1, 1, 0]);
+        let extension = server.map_or_else(Vec::new, |server| {
+            let len = server.len() as u8;
+            let mut bytes = vec![0, 0, 0, len + 5, 0, len + 3, 0, 0, len];
+            bytes.extend(server.as_bytes());
+            bytes
+        });
+        body.extend([0, extension.len() as u8]);
+        body.extend(extension);
+        let mut record = vec![0x16, 3, 1, 0, body.len() as u8 + 4, 1, 0, 0, body.len() as u8];
+        record.extend(body);
+        record
+    }
+
+    #[test]
+    fn the_name_in_the_greeting_of_tls_is_found() {
+        let whole = hello(Some("a.org"));
+        for cut in 0..whole.len() {
+            assert_eq!(parse_server_name(&whole[..cut]), Parsed::Partial, "{cut}");
+        }
+        assert_eq!(parse_server_name(&whole), Parsed::Whole("a.org".to_owned()));
+        assert_eq!(parse_server_name(&hello(None)), Parsed::Whole(String::new()));
+        assert_eq!(parse_server_name(b"SSH-2.0-x"), Parsed::Wrong);
+        assert_eq!(parse_server_name(&[0x16, 3, 1, 0, 1, 1]), Parsed::Whole("?".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse_http(&bytes);
+            let _ = parse_socks_request(&bytes);
+            let _ = parse_server_name(&bytes);
+            let _ = parse_server_name(&[&[0x16, 3, 1, 0, 200][..], &bytes].concat());
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The filter of system calls that every sandboxed command runs under. Pure: makes instructions, loads nothing.
+//!
+//! It closes what reaches past the other walls: other processes' memory, new namespaces and mounts, kernel facilities
+//! with a history of holes, and sockets beyond those that the sandbox means to give.
+
+use libc::c_long;
+
+use super::kernel::Instruction;
+
+/// Which internet sockets a command may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inet {
+    None,
+    /// Streams only: what Landlock can hold to one port, where there is no network namespace.
+    Streams,
+    /// Streams and datagrams, in a network namespace with nothing in it.
+    Any,
+}
+
+/// The part of the filter that differs between sandboxes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sockets {
+    pub(super) inet: Inet,
+    /// Unix sockets by name. Pairs are always there: programs talk to their own children through them.
+    pub(super) unix: bool,
+}
+
+/// Calls that no command in a sandbox makes for an honest reason, or that would open it.
+const CLOSED: &[c_long] = &[
+    libc::SYS_acct,
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_clock_adjtime,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_finit_module,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_init_module,
+    libc::SYS_kcmp,
+    libc::SYS_kexec_file_load,
+    libc::SYS_kexec_load,
+    libc::SYS_keyctl,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_perf_event_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pivot_root,
+    libc::SYS_process_madvise,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_request_key,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_setns,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+];
+
+/// Calls that programs try first and do without: told that the kernel does not have them, they take the old way. The
+/// flags of `clone3` lie in memory, where a filter cannot see them.
+const UNKNOWN: &[c_long] =
+    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32;
+
+/// Typing into a terminal, and the console's own way to do so.
+const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541C];
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+/// Call numbers from here on are those of another calling convention on the same processor.
+#[cfg(target_arch = "x86_64")]
+const FOREIGN_CALLS: Option<u32> = Some(0x4000_0000);
+#[cfg(target_arch = "aarch64")]
+const FOREIGN_CALLS: Option<u32> = None;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+const NOT_THERE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+const NO_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EACCES as u32;
+
+/// Offsets into what a filter looks at.
+const CALL_AT: u32 = 0;
+const ARCHITECTURE_AT: u32 = 4;
+/// The lower half of an argument, on the little-endian machines that gimlet runs on. The kernel takes all arguments
+/// that are looked at here as 32-bit numbers.
+const fn argument_at(index: u32) -> u32 {
+    16 + 8 * index
+}
+
+/// The whole filter.
+pub(super) fn filter(sockets: Sockets) -> Vec<Instruction> {
+    let mut code = vec![load(ARCHITECTURE_AT), jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0), give(KILL), load(CALL_AT)];
+    if let Some(first) = FOREIGN_CALLS {
+        code.extend([jump(libc::BPF_JGE, first, 0, 1), give(KILL)]);
+    }
+    for call in CLOSED {
+        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(REFUSE)]);
+    }
+    for call in UNKNOWN {
+        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(NOT_THERE)]);
+    }
+    on_call(
+        &mut code,
+        libc::SYS_clone,
+        &[load(argument_at(0)), jump(libc::BPF_JSET, NEW_NAMESPACES, 0, 1), give(REFUSE)],
+    );
+    let [first, second] = TERMINAL_INPUT;
+    on_call(
+        &mut code,
+        libc::SYS_ioctl,
+        &[load(argument_at(1)), jump(libc::BPF_JEQ, first, 1, 0), jump(libc::BPF_JEQ, second, 0, 1), give(REFUSE)],
+    );
+    on_call(
+        &mut code,
+        libc::SYS_socketpair,
+        &[load(argument_at(0)), jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 1, 0), give(NO_FAMILY)],
+    );
+    on_call(&mut code, libc::SYS_socket, &socket_rules(sockets));
+    code.push(give(ALLOW));
+    code
+}
+
+/// What follows is for one call only and ends in allowing it.
+fn on_call(code: &mut Vec<Instruction>, call: c_long, rules: &[Instruction]) {
+    // The longest of these is a dozen instructions.
+    code.push(jump(libc::BPF_JEQ, call as u32, 0, rules.len() as u8 + 1));
+    code.extend(rules);
+    code.push(give(ALLOW));
+}
+
+fn socket_rules(sockets: Sockets) -> Vec<Instruction> {
+    let mut rules = vec![load(argument_at(0))];
+    if sockets.unix {
+        rules.extend([jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 0, 1), give(ALLOW)]);
+    }
+    let kinds: &[i32] = match sockets.inet {
+        Inet::None => &[],
+        Inet::Streams => &[libc::SOCK_STREAM],
+        Inet::Any => &[libc::SOCK_STREAM, libc::SOCK_DGRAM],
+    };
+    if !kinds.is_empty() {
+        let (v4, v6) = (libc::AF_INET as u32, libc::AF_INET6 as u32);
+        rules.extend([jump(libc::BPF_JEQ, v4, 2, 0), jump(libc::BPF_JEQ, v6, 1, 0), give(NO_FAMILY)]);
+        // The upper bits of the type are flags.
+        rules.extend([load(argument_at(1)), statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf)]);
+        for kind in kinds {
+            rules.extend([jump(libc::BPF_JEQ, *kind as u32, 0, 1), give(ALLOW)]);
+        }
+    }
+    rules.push(give(NO_FAMILY));
+    rules
+}
+
+fn load(offset: u32) -> Instruction {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset)
+}
+
+fn give(verdict: u32) -> Instruction {
+    statement(libc::BPF_RET | libc::BPF_K, verdict)
+}
+
+fn statement(code: u32, k: u32) -> Instruction {
+    Instruction { code: code as u16, jt: 0, jf: 0, k }
+}
+
+fn jump(test: u32, k: u32, if_true: u8, if_false: u8) -> Instruction {
+    Instruction { code: (libc::BPF_JMP | test | libc::BPF_K) as u16, jt: if_true, jf: if_false, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a filter as the kernel would.
+    fn verdict(code: &[Instruction], architecture: u32, call: u32, args: [u32; 2]) -> u32 {
+        let mut accumulator = 0;
+        let mut at = 0;
+        loop {
+            let Instruction { code: operation, jt, jf, k } = code[at];
+            at += 1;
+            let hop = |taken: bool| usize::from(if taken { jt } else { jf });
+            match u32::from(operation) {
+                op if op == libc::BPF_LD | libc::BPF_W | libc::BPF_ABS => {
+                    accumulator = match k {
+                        CALL_AT => call,
+                        ARCHITECTURE_AT => architecture,
+                        16 => args[0],
+                        24 => args[1],
+                        other => panic!("reads {other}"),
+                    }
+                }
+                op if op == libc::BPF_RET | libc::BPF_K => return k,
+                op if op == libc::BPF_ALU | libc::BPF_AND | libc::BPF_K => accumulator &= k,
+                op if op == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K => at += hop(accumulator == k),
+                op if op == libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K => at += hop(accumulator >= k),
+                op if op == libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K => at += hop(accumulator & k != 0),
+                other => panic!("operation {other:x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn each_call_gets_its_verdict() {
+        let closed = Sockets { inet: Inet::None, unix: false };
+        let streams = Sockets { inet: Inet::Streams, unix: false };
+        let any = Sockets { inet: Inet::Any, unix: true };
+        let (socket, pair) = (libc::SYS_socket, libc::SYS_socketpair);
+        let (unix, v4, v6) = (libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32);
+        let stream = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC) as u32;
+        let (datagram, raw) = (libc::SOCK_DGRAM as u32, libc::SOCK_RAW as u32);
+        for (sockets, call, args, expected) in [
+            (closed, libc::SYS_read, [0, 0], ALLOW),
+            (closed, libc::SYS_ptrace, [0, 0], REFUSE),
+            (closed, libc::SYS_clone3, [0, 0], NOT_THERE),
+            (closed, libc::SYS_clone, [libc::SIGCHLD as u32, 0], ALLOW),
+            (closed, libc::SYS_clone, [libc::CLONE_NEWUSER as u32 | 17, 0], REFUSE),
+            (closed, libc::SYS_ioctl, [0, 0x5412], REFUSE),
+            (closed, libc::SYS_ioctl, [0, 0x541C], REFUSE),
+            (closed, libc::SYS_ioctl, [0, 0x5413], ALLOW),
+            (closed, pair, [unix, stream], ALLOW),
+            (closed, pair, [v4, stream], NO_FAMILY),
+            (closed, socket, [unix, stream], NO_FAMILY),
+            (closed, socket, [v4, stream], NO_FAMILY),
+            (streams, socket, [v4, stream], ALLOW),
+            (streams, socket, [v6, stream], ALLOW),
+            (streams, socket, [v6, datagram], NO_FAMILY),
+            (streams, socket, [unix, stream], NO_FAMILY),
+            (any, socket, [unix, stream], ALLOW),
+            (any, socket, [v4, datagram], ALLOW),
+            (any, socket, [v4, raw], NO_FAMILY),
+            (any, socket, [libc::AF_NETLINK as u32, raw], NO_FAMILY),
+            (any, socket, [libc::AF_VSOCK as u32, stream], NO_FAMILY),
+            (any, socket, [libc::AF_PACKET as u32, datagram], NO_FAMILY),
+        ] {
+            let seen = verdict(&filter(sockets), ARCHITECTURE, call as u32, args);
+            assert_eq!(seen, expected, "call {call} with {args:?} under {sockets:?}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_calling_convention_is_death() {
+        let code = filter(Sockets { inet: Inet::Any, unix: true });
+        assert_eq!(verdict(&code, 0x4000_0003, 1, [0, 0]), KILL);
+        if let Some(first) = FOREIGN_CALLS {
+            assert_eq!(verdict(&code, ARCHITECTURE, first + 101, [0, 0]), KILL);
+        }
+    }
+}

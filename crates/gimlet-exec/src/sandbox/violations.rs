@@ -1,0 +1,202 @@
+//! Which failures of a command the sandbox caused, read from what is left of it. Pure but for looking at link targets.
+//!
+//! Programs say what failed in their own words. Only a message that names a closed place counts, or an error number that
+//! the filter gives and little else does; a command that succeeded had no trouble worth telling.
+
+use std::path::{Component, Path, PathBuf};
+
+use gimlet_proto::{SandboxNetwork, SandboxSpec, Violation};
+
+use super::proxy::Refusal;
+use crate::exec::Exit;
+
+/// The end of a command's output that is searched.
+const TAIL_BYTES: usize = 64 * 1024;
+/// More than these help nobody.
+const MAX_VIOLATIONS: usize = 10;
+
+/// Words that a program uses when a write was refused by the mounts.
+const READ_ONLY: &str = "read-only file system";
+const DENIED: &[&str] = &["permission denied", "operation not permitted", "eacces", "eperm", "erofs", READ_ONLY];
+/// What programs without a network say.
+const NO_NETWORK: &[&str] = &[
+    "could not resolve host",
+    "temporary failure in name resolution",
+    "network is unreachable",
+    "name or service not known",
+    "getaddrinfo",
+    "eai_again",
+    "failed to resolve",
+    "dns error",
+    "could not resolve hostname",
+];
+
+/// What is known about a command that ended in a sandbox.
+#[derive(Debug, Clone, Copy)]
+pub struct Aftermath<'a> {
+    pub spec: &'a SandboxSpec,
+    pub cwd: &'a Path,
+    pub exit: Option<Exit>,
+    /// What it printed, or the end of it.
+    pub output: &'a str,
+    pub refusals: &'a [Refusal],
+}
+
+/// What the sandbox did not let the command do.
+pub fn violations(aftermath: Aftermath<'_>) -> Vec<Violation> {
+    let Aftermath { spec, cwd, exit, output, refusals } = aftermath;
+    let mut found: Vec<Violation> = refusals
+        .iter()
+        .map(|refusal| Violation::Connect {
+            host: refusal.host.clone(),
+            port: refusal.port,
+            reason: refusal.reason.to_string(),
+        })
+        .collect();
+    let failed = exit.is_none_or(|exit| !exit.success());
+    if failed {
+        let from = output.len().saturating_sub(TAIL_BYTES);
+        let tail = output.get(from..).or_else(|| output.get(from.saturating_sub(3)..)).unwrap_or(output);
+        for line in tail.lines() {
+            found.extend(closed_place(spec, cwd, line));
+            if spec.network == SandboxNetwork::Off && says(line, NO_NETWORK) {
+                found.push(Violation::Network);
+            }
+        }
+        let died_of_filter = |exit: Exit| exit.signal == Some(libc::SIGSYS) || exit.code == Some(128 + libc::SIGSYS);
+        if exit.is_some_and(died_of_filter) {
+            found.push(Violation::SystemCall);
+        }
+    }
+    let mut unique = Vec::new();
+    for violation in found {
+        if !unique.contains(&violation) {
+            unique.push(violation);
+        }
+    }
+    unique.truncate(MAX_VIOLATIONS);
+    unique
+}
+
+fn says(line: &str, words: &[&str]) -> bool {
+    let lower = line.to_ascii_lowercase();
+    words.iter().any(|word| lower.contains(word))
+}
+
+/// The closed place that a message of refusal names.
+fn closed_place(spec: &SandboxSpec, cwd: &Path, line: &str) -> Option<Violation> {
+    if !says(line, DENIED) {
+        return None;
+    }
+    let writing = says(line, &[READ_ONLY, "erofs"]);
+    let paths: Vec<PathBuf> = words(line).into_iter().map(|word| normal(&cwd.join(word))).collect();
+    let reading = paths.iter().find(|path| spec.deny_read.iter().any(|closed| path.starts_with(closed)));
+    if let Some(path) = reading.filter(|_| !writing) {
+        return Some(Violation::Read { path: path.clone() });
+    }
+    // Where mounts are, the kernel itself says "read-only"; a plain refusal must name a place that is known as closed.
+    let path = paths.into_iter().find(|path| !may_write(spec, path))?;
+    Some(Violation::Write { path })
+}
+
+fn may_write(spec: &SandboxSpec, path: &Path) -> bool {
+    let inside = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
+    let scratch = || ["/tmp", "/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    let temp = || spec.temp_dir.as_deref().is_some_and(|temp| path.starts_with(temp));
+    !inside(&spec.deny_write) && (inside(&spec.write) || scratch() || temp())
+}
+
+/// Everything in a line that could be a path: what stands in quotes, and words with a slash.
+fn words(line: &str) -> Vec<&str> {
+    let quoted = ['\'', '"', '`', '‘'].into_iter().flat_map(|quote| {
+        let close = if quote == '‘' { '’' } else { quote };
+        line.split(quote).skip(1).filter_map(move |rest| rest.split(close).next())
+    });
+    let plain = line.split([' ', '\t', ',', ';', '(', ')', '=', '[', ']']);
+    let quotes = ['\'', '"', '`', '‘', '’'];
+    let plain =
+        plain.map(|word| word.trim_start_matches(quotes).trim_end_matches([':', '.', '!']).trim_end_matches(quotes));
+    let is_path = |word: &&str| word.contains('/') && !word.contains("://") && word.len() > 1;
+    quoted.chain(plain).filter(is_path).collect()
+}
+
+/// A path without `.` and `..`, by name only: what it names may be closed.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::proxy::Reason;
+
+    fn spec() -> SandboxSpec {
+        SandboxSpec {
+            write: vec!["/w".into()],
+            deny_write: vec!["/w/.git/hooks".into()],
+            deny_read: vec!["/home/me/.ssh".into()],
+            temp_dir: Some("/t".into()),
+            ..SandboxSpec::default()
+        }
+    }
+
+    fn found(exit: Exit, output: &str) -> Vec<Violation> {
+        violations(Aftermath { spec: &spec(), cwd: "/w".as_ref(), exit: Some(exit), output, refusals: &[] })
+    }
+
+    const FAILED: Exit = Exit { code: Some(1), signal: None };
+
+    #[test]
+    fn messages_that_name_closed_places_are_recognised() {
+        let write = |path: &str| Violation::Write { path: path.into() };
+        let read = |path: &str| Violation::Read { path: path.into() };
+        for (line, expected) in [
+            ("touch: cannot touch '/etc/x': Read-only file system", write("/etc/x")),
+            ("bash: line 1: /opt/a: Permission denied", write("/opt/a")),
+            ("bash: ../up: Read-only file system", write("/up")),
+            ("error: cannot open .git/hooks/pre-commit: Permission denied", write("/w/.git/hooks/pre-commit")),
+            ("cat: /home/me/.ssh/id_rsa: Permission denied", read("/home/me/.ssh/id_rsa")),
+            ("PermissionError: [Errno 13] Permission denied: '/home/me/.ssh'", read("/home/me/.ssh")),
+            ("Error: EROFS: read-only file system, open '/usr/lib/x'", write("/usr/lib/x")),
+            ("mkdir: cannot create directory ‘/srv/a b’: Read-only file system", write("/srv/a b")),
+            ("curl: (6) Could not resolve host: example.org", Violation::Network),
+        ] {
+            assert_eq!(found(FAILED, line), [expected], "{line}");
+        }
+        assert_eq!(found(Exit { code: None, signal: Some(libc::SIGSYS) }, ""), [Violation::SystemCall]);
+    }
+
+    #[test]
+    fn ordinary_failures_and_successes_are_not_blamed_on_the_sandbox() {
+        for line in [
+            "/w/a.rs:1: error: no such thing",
+            "cat: /etc/nothing: No such file or directory",
+            "bash: /w/script.sh: Permission denied",
+            "test permission denied ... FAILED",
+            "touch: cannot touch '/t/x': Permission denied",
+        ] {
+            assert_eq!(found(FAILED, line), [], "{line}");
+        }
+        let succeeded = Exit { code: Some(0), signal: None };
+        assert_eq!(found(succeeded, "touch: cannot touch '/etc/x': Read-only file system"), []);
+    }
+
+    #[test]
+    fn refusals_of_the_proxy_count_also_when_the_command_went_on() {
+        let refusal = Refusal { host: "evil.example".into(), port: 443, reason: Reason::NotAllowed };
+        let exit = Some(Exit { code: Some(0), signal: None });
+        let spec = spec();
+        let refusals = [refusal.clone(), refusal];
+        let seen = violations(Aftermath { spec: &spec, cwd: "/w".as_ref(), exit, output: "", refusals: &refusals });
+        assert_eq!(seen.len(), 1);
+        assert!(seen[0].to_string().contains("evil.example:443"), "{}", seen[0]);
+    }
+}

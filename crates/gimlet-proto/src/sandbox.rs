@@ -1,0 +1,95 @@
+//! What a sandbox closes and leaves open, as plain data. Whoever knows settings and rules computes it; the room that
+//! starts processes enforces it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The walls around one command. Paths are absolute; those that are not there are skipped or, where that would open
+/// something, watched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SandboxSpec {
+    /// Folders and files that may be changed. Everything else is read-only.
+    pub write: Vec<PathBuf>,
+    /// What stays as it is inside `write`. A path that is absent and appears while the command runs is taken away.
+    pub deny_write: Vec<PathBuf>,
+    /// What cannot be read.
+    pub deny_read: Vec<PathBuf>,
+    /// What can be read all the same inside `deny_read` and inside the hidden temp folder.
+    pub allow_read: Vec<PathBuf>,
+    /// The command's own temp folder, writable and named to it; `/tmp` itself is empty and private.
+    pub temp_dir: Option<PathBuf>,
+    pub network: SandboxNetwork,
+    /// Sockets among the command's own processes on a loopback interface that nobody else sees.
+    pub local_sockets: bool,
+    /// Unix sockets by name, which reach whatever listens on the machine: container engines, agents, displays.
+    pub unix_sockets: bool,
+    /// Variables that hold credentials are removed, except these.
+    pub keep_env: Vec<String>,
+    /// The most processes at one time, where the system can count them.
+    pub max_processes: Option<u64>,
+}
+
+impl Default for SandboxSpec {
+    fn default() -> Self {
+        Self {
+            write: Vec::new(),
+            deny_write: Vec::new(),
+            deny_read: Vec::new(),
+            allow_read: Vec::new(),
+            temp_dir: None,
+            network: SandboxNetwork::Off,
+            local_sockets: false,
+            unix_sockets: false,
+            keep_env: Vec::new(),
+            max_processes: Some(4096),
+        }
+    }
+}
+
+/// How far a command reaches.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SandboxNetwork {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// Through gimlet's proxy, to the hosts that a pattern allows and none denies: `host`, `*.host` or `*`, each with an
+    /// optional `:port`.
+    Proxy { allow: Vec<String>, deny: Vec<String> },
+}
+
+/// Something that a command tried and the sandbox did not let it do.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Violation {
+    /// A write outside of what may be written.
+    Write { path: PathBuf },
+    /// A read of something that is closed.
+    Read { path: PathBuf },
+    /// A connection that the proxy refused.
+    Connect { host: String, port: u16, reason: String },
+    /// Network use of a command that has none.
+    Network,
+    /// A system call that is closed to all sandboxed commands.
+    SystemCall,
+    /// A protected file that was made or changed while the command ran. It was moved away, and what was there before is
+    /// there again.
+    Tampered { path: PathBuf, moved_to: PathBuf },
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Write { path } => write!(f, "writing {} is not allowed", path.display()),
+            Self::Read { path } => write!(f, "reading {} is not allowed", path.display()),
+            Self::Connect { host, port, reason } => write!(f, "connecting to {host}:{port} is not allowed: {reason}"),
+            Self::Network => f.write_str("the network is closed"),
+            Self::SystemCall => f.write_str("a system call is closed"),
+            Self::Tampered { path, moved_to } => {
+                write!(f, "{} is protected; the change was moved to {}", path.display(), moved_to.display())
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! `gimlet sandbox`: a command in the sandbox of this folder, and what that sandbox is.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use gimlet_exec::{
+    Aftermath, Available, Backend, Bubblewrap, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer, ProbeOptions,
+    Proxy, ProxyConfig, Running, Sandbox, SandboxPlace, Spawn, Stdin, Streams, default_sandbox, probe, violations,
+};
+use gimlet_proto::{SandboxNetwork, SandboxSpec};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+use crate::args::{SandboxExplainArgs, SandboxRunArgs, SandboxWalls};
+use crate::report::Report;
+use crate::surroundings::Surroundings;
+
+/// How long a command has to end when it is interrupted.
+const GRACE: Duration = Duration::from_secs(2);
+/// How much of the output is searched for what the sandbox refused.
+const TAIL_BYTES: usize = 64 * 1024;
+
+/// Runs the command and gives its exit code; says on standard error what the sandbox refused.
+pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
+    let scratch = Scratch::new()?;
+    let exec = exec();
+    let available = probe(&exec, &options(&args.walls)).await;
+    let spec = spec(&args.walls, around, &scratch.path.join("tmp"));
+    let proxy = start_proxy(&spec, &scratch.path)?;
+    let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
+    let sandbox =
+        Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| Report::new(error.to_string()))?;
+    let [program, rest @ ..] = args.command.as_slice() else { return Err(Report::new("there is no command to run")) };
+    let env: Vec<(OsString, OsString)> =
+        around.env.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let stdin = if std::io::stdin().is_terminal() { Stdin::Null } else { Stdin::Pipe };
+    let (program, cwd) = (program.clone(), around.cwd.clone());
+    let spawn = Spawn { program, args: rest.to_vec(), cwd, env, stdin, streams: Streams::Split, report: false };
+    let spawn = sandbox.wrap(spawn, &[]).map_err(|error| Report::new(error.to_string()))?;
+    let guard = Guard::before(&spec, &available);
+    let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
+    let (exit, errors) = carry(&mut running).await?;
+    exec.shutdown(GRACE).await;
+    let mut found = guard.after(&around.config_home.join("sandbox-quarantine"));
+    let refusals = proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
+    let aftermath = Aftermath { spec: &spec, cwd: &around.cwd, exit: Some(exit), output: &errors, refusals: &refusals };
+    found.extend(violations(aftermath));
+    for violation in &found {
+        crate::say_on_stderr(&format!("gimlet: sandbox: {violation}"));
+    }
+    Ok(ExitCode::from(u8::try_from(exit.shell_code()).unwrap_or(1)))
+}
+
+/// What the sandbox of this folder is, as text or JSON.
+pub(crate) async fn explain(args: &SandboxExplainArgs, around: &Surroundings) -> Result<String, Report> {
+    let exec = exec();
+    let available = probe(&exec, &options(&args.walls)).await;
+    exec.shutdown(GRACE).await;
+    let spec = spec(&args.walls, around, Path::new("$TMPDIR"));
+    if args.json {
+        return Ok(as_json(&available, &spec).to_string());
+    }
+    Ok(as_text(&available, &spec))
+}
+
+fn exec() -> Exec {
+    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gimlet"));
+    let custodian = CustodianProgram::Reexec(own);
+    Exec::new(ExecConfig { custodian, session_marker: "sandbox".to_owned(), runtime_dir: None })
+}
+
+fn options(walls: &SandboxWalls) -> ProbeOptions {
+    let bubblewrap = match &walls.bubblewrap {
+        None => Bubblewrap::IfPresent,
+        Some(path) if path.as_os_str() == "none" => Bubblewrap::Never,
+        Some(path) => Bubblewrap::At(path.clone()),
+    };
+    ProbeOptions { bubblewrap, ..ProbeOptions::default() }
+}
+
+fn spec(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> SandboxSpec {
+    let absolute = |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| around.cwd.join(path)).collect() };
+    let mut spec = default_sandbox(SandboxPlace {
+        cwd: &around.cwd,
+        write: &absolute(&walls.allow_write),
+        home: around.home.as_deref(),
+        config_home: &around.config_home,
+        temp_dir,
+    });
+    spec.deny_read.extend(absolute(&walls.deny_read));
+    spec.local_sockets = walls.allow_local;
+    spec.unix_sockets = walls.allow_unix_sockets;
+    if !walls.allow_domain.is_empty() {
+        let (allow, deny) = (walls.allow_domain.clone(), walls.deny_domain.clone());
+        spec.network = SandboxNetwork::Proxy { allow, deny };
+    }
+    spec
+}
+
+fn start_proxy(spec: &SandboxSpec, folder: &Path) -> Result<Option<Proxy>, Report> {
+    let SandboxNetwork::Proxy { allow, deny } = &spec.network else { return Ok(None) };
+    let (allow, deny) = (allow.clone(), deny.clone());
+    let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, resolver: None };
+    Proxy::start(config).map(Some).map_err(|error| Report::new(error.to_string()))
+}
+
+/// Passes everything through and waits; gives the end of what went to standard error.
+async fn carry(running: &mut Running) -> Result<(Exit, String), Report> {
+    let mut feeding = tokio::task::JoinSet::new();
+    if let Some(stdin) = running.stdin.take() {
+        feeding.spawn(feed(stdin));
+    }
+    let output = pass(running.output.take(), tokio::io::stdout());
+    let errors = pass(running.errors.take(), tokio::io::stderr());
+    let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .map_err(|error| Report::new(format!("signals cannot be received: {error}")))?;
+    let waiting = async { tokio::join!(output, errors, running.wait()) };
+    let done = tokio::select! {
+        done = waiting => Some(done),
+        _ = tokio::signal::ctrl_c() => None,
+        _ = interrupt.recv() => None,
+    };
+    match done {
+        Some((_, errors, exit)) => {
+            let exit = exit.map_err(|error| Report::new(error.to_string()))?;
+            Ok((exit, String::from_utf8_lossy(&errors).into_owned()))
+        }
+        None => {
+            running.kill(GRACE).await;
+            Ok((running.exit().unwrap_or(Exit { code: None, signal: Some(2) }), String::new()))
+        }
+    }
+}
+
+async fn feed(mut stdin: pipe::Sender) {
+    // A command that does not read its input is no failure.
+    drop(tokio::io::copy(&mut tokio::io::stdin(), &mut stdin).await);
+}
+
+/// Copies a stream and keeps its end.
+async fn pass(from: Option<pipe::Receiver>, mut to: impl AsyncWriteExt + Unpin) -> Vec<u8> {
+    let Some(mut from) = from else { return Vec::new() };
+    let mut tail = Vec::new();
+    let mut buffer = vec![0; 32 * 1024];
+    while let Ok(len @ 1..) = from.read(&mut buffer).await {
+        let bytes = buffer.get(..len).unwrap_or_default();
+        tail.extend_from_slice(bytes);
+        drop(tail.drain(..tail.len().saturating_sub(TAIL_BYTES)));
+        if to.write_all(bytes).await.and(to.flush().await).is_err() {
+            break;
+        }
+    }
+    tail
+}
+
+/// A folder of this run alone, gone with it.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new() -> Result<Self, Report> {
+        let path = std::env::temp_dir().join(format!("gimlet-sandbox-{}", std::process::id()));
+        let private = |path: &Path| std::fs::DirBuilder::new().mode(0o700).create(path);
+        private(&path)
+            .and_then(|()| private(&path.join("tmp")))
+            .map_err(|error| Report::new(format!("the folder {} cannot be made: {error}", path.display())))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left behind it would only be a few files in the temp folder.
+        drop(std::fs::remove_dir_all(&self.path));
+    }
+}
+
+fn backend_name(backend: &Backend) -> String {
+    match backend {
+        Backend::Bubblewrap { path } => format!("bubblewrap ({})", path.display()),
+        Backend::Namespaces => "namespaces of gimlet's own".to_owned(),
+        Backend::Landlock => "Landlock alone".to_owned(),
+        Backend::None { why } => format!("none: {why}"),
+    }
+}
+
+fn names(layers: &[Layer]) -> Vec<&'static str> {
+    layers.iter().map(|layer| layer.name()).collect()
+}
+
+fn as_json(available: &Available, spec: &SandboxSpec) -> serde_json::Value {
+    json!({
+        "available": available.is_there(),
+        "backend": backend_name(&available.backend),
+        "landlockAbi": available.landlock_abi,
+        "layers": names(&available.layers()),
+        "missingLayers": names(&available.missing_layers()),
+        "notes": available.notes,
+        "spec": spec,
+    })
+}
+
+fn as_text(available: &Available, spec: &SandboxSpec) -> String {
+    let list = |title: &str, paths: &[PathBuf]| {
+        let paths: String = paths.iter().map(|path| format!("\n  {}", path.display())).collect();
+        if paths.is_empty() { String::new() } else { format!("\n\n{title}:{paths}") }
+    };
+    let missing = names(&available.missing_layers());
+    let missing = if missing.is_empty() { "none".to_owned() } else { missing.join(", ") };
+    let network = match &spec.network {
+        SandboxNetwork::Off => "off".to_owned(),
+        SandboxNetwork::Proxy { allow, .. } => format!("only {}", allow.join(", ")),
+    };
+    let notes: String = available.notes.iter().map(|note| format!("\nNote:      {note}")).collect();
+    format!(
+        "Sandbox:   {}\nLayers:    {}\nMissing:   {missing}\nLandlock:  version {}\nNetwork:   {network}{notes}{}{}{}",
+        backend_name(&available.backend),
+        names(&available.layers()).join(", "),
+        available.landlock_abi,
+        list("Can be written", &spec.write),
+        list("Stays as it is, also where it does not exist", &spec.deny_write),
+        list("Cannot be read", &spec.deny_read),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_explanation_names_what_is_missing() {
+        let available = Available { backend: Backend::Landlock, landlock_abi: 3, notes: vec!["no bubblewrap".into()] };
+        let text = as_text(&available, &SandboxSpec::default());
+        assert!(text.contains("Missing:   mounts, processes, network") && text.contains("no bubblewrap"), "{text}");
+        let json = as_json(&available, &SandboxSpec::default());
+        assert_eq!(json["missingLayers"], json!(["mounts", "processes", "network"]));
+    }
+}
