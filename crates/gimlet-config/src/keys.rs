@@ -96,7 +96,7 @@ pub(crate) fn is_group(path: &str) -> bool {
 }
 
 /// The key that somebody who wrote this name probably meant.
-pub(crate) fn close_to(path: &str) -> Option<&'static str> {
+pub fn close_to(path: &str) -> Option<&'static str> {
     let close = KEYS.iter().map(|key| (edit_distance(key.path, path), key.path)).min();
     close.filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)
 }

@@ -27,7 +27,7 @@ mod watch;
 pub use edit::{Edit, EditError};
 pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, RuleBehavior, RuleLine};
 pub use files::ReadError;
-pub use keys::{Gate, KEYS, Key, ReadFrom, Reload, key};
+pub use keys::{Gate, KEYS, Key, ReadFrom, Reload, close_to, key};
 pub use load::{Author, Layer, Loaded, Options, load};
 pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};

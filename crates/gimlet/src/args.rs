@@ -41,6 +41,17 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SandboxCommand,
     },
+    /// Show and change settings
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Look for what is broken in settings, trust and programs; ends with 1 when something is
+    Doctor {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Tools for people who work on gimlet or test against it
     Dev {
         #[command(subcommand)]
@@ -134,6 +145,65 @@ pub(crate) struct SandboxWalls {
     /// Use this bubblewrap, or none with the word none
     #[arg(long, value_name = "PATH")]
     pub(crate) bubblewrap: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ConfigCommand {
+    /// Show a setting that holds here, and which file and line it comes from
+    Get {
+        /// The setting, such as model or permissions.allow
+        key: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change a setting
+    Set {
+        /// The setting, such as model or env.NAME
+        key: String,
+        /// JSON, or a plain text
+        value: String,
+        /// Whose settings
+        #[arg(long, value_enum, default_value = "user")]
+        scope: WritableScope,
+    },
+    /// Remove a setting from a file
+    Unset {
+        key: String,
+        /// Whose settings
+        #[arg(long, value_enum, default_value = "user")]
+        scope: WritableScope,
+    },
+    /// Show everything that is set, and where
+    List {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show which settings files there are
+    Path {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// The settings files that a person writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WritableScope {
+    User,
+    Project,
+    Local,
+}
+
+impl From<WritableScope> for gimlet_config::Scope {
+    fn from(scope: WritableScope) -> Self {
+        match scope {
+            WritableScope::User => gimlet_config::Scope::User,
+            WritableScope::Project => gimlet_config::Scope::Project,
+            WritableScope::Local => gimlet_config::Scope::Local,
+        }
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -341,8 +411,6 @@ const COMMANDS_NOT_YET: &[&str] = &[
     "mcp",
     "plugin",
     "plugins",
-    "doctor",
-    "config",
     "sessions",
     "agents",
     "attach",
@@ -435,6 +503,9 @@ mod tests {
             "--resume=abc -p go --fork-session",
             "-v",
             "demo",
+            "config get model --json",
+            "config set env.A 1 --scope local",
+            "doctor --json",
             "dev scripted-model x.json",
             "permissions check --command ls --json",
             "permissions check --tool Read --input {} --mode plan --rules a --rules b",

@@ -1,8 +1,10 @@
 //! The binary: arguments, wiring, exit codes. Everything it does is in the rooms below.
 
 mod args;
+mod config_cmd;
 mod demo;
 mod dev;
+mod doctor;
 mod permissions;
 mod print;
 mod report;
@@ -91,6 +93,8 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
         }
         Some(Command::Demo) => Ok(in_runtime(demo::run(&Env::new(std::env::vars_os())))?),
         Some(Command::Why(options)) => Ok(why::run(&options, &Surroundings::read()?)?),
+        Some(Command::Config { command }) => Ok(config_cmd::run(&command, &Surroundings::read()?)?),
+        Some(Command::Doctor { json }) => Ok(doctor::run(&Surroundings::read()?, json)),
         Some(Command::Dev { command: DevCommand::ScriptedModel(options) }) => {
             Ok(in_runtime(dev::scripted_model(&options))?)
         }

@@ -73,6 +73,11 @@ pub(crate) struct Place {
 }
 
 impl Item {
+    /// The setting that it is, or is a part of, for items of settings files.
+    pub fn setting(&self) -> Option<String> {
+        self.place.as_ref().map(|place| place.path.join("."))
+    }
+
     /// A few words that name it.
     pub fn title(&self) -> String {
         match self.kind {

@@ -2,6 +2,7 @@
 
 mod auto;
 mod basics;
+mod config;
 mod faults;
 mod guide;
 mod permissions;

@@ -1,0 +1,234 @@
+//! `gimlet config`: what the settings are, where they come from, and changing them.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use gimlet_config::{
+    Edit, Effective, Inventory, KEYS, Loaded, Locations, MANAGED_DIR, Options, SaveError, Scope, Sourced, TrustStore,
+};
+use serde_json::{Value, json};
+
+use crate::args::{ConfigCommand, WritableScope};
+use crate::report::Report;
+use crate::surroundings::Surroundings;
+
+/// What the settings commands look at.
+pub(crate) struct Found {
+    pub(crate) loaded: Loaded,
+    pub(crate) inventory: Inventory,
+    pub(crate) effective: Effective,
+    pub(crate) store: TrustStore,
+}
+
+/// Where the settings of these surroundings are.
+pub(crate) fn locations(around: &Surroundings) -> Locations {
+    Locations::find(gimlet_config::Surroundings {
+        home: around.home.clone(),
+        config_dir: around.config_home.clone(),
+        config_dir_named: around.env.get("CLAUDE_CONFIG_DIR").is_some(),
+        cwd: around.cwd.clone(),
+        managed_dir: MANAGED_DIR.into(),
+    })
+}
+
+/// Everything about settings and trust, as a session that starts now would see it.
+pub(crate) fn find(around: &Surroundings) -> Found {
+    let loaded = gimlet_config::load(&locations(around), &Options::default());
+    let inventory = Inventory::collect(&loaded);
+    let store = TrustStore::new(&loaded.locations);
+    let effective = loaded.effective(&inventory, &store.trust());
+    Found { loaded, inventory, effective, store }
+}
+
+pub(crate) fn run(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
+    match command {
+        ConfigCommand::Get { key, json } => get(&find(around), key, *json),
+        ConfigCommand::Set { key, value, scope } => set(&locations(around), *scope, key, value),
+        ConfigCommand::Unset { key, scope } => unset(&locations(around), *scope, key),
+        ConfigCommand::List { json } => Ok(list(&find(around), *json)),
+        ConfigCommand::Path { json } => Ok(path(&find(around), *json)),
+    }
+}
+
+fn get(found: &Found, key: &str, as_json: bool) -> Result<ExitCode, Report> {
+    let sources = found.effective.merged.origins(key);
+    let withheld = withheld_places(found, key);
+    let Some(value) = found.effective.merged.get(key) else {
+        let why =
+            if withheld.is_empty() { not_set(key) } else { format!("{key} is not used: {}", withheld.join("; ")) };
+        return Err(Report::new(why));
+    };
+    if as_json {
+        let sources: Vec<Value> = sources.iter().map(source_json).collect();
+        show(&json!({ "key": key, "value": value, "sources": sources, "withheld": withheld }).to_string());
+    } else {
+        show(entry(key, &value, &sources, Secrets::Shown).trim_end());
+    }
+    for place in withheld.iter().filter(|_| !as_json) {
+        crate::say_on_stderr(&format!("not used: {place}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn not_set(key: &str) -> String {
+    let known = gimlet_config::key(key).is_some() || KEYS.iter().any(|row| row.path.starts_with(&format!("{key}.")));
+    match gimlet_config::close_to(key).filter(|_| !known) {
+        Some(name) => format!("there is no setting {key}; did you mean {name}?"),
+        None if known => format!("{key} is not set in any settings file"),
+        None => format!("there is no setting {key}"),
+    }
+}
+
+/// Where a project's files say something about the key that the person has not trusted.
+fn withheld_places(found: &Found, key: &str) -> Vec<String> {
+    let items = found.effective.withheld.iter().filter(|item| {
+        let about = item.setting().unwrap_or_default();
+        about == key || about.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
+    });
+    let places = items.map(|item| {
+        let line = item.line.map_or(String::new(), |line| format!(":{line}"));
+        format!("{} in {}{line} waits until you trust this folder", item.title(), item.file.display())
+    });
+    places.collect()
+}
+
+fn set(locations: &Locations, scope: WritableScope, key: &str, text: &str) -> Result<ExitCode, Report> {
+    let parsed = serde_json::from_str::<Value>(text).ok().filter(|value| !value.is_null());
+    let written = match parsed {
+        // 5 may be a number or a name; the setting knows.
+        Some(value) => match gimlet_config::save(locations, scope.into(), key, &Edit::Set(value)) {
+            Err(SaveError::Value { message, .. }) => {
+                let as_text = Edit::Set(Value::String(text.to_owned()));
+                gimlet_config::save(locations, scope.into(), key, &as_text)
+                    .map_err(|_| SaveError::Value { key: key.to_owned(), message })
+            }
+            written => written,
+        },
+        None => gimlet_config::save(locations, scope.into(), key, &Edit::Set(Value::String(text.to_owned()))),
+    };
+    say_written(written, key, "set")
+}
+
+fn unset(locations: &Locations, scope: WritableScope, key: &str) -> Result<ExitCode, Report> {
+    say_written(gimlet_config::save(locations, scope.into(), key, &Edit::Remove), key, "removed")
+}
+
+fn say_written(written: Result<std::path::PathBuf, SaveError>, key: &str, done: &str) -> Result<ExitCode, Report> {
+    let file = written.map_err(|error| Report::new(error.to_string()))?;
+    show(&format!("{key} {done} in {}", file.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(found: &Found, as_json: bool) -> ExitCode {
+    let merged = &found.effective.merged;
+    let keys = merged.keys();
+    if as_json {
+        let rows = keys.iter().map(|key| {
+            let sources = merged.origins(key);
+            let sources: Vec<Value> = sources.iter().map(source_json).collect();
+            json!({ "key": key, "value": merged.get(key), "sources": sources })
+        });
+        show(&Value::Array(rows.collect()).to_string());
+        return ExitCode::SUCCESS;
+    }
+    let mut page = String::new();
+    for key in &keys {
+        let value = merged.get(key).unwrap_or_default();
+        page.push_str(&entry(key, &value, &merged.origins(key), Secrets::Hidden));
+    }
+    show(if page.is_empty() { "no settings file says anything" } else { page.trim_end() });
+    if let Some(line) = gimlet_config::withheld_line(&found.effective.withheld) {
+        crate::say_on_stderr(&line);
+    }
+    ExitCode::SUCCESS
+}
+
+fn path(found: &Found, as_json: bool) -> ExitCode {
+    let rows = files(&found.loaded);
+    if as_json {
+        let rows = rows.iter().map(|row| json!({ "scope": row.scope, "file": row.file, "state": row.state }));
+        show(&Value::Array(rows.collect()).to_string());
+    } else {
+        show(&file_table(&rows));
+    }
+    ExitCode::SUCCESS
+}
+
+/// A settings file and what became of it.
+pub(crate) struct FileRow {
+    pub(crate) scope: Scope,
+    pub(crate) file: std::path::PathBuf,
+    pub(crate) state: &'static str,
+}
+
+/// Every settings file that is looked for, the weakest first.
+pub(crate) fn files(loaded: &Loaded) -> Vec<FileRow> {
+    let locations = &loaded.locations;
+    let mut places = vec![(Scope::User, locations.user_file()), (Scope::Project, locations.project_file())];
+    places.extend(locations.legacy_local_file().filter(|file| file.exists()).map(|file| (Scope::Local, file)));
+    places.push((Scope::Local, locations.local_file()));
+    places.push((Scope::Managed, locations.managed_file()));
+    let drop_ins = loaded.layers.iter().filter(|layer| layer.scope == Scope::Managed).map(|layer| layer.file.clone());
+    for file in drop_ins {
+        if !places.iter().any(|(_, place)| *place == file) {
+            places.push((Scope::Managed, file));
+        }
+    }
+    let state = |file: &Path| {
+        let read = loaded.layers.iter().any(|layer| layer.file == file);
+        let broken = loaded.errors().any(|problem| problem.file == file);
+        match (read, broken) {
+            (true, false) => "read",
+            (true, true) => "read in part",
+            (false, true) => "broken",
+            (false, false) => "not there",
+        }
+    };
+    places.into_iter().map(|(scope, file)| FileRow { scope, state: state(&file), file }).collect()
+}
+
+pub(crate) fn file_table(rows: &[FileRow]) -> String {
+    let width = rows.iter().map(|row| row.state.len()).max().unwrap_or(0);
+    let lines =
+        rows.iter().map(|row| format!("{:<8}{:<width$}  {}", row.scope.as_str(), row.state, row.file.display()));
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    Shown,
+    Hidden,
+}
+
+/// A key with its value, and below it where each part comes from.
+fn entry(key: &str, value: &Value, sources: &[Sourced], secrets: Secrets) -> String {
+    let hide = secrets == Secrets::Hidden && key == "env";
+    let mut text = match (value, sources) {
+        (Value::Array(entries), _) => format!("{key}: {} entries\n", entries.len()),
+        (Value::Object(members), [_, _, ..]) => format!("{key}: {} entries\n", members.len()),
+        (Value::Object(members), _) if hide => format!("{key}: {} entries\n", members.len()),
+        _ => format!("{key} = {value}\n"),
+    };
+    let listed = value.is_array() || value.is_object();
+    for source in sources {
+        let place = format!("{}:{} ({})", source.origin.file.display(), source.origin.line, source.origin.scope);
+        let shown = match (listed, hide) {
+            (false, _) => String::new(),
+            (true, true) => "***  ".to_owned(),
+            (true, false) => format!("{}  ", source.value),
+        };
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "    {shown}{place}");
+    }
+    text
+}
+
+fn source_json(source: &Sourced) -> Value {
+    json!({ "value": source.value, "scope": source.origin.scope, "file": source.origin.file, "line": source.origin.line })
+}
+
+/// Settings are text from files that others wrote.
+fn show(text: &str) {
+    crate::say(&gimlet_serve::sanitise(text));
+}

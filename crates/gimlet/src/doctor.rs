@@ -1,0 +1,145 @@
+//! `gimlet doctor`: what is wrong here, and what gimlet found. It only looks; nothing is changed and nothing started.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use gimlet_config::{Problem, RuleBehavior, RuleLine, Severity, TrustStore};
+use gimlet_policy::{Behavior, Rule, RuleSource};
+use serde_json::{Value, json};
+
+use crate::config_cmd::{self, Found};
+use crate::surroundings::Surroundings;
+
+/// What was found about one program that gimlet uses.
+struct Program {
+    name: &'static str,
+    path: Option<PathBuf>,
+    needed: bool,
+    /// What is missing without it.
+    without: &'static str,
+}
+
+/// Looks at everything; the exit code says whether something is broken.
+pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
+    let found = config_cmd::find(around);
+    let mut problems = found.loaded.problems.clone();
+    problems.extend(found.effective.problems.iter().cloned());
+    problems.extend(found.effective.rules.iter().filter_map(bad_rule));
+    problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    let programs = programs(around, found.loaded.locations.project_root());
+    let broken = problems.iter().any(|problem| problem.severity == Severity::Error)
+        || programs.iter().any(|program| program.needed && program.path.is_none());
+    let page = if as_json { json_page(&found, &problems, &programs) } else { page(&found, &problems, &programs) };
+    crate::say(&gimlet_serve::sanitise(&page));
+    if broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
+}
+
+/// A rule that cannot be honoured. One that was to forbid something is worse than one that was to allow it.
+fn bad_rule(rule: &RuleLine) -> Option<Problem> {
+    let behavior = match rule.behavior {
+        RuleBehavior::Allow => Behavior::Allow,
+        RuleBehavior::Ask => Behavior::Ask,
+        RuleBehavior::Deny => Behavior::Deny,
+    };
+    let source = RuleSource { label: rule.origin.scope.label().to_owned(), anchor: rule.anchor.clone() };
+    let error = Rule::parse(&rule.text, behavior, &source).err()?;
+    Some(Problem {
+        severity: if behavior == Behavior::Allow { Severity::Warning } else { Severity::Error },
+        file: rule.origin.file.clone(),
+        line: Some(rule.origin.line),
+        column: None,
+        key: format!("permissions.{behavior}"),
+        message: error.to_string(),
+    })
+}
+
+fn programs(around: &Surroundings, project: &Path) -> Vec<Program> {
+    let program = |name, needed, without| Program { name, path: in_path(around, project, name), needed, without };
+    vec![
+        program("bash", true, "no command can run"),
+        program("git", false, "worktrees are not available"),
+        program("bwrap", false, "the sandbox has fewer layers"),
+    ]
+}
+
+/// Where a program is, by the directories of `PATH` that a project cannot have filled.
+fn in_path(around: &Surroundings, project: &Path, name: &str) -> Option<PathBuf> {
+    let path = around.env.exact("PATH")?;
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute() && !folder.starts_with(project));
+    folders.map(|folder| folder.join(name)).find(|file| is_program(file))
+}
+
+fn is_program(file: &Path) -> bool {
+    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+fn page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
+    let mut sections = vec![format!("gimlet {} on {}", gimlet_proto::VERSION, std::env::consts::OS)];
+    sections.push(format!("Settings\n{}", indented(&config_cmd::file_table(&config_cmd::files(&found.loaded)))));
+    let titles =
+        [(Severity::Error, "Broken"), (Severity::Warning, "Probably not as meant"), (Severity::Info, "Without effect")];
+    for (severity, title) in titles {
+        let lines: Vec<String> =
+            problems.iter().filter(|problem| problem.severity == severity).map(ToString::to_string).collect();
+        if !lines.is_empty() {
+            sections.push(format!("{title}\n{}", indented(&lines.join("\n"))));
+        }
+    }
+    sections.push(format!("Trust\n{}", indented(&trust_lines(found).join("\n"))));
+    let lines: Vec<String> = programs.iter().map(program_line).collect();
+    sections.push(format!("Programs\n{}", indented(&lines.join("\n"))));
+    sections.join("\n\n")
+}
+
+fn trust_lines(found: &Found) -> Vec<String> {
+    let mut lines = vec![format!("{}: {}", found.store.root().display(), trust_words(found))];
+    for item in &found.effective.withheld {
+        let line = item.line.map_or(String::new(), |line| format!(":{line}"));
+        lines.push(format!("not used: {} ({}{line})", item.title(), item.file.display()));
+    }
+    lines
+}
+
+fn trust_words(found: &Found) -> &'static str {
+    let (known, withheld) = (found.store.trust().is_known(), found.effective.withheld.len());
+    match (known, withheld) {
+        _ if found.inventory.items.is_empty() => "nothing here needs trust",
+        (_, 0) => "trusted",
+        (true, _) => "trusted before, and changed since",
+        (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
+        (false, _) => "not trusted",
+    }
+}
+
+fn program_line(program: &Program) -> String {
+    match &program.path {
+        Some(path) => format!("{:<6}{}", program.name, path.display()),
+        None => format!("{:<6}not found: {}", program.name, program.without),
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<String>>().join("\n")
+}
+
+fn json_page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
+    let files: Vec<Value> = config_cmd::files(&found.loaded)
+        .iter()
+        .map(|row| json!({ "scope": row.scope, "file": row.file, "state": row.state }))
+        .collect();
+    let programs: Vec<Value> =
+        programs.iter().map(|program| json!({ "name": program.name, "path": program.path })).collect();
+    json!({
+        "version": gimlet_proto::VERSION,
+        "settings": files,
+        "problems": problems,
+        "trust": {
+            "folder": found.store.root(),
+            "state": trust_words(found),
+            "withheld": found.effective.withheld,
+        },
+        "programs": programs,
+    })
+    .to_string()
+}

@@ -1,0 +1,194 @@
+//! `gimlet config` and `gimlet doctor` over real settings files.
+
+use std::os::unix::fs::symlink;
+
+use gimlet_testkit::{RunOutput, World};
+use serde_json::json;
+
+use crate::world;
+
+/// Runs a command that needs no model: nothing listens there.
+async fn gimlet(world: &World, args: &[&str]) -> RunOutput {
+    world.run_at("http://127.0.0.1:9").args(args.iter().copied()).finish().await
+}
+
+fn user(world: &World, text: &str) -> String {
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    let file = world.home.join(".claude/settings.json");
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+fn repository(world: &World) {
+    world.file(".git/HEAD", "ref: refs/heads/main\n");
+}
+
+#[tokio::test]
+async fn a_setting_is_shown_with_its_file_and_line() {
+    let world = world();
+    let file = user(&world, "{\n  \"model\": \"a\",\n  \"permissions\": {\"deny\": [\"Read(x)\"]}\n}\n");
+    let shown = gimlet(&world, &["config", "get", "model"]).await;
+    shown.expect_code(0);
+    assert_eq!(shown.stdout, format!("model = \"a\"\n    {file}:2 (user)\n"));
+    let shown = gimlet(&world, &["config", "get", "permissions.deny", "--json"]).await;
+    assert_eq!(
+        shown.expect_code(0).json(),
+        json!({"key": "permissions.deny", "value": ["Read(x)"], "withheld": [],
+            "sources": [{"value": "Read(x)", "scope": "user", "file": file, "line": 3}]})
+    );
+    let listed = gimlet(&world, &["config", "list"]).await;
+    listed.expect_code(0);
+    assert_eq!(
+        listed.stdout,
+        format!("model = \"a\"\n    {file}:2 (user)\npermissions.deny: 1 entries\n    \"Read(x)\"  {file}:3 (user)\n")
+    );
+    let missing = gimlet(&world, &["config", "get", "language"]).await;
+    missing.expect_code(1);
+    assert_eq!(missing.stderr, "gimlet: language is not set in any settings file\n");
+    let mistyped = gimlet(&world, &["config", "get", "modle"]).await;
+    assert_eq!(mistyped.expect_code(1).stderr, "gimlet: there is no setting modle; did you mean model?\n");
+}
+
+#[tokio::test]
+async fn settings_are_set_and_removed_in_the_file_that_was_named() {
+    let world = world();
+    repository(&world);
+    let file = user(&world, "{\n\t\"theirs\": [1,2],\n\t\"model\": \"a\"\n}");
+    gimlet(&world, &["config", "set", "model", "b"]).await.expect_code(0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\n\t\"theirs\": [1,2],\n\t\"model\": \"b\"\n}");
+    // 5 is a name here and a number there.
+    gimlet(&world, &["config", "set", "model", "5"]).await.expect_code(0);
+    gimlet(&world, &["config", "set", "cleanupPeriodDays", "5"]).await.expect_code(0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("\"model\": \"5\"") && text.contains("\"cleanupPeriodDays\": 5"), "{text}");
+    gimlet(&world, &["config", "unset", "model"]).await.expect_code(0);
+    assert!(!std::fs::read_to_string(&file).unwrap().contains("model"));
+
+    gimlet(&world, &["config", "set", "permissions.allow", "[\"Read\"]", "--scope", "local"]).await.expect_code(0);
+    assert_eq!(
+        world.read(".claude/settings.local.json"),
+        "{\n  \"permissions\": {\n    \"allow\": [\n      \"Read\"\n    ]\n  }\n}\n"
+    );
+    assert_eq!(world.read(".git/info/exclude"), "**/.claude/settings.local.json\n");
+    gimlet(&world, &["config", "set", "language", "fi", "--scope", "project"]).await.expect_code(0);
+    assert_eq!(world.read(".claude/settings.json"), "{\n  \"language\": \"fi\"\n}\n");
+}
+
+#[tokio::test]
+async fn what_cannot_be_set_is_refused_with_the_reason() {
+    let world = world();
+    for (args, part) in [
+        (&["config", "set", "verbose", "perhaps"][..], "true or false should stand here"),
+        (&["config", "set", "modle", "a"], "did you mean model?"),
+        (&["config", "set", "claudeMd", "a"], "only managed settings can"),
+        (
+            &["config", "set", "enableAllProjectMcpServers", "true", "--scope", "project"],
+            "the project settings cannot set",
+        ),
+        (&["config", "set", "env.LD_PRELOAD", "x", "--scope", "project"], "load code"),
+    ] {
+        let refused = gimlet(&world, args).await;
+        refused.expect_code(1);
+        assert!(
+            refused.stderr.starts_with("gimlet: ") && refused.stderr.contains(part),
+            "{args:?}: {}",
+            refused.stderr
+        );
+    }
+    let file = user(&world, "{\n  \"model\": \"a\",\n}\n");
+    let refused = gimlet(&world, &["config", "set", "model", "b"]).await;
+    refused.expect_code(1);
+    assert!(refused.stderr.contains(&format!("{file}: line 2, column 15")), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\n  \"model\": \"a\",\n}\n");
+}
+
+#[tokio::test]
+async fn the_files_and_what_became_of_them_are_listed() {
+    let world = world();
+    let file = user(&world, "{");
+    world.file(".claude/settings.json", "{}");
+    let shown = gimlet(&world, &["config", "path"]).await;
+    let lines: Vec<&str> = shown.expect_code(0).stdout.lines().collect();
+    assert_eq!(lines[0], format!("user    broken     {file}"));
+    assert_eq!(lines[1], format!("project read       {}", world.path(".claude/settings.json")));
+    assert_eq!(lines[2], format!("local   not there  {}", world.path(".claude/settings.local.json")));
+    assert!(lines[3].starts_with("managed "), "{lines:?}");
+}
+
+#[tokio::test]
+async fn values_of_variables_stay_out_of_lists() {
+    let world = world();
+    user(&world, r#"{"env":{"SERVICE_TOKEN":"hunter2"}}"#);
+    let listed = gimlet(&world, &["config", "list"]).await;
+    assert!(!listed.stdout.contains("hunter2") && listed.stdout.contains("***"), "{}", listed.stdout);
+    let asked = gimlet(&world, &["config", "get", "env.SERVICE_TOKEN"]).await;
+    assert!(asked.stdout.contains("hunter2"), "what was asked for by name is shown");
+}
+
+#[tokio::test]
+async fn what_an_untrusted_project_says_is_named_and_not_used() {
+    let world = world();
+    repository(&world);
+    world.file(
+        ".claude/settings.json",
+        r#"{"model":"theirs","permissions":{"allow":["Bash(*)"]},"hooks":{"Stop":[{"hooks":[{"type":"command","command":"touch canary"}]}]}}"#,
+    );
+    world.file(".mcp.json", r#"{"mcpServers":{"s":{"command":"touch","args":["canary"]}}}"#);
+    let shown = gimlet(&world, &["config", "get", "model"]).await;
+    shown.expect_code(1);
+    assert!(shown.stderr.contains("waits until you trust this folder"), "{}", shown.stderr);
+    let listed = gimlet(&world, &["config", "list"]).await;
+    assert!(
+        listed.stderr.contains("this folder is not trusted, so these are not used: hook Stop *; MCP server s; allow rule Bash(*); setting model"),
+        "{}",
+        listed.stderr
+    );
+    let doctor = gimlet(&world, &["doctor"]).await;
+    doctor.expect_code(0);
+    assert!(doctor.stdout.contains(": not trusted\n"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("not used: MCP server s"), "{}", doctor.stdout);
+    assert!(!world.project.join("canary").exists());
+}
+
+#[tokio::test]
+async fn the_doctor_finds_everything_that_is_broken() {
+    let world = world();
+    let file =
+        user(&world, "{\n  \"permissions\": {\n    \"deny\": [\"Read(x\", \"Read(y)\"]\n  },\n  \"modle\": \"x\"\n}\n");
+    let sick = gimlet(&world, &["doctor"]).await;
+    sick.expect_code(1);
+    assert!(sick.stdout.contains(&format!("{file}:3: permissions.deny: the rule `Read(x`")), "{}", sick.stdout);
+    assert!(sick.stdout.contains(&format!("{file}:5:3: modle: gimlet does not know this key; did you mean model?")));
+    let sick = gimlet(&world, &["doctor", "--json"]).await;
+    let report = sick.expect_code(1).json();
+    assert_eq!(report["problems"][0]["severity"], "error");
+    assert_eq!(report["problems"][0]["line"], 3);
+    user(&world, "{}");
+    let well = gimlet(&world, &["doctor"]).await;
+    assert!(well.expect_code(0).stdout.contains("nothing here needs trust"), "{}", well.stdout);
+}
+
+#[tokio::test]
+async fn no_state_of_the_files_takes_the_doctor_down() {
+    let world = world();
+    let file = world.home.join(".claude/settings.json");
+    user(&world, &"[".repeat(1_000_000));
+    gimlet(&world, &["doctor"]).await.expect_code(1);
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(100 << 20).unwrap();
+    gimlet(&world, &["doctor"]).await.expect_code(1);
+    std::fs::write(&file, [0_u8; 64]).unwrap();
+    gimlet(&world, &["doctor"]).await.expect_code(1);
+    std::fs::remove_file(&file).unwrap();
+    symlink(&file, &file).unwrap();
+    gimlet(&world, &["doctor"]).await.expect_code(1);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let sick = gimlet(&world, &["doctor"]).await;
+    sick.expect_code(1);
+    assert!(sick.stdout.contains("it is a folder, not a file"), "{}", sick.stdout);
+    std::fs::remove_dir(&file).unwrap();
+    world.file(".claude/settings.json", r#"{"\u001b[31mred\u0007": 1}"#);
+    let sick = gimlet(&world, &["doctor"]).await;
+    assert!(sick.stdout.contains("red: gimlet does not know this key"), "{}", sick.stdout);
+    assert!(!sick.stdout.contains(['\u{1b}', '\u{7}']), "{}", sick.stdout);
+}
