@@ -230,7 +230,7 @@ mod tests {
             temp_dir: &temp,
         };
         let spec = default_sandbox(place);
-        assert_eq!(spec.write, [cwd.clone()]);
+        assert_eq!(spec.write, std::slice::from_ref(&cwd));
         assert!(spec.deny_read.contains(&home.join(".ssh")) && !spec.deny_read.contains(&home.join(".aws")));
         for name in [".mcp.json", ".git/hooks", ".claude/settings.json"] {
             assert!(spec.deny_write.contains(&cwd.join(name)), "{name}");

@@ -13,6 +13,7 @@
 mod common;
 mod custody;
 mod output;
+mod sandbox;
 mod shell;
 mod spawning;
 
@@ -62,6 +63,8 @@ tests! {
     output::bytes_that_are_no_text_are_kept_raw,
     output::redirecting_to_dev_stderr_does_not_truncate,
     output::progress_shows_the_last_lines_while_running,
+    sandbox::no_way_out_is_open,
+    sandbox::no_way_out_is_open_to_an_ordinary_user,
     shell::the_directory_is_reported_in_every_form_of_exit,
     shell::exit_codes_and_signals_come_through,
     shell::programs_see_three_descriptors_and_the_command_may_use_the_fourth,
@@ -86,6 +89,9 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|argument| argument == common::VICTIM_ARGUMENT) {
         common::be_a_victim(&args[1..]);
+    }
+    if args.first().is_some_and(|argument| argument == sandbox::SUITE_ARGUMENT) {
+        sandbox::be_the_suite();
     }
     let has = |flag: &str| args.iter().any(|argument| argument == flag);
     if has("--list") {

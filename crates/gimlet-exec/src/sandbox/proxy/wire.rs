@@ -242,10 +242,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_a_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = parse_http(&bytes);
-            let _ = parse_socks_request(&bytes);
-            let _ = parse_server_name(&bytes);
-            let _ = parse_server_name(&[&[0x16, 3, 1, 0, 200][..], &bytes].concat());
+            drop(parse_http(&bytes));
+            drop(parse_socks_request(&bytes));
+            drop(parse_server_name(&bytes));
+            drop(parse_server_name(&[&[0x16, 3, 1, 0, 200][..], &bytes].concat()));
         }
     }
 }

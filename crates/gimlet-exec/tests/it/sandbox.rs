@@ -1,0 +1,181 @@
+//! The sandbox against the real kernel: every way out is tried outside first, then inside, for each kind of walls, as
+//! whoever runs the tests and, when that is root, as an ordinary user too.
+
+mod cases;
+mod world;
+
+use std::ffi::OsString;
+
+use std::process::Command;
+use std::time::Duration;
+
+use gimlet_exec::{
+    Aftermath, Available, Backend, Bubblewrap, Exec, Exit, Guard, Layer, ProbeOptions, Proxy, ProxyConfig, Running,
+    Sandbox, Spawn, Stdin, Streams, probe, violations,
+};
+use gimlet_proto::{SandboxNetwork, SandboxSpec, Violation};
+use tokio::io::AsyncReadExt;
+
+use crate::common::{self, PATIENCE};
+use cases::{By, CASES, Case, PRELUDE, Proof};
+use world::{Services, World};
+
+pub(crate) const SUITE_ARGUMENT: &str = "__escape-suite";
+/// Nobody, in every distribution.
+const ORDINARY_USER: &str = "65534";
+/// How many attempts are under way at one time.
+const AT_ONCE: usize = 4;
+
+fn bubblewrap() -> ProbeOptions {
+    ProbeOptions { bubblewrap: Bubblewrap::At("/usr/bin/bwrap".into()), own_namespaces: false }
+}
+
+fn own_namespaces() -> ProbeOptions {
+    ProbeOptions { bubblewrap: Bubblewrap::Never, own_namespaces: true }
+}
+
+fn landlock_alone() -> ProbeOptions {
+    ProbeOptions { bubblewrap: Bubblewrap::Never, own_namespaces: false }
+}
+
+/// All three kinds, each of which must be there: a machine without one cannot test it.
+async fn all_kinds(exec: &Exec) -> [Available; 3] {
+    let kinds =
+        [probe(exec, &bubblewrap()).await, probe(exec, &own_namespaces()).await, probe(exec, &landlock_alone()).await];
+    assert!(matches!(kinds[0].backend, Backend::Bubblewrap { .. }), "{:?}", kinds[0]);
+    assert_eq!(kinds[1].backend, Backend::Namespaces, "{:?}", kinds[1]);
+    assert_eq!(kinds[2].backend, Backend::Landlock, "{:?}", kinds[2]);
+    kinds
+}
+
+fn spawn(world: &World, script: &str) -> Spawn {
+    let env = world.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+    let args = ["--norc", "-c", script].map(OsString::from).to_vec();
+    let (program, cwd) = ("/bin/bash".into(), world.work());
+    Spawn { program, args, cwd, env, stdin: Stdin::Null, streams: Streams::Merged, report: false }
+}
+
+async fn finish(mut running: Running) -> (Exit, String) {
+    let mut output = Vec::new();
+    let mut pipe = running.output.take().unwrap();
+    let reading = async { drop(tokio::time::timeout(PATIENCE, pipe.read_to_end(&mut output)).await) };
+    let (exit, ()) = tokio::join!(running.wait(), reading);
+    running.kill(Duration::ZERO).await;
+    (exit.unwrap(), String::from_utf8_lossy(&output).into_owned())
+}
+
+/// Runs a script inside the walls of a spec, guard included.
+async fn run_inside(exec: &Exec, world: &World, spec: &SandboxSpec, kind: &Available, script: &str) -> (Exit, String) {
+    let sandbox = Sandbox::new(spec.clone(), kind.clone(), None).unwrap();
+    let guard = Guard::before(spec, kind);
+    let wrapped = sandbox.wrap(spawn(world, script), &[]).unwrap();
+    let ended = finish(exec.spawn(wrapped).await.unwrap()).await;
+    drop(guard.after(&world.path("quarantine")));
+    ended
+}
+
+/// Whether an attempt worked: outside with `None`, else behind these walls.
+async fn succeeds(exec: &Exec, services: &Services, case: &Case, kind: Option<&Available>) -> (bool, String) {
+    let mut world = World::new(services);
+    if let Some(program) = std::env::args().nth(2) {
+        world.env.push(("SUID".into(), program));
+    }
+    let script = format!("{PRELUDE}\n{}", case.attempt);
+    let before = world.state();
+    let (exit, output) = match kind {
+        None => finish(exec.spawn(spawn(&world, &script)).await.unwrap()).await,
+        Some(kind) => run_inside(exec, &world, &world.spec(), kind, &script).await,
+    };
+    let worked = match case.proof {
+        Proof::Code => exit.success(),
+        Proof::Effect => world.state() != before,
+    };
+    (worked, format!("{exit:?} {output}"))
+}
+
+/// Everything that went wrong with one way out.
+async fn try_case(exec: &Exec, services: &Services, kinds: &[Available; 3], case: &Case) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let (worked, said) = succeeds(exec, services, case, None).await;
+    if !worked {
+        wrong.push(format!("'{}' proves nothing, it fails outside too: {said}", case.name));
+    }
+    for kind in kinds {
+        let has_mounts = kind.layers().contains(&Layer::Mounts);
+        let (worked, said) = succeeds(exec, services, case, Some(kind)).await;
+        if worked == (has_mounts || case.closed_without_mounts) {
+            let what = if worked { "is open" } else { "is closed after all" };
+            wrong.push(format!("'{}' {what} with {:?}: {said}", case.name, kind.backend));
+        }
+    }
+    wrong
+}
+
+async fn escape_suite() -> Vec<String> {
+    let exec = common::exec(None);
+    let services = Services::start();
+    let kinds = all_kinds(&exec).await;
+    let is_root = rustix::process::getuid().is_root();
+    let tried = |case: &&Case| match case.by {
+        By::Anyone => true,
+        By::Root => is_root,
+        By::User => !is_root && std::env::args().nth(2).is_some(),
+    };
+    let cases: Vec<&Case> = CASES.iter().filter(tried).collect();
+    let mut wrong = Vec::new();
+    for chunk in cases.chunks(AT_ONCE) {
+        let mut attempts: Vec<_> =
+            chunk.iter().map(|case| Box::pin(try_case(&exec, &services, &kinds, case))).collect();
+        // A handful of futures on one thread: what they wait for are processes.
+        std::future::poll_fn(|cx| {
+            attempts.retain_mut(|attempt| match attempt.as_mut().poll(cx) {
+                std::task::Poll::Ready(found) => {
+                    wrong.extend(found);
+                    false
+                }
+                std::task::Poll::Pending => true,
+            });
+            if attempts.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+    }
+    exec.shutdown(Duration::ZERO).await;
+    wrong
+}
+
+/// The suite in a process of its own, for another user.
+pub(crate) fn be_the_suite() -> ! {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let wrong = runtime.block_on(escape_suite());
+    eprint!("{}", wrong.join("\n"));
+    std::process::exit(i32::from(!wrong.is_empty()))
+}
+
+pub(crate) async fn no_way_out_is_open() {
+    assert!(CASES.len() >= 60);
+    let wrong = escape_suite().await;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+pub(crate) async fn no_way_out_is_open_to_an_ordinary_user() {
+    if !rustix::process::getuid().is_root() {
+        // Then the test above was this one.
+        return;
+    }
+    // Somewhere that the other user can read, whatever the build folder's mode.
+    let dir =
+        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+    let harness = dir.path().join("harness");
+    std::fs::copy(std::env::current_exe().unwrap(), &harness).unwrap();
+    let suid = world::set_uid_program(dir.path());
+    #[allow(clippy::disallowed_methods, reason = "the whole suite runs in it, custody included")]
+    let output = Command::new("setpriv")
+        .args(["--reuid", ORDINARY_USER, "--regid", ORDINARY_USER, "--clear-groups"])
+        .arg(&harness)
+        .arg(SUITE_ARGUMENT)
+        .arg(&suid)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

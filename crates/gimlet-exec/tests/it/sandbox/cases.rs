@@ -1,0 +1,337 @@
+//! The ways out of a sandbox that are tried. Each works outside of it, or it would prove nothing.
+
+/// Who can do it outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Anyone,
+    Root,
+    /// An ordinary user only: root is above the limit in question.
+    User,
+}
+
+/// How one sees that it worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// The attempt says so by its exit code.
+    Code,
+    /// Something is different afterwards in what must stay as it is.
+    Effect,
+}
+
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) by: By,
+    pub(crate) proof: Proof,
+    /// Whether it stays closed with Landlock and the filter alone.
+    pub(crate) closed_without_mounts: bool,
+    /// Bash. `py` runs Python with `libc`, `call` (a system call by number, -1 for failure) and `e` (the error number).
+    pub(crate) attempt: &'static str,
+}
+
+const fn effect(name: &'static str, attempt: &'static str) -> Case {
+    Case { name, by: By::Anyone, proof: Proof::Effect, closed_without_mounts: true, attempt }
+}
+
+const fn code(name: &'static str, attempt: &'static str) -> Case {
+    Case { name, by: By::Anyone, proof: Proof::Code, closed_without_mounts: true, attempt }
+}
+
+const fn by_root(name: &'static str, attempt: &'static str) -> Case {
+    Case { by: By::Root, ..code(name, attempt) }
+}
+
+/// Landlock does not know it, and without mounts nothing else does.
+const fn needs_mounts(case: Case) -> Case {
+    Case { closed_without_mounts: false, ..case }
+}
+
+/// Around each attempt: `$OUT` is a folder outside with `file` in it, `$SECRET` one that cannot be read, `$VICTIM` a
+/// process outside whose folder is `$OUT`, `$TCP`, `$UDP`, `$SOCKET` and `$ABSTRACT` are services outside that say `hi`.
+pub(crate) const PRELUDE: &str = r#"
+py() { /usr/bin/python3 -S -c "
+import ctypes, os, socket, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*a):
+    return libc.syscall(*[x if isinstance(x, (bytes, ctypes.Array, ctypes.Structure)) or x is None else ctypes.c_long(x) for x in a])
+def e(): return ctypes.get_errno()
+$1" 2>/dev/null; }
+"#;
+
+pub(crate) const CASES: &[Case] = &[
+    // Writing outside.
+    effect("write a new file", "echo x > $OUT/new"),
+    effect("append to a file", "echo x >> $OUT/file"),
+    effect("truncate by opening", ": > $OUT/file"),
+    effect("truncate by path", "truncate -s 1 $OUT/file"),
+    effect("write through a link to a folder", "ln -s $OUT link; echo x > link/new"),
+    effect("write through a link to a file", "ln -s $OUT/file link; echo x > link"),
+    effect("write through a hard link", "ln $OUT/file hard && echo x > hard"),
+    effect("move a file out", "echo x > a; mv a $OUT/new"),
+    effect("move a file in", "mv $OUT/file stolen"),
+    effect("exchange two files", r#"echo x > a; py "sys.exit(call(316, -100, b'a', -100, b'$OUT/file', 2) != 0)""#),
+    effect("write below /proc/self/root", "echo x > /proc/self/root$OUT/new"),
+    effect("write below the parent of /proc/self/cwd", "echo x > /proc/self/cwd/../out/new"),
+    effect("write below another's root", "echo x > /proc/$VICTIM/root$OUT/new"),
+    effect("write below another's folder", "echo x > /proc/$VICTIM/cwd/new"),
+    effect("make a folder", "mkdir $OUT/dir"),
+    effect("remove a file", "rm -f $OUT/file"),
+    effect("make a pipe", "mkfifo $OUT/pipe"),
+    effect("make a link", "ln -s /etc $OUT/etc"),
+    effect(
+        "write by descriptor of a folder",
+        r#"py "
+d = os.open('$OUT', os.O_RDONLY)
+os.open('new', os.O_CREAT | os.O_WRONLY, dir_fd=d)""#,
+    ),
+    effect(
+        "write by a descriptor that somebody passes",
+        r#"py "
+s = socket.socket(socket.AF_UNIX)
+s.connect('$SOCKET.fd')
+s.send(b'$OUT/passed')
+m, fds, f, a = socket.recv_fds(s, 9, 1)
+os.write(fds[0], b'x')""#,
+    ),
+    needs_mounts(effect("change a mode", "chmod 777 $OUT/file")),
+    needs_mounts(effect("change times", "touch -c -d 2000-01-01 $OUT/file")),
+    needs_mounts(effect("set an attribute", r#"py "os.setxattr('$OUT/file', 'user.x', b'y')""#)),
+    effect("rename the folder of work away", "mv $W $W.gone"),
+    effect("run through the dynamic loader", "/lib64/ld-linux-x86-64.so.2 /usr/bin/touch $OUT/new"),
+    effect("run a copy under another name", "cp /usr/bin/touch innocent; ./innocent $OUT/new"),
+    effect("run a script of an interpreter", r#"py "open('$OUT/new', 'w')""#),
+    effect(
+        "run a program from memory",
+        r#"py "
+f = os.memfd_create('m')
+os.write(f, open('/usr/bin/touch', 'rb').read())
+os.execve(f, ['touch', '$OUT/new'], {})""#,
+    ),
+    effect("write from a process that left the session", "setsid -f -w sh -c 'echo x > $OUT/new'"),
+    // Configuration that is not there yet.
+    effect("make .mcp.json", "echo {} > .mcp.json"),
+    effect("make settings", "mkdir -p .claude; echo {} > .claude/settings.json"),
+    effect("make local settings by moving", "mkdir -p .claude; echo {} > x; mv x .claude/settings.local.json"),
+    effect("make a skill", "mkdir -p .claude/skills/a; echo x > .claude/skills/a/SKILL.md"),
+    effect("make settings behind a link", "mkdir a; echo {} > a/settings.json; ln -s a .claude"),
+    effect("make editor tasks", "mkdir .vscode; echo {} > .vscode/tasks.json"),
+    effect("make .envrc", "echo x > .envrc"),
+    effect("make .bashrc", "echo x > .bashrc"),
+    effect("make .gitconfig", "echo x > .gitconfig"),
+    effect("make the folder a bare repository", "mkdir objects refs; echo 'ref: refs/heads/x' > HEAD"),
+    // Repositories.
+    effect("write a hook", "echo x > .git/hooks/pre-commit"),
+    effect("write the configuration", "echo x >> .git/config"),
+    effect("write the configuration as git does", "echo x > .git/config.lock; mv .git/config.lock .git/config"),
+    effect(
+        "rebuild the repository without its guard",
+        "mv .git g; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit",
+    ),
+    effect("replace the hooks", "rm -rf .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit"),
+    effect(
+        "replace the hooks by a link",
+        "mkdir evil; echo x > evil/pre-commit; rm -rf .git/hooks; ln -s ../evil .git/hooks",
+    ),
+    effect("write the configuration by a hard link", "ln .git/config c && echo x >> c"),
+    effect("write a hook of a nested repository", "echo x > sub/.git/hooks/pre-commit"),
+    effect("uncover what a mount covers", "umount .git/hooks; echo x > .git/hooks/pre-commit"),
+    // Reading.
+    code("read a secret", "cat $SECRET/key"),
+    code("read a secret file", "grep -q . $SECRET_FILE"),
+    code("read a secret through a link", "ln -s $SECRET s; cat s/key"),
+    code("read a secret through a hard link", "ln $SECRET/key k && cat k"),
+    code("read a secret below /proc/self/root", "cat /proc/self/root$SECRET/key"),
+    code("read a secret after renaming its folder", "mv $SECRET $SECRET.2 && cat $SECRET.2/key"),
+    code("copy a secret", "cp -r $SECRET copy && cat copy/key"),
+    code("read another's environment", "grep -qz . /proc/$VICTIM/environ"),
+    code("read another's memory", r#"py "open('/proc/$VICTIM/mem', 'rb')""#),
+    code("find a token in the environment", r#"[ -n "$CANARY_TOKEN" ]"#),
+    code("find an agent in the environment", r#"[ -n "$SSH_AUTH_SOCK" ]"#),
+    by_root("read the password file", "grep -q root /etc/shadow"),
+    // The network.
+    code(
+        "connect by TCP",
+        r#"py "
+s = socket.create_connection(('127.0.0.1', $TCP), 2)
+assert s.recv(2) == b'hi'""#,
+    ),
+    code(
+        "connect by TCP to a mapped address",
+        r#"py "
+s = socket.socket(socket.AF_INET6)
+s.settimeout(2)
+s.connect(('::ffff:127.0.0.1', $TCP))
+assert s.recv(2) == b'hi'""#,
+    ),
+    code(
+        "listen by TCP",
+        r#"py "
+s = socket.socket()
+s.bind(('127.0.0.1', 0))
+s.listen()""#,
+    ),
+    code(
+        "ask by UDP, as a resolver does",
+        r#"py "
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(2)
+s.sendto(b'?', ('127.0.0.1', $UDP))
+assert s.recv(2) == b'hi'""#,
+    ),
+    code("open a netlink socket", r#"py "socket.socket(16, socket.SOCK_RAW, 0)""#),
+    code("open a vsock socket", r#"py "socket.socket(40, socket.SOCK_STREAM)""#),
+    by_root("open a raw socket", r#"py "socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)""#),
+    by_root("open a packet socket", r#"py "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3)""#),
+    code(
+        "reach a Unix socket, as of a container engine",
+        r#"py "
+s = socket.socket(socket.AF_UNIX)
+s.connect('$SOCKET')
+assert s.recv(2) == b'hi'""#,
+    ),
+    code(
+        "reach an abstract Unix socket",
+        r#"py "
+s = socket.socket(socket.AF_UNIX)
+s.connect('\\0$ABSTRACT')
+assert s.recv(2) == b'hi'""#,
+    ),
+    code(
+        "reach a Unix socket by datagram",
+        r#"py "
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.connect('$SOCKET.log')
+s.send(b'x')""#,
+    ),
+    // Other processes.
+    effect("kill a process outside", "kill $VICTIM || exit; until grep -q State:.Z /proc/$VICTIM/status; do :; done"),
+    effect("stop a process outside", "kill -STOP $VICTIM"),
+    needs_mounts(code("see a process outside", "grep -q victim /proc/$VICTIM/cmdline")),
+    code("trace", r#"py "sys.exit(call(101, 0, 0, 0, 0) != 0)""#),
+    code(
+        "read memory across processes",
+        r#"py "
+b = ctypes.create_string_buffer(8)
+class V(ctypes.Structure): _fields_ = [('b', ctypes.c_void_p), ('l', ctypes.c_size_t)]
+v = V(ctypes.addressof(b), 8)
+a = ctypes.addressof(v)
+sys.exit(call(310, os.getpid(), a, 1, a, 1, 0) != 8)""#,
+    ),
+    code(
+        "take another's descriptor",
+        r#"py "
+p = os.pidfd_open(os.getpid())
+sys.exit(call(438, p, 0, 0) < 0)""#,
+    ),
+    code(
+        "type into a terminal",
+        r#"py "
+import fcntl, pty
+if os.fork() == 0:
+    os.setsid()
+    m, s = pty.openpty()
+    fcntl.ioctl(s, 0x540E, 0)
+    fcntl.ioctl(s, 0x5412, b'x')
+    os._exit(0)
+sys.exit(os.wait()[1] != 0)""#,
+    ),
+    code(
+        "type into a terminal with a crooked number",
+        r#"py "
+import pty
+if os.fork() == 0:
+    os.setsid()
+    m, s = pty.openpty()
+    call(16, s, 0x540E, 0)
+    os._exit(call(16, s, 0x5412 | 1 << 40, b'x') != 0)
+sys.exit(os.wait()[1] != 0)""#,
+    ),
+    // The kernel.
+    code("set up io_uring", r#"py "sys.exit(call(425, 1, ctypes.create_string_buffer(120)) < 0)""#),
+    code("make a user namespace", r#"py "sys.exit(call(272, 0x10000000) != 0)""#),
+    code(
+        "clone into a user namespace",
+        r#"py "
+r = call(56, 0x10000000 | 17, 0, 0, 0, 0)
+if r == 0: os._exit(0)
+sys.exit(r < 0)""#,
+    ),
+    code(
+        "clone into a user namespace by clone3",
+        r#"py "
+a = (ctypes.c_uint64 * 8)(0x10000000, 0, 0, 0, 17)
+r = call(435, a, 64)
+if r == 0: os._exit(0)
+sys.exit(r < 0)""#,
+    ),
+    code("use a key ring", r#"py "sys.exit(call(248, b'user', b'k', b'v', 1, -3) < 0)""#),
+    code("ask for a key", r#"py "sys.exit(call(250, 0, -3, 1) < 0)""#),
+    code("handle page faults", r#"py "sys.exit(call(323, 1) < 0)""#),
+    code(
+        "call by the convention of another architecture",
+        r#"py "
+import mmap
+m = mmap.mmap(-1, 4096, prot=7)
+m.write(b'\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3')
+f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))
+sys.exit(f() != os.getpid())""#,
+    ),
+    by_root("join a namespace", r#"py "sys.exit(call(308, os.open('/proc/self/ns/uts', 0), 0) != 0)""#),
+    by_root("mount", "mkdir m; mount -t tmpfs none m; r=$?; umount m; exit $r"),
+    by_root(
+        "open by handle",
+        r#"py "
+h = ctypes.create_string_buffer(struct.pack('II', 64, 0), 72)
+m = ctypes.c_int()
+assert call(303, -100, b'$W', h, ctypes.addressof(m), 0) == 0
+sys.exit(call(304, os.open('$W', 0), h, 0) < 0)""#,
+    ),
+    by_root("change the root", "chroot / true"),
+    by_root(
+        "load a program into the kernel",
+        r#"py "
+a = (ctypes.c_uint32 * 32)(2, 4, 4, 1)
+sys.exit(call(321, 0, a, 128) < 0)""#,
+    ),
+    by_root(
+        "count events of the kernel",
+        r#"py "
+a = ctypes.create_string_buffer(struct.pack('IIQ', 1, 112, 0), 112)
+sys.exit(call(298, a, 0, -1, -1, 0) < 0)""#,
+    ),
+    by_root(
+        "load a module",
+        r#"py "
+r = call(175, b'x', 1, b'')
+sys.exit(e() == 1)""#,
+    ),
+    by_root("read the log of the kernel", r#"py "sys.exit(call(103, 3, ctypes.create_string_buffer(64), 64) < 0)""#),
+    by_root(
+        "set the clock",
+        r#"py "
+import time
+t = (ctypes.c_long * 2)(int(time.time()), int(time.time() % 1 * 1e9))
+sys.exit(call(227, 0, t) != 0)""#,
+    ),
+    by_root("rename the host", r#"py "socket.sethostname(socket.gethostname())""#),
+    by_root(
+        "write a setting of the kernel",
+        "v=$(cat /proc/sys/kernel/core_pattern); echo \"$v\" > /proc/sys/kernel/core_pattern",
+    ),
+    by_root("leave the control group", "echo $$ > $(find /sys/fs/cgroup -name cgroup.procs | head -1)"),
+    by_root("make a device", "mknod d c 1 5 && head -c1 d"),
+    by_root("write the log of the kernel", "echo sandbox > /dev/kmsg"),
+    Case { by: By::User, ..code("become root by a set-uid program", "[ $($SUID -u) = 0 ]") },
+    Case {
+        by: By::User,
+        closed_without_mounts: false,
+        ..code(
+            "start more processes than the limit",
+            r#"py "
+import time
+for n in range(300):
+    if os.fork() == 0:
+        os.close(1)
+        time.sleep(20)""#,
+        )
+    },
+];
