@@ -1,18 +1,24 @@
 //! How far a mistyped name is from a real one.
 
-/// How many single-byte edits turn one text into the other. For names, which are short.
+/// How many slips turn one text into the other: a byte too many, missing or wrong, or two neighbours swapped. For
+/// names, which are short.
 pub fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, right) in b.bytes().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(left != right)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    // Row `i` has the distances of the first `i` bytes of `a` from every beginning of `b`; a swap looks two rows back.
+    let mut earlier = vec![0; b.len() + 1];
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replaced = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replaced.min(above[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(earlier[j - 2] + 1);
+            }
         }
+        earlier = std::mem::replace(&mut above, row);
     }
-    row[b.len()]
+    above[b.len()]
 }
 
 #[cfg(test)]
@@ -24,5 +30,14 @@ mod tests {
         assert_eq!(edit_distance("", "abc"), 3);
         assert_eq!(edit_distance("kitten", "sitting"), 3);
         assert_eq!(edit_distance("Read", "Read"), 0);
+        assert_eq!(edit_distance("abc", ""), 3);
+    }
+
+    #[test]
+    fn a_swap_is_one_slip() {
+        assert_eq!(edit_distance("Raed", "Read"), 1);
+        assert_eq!(edit_distance("ba", "ab"), 1);
+        assert_eq!(edit_distance("--modle", "--model"), 1);
+        assert_eq!(edit_distance("abcd", "badc"), 2);
     }
 }

@@ -96,17 +96,21 @@ pub fn inline_fallback(text: &str, max_bytes: usize, error: &ResultFileError) ->
     )
 }
 
-/// The first two thirds and the last third of `max_bytes` of a text, cut between lines where there are any, with the
-/// number of bytes left out between them. A text that fits is returned as it is.
+/// The first two thirds and the last third of a text, in `max_bytes` together with the mark between them that says how
+/// many bytes were left out; cut between lines where there are any. A text that fits is returned as it is. Where not
+/// even the mark fits, it stands alone.
 pub fn preview(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let head = head_of(text, max_bytes * 2 / 3);
-    let tail = tail_of(&text[head.len()..], max_bytes / 3);
-    let omitted = text.len() - head.len() - tail.len();
+    let mark = |omitted: usize| format!("[… {omitted} bytes omitted …]\n");
+    // The longest that the mark can get, with a line break in front of it.
+    let room = max_bytes.saturating_sub(mark(text.len()).len() + 1);
+    let head = head_of(text, room * 2 / 3);
+    let tail = tail_of(&text[head.len()..], room / 3);
+    let omitted = mark(text.len() - head.len() - tail.len());
     let break_before = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
-    format!("{head}{break_before}[… {omitted} bytes omitted …]\n{tail}")
+    format!("{head}{break_before}{omitted}{tail}")
 }
 
 /// At most `max` bytes from the start, ending behind a line break if one is in the second half, else between characters.
@@ -175,13 +179,15 @@ mod tests {
         let (omitted, tail) = rest.split_once(" bytes omitted …]\n").unwrap();
         assert!(head.starts_with("line 0 äöü\n") && head.ends_with("äöü\n"), "{head}");
         assert!(tail.starts_with("line ") && tail.ends_with("line 999 äöü\n"), "{tail}");
-        assert!(head.len() <= 1_333 && head.len() > 1_300 && tail.len() <= 666 && tail.len() > 640);
+        assert!(shown.len() <= 2_000 && head.len() > 1_280 && tail.len() > 620, "{} {}", head.len(), tail.len());
         assert_eq!(omitted.parse::<usize>().unwrap() + head.len() + tail.len(), text.len());
         assert_eq!(preview("short", 2_000), "short");
-        for max in 0..40 {
-            let one_line = "ü".repeat(30);
-            let shown = preview(&one_line, max);
-            assert!(shown.contains("bytes omitted"), "{max}: {shown}");
+        let mark = "[… 200 bytes omitted …]\n".len();
+        for max in 0..200 {
+            for text in ["ü".repeat(100), "x\n".repeat(100)] {
+                let shown = preview(&text, max);
+                assert!(shown.contains("bytes omitted") && shown.len() <= max.max(mark), "{max}: {shown}");
+            }
         }
     }
 

@@ -52,6 +52,7 @@ mod tests {
     fn nearest_finds_slips_and_nothing_else() {
         assert_eq!(nearest("file_pth", ["file_path", "offset"]), Some("file_path"));
         assert_eq!(nearest("read", ["Read", "Write"]), Some("Read"));
+        assert_eq!(nearest("raed", ["Read", "Write"]), Some("Read"));
         assert_eq!(nearest("zzz", ["Read", "Write"]), None);
     }
 }
