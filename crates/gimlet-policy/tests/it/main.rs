@@ -5,4 +5,5 @@
 mod corpus;
 mod limits;
 mod properties;
+mod rules;
 mod worked;

@@ -1,0 +1,222 @@
+//! What holds for rules of every kind: none makes the decision panic, one more that forbids never frees anything, one
+//! more that allows never hardens anything; and what only shows in a whole decision.
+
+use std::path::Path;
+
+use gimlet_policy::{
+    Behavior, Call, Decision, Followed, NeedFacts, Reason, Rule, RuleScope, RuleSet, RuleSource, Verdict, World,
+    decide, decide_following,
+};
+use gimlet_proto::{Need, PermissionMode};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn source() -> RuleSource {
+    RuleSource::new(RuleScope::Project, "/srv/repo")
+}
+
+fn world(mode: PermissionMode) -> World {
+    World {
+        mode,
+        cwd: "/srv/repo".into(),
+        roots: vec!["/srv/repo".into()],
+        home: Some("/home/dev".into()),
+        ..World::default()
+    }
+}
+
+fn set(rules: &[(Behavior, &str)]) -> RuleSet {
+    let mut set = RuleSet::default();
+    for (behavior, rule) in rules {
+        set.add(*behavior, rule, &source()).unwrap();
+    }
+    set
+}
+
+fn verdict(tool: &str, input: &Value, need: Need, rules: &RuleSet, mode: PermissionMode) -> Verdict {
+    let followed = match &need {
+        Need::Read(path) | Need::Write(path) => Some(Followed::plain(path)),
+        _ => None,
+    };
+    let needs = [NeedFacts::new(need, followed)];
+    decide(&Call { tool, input: input.as_object(), needs: &needs, needs_person: false }, rules, &world(mode))
+}
+
+#[test]
+fn parameter_agent_and_skill_rules_decide_by_what_was_given() {
+    let rules = set(&[
+        (Behavior::Ask, "Bash(dangerouslyDisableSandbox:true)"),
+        (Behavior::Deny, "mcp__db__query(database:prod*)"),
+        (Behavior::Deny, "Agent(Explore)"),
+        (Behavior::Deny, "Skill(deploy)"),
+        (Behavior::Allow, "Bash(make *)"),
+        (Behavior::Allow, "mcp__db"),
+        (Behavior::Allow, "Skill(commit *)"),
+    ]);
+    let decided =
+        |tool: &str, input: Value, need: Need| verdict(tool, &input, need, &rules, PermissionMode::Default).decision;
+    let make = || Need::Run("make x".into());
+    assert_eq!(decided("Bash", json!({"command": "make x"}), make()), Decision::Allow);
+    let outside = json!({"command": "make x", "dangerouslyDisableSandbox": true});
+    assert_eq!(decided("Bash", outside, make()), Decision::Ask);
+    assert_eq!(decided("mcp__db__query", json!({"database": "production"}), Need::Opaque), Decision::Deny);
+    assert_eq!(decided("mcp__db__query", json!({"database": "test"}), Need::Opaque), Decision::Allow);
+    assert_eq!(decided("mcp__db__query", json!({}), Need::Opaque), Decision::Allow);
+    assert_eq!(decided("Agent", json!({"subagent_type": "Explore"}), Need::Session), Decision::Deny);
+    assert_eq!(decided("Task", json!({"subagent_type": "Explore"}), Need::Session), Decision::Deny);
+    assert_eq!(decided("Agent", json!({"subagent_type": "Plan"}), Need::Session), Decision::Allow);
+    assert_eq!(decided("Skill", json!({"skill": "deploy", "args": "now"}), Need::Opaque), Decision::Deny);
+    assert_eq!(decided("Skill", json!({"skill": "commit", "args": "-a"}), Need::Opaque), Decision::Allow);
+    assert_eq!(decided("Skill", json!({"skill": "other"}), Need::Opaque), Decision::Ask);
+}
+
+#[test]
+fn a_parameter_rule_asks_when_nobody_knows_the_input() {
+    let rules = set(&[(Behavior::Deny, "TodoWrite(x:1)")]);
+    let needs = [NeedFacts::new(Need::Session, None)];
+    let call = Call { tool: "TodoWrite", input: None, needs: &needs, needs_person: false };
+    let verdict = decide(&call, &rules, &world(PermissionMode::BypassPermissions));
+    assert_eq!(verdict.decision, Decision::Ask);
+    assert!(matches!(&verdict.reasons[..], [Reason::MayMatchRule { .. }]), "{verdict:?}");
+}
+
+#[test]
+fn a_link_in_the_middle_of_a_chain_counts_for_what_forbids() {
+    let rules = set(&[(Behavior::Deny, "Read(//vault/**)"), (Behavior::Allow, "Edit(**)")]);
+    let chain = |hop: &str| Followed { real: "/srv/repo/b".into(), hops: vec![hop.into()] };
+    let decided = |need: Need, hop: &str| {
+        let needs = [NeedFacts::new(need, Some(chain(hop)))];
+        let call = Call { tool: "Read", input: None, needs: &needs, needs_person: false };
+        decide(&call, &rules, &world(PermissionMode::Default)).decision
+    };
+    let read = || Need::Read("/srv/repo/a".into());
+    let write = || Need::Write("/srv/repo/a".into());
+    assert_eq!(decided(read(), "/vault/x"), Decision::Deny);
+    assert_eq!(decided(read(), "/elsewhere/x"), Decision::Allow, "only the ends need leave");
+    assert_eq!(decided(write(), "/elsewhere/x"), Decision::Allow);
+    assert_eq!(decided(write(), "/elsewhere/.git/x"), Decision::Ask);
+
+    let needs = [NeedFacts::new(Need::Run("base64 a".into()), None)];
+    let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+    let follow = |_: &Path| Some(chain("/vault/x"));
+    let world = world(PermissionMode::BypassPermissions);
+    assert_eq!(decide_following(&call, &rules, &world, &follow).decision, Decision::Deny);
+}
+
+#[test]
+fn in_auto_mode_a_classifier_may_answer_what_no_rule_decided() {
+    let rules = set(&[
+        (Behavior::Ask, "Bash(git push *)"),
+        (Behavior::Allow, "Bash(python3 *)"),
+        (Behavior::Allow, "Bash(cargo test *)"),
+    ]);
+    let run = |text: &str| verdict("Bash", &json!({}), Need::Run(text.into()), &rules, PermissionMode::Auto);
+    let may_answer = |verdict: &Verdict| verdict.reasons.contains(&Reason::ClassifierMayAnswer);
+    for text in ["make x", "python3 x.py", "rm -rf /", "cp x .git/config"] {
+        let verdict = run(text);
+        assert!(verdict.decision == Decision::Ask && may_answer(&verdict), "{text}: {verdict:?}");
+    }
+    for text in ["git push", "git $x"] {
+        let verdict = run(text);
+        assert!(verdict.decision == Decision::Ask && !may_answer(&verdict), "{text}: {verdict:?}");
+    }
+    assert_eq!(run("cargo test").decision, Decision::Allow);
+    let write = |path: &str| verdict("Edit", &json!({}), Need::Write(path.into()), &rules, PermissionMode::Auto);
+    assert_eq!(write("/srv/repo/a").decision, Decision::Allow);
+    assert!(may_answer(&write("/srv/repo/.git/config")));
+    assert!(may_answer(&write("/etc/x")));
+}
+
+#[test]
+fn a_bare_rule_about_the_shell_holds_for_whatever_runs_commands() {
+    let rules = set(&[(Behavior::Deny, "Bash")]);
+    let verdict = verdict("Monitor", &json!({}), Need::Run("ls".into()), &rules, PermissionMode::BypassPermissions);
+    assert_eq!(verdict.decision, Decision::Deny);
+}
+
+fn rule_text() -> impl Strategy<Value = String> {
+    let known = prop::sample::select(vec![
+        "Bash",
+        "Bash(make *)",
+        "Bash(git push:*)",
+        "Bash(ls)",
+        "Bash(run_in_background:true)",
+        "Read(.env)",
+        "Read(src/**)",
+        "Read(~/.ssh/**)",
+        "Edit(src/**)",
+        "Edit(//srv/**)",
+        "Write(x)",
+        "Write",
+        "Edit",
+        "WebFetch(domain:*.ex.com)",
+        "Agent(Explore)",
+        "Skill(x *)",
+        "mcp__git",
+        "mcp__git__*",
+        "Cd(/x)",
+        "*",
+    ]);
+    let loose = "(Bash|Read|Edit|WebFetch|Skill|Cd|mcp__a__b)\\([ -~]{0,12}\\)?".prop_map(|text: String| text);
+    prop_oneof![known.prop_map(str::to_owned), loose]
+}
+
+fn need() -> impl Strategy<Value = (&'static str, Need)> {
+    prop::sample::select(vec![
+        ("Bash", Need::Run("make x".into())),
+        ("Bash", Need::Run("git push && ls".into())),
+        ("Bash", Need::Run("cat .env > src/x".into())),
+        ("Read", Need::Read("/srv/repo/.env".into())),
+        ("Read", Need::Read("/home/dev/.ssh/id".into())),
+        ("Edit", Need::Write("/srv/repo/src/a".into())),
+        ("Write", Need::Write("/srv/repo/.git/config".into())),
+        ("WebFetch", Need::Fetch("https://a.ex.com/".into())),
+        ("mcp__git__log", Need::Opaque),
+        ("Skill", Need::Opaque),
+        ("TodoWrite", Need::Session),
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_a_rule_panic(text in prop_oneof![rule_text(), any::<String>()]) {
+        for behavior in [Behavior::Allow, Behavior::Ask, Behavior::Deny] {
+            // Only that it comes back matters here.
+            drop(Rule::parse(&text, behavior, &source()));
+        }
+    }
+
+    #[test]
+    fn one_rule_more_never_turns_a_decision_the_wrong_way(
+        rules in prop::collection::vec((0..3usize, rule_text()), 0..6),
+        (more, forbids) in (rule_text(), 0..3usize),
+        (tool, need) in need(),
+        mode in prop::sample::select(PermissionMode::ALL.to_vec()),
+    ) {
+        let behaviors = [Behavior::Allow, Behavior::Ask, Behavior::Deny];
+        let mut set = RuleSet::default();
+        for (behavior, rule) in rules {
+            drop(set.add(behaviors[behavior], &rule, &source()));
+        }
+        let input = json!({"skill": "x", "command": "make x"});
+        let before = verdict(tool, &input, need.clone(), &set, mode).decision;
+        if set.add(behaviors[forbids], &more, &source()).is_ok() {
+            let after = verdict(tool, &input, need, &set, mode).decision;
+            match behaviors[forbids] {
+                Behavior::Allow => prop_assert!(after <= before, "{} made {} of {}", more, after, before),
+                Behavior::Ask | Behavior::Deny => prop_assert!(after >= before, "{} made {} of {}", more, after, before),
+            }
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_read_back_as_it_was_written(rule in rule_text(), (tool, need) in need()) {
+        let mut set = RuleSet::default();
+        drop(set.add(Behavior::Ask, &rule, &source().in_file("/srv/repo/s.json", Some(3))));
+        let verdict = verdict(tool, &json!({}), need, &set, PermissionMode::Default);
+        let json = serde_json::to_string(&verdict).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict);
+    }
+}
