@@ -1,9 +1,17 @@
 //! The command line: what gimlet accepts, and by name what it knows but does not have yet.
 
+mod commands;
+
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
+use gimlet_config::Sources;
 use gimlet_proto::PermissionMode;
+
+pub(crate) use commands::{
+    CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand, SandboxExplainArgs,
+    SandboxRunArgs, SandboxWalls, ScriptedModelArgs, WhyArgs, WritableScope,
+};
 
 #[derive(Parser, Debug)]
 #[command(
@@ -21,221 +29,6 @@ pub(crate) struct Cli {
     /// Print the version and exit
     #[arg(short = 'v', long = "version", action = ArgAction::SetTrue)]
     pub(crate) version: bool,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum Command {
-    /// Watch gimlet find a bug, fix it and run the tests; needs no key and no network
-    Demo,
-    /// Show why each call of a session was allowed or refused
-    Why(WhyArgs),
-    /// Print what this gimlet is, in full
-    Version,
-    /// What gimlet may do, and why
-    Permissions {
-        #[command(subcommand)]
-        command: PermissionsCommand,
-    },
-    /// Run a command in the sandbox of this folder, or say what that sandbox is (Linux)
-    Sandbox {
-        #[command(subcommand)]
-        command: SandboxCommand,
-    },
-    /// Show and change settings
-    Config {
-        #[command(subcommand)]
-        command: ConfigCommand,
-    },
-    /// Look for what is broken in settings, trust and programs; ends with 1 when something is
-    Doctor {
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// Tools for people who work on gimlet or test against it
-    Dev {
-        #[command(subcommand)]
-        command: DevCommand,
-    },
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum PermissionsCommand {
-    /// Say what would be decided about a call, without running it
-    #[command(
-        after_help = "Exit codes: 0 allow, 3 ask, 4 deny, 1 when the question could not be understood.\n\nExamples:\n  gimlet permissions check --command 'git push' --rules .claude/settings.json\n  gimlet permissions check --tool Edit --input '{\"file_path\":\"a.rs\",\"old_string\":\"a\",\"new_string\":\"b\"}'\n  gimlet permissions check --batch < rows.jsonl"
-    )]
-    Check(CheckArgs),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct CheckArgs {
-    /// A shell command
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["tool", "batch"])]
-    pub(crate) command: Option<String>,
-    /// A tool, by name
-    #[arg(long, value_name = "NAME", conflicts_with = "batch")]
-    pub(crate) tool: Option<String>,
-    /// What the tool would be called with (a JSON object)
-    #[arg(long, value_name = "JSON", requires = "tool")]
-    pub(crate) input: Option<String>,
-    /// The folder that it would happen in
-    #[arg(long, value_name = "DIR", conflicts_with = "batch")]
-    pub(crate) cwd: Option<PathBuf>,
-    /// A settings file whose permission rules count; may be given more than once
-    #[arg(long, value_name = "FILE", conflicts_with = "batch")]
-    pub(crate) rules: Vec<PathBuf>,
-    /// The permission mode
-    #[arg(long, value_name = "MODE", conflicts_with = "batch")]
-    pub(crate) mode: Option<PermissionMode>,
-    /// Answer in JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Answer rows of JSON on standard input, each in a world of its own
-    #[arg(long)]
-    pub(crate) batch: bool,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum SandboxCommand {
-    /// Run a command that can write only this folder and reaches no network
-    Run(SandboxRunArgs),
-    /// Say what the sandbox is made of here, what it closes, and what is missing
-    Explain(SandboxExplainArgs),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct SandboxRunArgs {
-    #[command(flatten)]
-    pub(crate) walls: SandboxWalls,
-    /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<std::ffi::OsString>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct SandboxExplainArgs {
-    #[command(flatten)]
-    pub(crate) walls: SandboxWalls,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct SandboxWalls {
-    /// A further folder that may be written
-    #[arg(long, value_name = "DIR")]
-    pub(crate) allow_write: Vec<PathBuf>,
-    /// A file or folder that cannot be read
-    #[arg(long, value_name = "PATH")]
-    pub(crate) deny_read: Vec<PathBuf>,
-    /// A host that may be reached: example.org, *.example.org or example.org:22
-    #[arg(long, value_name = "HOST")]
-    pub(crate) allow_domain: Vec<String>,
-    /// A host that may not be reached, whatever is allowed
-    #[arg(long, value_name = "HOST")]
-    pub(crate) deny_domain: Vec<String>,
-    /// Let the command's own processes talk to each other over loopback
-    #[arg(long)]
-    pub(crate) allow_local: bool,
-    /// Let it connect to Unix sockets, which lead out of the sandbox
-    #[arg(long)]
-    pub(crate) allow_unix_sockets: bool,
-    /// Use this bubblewrap, or none with the word none
-    #[arg(long, value_name = "PATH")]
-    pub(crate) bubblewrap: Option<PathBuf>,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum ConfigCommand {
-    /// Show a setting that holds here, and which file and line it comes from
-    Get {
-        /// The setting, such as model or permissions.allow
-        key: String,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// Change a setting
-    Set {
-        /// The setting, such as model or env.NAME
-        key: String,
-        /// JSON, or a plain text
-        value: String,
-        /// Whose settings
-        #[arg(long, value_enum, default_value = "user")]
-        scope: WritableScope,
-    },
-    /// Remove a setting from a file
-    Unset {
-        key: String,
-        /// Whose settings
-        #[arg(long, value_enum, default_value = "user")]
-        scope: WritableScope,
-    },
-    /// Show everything that is set, and where
-    List {
-        /// Print one JSON array
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show which settings files there are
-    Path {
-        /// Print one JSON array
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-/// The settings files that a person writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WritableScope {
-    User,
-    Project,
-    Local,
-}
-
-impl From<WritableScope> for gimlet_config::Scope {
-    fn from(scope: WritableScope) -> Self {
-        match scope {
-            WritableScope::User => gimlet_config::Scope::User,
-            WritableScope::Project => gimlet_config::Scope::Project,
-            WritableScope::Local => gimlet_config::Scope::Local,
-        }
-    }
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum DevCommand {
-    /// Serve a scripted model on a loopback port; prints its address as one JSON line, ends when stdin closes
-    ScriptedModel(ScriptedModelArgs),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct ScriptedModelArgs {
-    /// The script (JSON)
-    pub(crate) script: PathBuf,
-    /// Address to listen on (loopback only)
-    #[arg(long, default_value = "127.0.0.1:0")]
-    pub(crate) bind: String,
-    /// Keep every exchange in this folder
-    #[arg(long, value_name = "DIR")]
-    pub(crate) record: Option<PathBuf>,
-    /// At the end, write when each request came and when its answer was complete (JSON, microseconds)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) timings: Option<PathBuf>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct WhyArgs {
-    /// A session's id or title; the newest of this folder when left out
-    pub(crate) session: Option<String>,
-    /// A number of the list, or a tool call's id: show that decision in full
-    pub(crate) call: Option<String>,
-    /// One JSON object a line
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -311,6 +104,18 @@ pub(crate) struct RunArgs {
     /// Ask for nothing (same as --permission-mode bypassPermissions); for sandboxes without network
     #[arg(long)]
     pub(crate) dangerously_skip_permissions: bool,
+    /// Let the session go over to bypassPermissions later, without starting in it
+    #[arg(long)]
+    pub(crate) allow_dangerously_skip_permissions: bool,
+    /// More settings for this run: a file, or JSON
+    #[arg(long, value_name = "FILE_OR_JSON")]
+    pub(crate) settings: Option<String>,
+    /// Which settings files to read: user, project, local (naming project trusts the project's files)
+    #[arg(long, value_name = "SOURCES")]
+    pub(crate) setting_sources: Option<Sources>,
+    /// Trust this folder's own settings, hooks and servers for this run
+    #[arg(long, visible_alias = "trust-workspace")]
+    pub(crate) trust: bool,
     /// Go on with the newest session of this folder
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     pub(crate) continue_session: bool,
@@ -343,14 +148,11 @@ const NOT_YET: &[&str] = &[
     "--strict-mcp-config",
     "--agents",
     "--agent",
-    "--settings",
-    "--setting-sources",
     "--plugin-dir",
     "--plugin-dir-no-mcp",
     "--plugin-url",
     "--permission-prompt-tool",
     "--permission-prompts",
-    "--allow-dangerously-skip-permissions",
     "--json-schema",
     "--max-budget-usd",
     "--task-budget",
@@ -385,8 +187,6 @@ const NOT_YET: &[&str] = &[
     "--ide",
     "--ax-screen-reader",
     "--teammate-mode",
-    "--trust",
-    "--trust-workspace",
     "--record",
     "--from-pr",
 ];
@@ -487,7 +287,7 @@ mod tests {
         assert!(refuse_unavailable(&words("-p --mcp-config x.json hello")).unwrap().contains("--mcp-config"));
         assert!(refuse_unavailable(&words("-p --input-format=stream-json")).unwrap().contains("stream-json"));
         assert!(refuse_unavailable(&words("mcp list")).unwrap().contains("'mcp'"));
-        assert_eq!(refuse_unavailable(&words("-p -- --settings")), None);
+        assert_eq!(refuse_unavailable(&words("-p -- --mcp-config")), None);
         assert_eq!(refuse_unavailable(&words("dev scripted-model x.json --record folder")), None);
         assert_eq!(refuse_unavailable(&["-p".to_owned(), "install the tools".to_owned()]), None);
     }

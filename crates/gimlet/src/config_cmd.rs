@@ -5,12 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gimlet_config::{
-    Edit, Effective, Inventory, KEYS, Loaded, Locations, MANAGED_DIR, Options, SaveError, Scope, Sourced, TrustStore,
+    Edit, Effective, Inventory, KEYS, Loaded, Locations, Options, SaveError, Scope, Sourced, TrustStore,
 };
 use serde_json::{Value, json};
 
 use crate::args::{ConfigCommand, WritableScope};
 use crate::report::Report;
+use crate::settings::locations;
 use crate::surroundings::Surroundings;
 
 /// What the settings commands look at.
@@ -19,17 +20,6 @@ pub(crate) struct Found {
     pub(crate) inventory: Inventory,
     pub(crate) effective: Effective,
     pub(crate) store: TrustStore,
-}
-
-/// Where the settings of these surroundings are.
-pub(crate) fn locations(around: &Surroundings) -> Locations {
-    Locations::find(gimlet_config::Surroundings {
-        home: around.home.clone(),
-        config_dir: around.config_home.clone(),
-        config_dir_named: around.env.get("CLAUDE_CONFIG_DIR").is_some(),
-        cwd: around.cwd.clone(),
-        managed_dir: MANAGED_DIR.into(),
-    })
 }
 
 /// Everything about settings and trust, as a session that starts now would see it.

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_config::{Problem, RuleBehavior, RuleLine, Severity, TrustStore};
-use gimlet_policy::{Behavior, Rule, RuleSource};
+use gimlet_config::{Problem, RuleLine, Severity, TrustStore};
+use gimlet_policy::{Behavior, Rule};
 use serde_json::{Value, json};
 
 use crate::config_cmd::{self, Found};
+use crate::settings;
 use crate::surroundings::Surroundings;
 
 /// What was found about one program that gimlet uses.
@@ -36,12 +37,7 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
 
 /// A rule that cannot be honoured. One that was to forbid something is worse than one that was to allow it.
 fn bad_rule(rule: &RuleLine) -> Option<Problem> {
-    let behavior = match rule.behavior {
-        RuleBehavior::Allow => Behavior::Allow,
-        RuleBehavior::Ask => Behavior::Ask,
-        RuleBehavior::Deny => Behavior::Deny,
-    };
-    let source = RuleSource { label: rule.origin.scope.label().to_owned(), anchor: rule.anchor.clone() };
+    let (behavior, source) = (settings::behavior(rule), settings::rule_source(rule));
     let error = Rule::parse(&rule.text, behavior, &source).err()?;
     Some(Problem {
         severity: if behavior == Behavior::Allow { Severity::Warning } else { Severity::Error },

@@ -9,6 +9,7 @@ mod permissions;
 mod print;
 mod report;
 mod sandbox;
+mod settings;
 mod start;
 mod surroundings;
 mod welcome;

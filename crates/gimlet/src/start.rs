@@ -1,22 +1,23 @@
 //! From flags and surroundings to an open session.
 
+mod configured;
 mod sessions;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
-use gimlet_core::{
-    Permissions, Processes, Redactor, Review, ReviewRules, SessionConfig, SessionState, SystemPrompt, TurnOptions,
-};
+use gimlet_core::{Permissions, Processes, Redactor, Review, SessionConfig, SessionState, SystemPrompt, TurnOptions};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
-use gimlet_policy::{Behavior, ModeRequest, RuleScope, RuleSet, RuleSource, removes_tool, split_rules, start_mode};
+use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, start_mode};
 use gimlet_proto::{CacheTtl, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
 
 use crate::args::RunArgs;
 use crate::report::Report;
+use crate::settings;
 use crate::surroundings::Surroundings;
+use configured::Configured;
 use sessions::{Past, Scratch, Segment};
 
 /// A session ready to run.
@@ -47,15 +48,16 @@ pub(crate) fn start(
     around: &Surroundings,
     manner: Manner,
 ) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
-    let env = &around.env;
+    let configured = Configured::read(run, around)?;
+    let env = &configured.env;
     let provider = AnthropicConfig::from_env(env).map_err(no_provider)?;
-    let mut warnings = provider.warnings().to_vec();
-    let rules = rules(run, around)?;
-    let known: Vec<&str> = known_tools().collect();
-    warnings.extend(rules.remarks(&known).iter().map(ToString::to_string));
-    let mode = mode(run, env)?;
-    let added = added_dirs(run, around)?;
-    let tools = tools(run, env, &rules)?;
+    let mut warnings = configured.remarks.clone();
+    warnings.extend(provider.warnings().iter().cloned());
+    let start = mode(run, &configured)?;
+    warnings.extend(start.warnings.iter().cloned());
+    let mut added = added_dirs(run, around)?;
+    added.extend(configured.directories.iter().cloned());
+    let tools = tools(run, env, &configured.rules)?;
     let prompt = PromptContext {
         env: env.clone(),
         tools: tools.offered().map(|tool| tool.name().to_owned()).collect(),
@@ -67,11 +69,11 @@ pub(crate) fn start(
     };
     let past = Past::find(run, around, manner.entrypoint, segment)?;
     warnings.extend(past.remarks.iter().cloned());
-    let model_id = model(run, env, past.model.as_deref());
+    let model_id = model(run, &configured, past.model.as_deref());
     let api_key_source = provider.api_key_source().to_owned();
     let runtime_dir = around.config_home.join("gimlet").join("run");
     warnings.extend(sweep(&runtime_dir));
-    let processes = processes(env, &past.id, run.effort.clone(), &around.config_home, runtime_dir);
+    let processes = processes(env, &past.id, effort(run, &configured), &around.config_home, runtime_dir);
     let exec = processes.exec.clone();
     let config = SessionConfig {
         id: past.id,
@@ -85,14 +87,14 @@ pub(crate) fn start(
         home: around.home.clone(),
         state: SessionState::new(around.cwd.clone(), added),
         permissions: Permissions {
-            mode: mode.or(past.mode).unwrap_or_default(),
-            bypass_reachable: mode == Some(PermissionMode::BypassPermissions),
-            rules,
+            mode: past.mode.filter(|_| !start.chosen).unwrap_or(start.mode),
+            bypass_reachable: start.bypass_reachable,
+            rules: configured.rules.clone(),
             decisions: past.decisions,
-            review: Some(Review { model: "small".to_owned(), rules: ReviewRules::default() }),
+            review: configured.review_rules().map(|rules| Review { model: "small".to_owned(), rules }),
         },
         attended: manner.attended,
-        options: options(run, env, manner),
+        options: options(run, &configured, manner),
         cache_ttl: cache_ttl(env),
         record: past.record,
         history: past.messages,
@@ -120,21 +122,35 @@ fn no_provider(error: ConfigError) -> Report {
     }
 }
 
-fn model(run: &RunArgs, env: &Env, resumed: Option<&str>) -> String {
-    let wanted = run.model.as_deref().or_else(|| env.get("ANTHROPIC_MODEL")).or(resumed);
+fn model(run: &RunArgs, configured: &Configured, resumed: Option<&str>) -> String {
+    let env = &configured.env;
+    let wanted = run.model.as_deref().or_else(|| env.get("ANTHROPIC_MODEL")).or(resumed).or(configured
+        .effective
+        .settings
+        .model
+        .as_deref());
     wanted.unwrap_or("default").to_owned()
 }
 
-fn options(run: &RunArgs, env: &Env, manner: Manner) -> TurnOptions {
+/// How hard the model thinks: the environment, the flag, the settings.
+fn effort(run: &RunArgs, configured: &Configured) -> Option<String> {
+    let known = |level: &&str| ["low", "medium", "high", "xhigh", "max"].contains(level);
+    let env = configured.env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(known);
+    let setting = configured.effective.settings.effort_level.map(|level| level.as_str());
+    env.or(run.effort.as_deref()).or(setting).map(str::to_owned)
+}
+
+fn options(run: &RunArgs, configured: &Configured, manner: Manner) -> TurnOptions {
+    let env = &configured.env;
     let budget = env.integer("MAX_THINKING_TOKENS");
     TurnOptions {
         max_turns: run.max_turns,
-        thinking: match budget {
-            Some(0) => Thinking::Off,
-            Some(tokens) => Thinking::Budget(tokens),
-            None => Thinking::ModelDefault,
+        thinking: match (budget, configured.effective.settings.always_thinking_enabled) {
+            (Some(0), _) | (None, Some(false)) => Thinking::Off,
+            (Some(tokens), _) => Thinking::Budget(tokens),
+            (None, _) => Thinking::ModelDefault,
         },
-        effort: run.effort.clone(),
+        effort: effort(run, configured),
         parallel_tools: !env.flag("CLAUDE_CODE_DISABLE_PARALLEL_TOOL_USE"),
         streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
         wire_events: manner.wire_events,
@@ -147,24 +163,6 @@ fn cache_ttl(env: &Env) -> Option<CacheTtl> {
         return None;
     }
     Some(if env.flag("ENABLE_PROMPT_CACHING_1H") { CacheTtl::OneHour } else { CacheTtl::FiveMinutes })
-}
-
-fn rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
-    let mut rules = RuleSet::default();
-    let lists = [
-        (Behavior::Allow, "--allowedTools", &run.allowed_tools),
-        (Behavior::Deny, "--disallowedTools", &run.disallowed_tools),
-    ];
-    for (behavior, label, texts) in lists {
-        let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).called(label);
-        for rule in texts.iter().flat_map(|text| split_rules(text)) {
-            known_tool(rule, label)?;
-            rules.add(behavior, rule, &source).map_err(|error| {
-                Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
-            })?;
-        }
-    }
-    Ok(rules)
 }
 
 /// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
@@ -219,22 +217,34 @@ fn known_tool(rule: &str, label: &str) -> Result<(), Report> {
     })
 }
 
-/// The mode asked for by flag; bypass is refused to root outside a sandbox.
-fn mode(run: &RunArgs, env: &Env) -> Result<Option<PermissionMode>, Report> {
-    let asked = run.dangerously_skip_permissions || run.permission_mode.is_some();
+/// The mode of a new session.
+struct Start {
+    mode: PermissionMode,
+    bypass_reachable: bool,
+    /// By a flag: that of a resumed session does not count then.
+    chosen: bool,
+    warnings: Vec<String>,
+}
+
+/// The mode to start in; bypass is refused to root outside a sandbox.
+fn mode(run: &RunArgs, configured: &Configured) -> Result<Start, Report> {
+    let permissions = &configured.effective.settings.permissions;
     let request = ModeRequest {
         flag: run.permission_mode,
         skip_permissions: run.dangerously_skip_permissions,
-        auto_available: true,
-        ..ModeRequest::default()
+        allow_skipping: run.allow_dangerously_skip_permissions,
+        defaults: &settings::default_mode(&configured.effective).into_iter().collect::<Vec<_>>(),
+        bypass_disabled: permissions.disable_bypass_permissions_mode.is_some(),
+        auto_available: configured.review_rules().is_some(),
     };
-    let mode = start_mode(&request).map_err(|error| Report::new(error.to_string()))?.mode;
-    let mode = asked.then_some(mode);
-    if mode == Some(PermissionMode::BypassPermissions) && rustix::process::getuid().is_root() && !in_sandbox(env) {
+    let StartMode { mode, bypass_reachable, warnings } =
+        start_mode(&request).map_err(|error| Report::new(error.to_string()))?;
+    if bypass_reachable && rustix::process::getuid().is_root() && !in_sandbox(&configured.env) {
         return Err(Report::new("bypassing permissions as root is refused outside a sandbox")
             .hint("Run as an ordinary user, or set IS_SANDBOX=1 if this machine is one"));
     }
-    Ok(mode)
+    let chosen = run.dangerously_skip_permissions || run.permission_mode.is_some();
+    Ok(Start { mode, bypass_reachable, chosen, warnings })
 }
 
 fn in_sandbox(env: &Env) -> bool {

@@ -8,6 +8,7 @@ mod guide;
 mod permissions;
 mod print;
 mod probes;
+mod settings;
 mod tidy;
 
 use gimlet_testkit::World;

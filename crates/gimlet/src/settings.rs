@@ -1,0 +1,81 @@
+//! Settings and trust in the words of the rooms that use them: rules with their file and line, folders that exist, modes.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_config::{Effective, Locations, MANAGED_DIR, RuleBehavior, RuleLine, Scope};
+use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource};
+use gimlet_proto::PermissionMode;
+
+use crate::surroundings::Surroundings;
+
+/// Where the settings of these surroundings are.
+pub(crate) fn locations(around: &Surroundings) -> Locations {
+    Locations::find(gimlet_config::Surroundings {
+        home: around.home.clone(),
+        config_dir: around.config_home.clone(),
+        config_dir_named: around.env.get("CLAUDE_CONFIG_DIR").is_some(),
+        cwd: around.cwd.clone(),
+        managed_dir: MANAGED_DIR.into(),
+    })
+}
+
+pub(crate) fn behavior(rule: &RuleLine) -> Behavior {
+    match rule.behavior {
+        RuleBehavior::Allow => Behavior::Allow,
+        RuleBehavior::Ask => Behavior::Ask,
+        RuleBehavior::Deny => Behavior::Deny,
+    }
+}
+
+/// Where a rule of a settings file stands.
+pub(crate) fn rule_source(rule: &RuleLine) -> RuleSource {
+    RuleSource::new(rule_scope(rule.origin.scope), &rule.anchor)
+        .called(rule.origin.scope.label())
+        .in_file(&rule.origin.file, u32::try_from(rule.origin.line).ok())
+}
+
+fn rule_scope(scope: Scope) -> RuleScope {
+    match scope {
+        Scope::User => RuleScope::User,
+        Scope::Project => RuleScope::Project,
+        Scope::Local => RuleScope::Local,
+        Scope::Flag => RuleScope::CommandLine,
+        Scope::Managed => RuleScope::Managed,
+    }
+}
+
+/// Adds the rules that hold; those that cannot be read are left out and returned.
+pub(crate) fn add_rules(rules: &mut RuleSet, effective: &Effective) -> Vec<RuleProblem> {
+    let mut problems = Vec::new();
+    for line in &effective.rules {
+        problems.extend(rules.load(behavior(line), [(line.text.as_str(), rule_source(line))]));
+    }
+    problems
+}
+
+/// The start mode that settings name, and whose it is.
+pub(crate) fn default_mode(effective: &Effective) -> Option<(RuleScope, PermissionMode)> {
+    let (mode, origin) = effective.default_mode.as_ref()?;
+    Some((rule_scope(origin.scope), mode.as_str().parse().ok()?))
+}
+
+/// Further folders to work in, and a remark for each that is not there.
+pub(crate) fn directories(effective: &Effective, around: &Surroundings) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    for line in &effective.directories {
+        let path = match (line.path.strip_prefix("~/"), &around.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => around.cwd.join(Path::new(&line.path)),
+        };
+        match path.canonicalize().ok().filter(|path| path.is_dir()) {
+            Some(path) => found.push(path),
+            None => remarks.push(format!(
+                "{}:{}: permissions.additionalDirectories: there is no folder {}",
+                line.origin.file.display(),
+                line.origin.line,
+                line.path
+            )),
+        }
+    }
+    (found, remarks)
+}

@@ -1,0 +1,188 @@
+//! Settings files in a running session: what they allow and forbid, what a project may not say for itself, and what is
+//! said about files that are broken.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
+
+use std::path::Path;
+
+use gimlet_script::{Script, Server};
+use gimlet_testkit::{RunOutput, World};
+use serde_json::{Value, json};
+
+use crate::world;
+
+/// A model that runs these commands one after the other.
+async fn commands<const N: usize>(commands: [&str; N]) -> Server {
+    let script = commands
+        .into_iter()
+        .fold(Script::new(), |script, command| script.call("Bash", json!({ "command": command })).then());
+    script.say("done").serve().await.unwrap()
+}
+
+async fn run(world: &World, model: &Server, flags: &[&str]) -> RunOutput {
+    let args = ["-p", "--output-format", "stream-json", "--verbose"];
+    let run = world.run(model).args(args).args(flags.iter().copied()).args(["--", "go"]).finish().await;
+    run.expect_code(0);
+    run
+}
+
+fn user(world: &World, settings: Value) {
+    write(&world.home.join(".claude/settings.json"), &settings.to_string());
+}
+
+fn project(world: &World, settings: Value) {
+    write(&world.project.join(".claude/settings.json"), &settings.to_string());
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn exists(world: &World, name: &str) -> bool {
+    world.project.join(name).exists()
+}
+
+#[tokio::test]
+async fn rules_of_every_scope_add_up_and_a_deny_beats_an_allow_from_anywhere() {
+    let world = world();
+    user(&world, json!({"permissions": {"allow": ["Bash(touch *)"]}}));
+    project(&world, json!({"permissions": {"deny": ["Bash(touch denied)"], "ask": ["Bash(touch asked)"]}}));
+    // A local file is the person's own where git does not track it.
+    write(&world.project.join(".git/HEAD"), "ref: refs/heads/main\n");
+    write(&world.project.join(".claude/settings.local.json"), r#"{"permissions":{"allow":["Bash(mkdir *)"]}}"#);
+    let model = commands(["touch free", "touch denied", "touch asked", "mkdir made"]).await;
+    let run = run(&world, &model, &[]).await;
+    assert_eq!(
+        ["free", "denied", "asked", "made"].map(|name| exists(&world, name)),
+        [true, false, false, true],
+        "{}",
+        run.stderr
+    );
+    assert_eq!(run.result()["permission_denials"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_an_untrusted_project_grants_itself_is_not_used_and_named_in_one_line() {
+    let world = world();
+    project(
+        &world,
+        json!({
+            "permissions": {"allow": ["Bash(touch *)"], "deny": ["Bash(mkdir *)"], "additionalDirectories": [".."],
+                            "defaultMode": "acceptEdits"},
+            "env": {"PLANTED": "1"},
+            "hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "touch hooked"}]}]},
+            "apiKeyHelper": "touch helped; echo key"
+        }),
+    );
+    user(&world, json!({"permissions": {"allow": ["Bash(mkdir *)", "Bash(printenv *)"]}}));
+    let model = commands(["touch granted", "mkdir made", "printenv PLANTED"]).await;
+    let untrusted = run(&world, &model, &[]).await;
+    assert_eq!(["granted", "made", "hooked", "helped"].map(|name| exists(&world, name)), [false; 4]);
+    let warnings: Vec<&str> = untrusted.stderr.lines().filter(|line| line.contains("not trusted")).collect();
+    assert_eq!(warnings.len(), 1, "{}", untrusted.stderr);
+    for named in ["PreToolUse", "PLANTED", "apiKeyHelper", "Bash(touch *)", "--trust"] {
+        assert!(warnings[0].contains(named), "{named}: {}", warnings[0]);
+    }
+    assert!(!model.requests().last().unwrap().body_text().contains(r#""content":"1""#));
+
+    let model = commands(["touch granted", "mkdir made"]).await;
+    let trusted = run(&world, &model, &["--trust"]).await;
+    assert_eq!(["granted", "made"].map(|name| exists(&world, name)), [true, false]);
+    assert!(!trusted.stderr.contains("not trusted"), "{}", trusted.stderr);
+}
+
+#[tokio::test]
+async fn a_caller_who_names_the_project_files_trusts_them_and_one_who_leaves_them_out_does_not_read_them() {
+    let world = world();
+    project(&world, json!({"permissions": {"allow": ["Bash(touch *)"], "deny": ["Bash(mkdir *)"]}}));
+    user(&world, json!({"permissions": {"allow": ["Bash(mkdir *)"]}}));
+    let model = commands(["touch named"]).await;
+    run(&world, &model, &["--setting-sources", "user,project"]).await;
+    assert!(exists(&world, "named"));
+    let model = commands(["touch unnamed", "mkdir made"]).await;
+    run(&world, &model, &["--setting-sources", "user"]).await;
+    assert_eq!(["unnamed", "made"].map(|name| exists(&world, name)), [false, true]);
+}
+
+#[tokio::test]
+async fn a_broken_file_is_named_with_its_line_and_the_others_still_count() {
+    let world = world();
+    user(&world, json!({"permissions": {"allow": ["Bash(touch *)"]}}));
+    write(
+        &world.project.join(".claude/settings.json"),
+        "{\n  \"permissions\": {\n    \"deny\": [\"Bash(touch x)\",]\n  }\n}",
+    );
+    let model = commands(["touch made"]).await;
+    let run = run(&world, &model, &[]).await;
+    assert!(exists(&world, "made"));
+    assert!(run.stderr.contains(".claude/settings.json:3:"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn a_malformed_rule_is_named_with_file_and_line_and_costs_only_itself() {
+    let world = world();
+    write(
+        &world.home.join(".claude/settings.json"),
+        "{\"permissions\": {\n\"allow\": [\"Bash(touch *)\"],\n\"deny\": [\n\"Bash(mkdir\",\n\"Bash(rmdir *)\"]}}",
+    );
+    let model = commands(["touch made", "rmdir sub"]).await;
+    std::fs::create_dir(world.project.join("sub")).unwrap();
+    let run = run(&world, &model, &[]).await;
+    assert_eq!(["made", "sub"].map(|name| exists(&world, name)), [true, true]);
+    assert!(run.stderr.contains("settings.json:4") && run.stderr.contains("denies nothing"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn settings_on_the_command_line_hold_for_the_run_and_must_be_readable() {
+    let world = world();
+    let model = commands(["touch made"]).await;
+    run(&world, &model, &["--settings", r#"{"permissions":{"allow":["Bash(touch *)"]}}"#]).await;
+    assert!(exists(&world, "made"));
+    for bad in ["missing.json", "{broken"] {
+        let failed = world.run(&model).args(["-p", "--settings", bad, "--", "go"]).finish().await;
+        failed.expect_code(1);
+        assert!(failed.stderr.contains("settings"), "{}", failed.stderr);
+        assert_eq!(failed.stderr.lines().count(), 1, "{}", failed.stderr);
+    }
+}
+
+#[tokio::test]
+async fn mode_model_effort_and_environment_come_from_settings() {
+    let world = world();
+    user(
+        &world,
+        json!({
+            "permissions": {"defaultMode": "acceptEdits", "allow": ["Bash(printenv *)"]},
+            "model": "claude-haiku-4-5",
+            "effortLevel": "high",
+            "env": {"FROM_SETTINGS": "yes-it-is"}
+        }),
+    );
+    let model = Script::new()
+        .call("Write", json!({"file_path": world.path("new.txt"), "content": "x"}))
+        .then()
+        .call("Bash", json!({"command": "printenv FROM_SETTINGS"}))
+        .then()
+        .say("done")
+        .serve()
+        .await
+        .unwrap();
+    run(&world, &model, &[]).await;
+    assert_eq!(world.read("new.txt"), "x");
+    let last = model.requests().pop().unwrap();
+    assert_eq!(last.model(), "claude-haiku-4-5");
+    assert_eq!(last.tool_results().last().unwrap(), "yes-it-is");
+}
+
+#[tokio::test]
+async fn settings_can_forbid_bypassing_and_a_project_cannot_start_it() {
+    let world = world();
+    project(&world, json!({"permissions": {"defaultMode": "bypassPermissions"}}));
+    let model = commands(["touch made"]).await;
+    run(&world, &model, &["--trust"]).await;
+    assert!(!exists(&world, "made"));
+    user(&world, json!({"permissions": {"disableBypassPermissionsMode": "disable"}}));
+    let refused = world.run(&model).args(["-p", "--dangerously-skip-permissions", "--", "go"]).finish().await;
+    refused.expect_code(1);
+    assert!(refused.stderr.contains("disable"), "{}", refused.stderr);
+}
