@@ -6,13 +6,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use crate::files::{self, ReadError};
 
 /// How often a change is made again because somebody else wrote meanwhile.
 const ATTEMPTS: usize = 5;
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -62,14 +66,20 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Held until it is dropped.
+/// Held until it is dropped. Anybody who may look into the folder can hold it, so nobody waits for ever.
 fn lock(folder: &Path) -> io::Result<Option<File>> {
     let file = File::open(folder)?;
-    match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        // Some network file systems have no locks; the comparison before the rename is then all there is.
-        Err(rustix::io::Errno::NOLCK | rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::INVAL) => Ok(None),
-        Err(error) => Err(error.into()),
+    let started = Instant::now();
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if started.elapsed() < LOCK_WAIT => {
+                std::thread::park_timeout(LOCK_POLL);
+            }
+            // Some network file systems have no locks; the comparison before the rename is then all there is.
+            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -83,21 +83,26 @@ impl Loaded {
         let withheld = inventory.withheld(trust);
         let layers: Vec<Layer> =
             self.layers.iter().enumerate().map(|(at, layer)| without(layer, at, &withheld)).collect();
-        let merged = merge::merge(&layers);
-        let mut effective = Effective { withheld, ..Effective::default() };
-        match serde_json::from_value(merged.value()) {
+        let mut effective = Effective { withheld, merged: merge::merge(&layers), ..Effective::default() };
+        match serde_json::from_value(effective.merged.value()) {
             Ok(settings) => effective.settings = settings,
-            // Every file fits by itself; together they can still contradict, such as two spellings of one key.
-            Err(error) => effective.problems.push(Problem {
-                severity: Severity::Error,
-                file: self.locations.user_file(),
-                line: None,
-                column: None,
-                key: String::new(),
-                message: format!("the settings of all files do not fit together: {error}; only rules are used"),
-            }),
+            // Every file fits by itself. Should they still not fit together, the person's own are what holds.
+            Err(error) => {
+                let own: Vec<Layer> = layers.iter().filter(|layer| layer.author == Author::Person).cloned().collect();
+                effective.merged = merge::merge(&own);
+                effective.settings = serde_json::from_value(effective.merged.value()).unwrap_or_default();
+                effective.problems.push(Problem {
+                    severity: Severity::Error,
+                    file: self.locations.project_file(),
+                    line: None,
+                    column: None,
+                    key: String::new(),
+                    message: format!(
+                        "this does not fit together with the other settings: {error}; only its rules are used"
+                    ),
+                });
+            }
         }
-        effective.merged = merged;
         for layer in &layers {
             effective.add_rules(layer);
             effective.add_hooks(layer);

@@ -35,29 +35,41 @@ const INJECTION: [&str; 27] = [
 ];
 const INJECTION_PREFIXES: [&str; 5] = ["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "XDG_"];
 
-/// gimlet's own variables that move its files or lift its checks, without their prefix.
-const OWN: [&str; 7] =
-    ["CONFIG_DIR", "PROCESS_WRAPPER", "SYNC_SKILLS", "SYNC_PLUGINS", "PLUGIN_CACHE_DIR", "PLUGIN_SEED_DIR", "TRUST"];
+/// gimlet's own variables that move its files or lift its checks, in any of their spellings.
+const OWN: [&str; 7] = [
+    "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_PROCESS_WRAPPER",
+    "CLAUDE_CODE_SYNC_SKILLS",
+    "CLAUDE_CODE_SYNC_PLUGINS",
+    "CLAUDE_CODE_PLUGIN_CACHE_DIR",
+    "CLAUDE_CODE_PLUGIN_SEED_DIR",
+    "GIMLET_TRUST",
+];
 
-/// What says who runs gimlet and where, without its prefix; no file can.
-const HOST: [&str; 2] = ["REMOTE", "PROJECT_DIR_NAME"];
-const HOST_PREFIXES: [&str; 3] = ["ACCOUNT_", "ORGANIZATION_", "MESSAGING_"];
+/// What says who runs gimlet and where; no file can.
+const HOST: [&str; 2] = ["CLAUDE_CODE_REMOTE", "CLAUDE_CODE_PROJECT_DIR_NAME"];
+const HOST_PREFIXES: [&str; 3] = ["CLAUDE_CODE_ACCOUNT_", "CLAUDE_CODE_ORGANIZATION_", "CLAUDE_CODE_MESSAGING_"];
 
-const PREFIXES: [&str; 3] = ["CLAUDE_CODE_", "CLAUDE_", "GIMLET_"];
+/// What stays of a name without the prefix that says whose it is; nothing for names of others.
+fn own_part(name: &str) -> Option<&str> {
+    ["CLAUDE_CODE_", "CLAUDE_", "GIMLET_"].iter().find_map(|prefix| name.strip_prefix(prefix))
+}
 
 /// Why this scope may not set the variable.
 pub(crate) fn refusal(scope: Scope, name: &str, value: &str) -> Option<&'static str> {
     if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
         return Some("no process can be given such a variable");
     }
-    let own = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
-    if own.is_some_and(|own| HOST.contains(&own) || HOST_PREFIXES.iter().any(|prefix| own.starts_with(prefix))) {
+    let own = own_part(name);
+    let is_one_of = |names: &[&str]| own.is_some() && names.iter().any(|other| own_part(other) == own);
+    let begins = |prefix: &&str| own.zip(own_part(prefix)).is_some_and(|(own, prefix)| own.starts_with(prefix));
+    if is_one_of(&HOST) || HOST_PREFIXES.iter().any(begins) {
         return Some("it says who runs gimlet, which no file can");
     }
     if !matches!(scope, Scope::Project | Scope::Local) {
         return None;
     }
-    if own.is_some_and(|own| OWN.contains(&own)) {
+    if is_one_of(&OWN) {
         return Some("a project cannot move gimlet's own files or lift its checks");
     }
     let injects = INJECTION.contains(&name) || INJECTION_PREFIXES.iter().any(|prefix| name.starts_with(prefix));

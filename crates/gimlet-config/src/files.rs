@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 /// No settings file is read beyond this.
 pub(crate) const SETTINGS_MAX_BYTES: u64 = 1024 * 1024;
@@ -27,15 +28,19 @@ pub enum ReadError {
     NotUtf8(usize),
 }
 
+/// A pipe without a writer must not hold anybody up, and a terminal must not become ours.
+const OPEN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
 /// The bytes of a file; nothing when there is none.
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, ReadError> {
-    // A pipe without a writer must not hold anybody up.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(descriptor) => File::from(descriptor),
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(None),
-        Err(error) => return Err(ReadError::Io(error.into())),
-    };
+    match rustix::fs::open(path, OPEN, Mode::empty()) {
+        Ok(descriptor) => read_open(File::from(descriptor), max_bytes).map(Some),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(ReadError::Io(error.into())),
+    }
+}
+
+fn read_open(file: File, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(ReadError::NotAFile(if metadata.is_dir() { "a folder" } else { "a special file" }));
@@ -49,7 +54,7 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, ReadE
     if bytes.len() as u64 > max_bytes {
         return Err(ReadError::TooLarge(max_bytes));
     }
-    Ok(Some(bytes))
+    Ok(bytes)
 }
 
 /// The text of a file; nothing when there is none.
@@ -58,21 +63,45 @@ pub(crate) fn read_text(path: &Path, max_bytes: u64) -> Result<Option<String>, R
     String::from_utf8(bytes).map(Some).map_err(|error| ReadError::NotUtf8(error.utf8_error().valid_up_to()))
 }
 
-/// The bytes of a file that must really lie inside `folder` (a path without links).
+/// The bytes of a file that must really lie inside `folder` (a path without links). Links on the way may lead anywhere
+/// inside it. Where the kernel can, it holds the border itself, so that nothing can be exchanged in between.
 pub(crate) fn read_inside(folder: &Path, path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, ReadError> {
-    let real = match path.canonicalize() {
-        Ok(real) => real,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            // A link that leads nowhere is something else than no file.
-            return match path.symlink_metadata() {
-                Ok(_) => Err(ReadError::Io(error)),
-                Err(_) => Ok(None),
-            };
-        }
-        Err(error) => return Err(ReadError::Io(error)),
-    };
-    if !real.starts_with(folder) {
-        return Err(ReadError::LeadsOut(real));
+    match open_beneath(folder, path) {
+        Ok(file) => read_open(file, max_bytes).map(Some),
+        // A link that leads nowhere is something else than no file.
+        Err(error @ (Errno::NOENT | Errno::NOTDIR)) => match path.symlink_metadata() {
+            Ok(_) => Err(ReadError::Io(error.into())),
+            Err(_) => Ok(None),
+        },
+        Err(Errno::XDEV) => Err(ReadError::LeadsOut(path.canonicalize().unwrap_or_else(|_| path.to_owned()))),
+        Err(error) => Err(ReadError::Io(error.into())),
     }
-    read(&real, max_bytes)
+}
+
+#[cfg(target_os = "linux")]
+fn open_beneath(folder: &Path, path: &Path) -> Result<File, Errno> {
+    use rustix::fs::ResolveFlags;
+    let inside = path.strip_prefix(folder).map_err(|_| Errno::XDEV)?;
+    let top = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let border = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(top, inside, OPEN, Mode::empty(), border) {
+        Ok(descriptor) => Ok(File::from(descriptor)),
+        // Old kernels do not have the call, and some containers forbid it. Absolute links may lead inside too.
+        Err(Errno::NOSYS | Errno::PERM | Errno::XDEV) => open_resolved(folder, path),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_beneath(folder: &Path, path: &Path) -> Result<File, Errno> {
+    open_resolved(folder, path)
+}
+
+/// Resolves every link first, looks where that is, and opens it without following a further one.
+fn open_resolved(folder: &Path, path: &Path) -> Result<File, Errno> {
+    let real = path.canonicalize().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    if !real.starts_with(folder) {
+        return Err(Errno::XDEV);
+    }
+    rustix::fs::open(&real, OPEN | OFlags::NOFOLLOW, Mode::empty()).map(File::from)
 }

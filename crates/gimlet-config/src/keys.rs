@@ -100,3 +100,12 @@ pub fn close_to(path: &str) -> Option<&'static str> {
     let close = KEYS.iter().map(|key| (edit_distance(key.path, path), key.path)).min();
     close.filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)
 }
+
+/// Keys with a second spelling, and the one that is used.
+pub const OTHER_SPELLINGS: [(&str, &str); 2] =
+    [("additionalMarketplaces", "extraKnownMarketplaces"), ("allowedMarketplaces", "strictKnownMarketplaces")];
+
+/// The spelling that is used for one that is another.
+pub(crate) fn canonical(path: &str) -> Option<&'static str> {
+    OTHER_SPELLINGS.iter().find(|(other, _)| *other == path).map(|(_, canonical)| *canonical)
+}

@@ -21,13 +21,14 @@ mod save;
 mod schema;
 mod scope;
 mod settings;
+mod state;
 mod trust;
 mod watch;
 
 pub use edit::{Edit, EditError};
 pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, RuleBehavior, RuleLine};
 pub use files::ReadError;
-pub use keys::{Gate, KEYS, Key, ReadFrom, Reload, close_to, key};
+pub use keys::{Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close_to, key};
 pub use load::{Author, Layer, Loaded, Options, load};
 pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};
@@ -43,5 +44,6 @@ pub use settings::{
     SandboxProgram, Settings, ShellChoice, SkillVisibility, Spellcheck, SpinnerTips, SpinnerVerbMode, SpinnerVerbs,
     StatusLine, TeammateMode, TlsTerminate, UpdateChannel, ViewMode, Waiting, WorkflowSize, Worktree, is_hook_event,
 };
+pub use state::StateSettings;
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
 pub use watch::{KeyChange, Watch, key_changes};

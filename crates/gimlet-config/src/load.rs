@@ -150,7 +150,9 @@ impl Loaded {
             }
         };
         let text = JsonText::new(text);
-        let mut intake = Intake { scope, file: path, text: &text, problems: &mut self.problems };
+        // A local file that came with the project may say no more than the project's own.
+        let limits = if author == Author::Project { Scope::Project } else { scope };
+        let mut intake = Intake { scope: limits, file: path, text: &text, problems: &mut self.problems };
         if let Some(offset) = not_utf8 {
             return intake.say(Severity::Error, Some(offset), "", "this byte is not UTF-8; the file is ignored");
         }

@@ -42,10 +42,7 @@ enum Slot {
 
 /// How a key's values of several files become one, where it is not the usual way.
 fn is_taken_whole(path: &str) -> bool {
-    let marketplace = |group: &str| path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.'));
-    matches!(path, "fallbackModel" | "spellcheck")
-        || marketplace("extraKnownMarketplaces")
-        || marketplace("additionalMarketplaces")
+    matches!(path, "fallbackModel" | "spellcheck") || path.starts_with("extraKnownMarketplaces.")
 }
 
 /// A value that beats those of stronger files.

@@ -57,7 +57,8 @@ impl Trust {
     }
 
     pub fn covers(&self, item: &Item) -> bool {
-        self.everything || self.accepted.contains(&item.digest) || (self.folder && !self.known && !item.executes)
+        let by_folder = if item.own { self.folder || self.known } else { self.folder && !self.known };
+        self.everything || self.accepted.contains(&item.digest) || (by_folder && !item.executes)
     }
 
     /// Whether a skill, agent or command with this content may do all that it says: it only speaks, or was accepted.

@@ -19,6 +19,7 @@ const MAX_REPAIRS: usize = 1_000;
 
 /// Goes over a file that was just read.
 pub(super) struct Intake<'a> {
+    /// Whose limits hold for it.
     pub(super) scope: Scope,
     pub(super) file: &'a std::path::Path,
     pub(super) text: &'a JsonText,
@@ -71,6 +72,8 @@ impl Intake<'_> {
                 self.keep_known(&mut member.value, &path);
                 kept.push(member);
             } else if self.may_stand(&member, &path) {
+                // One name from here on, so that two files with two spellings do not contradict each other.
+                member.key = keys::canonical(&path).map_or(member.key, str::to_owned);
                 kept.push(member);
             }
         }

@@ -15,6 +15,8 @@ pub enum Author {
     Person,
     /// The person, in a folder that also holds other people's files. What it names to run still needs trust.
     PersonInProject,
+    /// Perhaps the person: a local file in a folder that git knows nothing of.
+    Unknown,
     /// Whoever can put a file into the project.
     Project,
 }

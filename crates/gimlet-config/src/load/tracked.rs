@@ -1,6 +1,6 @@
 //! Whether a local settings file is the person's own. One that git tracks, or that is reached through a link, came with
-//! the project; so may one in a folder that git knows nothing of. Git's index is read, git is not started; an index
-//! that is not understood proves nothing, and what is not proven counts as the project's.
+//! the project; in a folder that git knows nothing of, nobody can tell. Git's index is read, git is not started; an
+//! index that is not understood proves nothing, and what it might track counts as the project's.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) fn author(locations: &Locations, file: &Path) -> Author {
     if is_link(&folder.join(".claude")) || is_link(file) {
         return Author::Project;
     }
-    let Some(repo) = &locations.repo else { return Author::Project };
+    let Some(repo) = &locations.repo else { return Author::Unknown };
     let (root, git_dir) = checkout_of(repo, folder);
     let Ok(inside) = file.strip_prefix(root) else { return Author::Project };
     match files::read(&git_dir.join("index"), INDEX_MAX_BYTES) {

@@ -48,6 +48,7 @@ pub struct Permissions {
     pub deny: Option<Vec<String>>,
     /// Folders to work in beside the one that gimlet was started in.
     pub additional_directories: Option<Vec<String>>,
+    /// The mode to start in.
     pub default_mode: Option<DefaultMode>,
     /// `"disable"` forbids the mode `bypassPermissions`.
     pub disable_bypass_permissions_mode: Option<Disable>,

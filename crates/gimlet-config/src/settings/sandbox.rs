@@ -10,6 +10,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Sandbox {
+    /// Whether shell commands are closed in.
     pub enabled: Option<bool>,
     /// Refuse to start when there can be no sandbox.
     pub fail_if_unavailable: Option<bool>,
@@ -24,11 +25,17 @@ pub struct Sandbox {
     pub credentials: SandboxCredentials,
     /// Denials that are expected and not shown.
     pub ignore_violations: Option<BTreeMap<String, Vec<String>>>,
+    /// Allow a weaker sandbox inside containers.
     pub enable_weaker_nested_sandbox: Option<bool>,
+    /// Allow what TLS on macOS needs.
     pub enable_weaker_network_isolation: Option<bool>,
+    /// Allow Apple Events.
     pub allow_apple_events: Option<bool>,
+    /// The `rg` that is used inside.
     pub ripgrep: Option<SandboxProgram>,
+    /// Where bubblewrap is.
     pub bwrap_path: Option<String>,
+    /// Where socat is.
     pub socat_path: Option<String>,
 }
 
@@ -36,11 +43,17 @@ pub struct Sandbox {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxFilesystem {
+    /// Paths that may be written.
     pub allow_write: Option<Vec<String>>,
+    /// Paths that may not be written.
     pub deny_write: Option<Vec<String>>,
+    /// Paths that may not be read.
     pub deny_read: Option<Vec<String>>,
+    /// Paths that may be read inside those that may not.
     pub allow_read: Option<Vec<String>>,
+    /// Whether only managed `allowRead` counts.
     pub allow_managed_read_paths_only: Option<bool>,
+    /// Leave files open and close the network only.
     pub disabled: Option<bool>,
 }
 
@@ -48,16 +61,27 @@ pub struct SandboxFilesystem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxNetwork {
+    /// Hosts that may be reached.
     pub allowed_domains: Option<Vec<String>>,
+    /// Hosts that may not be reached; wins.
     pub denied_domains: Option<Vec<String>>,
+    /// Refuse other hosts instead of asking.
     pub strict_allowlist: Option<bool>,
+    /// Whether only managed hosts count.
     pub allow_managed_domains_only: Option<bool>,
+    /// Sockets that may be used, on macOS.
     pub allow_unix_sockets: Option<Vec<String>>,
+    /// Allow all Unix sockets.
     pub allow_all_unix_sockets: Option<bool>,
+    /// Allow listening on this machine, on macOS.
     pub allow_local_binding: Option<bool>,
+    /// System services that may be used, on macOS.
     pub allow_mach_lookup: Option<Vec<String>>,
+    /// An HTTP proxy of your own on this machine.
     pub http_proxy_port: Option<u16>,
+    /// A SOCKS proxy of your own on this machine.
     pub socks_proxy_port: Option<u16>,
+    /// A certificate by which the proxy looks into TLS.
     pub tls_terminate: Option<TlsTerminate>,
 }
 
@@ -72,10 +96,15 @@ pub struct TlsTerminate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SandboxCredentials {
+    /// Files with secrets.
     pub files: Option<Vec<SandboxCredential>>,
+    /// Variables with secrets.
     pub env_vars: Option<Vec<SandboxCredential>>,
+    /// Allow credentials in requests without TLS.
     pub allow_plaintext_inject: Option<bool>,
+    /// AWS keys that belong together.
     pub aws_pairs: Option<Vec<Value>>,
+    /// How AWS requests are signed anew.
     pub sigv4: Option<Value>,
 }
 

@@ -60,6 +60,7 @@ impl Project<'_> {
                 line: Some(text.line(key_span.start)),
                 executes: true,
                 digest: self.with_scripts(content, &whole).digest(),
+                own: false,
                 place: None,
             });
         }
@@ -128,7 +129,7 @@ impl LayerItems<'_> {
                 let gated = match self.layer.author {
                     Author::Person => false,
                     Author::PersonInProject => key.gate == Gate::Executes,
-                    Author::Project => key.gate != Gate::Free,
+                    Author::Unknown | Author::Project => key.gate != Gate::Free,
                 };
                 if gated {
                     self.key(&path, &member.value, key.gate == Gate::Executes);
@@ -143,7 +144,7 @@ impl LayerItems<'_> {
             "env" => self.env(value),
             "permissions.allow" => self.list(path, value, ItemKind::AllowRule),
             "permissions.additionalDirectories" => self.list(path, value, ItemKind::Directory),
-            "enabledPlugins" | "extraKnownMarketplaces" | "additionalMarketplaces" => {
+            "enabledPlugins" | "extraKnownMarketplaces" => {
                 for member in value.members() {
                     let name = format!("{path} {}", member.key);
                     self.add(ItemKind::Plugin, name, &member.value, steps(path, &[&member.key]), executes, None);
@@ -215,6 +216,7 @@ impl LayerItems<'_> {
             line: Some(self.layer.line(node)),
             executes,
             digest: content.digest(),
+            own: self.layer.author != Author::Project,
             place: Some(Place { layer: self.at, path }),
         });
     }

@@ -61,6 +61,7 @@ pub(super) fn item_of(root: &Path, path: &Path, kind: ItemKind, bytes: &[u8]) ->
         file: path.to_owned(),
         line: Some(line),
         executes: true,
+        own: false,
         place: None,
     })
 }

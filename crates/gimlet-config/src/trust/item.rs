@@ -60,6 +60,9 @@ pub struct Item {
     pub executes: bool,
     /// SHA-256 of all that decides what it does.
     pub digest: String,
+    /// Whether it is probably the person's own, so that for what does not run the folder's trust is enough.
+    #[serde(skip)]
+    pub(crate) own: bool,
     /// Where it stands in a layer, when it is part of one.
     #[serde(skip)]
     pub(crate) place: Option<Place>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::item::{Accepted, Change};
+use super::item::{Accepted, Change, Item};
 use super::{Inventory, Trust};
 use crate::atomic::{self, UpdateError};
 use crate::backup;
@@ -77,7 +77,8 @@ impl TrustStore {
         let keys = || self.counting.iter().filter_map(|folder| folder.to_str());
         let accepted = keys().flat_map(|key| accepted_of(&own, key)).map(|item| item.digest).collect();
         let known = keys().any(|key| own.get("folders").is_some_and(|folders| folders.get(key).is_some()));
-        Trust { everything: false, folder: self.shared_flag(), known, accepted }
+        // The other programs' file can be large, and says nothing more about a folder that gimlet knows.
+        Trust { everything: false, folder: !known && self.shared_flag(), known, accepted }
     }
 
     /// What is not covered, each against what was accepted before.
@@ -87,24 +88,24 @@ impl TrustStore {
         inventory.withheld(trust).iter().map(|item| Change::of(item, &accepted)).collect()
     }
 
-    /// Accepts everything in the inventory. The result holds for this session even where nothing could be stored.
-    pub fn accept(&self, inventory: &Inventory) -> (Trust, Result<(), TrustError>) {
+    /// Accepts these items. The result holds for this session even where nothing could be stored.
+    pub fn accept(&self, items: &[Item]) -> (Trust, Result<(), TrustError>) {
         let mut trust = self.trust();
         trust.known = true;
-        trust.accepted.extend(inventory.items.iter().map(|item| item.digest.clone()));
+        trust.accepted.extend(items.iter().map(|item| item.digest.clone()));
         let stored = match self.root.to_str() {
-            Some(key) if !self.in_memory_only => self.store(key, inventory),
+            Some(key) if !self.in_memory_only => self.store(key, items),
             _ => Ok(()),
         };
         (trust, stored)
     }
 
-    fn store(&self, key: &str, inventory: &Inventory) -> Result<(), TrustError> {
+    fn store(&self, key: &str, accepted: &[Item]) -> Result<(), TrustError> {
         self.set_aside_if_broken()?;
         let change = |text: Option<&str>| -> Result<Option<String>, serde_json::Error> {
             let mut own: Value = text.map_or_else(|| Ok(json!({ "version": 1 })), serde_json::from_str)?;
             let mut items = accepted_of(&own, key);
-            for item in inventory.items.iter().map(Accepted::from) {
+            for item in accepted.iter().map(Accepted::from) {
                 items.retain(|old| old.digest != item.digest);
                 items.push(item);
             }

@@ -205,3 +205,35 @@ fn unknown_keys_are_kept_and_named() {
     assert!(infos[3].contains("did you mean permissions.allow?"), "{infos:?}");
     assert_eq!(world.trusted().merged.get("future.x"), Some(serde_json::json!(1)));
 }
+
+/// A file with something of everything.
+const FULL: &str = r#"{"permissions":{"deny":["Read(a)"],"allow":["B"]},"env":{"A":"\u00e9"},"model":"x","hooks":{"Stop":[{"matcher":"a",
+    "hooks":[{"type":"command","command":"c","timeout":1.5}]}]},"sandbox":{"enabled":true,"network":{"httpProxyPort":1}}}"#;
+
+#[test]
+fn a_file_cut_anywhere_is_read_whole_or_told_of() {
+    let world = World::new();
+    for cut in 0..FULL.len() {
+        world.user(&FULL.as_bytes()[..cut]);
+        world.managed(&FULL.as_bytes()[..cut]);
+        assert_eq!(errors(&world).len(), 2, "cut at {cut}");
+    }
+    world.user(FULL);
+    world.managed(FULL);
+    assert_eq!(errors(&world), Vec::<String>::new());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_take_it_down_and_what_forbids_is_there_or_missed(at in 0..FULL.len(), byte: u8) {
+        let world = World::new();
+        let mut bytes = FULL.as_bytes().to_vec();
+        bytes[at] = byte;
+        world.user(&bytes);
+        world.project(&bytes);
+        let loaded = world.load();
+        let denied = world.untrusted().rules.iter().filter(|rule| rule.behavior == RuleBehavior::Deny).count();
+        // A changed byte may rename a key; then the file is odd, and said to be.
+        proptest::prop_assert!(denied == 2 || !loaded.problems.is_empty());
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gimlet_config::{KEYS, ReadFrom, settings_schema};
+use gimlet_config::{Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, settings_schema};
 use serde_json::Value;
 
 #[test]
@@ -17,6 +17,61 @@ fn the_schema_on_disk_is_the_schema_of_the_types() {
     assert!(found == wanted, "docs/settings.schema.json is stale: run {how}");
 }
 
+#[test]
+fn the_manual_lists_every_key() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    let found = std::fs::read_to_string(&page).unwrap();
+    let (head, rest) = found.split_once("<!-- keys -->\n").unwrap();
+    let (_, tail) = rest.split_once("<!-- end of keys -->").unwrap();
+    let wanted = format!("{head}<!-- keys -->\n{}<!-- end of keys -->{tail}", key_table());
+    if updating() {
+        std::fs::write(&page, &wanted).unwrap();
+    }
+    let found = std::fs::read_to_string(&page).unwrap();
+    assert!(found == wanted, "docs/settings.md is stale: run UPDATE_DOCS=1 cargo test -p gimlet-config --test it");
+}
+
+fn key_table() -> String {
+    let schema = settings_schema();
+    let mut table = String::from("| Key | Read from | Live | Trust | Meaning |\n|---|---|---|---|---|\n");
+    for key in KEYS.iter().filter(|key| !key.hosted && key.from != ReadFrom::State) {
+        let live = if key.reload == Reload::Live { "yes" } else { "" };
+        let trust = match key.gate {
+            _ if !matches!(key.from, ReadFrom::Any | ReadFrom::NotProject) => "",
+            Gate::Free => "",
+            Gate::Grant => "folder",
+            Gate::Executes => "content",
+        };
+        let from = if key.from == ReadFrom::Any { "" } else { key.from.words() };
+        table.push_str(&format!("| `{}` | {from} | {live} | {trust} | {} |\n", key.path, meaning(&schema, key)));
+    }
+    let names = |wanted: fn(&Key) -> bool| -> String {
+        let names = KEYS.iter().filter(|key| wanted(key)).map(|key| format!("`{}`", key.path));
+        names.collect::<Vec<String>>().join(", ")
+    };
+    table.push_str(&format!(
+        "\nRead and checked, without effect, since they belong to hosted services: {}.\n",
+        names(|key| key.hosted)
+    ));
+    let state = names(|key| key.from == ReadFrom::State);
+    table.push_str(&format!("\nKept by other programs in `.claude.json`, and ignored in settings files: {state}.\n\n"));
+    table
+}
+
+/// What the type that holds a key says about it.
+fn meaning(schema: &Value, key: &Key) -> String {
+    if let Some((_, other)) = OTHER_SPELLINGS.iter().find(|(name, _)| *name == key.path) {
+        return format!("The same as `{other}`.");
+    }
+    let mut at = schema;
+    for part in key.path.split('.') {
+        let block = at["$ref"].as_str().and_then(|name| schema.pointer(name.strip_prefix('#')?));
+        at = &block.unwrap_or(at)["properties"][part];
+    }
+    let said = at["description"].as_str().unwrap_or_else(|| panic!("{} has no description", key.path));
+    said.split(" Read from ").next().unwrap().replace('\n', " ")
+}
+
 #[allow(clippy::disallowed_methods, reason = "a test is told by its caller to rewrite what it checks")]
 fn updating() -> bool {
     std::env::var_os("UPDATE_DOCS").is_some()
@@ -28,7 +83,7 @@ fn the_table_of_keys_and_the_types_know_the_same_keys() {
     let mut typed = Vec::new();
     collect(&schema, &schema, "", &mut typed);
     typed.retain(|key| key != "$schema");
-    let other_spellings = ["additionalMarketplaces", "allowedMarketplaces"];
+    let other_spellings = OTHER_SPELLINGS.map(|(other, _)| other);
     let mut listed: Vec<String> = KEYS
         .iter()
         .filter(|key| key.from != ReadFrom::State && !other_spellings.contains(&key.path))

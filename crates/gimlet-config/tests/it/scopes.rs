@@ -1,6 +1,8 @@
 //! Which file wins, what adds up, and what a file may not say.
 
-use gimlet_config::{DefaultMode, KEYS, ReadFrom, RuleBehavior, Scope, Severity, Sources};
+use gimlet_config::{
+    DefaultMode, KEYS, OTHER_SPELLINGS, ReadFrom, RuleBehavior, Scope, Severity, Sources, StateSettings,
+};
 use serde_json::{Value, json};
 
 use crate::world::{World, put, said};
@@ -90,7 +92,8 @@ fn a_key_counts_only_where_its_row_says() {
             let loaded = world.load();
             let errors: Vec<_> = loaded.errors().collect();
             assert!(errors.is_empty(), "{scope} {}: {errors:?}", key.path);
-            let read = world.trusted().merged.get(key.path).is_some();
+            let name = OTHER_SPELLINGS.iter().find(|(other, _)| *other == key.path).map_or(key.path, |(_, name)| name);
+            let read = world.trusted().merged.get(name).is_some();
             let wanted = match key.from {
                 ReadFrom::Any => true,
                 ReadFrom::NotProject => scope != Scope::Project,
@@ -275,4 +278,35 @@ fn sources_are_named_with_commas() {
     assert_eq!("user,local".parse(), Ok(Sources { user: true, project: false, local: true }));
     assert_eq!("".parse(), Ok(Sources { user: false, project: false, local: false }));
     assert!("users".parse::<Sources>().is_err());
+}
+
+#[test]
+fn interface_settings_of_the_state_file_are_the_weakest_and_nothing_else_of_it_counts() {
+    let world = World::new();
+    put(
+        &world.home.join(".claude.json"),
+        r#"{"theme":"light","verbose":true,"teammateMode":7,"diffTool":"meld","env":{"A":"1"},"permissions":{"allow":["A"]}}"#,
+    );
+    world.user(r#"{"theme":"dark"}"#);
+    let state = StateSettings::read(&world.locations());
+    let mut effective = world.trusted();
+    state.fill(&mut effective.settings);
+    assert_eq!((effective.settings.theme.as_deref(), effective.settings.verbose), (Some("dark"), Some(true)));
+    assert_eq!((effective.settings.teammate_mode, state.diff_tool.as_deref()), (None, Some("meld")));
+    assert_eq!((effective.rules.len(), effective.env.len()), (0, 0));
+    put(&world.home.join(".claude.json"), "{\"theme\":");
+    assert_eq!(StateSettings::read(&world.locations()), StateSettings::default());
+}
+
+#[test]
+fn two_spellings_of_one_key_do_not_undo_everything_else() {
+    let world = World::new();
+    world.user(r#"{"extraKnownMarketplaces":{"a":{"source":"1"}},"sandbox":{"enabled":true}}"#);
+    world.project(r#"{"additionalMarketplaces":{"b":{"source":"2"}}}"#);
+    for effective in [world.trusted(), world.untrusted()] {
+        assert_eq!(effective.settings.sandbox.enabled, Some(true));
+        assert_eq!(effective.problems, []);
+    }
+    let known = world.trusted().settings.extra_known_marketplaces.unwrap();
+    assert_eq!(known.into_keys().collect::<Vec<String>>(), ["a", "b"]);
 }

@@ -38,7 +38,7 @@ fn inventory(world: &World) -> Inventory {
 }
 
 fn accept(world: &World) {
-    let (_, stored) = store(world).accept(&inventory(world));
+    let (_, stored) = store(world).accept(&inventory(world).items);
     stored.unwrap();
 }
 
@@ -187,7 +187,7 @@ fn broken_records_grant_nothing_and_are_never_overwritten() {
     }
     put(&own, "{broken");
     put(&world.home.join(".claude.json"), "{broken too");
-    let (trust, stored) = store(&world).accept(&inventory(&world));
+    let (trust, stored) = store(&world).accept(&inventory(&world).items);
     assert!(stored.unwrap_err().to_string().contains("not for other programs"));
     assert!(world.under(&trust).withheld.is_empty(), "it holds for this session");
     assert!(titles(&effective(&world)).is_empty(), "and gimlet's own record was made anew");
@@ -225,7 +225,7 @@ fn a_folder_outside_repositories_covers_those_below_but_home_covers_nothing() {
     let store = store(&world);
     assert!(store.is_in_memory_only());
     let before = std::fs::read(world.home.join(".claude/gimlet/trust.json")).unwrap();
-    let (trust, stored) = store.accept(&inventory(&world));
+    let (trust, stored) = store.accept(&inventory(&world).items);
     stored.unwrap();
     assert!(world.under(&trust).withheld.is_empty());
     assert_eq!(titles(&effective(&world)), ["MCP server s"], "only in memory");
@@ -243,11 +243,18 @@ fn a_local_file_is_the_persons_own_unless_the_project_could_have_brought_it() {
     let world = World::without_repository();
     world.local(text);
     assert_eq!(titles(&world.untrusted()).len(), 4, "nothing shows whose it is");
+    accept(&world);
+    world.local(text.replace("make", "ninja"));
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "a person goes on allowing in a folder they trust");
 
     let world = World::new();
     put(&world.project.join("real/settings.local.json"), text);
     symlink(world.project.join("real"), world.project.join(".claude")).unwrap();
     assert_eq!(titles(&world.untrusted()).len(), 4, "reached through a link");
+    let granting = r#"{"permissions":{"defaultMode":"bypassPermissions"},"enableAllProjectMcpServers":true,
+        "sandbox":{"excludedCommands":["x"]}}"#;
+    put(&world.project.join("real/settings.local.json"), granting);
+    assert_eq!(world.trusted().merged.value(), json!({"permissions": {}, "sandbox": {}}), "nor may it say more");
 }
 
 #[test]
@@ -303,7 +310,7 @@ fn writers_side_by_side_lose_nothing() {
             put(&locations.cwd.join(".mcp.json"), r#"{"mcpServers":{"s":{"command":"x"}}}"#);
             std::thread::spawn(move || {
                 let loaded = gimlet_config::load(&locations, &gimlet_config::Options::default());
-                TrustStore::new(&locations).accept(&Inventory::collect(&loaded)).1.unwrap();
+                TrustStore::new(&locations).accept(&Inventory::collect(&loaded).items).1.unwrap();
             })
         })
         .collect();

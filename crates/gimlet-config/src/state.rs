@@ -1,0 +1,69 @@
+//! The few interface settings that older versions and other programs keep in `.claude.json`. They are the weakest of
+//! all; nothing else in that file is a setting, and `permissions`, `hooks` and `env` there are never read.
+
+use serde::Deserialize;
+
+use crate::files::{self, STATE_MAX_BYTES};
+use crate::json;
+use crate::locations::Locations;
+use crate::settings::{NotifyChannel, Settings, TeammateMode};
+
+/// What `.claude.json` says about the interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StateSettings {
+    pub auto_connect_ide: Option<bool>,
+    pub auto_install_ide_extension: Option<bool>,
+    pub diff_tool: Option<String>,
+    pub external_editor_context: Option<bool>,
+    pub permission_explainer_enabled: Option<bool>,
+    theme: Option<String>,
+    verbose: Option<bool>,
+    show_turn_duration: Option<bool>,
+    terminal_progress_bar_enabled: Option<bool>,
+    respect_gitignore: Option<bool>,
+    teammate_mode: Option<TeammateMode>,
+    preferred_notif_channel: Option<NotifyChannel>,
+}
+
+impl StateSettings {
+    /// Reads them; a file that cannot be read says nothing, and a value that does not fit is none. The file can be
+    /// large: only who shows an interface needs this.
+    pub fn read(locations: &Locations) -> Self {
+        let Ok(Some(text)) = files::read_text(&locations.state_file, STATE_MAX_BYTES) else { return Self::default() };
+        let Ok(parsed) = json::parse(&text) else { return Self::default() };
+        fn get<'n, T: Deserialize<'n>>(root: &'n json::Node, key: &str) -> Option<T> {
+            T::deserialize(root.get(key)?).ok()
+        }
+        let root = &parsed.root;
+        Self {
+            auto_connect_ide: get(root, "autoConnectIde"),
+            auto_install_ide_extension: get(root, "autoInstallIdeExtension"),
+            diff_tool: get(root, "diffTool"),
+            external_editor_context: get(root, "externalEditorContext"),
+            permission_explainer_enabled: get(root, "permissionExplainerEnabled"),
+            theme: get(root, "theme"),
+            verbose: get(root, "verbose"),
+            show_turn_duration: get(root, "showTurnDuration"),
+            terminal_progress_bar_enabled: get(root, "terminalProgressBarEnabled"),
+            respect_gitignore: get(root, "respectGitignore"),
+            teammate_mode: get(root, "teammateMode"),
+            preferred_notif_channel: get(root, "preferredNotifChannel"),
+        }
+    }
+
+    /// Fills in what no settings file says.
+    pub fn fill(&self, settings: &mut Settings) {
+        fn fill<T: Clone>(setting: &mut Option<T>, from: &Option<T>) {
+            if setting.is_none() {
+                setting.clone_from(from);
+            }
+        }
+        fill(&mut settings.theme, &self.theme);
+        fill(&mut settings.verbose, &self.verbose);
+        fill(&mut settings.show_turn_duration, &self.show_turn_duration);
+        fill(&mut settings.terminal_progress_bar_enabled, &self.terminal_progress_bar_enabled);
+        fill(&mut settings.respect_gitignore, &self.respect_gitignore);
+        fill(&mut settings.teammate_mode, &self.teammate_mode);
+        fill(&mut settings.preferred_notif_channel, &self.preferred_notif_channel);
+    }
+}
