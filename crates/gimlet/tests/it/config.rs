@@ -1,4 +1,5 @@
 //! `gimlet config` and `gimlet doctor` over real settings files.
+#![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
 use std::os::unix::fs::symlink;
 
