@@ -92,10 +92,14 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
             say(&full_version());
             Ok(ExitCode::SUCCESS)
         }
-        Some(Command::Demo) => Ok(in_runtime(demo::run(&Env::new(std::env::vars_os())))?),
         Some(Command::Why(options)) => Ok(why::run(&options, &Surroundings::read()?)?),
         Some(Command::Config { command }) => Ok(config_cmd::run(&command, &Surroundings::read()?)?),
         Some(Command::Doctor { json }) => Ok(doctor::run(&Surroundings::read()?, json)),
+        Some(Command::Demo) => {
+            let env = Env::new(std::env::vars_os());
+            gimlet_exec::conceal_credentials(&env);
+            Ok(in_runtime(demo::run(&env))?)
+        }
         Some(Command::Dev { command: DevCommand::ScriptedModel(options) }) => {
             Ok(in_runtime(dev::scripted_model(&options))?)
         }
