@@ -101,7 +101,7 @@ fn outer(words: Vec<OsString>) -> SetupError {
 enum Never {}
 
 fn become_bubblewrap(plan: &Plan, program: &Path, words: Vec<OsString>) -> Result<Never, SetupError> {
-    let code = kernel::filter_bytes(&seccomp::filter(plan.sockets));
+    let code = kernel::filter_bytes(&seccomp::filter(filter_of_bubblewrap(plan)));
     let filter = rustix::fs::memfd_create("filter", MemfdFlags::CLOEXEC).map_err(step("making the filter"))?;
     let mut file = std::fs::File::from(filter);
     file.write_all(&code).and_then(|()| io::Seek::rewind(&mut file)).map_err(step("writing the filter"))?;
@@ -123,6 +123,11 @@ fn become_bubblewrap(plan: &Plan, program: &Path, words: Vec<OsString>) -> Resul
     };
     let path = c_string(program.into()).ok_or(SetupError::Plan)?;
     Err(SetupError::Program { program: program.into(), source: kernel::become_program(&path, &args, &env) })
+}
+
+/// Bubblewrap's filter is for the relay too, which needs a Unix socket; the command then gets one of its own on top.
+fn filter_of_bubblewrap(plan: &Plan) -> seccomp::Sockets {
+    seccomp::Sockets { unix: plan.sockets.unix || plan.proxy.is_some(), ..plan.sockets }
 }
 
 /// Gives a descriptor a number that survives into the next program.
@@ -306,7 +311,7 @@ fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupE
     kernel::on_requests_to_end(Disposition::Default);
     // Descriptor 3 is the command line's report.
     kernel::close_from(4).map_err(step("closing descriptors"))?;
-    if !matches!(plan.walls, Walls::Bubblewrap(_)) {
+    if !matches!(plan.walls, Walls::Bubblewrap(_)) || filter_of_bubblewrap(plan) != plan.sockets {
         kernel::enforce_filter(&mut seccomp::filter(plan.sockets)).map_err(step("enforcing the filter"))?;
     }
     let source = kernel::become_program(&program, &args, &env);

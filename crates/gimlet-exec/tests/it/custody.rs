@@ -10,7 +10,7 @@ use crate::common::{
 };
 
 /// Every way of getting away from a parent, with the sleeper that tries it. Ends with `up`, then stays.
-fn escape_artists(sleep: &str) -> String {
+pub(crate) fn escape_artists(sleep: &str) -> String {
     let forms = [
         format!("sleep {sleep} &"),
         format!("setsid sleep {sleep} &"),

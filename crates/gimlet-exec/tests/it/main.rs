@@ -14,6 +14,8 @@ mod common;
 mod custody;
 mod output;
 mod sandbox;
+mod sandbox_proxy;
+mod sandboxed;
 mod shell;
 mod spawning;
 
@@ -65,6 +67,23 @@ tests! {
     output::progress_shows_the_last_lines_while_running,
     sandbox::no_way_out_is_open,
     sandbox::no_way_out_is_open_to_an_ordinary_user,
+    sandbox_proxy::names_are_judged_by_list_and_by_where_they_lead,
+    sandbox_proxy::a_host_that_a_person_allows_is_reached_from_then_on,
+    sandbox_proxy::a_single_request_reaches_its_server_without_the_words_for_proxies,
+    sandbox_proxy::a_tunnel_that_greets_another_host_is_closed,
+    sandbox_proxy::a_sandboxed_command_reaches_what_is_allowed_and_nothing_else,
+    sandboxed::ordinary_tools_work_inside,
+    sandboxed::a_command_has_three_descriptors_and_no_privilege_to_gain,
+    sandboxed::codes_and_signals_come_through_the_walls,
+    sandboxed::a_polite_end_reaches_the_command_inside,
+    sandboxed::killing_a_sandboxed_command_takes_its_whole_tree_along,
+    sandboxed::killing_gimlet_leaves_nothing_in_any_sandbox,
+    sandboxed::walls_that_cannot_be_put_up_stop_the_command,
+    sandboxed::what_is_missing_is_named,
+    sandboxed::a_bubblewrap_that_commands_could_replace_is_not_used,
+    sandboxed::a_shell_reports_its_directory_from_inside,
+    sandboxed::a_closed_place_can_have_an_open_one_in_it,
+    sandboxed::what_the_walls_refused_is_recognised,
     shell::the_directory_is_reported_in_every_form_of_exit,
     shell::exit_codes_and_signals_come_through,
     shell::programs_see_three_descriptors_and_the_command_may_use_the_fourth,
@@ -92,6 +111,11 @@ fn main() -> ExitCode {
     }
     if args.first().is_some_and(|argument| argument == sandbox::SUITE_ARGUMENT) {
         sandbox::be_the_suite();
+    }
+    if let [argument, sleep] = args.as_slice()
+        && argument == sandboxed::VICTIM_ARGUMENT
+    {
+        sandboxed::be_a_victim(sleep);
     }
     let has = |flag: &str| args.iter().any(|argument| argument == flag);
     if has("--list") {

@@ -10,10 +10,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use gimlet_exec::{
-    Aftermath, Available, Backend, Bubblewrap, Exec, Exit, Guard, Layer, ProbeOptions, Proxy, ProxyConfig, Running,
-    Sandbox, Spawn, Stdin, Streams, probe, violations,
+    Available, Backend, Bubblewrap, Exec, Exit, Guard, Layer, ProbeOptions, Running, Sandbox, Spawn, Stdin, Streams,
+    probe,
 };
-use gimlet_proto::{SandboxNetwork, SandboxSpec, Violation};
+use gimlet_proto::SandboxSpec;
 use tokio::io::AsyncReadExt;
 
 use crate::common::{self, PATIENCE};
@@ -39,7 +39,7 @@ fn landlock_alone() -> ProbeOptions {
 }
 
 /// All three kinds, each of which must be there: a machine without one cannot test it.
-async fn all_kinds(exec: &Exec) -> [Available; 3] {
+pub(crate) async fn all_kinds(exec: &Exec) -> [Available; 3] {
     let kinds =
         [probe(exec, &bubblewrap()).await, probe(exec, &own_namespaces()).await, probe(exec, &landlock_alone()).await];
     assert!(matches!(kinds[0].backend, Backend::Bubblewrap { .. }), "{:?}", kinds[0]);
@@ -55,7 +55,7 @@ fn spawn(world: &World, script: &str) -> Spawn {
     Spawn { program, args, cwd, env, stdin: Stdin::Null, streams: Streams::Merged, report: false }
 }
 
-async fn finish(mut running: Running) -> (Exit, String) {
+pub(crate) async fn finish(mut running: Running) -> (Exit, String) {
     let mut output = Vec::new();
     let mut pipe = running.output.take().unwrap();
     let reading = async { drop(tokio::time::timeout(PATIENCE, pipe.read_to_end(&mut output)).await) };

@@ -1,0 +1,219 @@
+//! The one way out of a sandbox lets through what it should, refuses the rest, and says so.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_exec::{Proxy, ProxyConfig, Reason, Resolver, Sandbox, Spawn, Stdin, Streams};
+use gimlet_proto::{SandboxNetwork, SandboxSpec};
+
+use crate::common;
+use crate::sandbox::{all_kinds, finish};
+
+/// A server that answers every connection and tells what it was asked.
+fn server() -> (u16, std::sync::mpsc::Receiver<String>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let mut bytes = [0; 4096];
+            let len = client.read(&mut bytes).unwrap_or(0);
+            drop(tell.send(String::from_utf8_lossy(&bytes[..len]).into_owned()));
+            drop(client.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"));
+        }
+    });
+    (port, told)
+}
+
+/// Names that lead where a test wants.
+fn resolver(names: &[(&str, &[&str])]) -> Resolver {
+    let names: BTreeMap<String, Vec<std::net::IpAddr>> = names
+        .iter()
+        .map(|(name, addresses)| (name.to_string(), addresses.iter().map(|text| text.parse().unwrap()).collect()))
+        .collect();
+    Arc::new(move |name, port| {
+        let found = names.get(&name).map(|found| found.iter().map(|ip| SocketAddr::new(*ip, port)).collect());
+        Box::pin(async move { found.ok_or_else(|| io::ErrorKind::NotFound.into()) })
+    })
+}
+
+struct Running {
+    proxy: Proxy,
+    _dir: tempfile::TempDir,
+}
+
+impl Running {
+    fn start(allow: &[&str], deny: &[&str], names: &[(&str, &[&str])]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        let config = ProxyConfig {
+            socket: dir.path().join("proxy"),
+            allow: texts(allow),
+            deny: texts(deny),
+            resolver: Some(resolver(names)),
+        };
+        Self { proxy: Proxy::start(config).unwrap(), _dir: dir }
+    }
+
+    /// Sends bytes as a client would and gives the answer, up to the first pause.
+    async fn ask(&self, request: &[u8]) -> Vec<u8> {
+        let (socket, request) = (PathBuf::from(self.proxy.socket()), request.to_vec());
+        tokio::task::spawn_blocking(move || {
+            let mut client = UnixStream::connect(socket).unwrap();
+            client.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
+            client.write_all(&request).unwrap();
+            let mut answer = vec![0; 4096];
+            let len = client.read(&mut answer).unwrap_or(0);
+            answer.truncate(len);
+            answer
+        })
+        .await
+        .unwrap()
+    }
+
+    async fn reason(&self, request: &str) -> Option<Reason> {
+        let answer = self.ask(request.as_bytes()).await;
+        let refused = answer.starts_with(b"HTTP/1.1 403");
+        let refusals = self.proxy.take_refusals();
+        assert_eq!(refused, refusals.len() == 1, "{request:?}: {}", String::from_utf8_lossy(&answer));
+        refusals.first().map(|refusal| refusal.reason)
+    }
+}
+
+fn connect(authority: &str) -> String {
+    format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n")
+}
+
+pub(crate) async fn names_are_judged_by_list_and_by_where_they_lead() {
+    let names: &[(&str, &[&str])] = &[
+        ("good.example", &["127.0.0.1"]),
+        ("rebound.example", &["10.0.0.1", "::1", "169.254.169.254"]),
+        ("mapped.example", &["::ffff:127.0.0.1"]),
+    ];
+    let allow = ["*.example", "169.254.169.254", "[fe80::1]:80"];
+    let proxy = Running::start(&allow, &["bad.example"], names);
+    for (authority, expected) in [
+        ("other.net:443", Reason::NotAllowed),
+        ("example:443", Reason::NotAllowed),
+        ("good.example.evil.net:443", Reason::NotAllowed),
+        ("bad.example:443", Reason::Denied),
+        ("BAD.example.:443", Reason::Denied),
+        ("good.example:22", Reason::NotAllowed),
+        ("good.example:443", Reason::PrivateAddress),
+        ("rebound.example:443", Reason::PrivateAddress),
+        ("mapped.example:443", Reason::PrivateAddress),
+        ("127.0.0.1:443", Reason::NotAllowed),
+        ("[::ffff:127.0.0.1]:443", Reason::NotAllowed),
+        ("169.254.169.254:80", Reason::PrivateAddress),
+        ("[fe80::1]:80", Reason::PrivateAddress),
+    ] {
+        assert_eq!(proxy.reason(&connect(authority)).await, Some(expected), "{authority}");
+    }
+    for odd in ["2130706433:80", "0x7f.1:80", "user@good.example:443", "good.example:443\tx", "good.example"] {
+        let answer = proxy.ask(connect(odd).as_bytes()).await;
+        assert!(answer.starts_with(b"HTTP/1.1 400"), "{odd}: {}", String::from_utf8_lossy(&answer));
+    }
+    assert!(proxy.ask(connect("gone.example:443").as_bytes()).await.starts_with(b"HTTP/1.1 502"));
+}
+
+pub(crate) async fn a_host_that_a_person_allows_is_reached_from_then_on() {
+    let (port, _told) = server();
+    let proxy = Running::start(&[], &[], &[]);
+    let authority = format!("127.0.0.1:{port}");
+    assert_eq!(proxy.reason(&connect(&authority)).await, Some(Reason::NotAllowed));
+    proxy.proxy.allow(&authority).unwrap();
+    assert!(proxy.ask(connect(&authority).as_bytes()).await.starts_with(b"HTTP/1.1 200"));
+    assert!(proxy.proxy.allow("not a host").is_err());
+}
+
+pub(crate) async fn a_single_request_reaches_its_server_without_the_words_for_proxies() {
+    let (port, told) = server();
+    let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
+    let request = format!(
+        "POST http://127.0.0.1:{port}/path HTTP/1.1\r\nHost: evil.net\r\nProxy-Authorization: x\r\nContent-Length: 4\r\n\r\nbody"
+    );
+    let answer = proxy.ask(request.as_bytes()).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&answer));
+    let seen = told.recv().unwrap();
+    assert!(seen.starts_with(&format!("POST /path HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n")), "{seen}");
+    assert!(!seen.contains("evil") && !seen.contains("Proxy"), "{seen}");
+}
+
+pub(crate) async fn a_tunnel_that_greets_another_host_is_closed() {
+    let (port, told) = server();
+    let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
+    // The first message of TLS, asking for evil.net.
+    let mut hello = vec![0x16, 3, 1, 0, 66, 1, 0, 0, 62, 3, 3];
+    hello.extend([0; 32]);
+    hello.extend([0, 0, 2, 0x13, 1, 1, 0, 0, 19, 0, 0, 0, 15, 0, 13, 0, 0, 8]);
+    hello.extend(b"evil.net");
+    hello.extend([0; 2]);
+    let request = [connect(&format!("127.0.0.1:{port}")).as_bytes(), &hello].concat();
+    drop(proxy.ask(&request).await);
+    common::eventually("the refusal is noted", || {
+        proxy.proxy.take_refusals().iter().any(|refusal| refusal.reason == Reason::OtherHost)
+    })
+    .await;
+    assert_eq!(told.recv().unwrap_or_default(), "", "nothing of it reached the server");
+}
+
+pub(crate) async fn a_sandboxed_command_reaches_what_is_allowed_and_nothing_else() {
+    let exec = common::exec(None);
+    let (open, _told) = server();
+    let (closed, _untold) = server();
+    for kind in all_kinds(&exec).await {
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let proxy = Running::start(&[&format!("127.0.0.1:{open}")], &[], &[]);
+        let network = SandboxNetwork::Proxy { allow: Vec::new(), deny: Vec::new() };
+        let spec = SandboxSpec { write: vec![dir.path().to_owned()], network, ..SandboxSpec::default() };
+        let sandbox = Sandbox::new(spec, kind.clone(), Some(proxy.proxy.socket().to_owned())).unwrap();
+        let script = format!(
+            r#"
+import os, socket, urllib.request
+os.environ.pop('NO_PROXY'); os.environ.pop('no_proxy')
+get = lambda port: urllib.request.urlopen(f'http://127.0.0.1:{{port}}/', timeout=5).read().decode()
+print('allowed', get({open}))
+try: print('open', get({closed}))
+except Exception as error: print('refused', getattr(error, 'code', error))
+host, port = os.environ['ALL_PROXY'].split('//')[1].split(':')
+s = socket.create_connection((host, int(port)), 5)
+s.sendall(b'\x05\x01\x00'); assert s.recv(2) == b'\x05\x00'
+s.sendall(b'\x05\x01\x00\x01\x7f\x00\x00\x01' + ({open}).to_bytes(2, 'big'))
+assert s.recv(10)[1] == 0
+s.sendall(b'GET / HTTP/1.0\r\n\r\n'); print('socks', s.recv(4096)[-5:].decode())
+for kind, address in ((socket.SOCK_STREAM, ('127.0.0.1', {closed})), (socket.SOCK_DGRAM, ('127.0.0.1', 53))):
+    try:
+        s = socket.socket(socket.AF_INET, kind); s.settimeout(2); s.connect(address)
+        if kind == socket.SOCK_STREAM: print('direct')
+    except OSError as error: print('no way')
+try: socket.socket(socket.AF_UNIX); print('unix')
+except OSError: print('no unix')
+"#
+        );
+        let spawn = Spawn {
+            program: "/usr/bin/python3".into(),
+            args: vec!["-c".into(), script.into()],
+            cwd: dir.path().to_owned(),
+            env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HTTP_PROXY".into(), "http://elsewhere".into())],
+            stdin: Stdin::Null,
+            streams: Streams::Merged,
+            report: false,
+        };
+        let (_, said) = finish(exec.spawn(sandbox.wrap(spawn, &[]).unwrap()).await.unwrap()).await;
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(
+            lines.get(..4),
+            Some(&["allowed hello", "refused 403", "socks hello", "no way"][..]),
+            "{kind:?} {said}"
+        );
+        assert!(said.ends_with("no unix\n") && !said.contains("direct"), "{kind:?} {said}");
+        let refusals = proxy.proxy.take_refusals();
+        let seen: Vec<(&str, u16)> = refusals.iter().map(|refusal| (refusal.host.as_str(), refusal.port)).collect();
+        assert_eq!(seen, [("127.0.0.1", closed)], "{kind:?}");
+    }
+}

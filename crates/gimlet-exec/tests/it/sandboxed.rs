@@ -1,0 +1,283 @@
+//! Commands in a sandbox do their work, end when they should, and leave nothing.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use gimlet_exec::{
+    Aftermath, Available, Backend, Bubblewrap, Exec, ProbeOptions, SANDBOX_SETUP_FAILED, Sandbox, SandboxError,
+    ShellCommand, Spawn, Stdin, Streams, probe, violations,
+};
+use gimlet_proto::{SandboxSpec, Violation};
+
+use crate::common::{self, PATIENCE, Session, alive, eventually, unique_sleep, wait_for_line};
+use crate::sandbox::{all_kinds, finish};
+
+pub(crate) const VICTIM_ARGUMENT: &str = "__sandboxed-victim";
+
+/// A folder that a sandbox shows, and what may be written: that folder and a temp folder in it.
+struct Folder {
+    dir: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Self { dir: tempfile::tempdir_in("/var/tmp").unwrap() };
+        std::fs::create_dir(folder.path().join("temp")).unwrap();
+        folder
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn spec(&self) -> SandboxSpec {
+        let temp_dir = Some(self.path().join("temp"));
+        SandboxSpec { write: vec![self.path().to_owned()], temp_dir, ..SandboxSpec::default() }
+    }
+
+    fn sandbox(&self, kind: &Available) -> Sandbox {
+        Sandbox::new(self.spec(), kind.clone(), None).unwrap()
+    }
+
+    /// A shell command with the tester's own tools.
+    fn bash(&self, script: &str) -> Spawn {
+        #[allow(clippy::disallowed_methods, reason = "the tools of whoever runs the tests are tested")]
+        let own = |name: &str| (OsString::from(name), std::env::var_os(name).unwrap_or_default());
+        let env = vec![own("PATH"), own("HOME"), ("GIT_CONFIG_NOSYSTEM".into(), "1".into())];
+        let args = ["-c", script].map(OsString::from).to_vec();
+        let cwd = self.path().to_owned();
+        Spawn { program: "bash".into(), args, cwd, env, stdin: Stdin::Null, streams: Streams::Merged, report: false }
+    }
+
+    async fn say(&self, exec: &Exec, kind: &Available, script: &str) -> String {
+        let wrapped = self.sandbox(kind).wrap(self.bash(script), &[]).unwrap();
+        finish(exec.spawn(wrapped).await.unwrap()).await.1
+    }
+}
+
+pub(crate) async fn ordinary_tools_work_inside() {
+    let exec = common::exec(None);
+    let test = r#"const t = require("node:test"); t("adds", () => require("assert").equal(1 + 1, 2));"#;
+    let files = [
+        ("Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n"),
+        ("src/main.rs", "fn main() { println!(\"built\") }\n"),
+        ("package.json", r#"{"name": "tiny", "scripts": {"test": "node --test"}}"#),
+        ("tiny.test.js", test),
+        ("test_tiny.py", "import unittest\nclass T(unittest.TestCase):\n  def test_it(self): pass\n"),
+        ("Makefile", "made: src/main.rs\n\tcp $< $@\n"),
+    ];
+    let commands = [
+        ("cargo run --offline", "built"),
+        ("npm test", "# pass 1"),
+        ("python3 -m unittest", "Ran 1 test"),
+        ("make -j2 && cat made", "println"),
+        ("git add . && git -c user.name=a -c user.email=a@b commit -qm tiny && git log --oneline", "tiny"),
+        ("f=$(mktemp) && echo kept > $f && cat $f", "kept"),
+        ("cat <(echo by descriptor)", "by descriptor"),
+        ("python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-7]))'", "[7]"),
+    ];
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        std::fs::create_dir(folder.path().join("src")).unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        drop(finish(exec.spawn(folder.bash("git init -q .")).await.unwrap()).await);
+        for (command, expected) in commands {
+            let said = folder.say(&exec, &kind, command).await;
+            assert!(said.contains(expected), "{command} with {:?}: {said}", kind.backend);
+        }
+    }
+}
+
+pub(crate) async fn a_command_has_three_descriptors_and_no_privilege_to_gain() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let open = folder.say(&exec, &kind, "{ : >&3; } 2>/dev/null && echo three; echo /proc/$$/fd/*").await;
+        // The shell looks through 3 while it lists, and keeps a script in 255.
+        let names: Vec<&str> = open.split_whitespace().filter_map(|path| path.rsplit('/').next()).collect();
+        assert!(names.iter().all(|name| ["0", "1", "2", "3", "255"].contains(name)), "{:?}: {open}", kind.backend);
+        let status = folder.say(&exec, &kind, "cat /proc/self/status").await;
+        for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000"] {
+            let held = status.contains(line) || (line.starts_with("CapBnd") && !rustix::process::getuid().is_root());
+            assert!(held, "{line} with {:?}: {status}", kind.backend);
+        }
+    }
+}
+
+pub(crate) async fn codes_and_signals_come_through_the_walls() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        for (script, expected) in [("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+            let wrapped = folder.sandbox(&kind).wrap(folder.bash(script), &[]).unwrap();
+            let (exit, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+            assert_eq!(exit.shell_code(), expected, "{script} with {:?}: {said}", kind.backend);
+        }
+    }
+}
+
+pub(crate) async fn a_polite_end_reaches_the_command_inside() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let script = "trap 'sleep 0.1; echo done > ended; exit 5' TERM; echo up; while :; do sleep 0.01; done";
+        let wrapped = folder.sandbox(&kind).wrap(folder.bash(script), &[]).unwrap();
+        let mut running = exec.spawn(wrapped).await.unwrap();
+        wait_for_line(&mut running, "up").await;
+        running.kill(PATIENCE).await;
+        assert_eq!(running.exit().and_then(|exit| exit.code), Some(5), "{:?}", kind.backend);
+        assert!(folder.path().join("ended").exists());
+    }
+}
+
+pub(crate) async fn killing_a_sandboxed_command_takes_its_whole_tree_along() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let (folder, sleep) = (Folder::new(), unique_sleep());
+        let wrapped = folder.sandbox(&kind).wrap(folder.bash(&crate::custody::escape_artists(&sleep)), &[]).unwrap();
+        let mut running = exec.spawn(wrapped).await.unwrap();
+        wait_for_line(&mut running, "up").await;
+        assert!(!alive(&sleep).is_empty());
+        running.kill(Duration::ZERO).await;
+        assert_eq!(alive(&sleep), [] as [i32; 0], "{:?}", kind.backend);
+    }
+}
+
+/// Starts a tree in each kind of sandbox, says so, and waits to be killed.
+pub(crate) fn be_a_victim(sleep: &str) -> ! {
+    common::block_on(async {
+        let exec = common::exec(None);
+        let mut kept = Vec::new();
+        for kind in all_kinds(&exec).await {
+            let folder = Folder::new();
+            let script = crate::custody::escape_artists(sleep);
+            let wrapped = folder.sandbox(&kind).wrap(folder.bash(&script), &[]).unwrap();
+            let mut running = exec.spawn(wrapped).await.unwrap();
+            wait_for_line(&mut running, "up").await;
+            kept.push(running);
+        }
+        println!("ready");
+        std::future::pending::<()>().await;
+    });
+    unreachable!("a victim waits for ever")
+}
+
+pub(crate) async fn killing_gimlet_leaves_nothing_in_any_sandbox() {
+    let sleep = unique_sleep();
+    #[allow(clippy::disallowed_methods, reason = "the victim must not be under custody")]
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args([VICTIM_ARGUMENT, &sleep])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(victim.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    assert!(!alive(&sleep).is_empty());
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    eventually("everything inside ends", || alive(&sleep).is_empty()).await;
+}
+
+pub(crate) async fn walls_that_cannot_be_put_up_stop_the_command() {
+    let exec = common::exec(None);
+    let folder = Folder::new();
+    let broken = Available {
+        backend: Backend::Bubblewrap { path: "/nonexistent/bwrap".into() },
+        landlock_abi: 7,
+        notes: Vec::new(),
+    };
+    let wrapped = folder.sandbox(&broken).wrap(folder.bash("touch ran"), &[]).unwrap();
+    let (exit, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+    assert_eq!(exit.code, Some(SANDBOX_SETUP_FAILED));
+    assert!(said.contains("the sandbox was not set up: /nonexistent/bwrap"), "{said}");
+    assert!(!folder.path().join("ran").exists());
+}
+
+pub(crate) async fn what_is_missing_is_named() {
+    let exec = common::exec(None);
+    let options = ProbeOptions { bubblewrap: Bubblewrap::At("/nonexistent/bwrap".into()), own_namespaces: true };
+    let without_bubblewrap = probe(&exec, &options).await;
+    assert_eq!(without_bubblewrap.backend, Backend::Namespaces);
+    assert!(without_bubblewrap.missing_layers().is_empty() && without_bubblewrap.notes[0].contains("bubblewrap"));
+    // A bubblewrap that is there and does not work, as where user namespaces are forbidden.
+    let options = ProbeOptions { bubblewrap: Bubblewrap::At("/bin/false".into()), own_namespaces: false };
+    let weak = probe(&exec, &options).await;
+    assert_eq!(weak.backend, Backend::Landlock);
+    let missing: Vec<&str> = weak.missing_layers().iter().map(|layer| layer.name()).collect();
+    assert_eq!(missing, ["mounts", "processes", "network"]);
+    assert!(weak.notes[0].contains("/bin/false"), "{:?}", weak.notes);
+}
+
+pub(crate) async fn a_bubblewrap_that_commands_could_replace_is_not_used() {
+    let folder = Folder::new();
+    let path = folder.path().join("bwrap");
+    let kind = Available { backend: Backend::Bubblewrap { path }, landlock_abi: 7, notes: Vec::new() };
+    let refused = Sandbox::new(folder.spec(), kind, None);
+    assert!(matches!(refused, Err(SandboxError::BubblewrapInReach { .. })), "{refused:?}");
+}
+
+pub(crate) async fn a_shell_reports_its_directory_from_inside() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let session = Session::new();
+        let script = folder.path().join("temp/env.sh");
+        std::fs::write(&script, "FROM_FILE=yes\n").unwrap();
+        let mut shell = common::shell(common::base_env(), None);
+        shell.set_env_file(script);
+        let text = "mkdir sub; cd sub; echo $FROM_FILE $TMPDIR";
+        let command = ShellCommand { text, cwd: folder.path(), env: Vec::new() };
+        let started = shell.start_in(&exec, command, &folder.sandbox(&kind)).await.unwrap();
+        let mut running = gimlet_exec::Foreground::new(started.running, session.limits());
+        let finished = tokio::time::timeout(PATIENCE, running.finish()).await.unwrap();
+        assert_eq!(finished.cwd(), Some(folder.path().join("sub")), "{:?}", kind.backend);
+        let said = String::from_utf8(finished.output.head.clone()).unwrap();
+        assert_eq!(said, format!("yes {}\n", folder.path().join("temp").display()));
+    }
+}
+
+pub(crate) async fn a_closed_place_can_have_an_open_one_in_it() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(path("closed/open")).unwrap();
+        for name in ["closed/secret", "closed/open/readable"] {
+            std::fs::write(path(name), "text").unwrap();
+        }
+        let spec = SandboxSpec {
+            write: vec![path("temp")],
+            deny_read: vec![path("closed")],
+            allow_read: vec![path("closed/open")],
+            ..folder.spec()
+        };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let script = "cat closed/secret; cat closed/open/readable; echo x > closed/open/new";
+        let wrapped = sandbox.wrap(folder.bash(script), &[]).unwrap();
+        let (_, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+        assert!(said.ends_with("text") || said.contains("text\n") || said.contains("textbash"), "{said}");
+        assert_eq!(said.matches("text").count(), 1, "{:?}: {said}", kind.backend);
+        assert!(!path("closed/open/new").exists());
+    }
+}
+
+pub(crate) async fn what_the_walls_refused_is_recognised() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+        let target = outside.path().join("new");
+        let script = format!("touch {}; exit 1", target.display());
+        let wrapped = folder.sandbox(&kind).wrap(folder.bash(&script), &[]).unwrap();
+        let (exit, output) = finish(exec.spawn(wrapped).await.unwrap()).await;
+        let spec = folder.spec();
+        let aftermath = Aftermath { spec: &spec, cwd: folder.path(), exit: Some(exit), output: &output, refusals: &[] };
+        assert_eq!(violations(aftermath), [Violation::Write { path: target }], "{:?}: {output}", kind.backend);
+    }
+}
