@@ -6,10 +6,10 @@ use std::path::Path;
 
 use divan::Bencher;
 use gimlet_exec::{
-    CaptureLimits, CustodianProgram, Exec, ExecConfig, Foreground, Shell, ShellCommand, ShellConfig, Spawn, Stdin,
-    Streams,
+    Bubblewrap, CaptureLimits, CustodianProgram, Exec, ExecConfig, Foreground, ProbeOptions, Sandbox, Shell,
+    ShellCommand, ShellConfig, Spawn, Stdin, Streams, probe,
 };
-use gimlet_proto::Env;
+use gimlet_proto::{Env, SandboxSpec};
 
 fn main() {
     gimlet_exec::run_custodian_if_asked();
@@ -37,6 +37,18 @@ fn bare_bash_true() {
     divan::black_box(output).expect("bash runs");
 }
 
+fn bash_true(env: Vec<(OsString, OsString)>) -> Spawn {
+    Spawn {
+        program: "/bin/bash".into(),
+        args: vec!["-c".into(), "true".into()],
+        cwd: "/".into(),
+        env,
+        stdin: Stdin::Null,
+        streams: Streams::Merged,
+        report: false,
+    }
+}
+
 /// The same program through the custodian, without the shell wrapper.
 #[divan::bench(sample_count = 500)]
 fn custodian_bash_true(bencher: Bencher<'_, '_>) {
@@ -44,17 +56,28 @@ fn custodian_bash_true(bencher: Bencher<'_, '_>) {
     let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     bencher.bench_local(|| {
         runtime.block_on(async {
-            let spawn = Spawn {
-                program: "/bin/bash".into(),
-                args: vec!["-c".into(), "true".into()],
-                cwd: "/".into(),
-                env: env.clone(),
-                stdin: Stdin::Null,
-                streams: Streams::Merged,
-                report: false,
-            };
+            let spawn = bash_true(env.clone());
             exec.spawn(spawn).await.expect("it starts").wait().await.expect("it ends")
         })
+    });
+}
+
+/// The same program in each kind of sandbox.
+#[divan::bench(sample_count = 200, args = ["bubblewrap", "namespaces", "landlock"])]
+fn sandboxed_bash_true(bencher: Bencher<'_, '_>, kind: &str) {
+    let (runtime, exec) = (runtime(), exec());
+    let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let bubblewrap = if kind == "bubblewrap" { Bubblewrap::IfPresent } else { Bubblewrap::Never };
+    let options = ProbeOptions { bubblewrap, own_namespaces: kind == "namespaces" };
+    let available = runtime.block_on(probe(&exec, &options));
+    let spec = SandboxSpec { write: vec!["/var/tmp".into()], ..SandboxSpec::default() };
+    let sandbox = Sandbox::new(spec, available, None).expect("walls");
+    bencher.bench_local(|| {
+        runtime.block_on(async {
+            let spawn = sandbox.wrap(bash_true(env.clone()), &[]).expect("a command");
+            let exit = exec.spawn(spawn).await.expect("it starts").wait().await.expect("it ends");
+            assert!(exit.success());
+        });
     });
 }
 

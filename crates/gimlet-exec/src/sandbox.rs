@@ -9,6 +9,7 @@
 mod bubblewrap;
 mod defaults;
 mod environment;
+mod gitconfig;
 mod guard;
 mod helper;
 mod kernel;

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
     let (exit, errors) = carry(&mut running).await?;
     exec.shutdown(GRACE).await;
-    let mut found = guard.after(&around.config_home.join("sandbox-quarantine"));
+    let mut found = guard.after(&around.config_home.join("gimlet/quarantine"));
     let refusals = proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
     let aftermath = Aftermath { spec: &spec, cwd: &around.cwd, exit: Some(exit), output: &errors, refusals: &refusals };
     found.extend(violations(aftermath));

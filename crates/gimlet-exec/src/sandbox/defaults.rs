@@ -62,8 +62,8 @@ const PROTECTED: &[&str] = &[
     ".zshenv",
     ".zshrc",
 ];
-/// The same inside the folder of a repository.
-const PROTECTED_IN_REPOSITORY: &[&str] = &["hooks", "config", "config.worktree"];
+/// The same inside the folder of a repository; the last says where git finds the others.
+const PROTECTED_IN_REPOSITORY: &[&str] = &["hooks", "config", "config.worktree", "commondir"];
 /// What makes a folder a bare repository.
 const BARE_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
 
@@ -94,21 +94,22 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     for root in write.clone() {
         deny_write.extend(PROTECTED.iter().map(|name| root.join(name)));
         deny_write.extend(repositories_in(&root).iter().flat_map(|repository| protected_in(repository)));
-        if let Some(common) = main_repository(&root) {
+        // Git follows this wherever it leads.
+        deny_write.extend(Some(root.join(".git")).filter(|link| link.is_file()));
+        if let Some(Worktree { own, common }) = Worktree::of(&root) {
             deny_write.extend(protected_in(&common));
+            deny_write.extend(protected_in(&own));
+            deny_write.push(own.join("gitdir"));
             write.push(common);
         }
     }
     let mut deny_read: Vec<PathBuf> = MACHINE_SECRETS.iter().map(PathBuf::from).collect();
     deny_read.push(place.config_home.join(".credentials.json"));
     deny_read.extend(place.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name))));
-    // The helper is told only about what can be closed: its arguments are not endless, and a credential store that is
-    // made later by the user is closed from the next command on.
-    deny_read.retain(|path| path.exists());
     SandboxSpec { write, deny_write, deny_read, temp_dir: Some(place.temp_dir.to_owned()), ..SandboxSpec::default() }
 }
 
-fn protected_in(repository: &Path) -> Vec<PathBuf> {
+pub(super) fn protected_in(repository: &Path) -> Vec<PathBuf> {
     PROTECTED_IN_REPOSITORY.iter().map(|name| repository.join(name)).collect()
 }
 
@@ -132,6 +133,10 @@ pub(super) fn repositories_in(root: &Path) -> Vec<PathBuf> {
             }
             budget -= 1;
             let path = entry.path();
+            if entry.file_name() == ".git" && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                found.extend(link_target(&path).and_then(|target| target.canonicalize().ok()));
+                continue;
+            }
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || entry.file_name() == "node_modules" {
                 continue;
             }
@@ -158,17 +163,30 @@ pub(super) fn is_bare(folder: &Path) -> bool {
     BARE_MARKS.iter().all(|mark| folder.join(mark).exists())
 }
 
-/// The repository that a linked worktree belongs to. Only one that names this worktree itself counts: the file that
-/// leads there can be written by commands.
-fn main_repository(worktree: &Path) -> Option<PathBuf> {
-    let link = worktree.join(".git");
-    let own = std::fs::read_to_string(&link).ok()?;
-    let own = worktree.join(own.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-    let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
-    let is_ours = own.join(back.trim()).canonicalize().ok()? == link.canonicalize().ok()?;
-    let common = own.parent()?.parent()?.to_owned();
-    let is_worktree = own.parent()?.file_name()? == "worktrees" && is_bare(&common);
-    (is_ours && is_worktree).then_some(common)
+/// A linked worktree's own part of the repository that it belongs to.
+#[derive(Debug, PartialEq, Eq)]
+struct Worktree {
+    own: PathBuf,
+    common: PathBuf,
+}
+
+impl Worktree {
+    /// Only a repository that names this worktree itself counts: the file that leads there can be written by commands.
+    fn of(folder: &Path) -> Option<Self> {
+        let link = folder.join(".git");
+        let own = link_target(&link)?.canonicalize().ok()?;
+        let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
+        let is_ours = own.join(back.trim()).canonicalize().ok()? == link.canonicalize().ok()?;
+        let common = own.parent()?.parent()?.to_owned();
+        let is_worktree = own.parent()?.file_name()? == "worktrees" && is_bare(&common);
+        (is_ours && is_worktree).then_some(Self { own, common })
+    }
+}
+
+/// Where a `.git` that is a file leads.
+pub(super) fn link_target(link: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(link).ok()?;
+    Some(link.parent()?.join(text.strip_prefix("gitdir:")?.trim()))
 }
 
 #[cfg(test)]
@@ -210,15 +228,14 @@ mod tests {
         let back = |name: &str| main.join("worktrees").join(name).join("gitdir");
         std::fs::write(back("tree"), tree.join(".git").display().to_string()).unwrap();
         std::fs::write(back("forged"), root.join("elsewhere/.git").display().to_string()).unwrap();
-        assert_eq!(main_repository(&tree), Some(main));
-        assert_eq!(main_repository(&forged), None);
+        assert_eq!(Worktree::of(&tree), Some(Worktree { own: main.join("worktrees/tree"), common: main }));
+        assert_eq!(Worktree::of(&forged), None);
     }
 
     #[test]
-    fn the_default_closes_what_is_there_and_protects_what_is_not() {
+    fn the_default_closes_and_protects_also_what_is_not_there_yet() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path();
-        std::fs::create_dir_all(home.join(".ssh")).unwrap();
         let cwd = home.join("project");
         std::fs::create_dir_all(&cwd).unwrap();
         let temp = home.join("temp");
@@ -231,7 +248,7 @@ mod tests {
         };
         let spec = default_sandbox(place);
         assert_eq!(spec.write, std::slice::from_ref(&cwd));
-        assert!(spec.deny_read.contains(&home.join(".ssh")) && !spec.deny_read.contains(&home.join(".aws")));
+        assert!(spec.deny_read.contains(&home.join(".ssh")) && spec.deny_read.contains(&home.join(".aws")));
         for name in [".mcp.json", ".git/hooks", ".claude/settings.json"] {
             assert!(spec.deny_write.contains(&cwd.join(name)), "{name}");
         }

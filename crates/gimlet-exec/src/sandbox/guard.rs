@@ -3,7 +3,7 @@
 //! Before a command it is noted how they are, after it they are put back, and what the command made of them is moved to
 //! where nobody runs it. Blocking; small: only the protected paths themselves are looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use gimlet_proto::{SandboxSpec, Violation};
 
-use super::defaults::is_bare;
+use super::defaults::{is_bare, protected_in, repositories_in};
+use super::gitconfig::is_harmless;
 use super::probe::{Available, Layer};
 
 /// The most that is kept of one protected place. A larger one is checked by its stamps and cannot be put back.
@@ -23,6 +24,10 @@ pub struct Guard {
     watched: Vec<Watched>,
     /// Writable folders that were no bare repositories.
     plain_folders: Vec<PathBuf>,
+    /// Writable folders, whose repositories are looked for again afterwards.
+    roots: Vec<PathBuf>,
+    /// The repositories that were there.
+    repositories: BTreeSet<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -60,7 +65,9 @@ impl Guard {
             (!is_held).then(|| Watched { root: root.clone(), path: path.clone(), before })
         };
         let plain_folders = spec.write.iter().filter(|root| !is_bare(root)).cloned().collect();
-        Self { watched: spec.deny_write.iter().filter_map(watch).collect(), plain_folders }
+        let roots = spec.write.clone();
+        let repositories = roots.iter().flat_map(|root| repositories_in(root)).collect();
+        Self { watched: spec.deny_write.iter().filter_map(watch).collect(), plain_folders, roots, repositories }
     }
 
     /// Puts back what changed. What the command made is moved into `quarantine`.
@@ -69,10 +76,16 @@ impl Guard {
         for Watched { root, path, before } in &self.watched {
             if let Some(link) = new_link_on_the_way(root, path).filter(|_| *before == State::Absent) {
                 found.extend(take_away(&link, quarantine));
-            } else if State::of(path) != *before {
+            } else if State::of(path) != *before && !(*before == State::Absent && is_harmless(path)) {
                 found.extend(take_away(path, quarantine));
                 // What cannot be put back was at least moved away and is reported.
                 drop(before.restore(path));
+            }
+        }
+        for repository in self.roots.iter().flat_map(|root| repositories_in(root)) {
+            if !self.repositories.contains(&repository) {
+                let risky = protected_in(&repository).into_iter().filter(|path| !is_harmless(path));
+                found.extend(risky.filter_map(|path| take_away(&path, quarantine)));
             }
         }
         for folder in self.plain_folders.iter().filter(|folder| is_bare(folder)) {
@@ -251,6 +264,35 @@ mod tests {
         fs::write(world.root.join("HEAD"), "ref: refs/heads/x").unwrap();
         assert_eq!(guard.after(&world.quarantine).len(), 1);
         assert!(!is_bare(&world.root) && world.root.join("objects").exists());
+    }
+
+    #[test]
+    fn a_new_repository_may_stay_but_not_with_hooks_or_commands_in_its_configuration() {
+        let world = World::new();
+        let spec = world.spec(&[]);
+        let make = |name: &str, config: &str, hook: &str| {
+            let git = world.root.join(name).join(".git");
+            for folder in ["hooks", "objects", "refs"] {
+                fs::create_dir_all(git.join(folder)).unwrap();
+            }
+            fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+            fs::write(git.join("config"), config).unwrap();
+            fs::write(git.join("hooks").join(hook), "x").unwrap();
+            git
+        };
+        let guard = Guard::before(&spec, &available(Backend::Namespaces));
+        let fine = make("fine", "[core]\n\tbare = false\n", "pre-commit.sample");
+        let hook = make("hook", "", "pre-commit");
+        let command = make("command", "[core]\n\tfsmonitor = evil\n", "x.sample");
+        // Not found by its name, but by the file that leads to it.
+        fs::create_dir(world.root.join("linked")).unwrap();
+        fs::rename(make("far", "[alias]\nst = !evil\n", "x.sample"), world.root.join("far/elsewhere")).unwrap();
+        fs::write(world.root.join("linked/.git"), "gitdir: ../far/elsewhere\n").unwrap();
+        assert_eq!(guard.after(&world.quarantine).len(), 3);
+        assert!(fine.join("config").exists() && fine.join("hooks").exists());
+        assert!(hook.join("config").exists() && !hook.join("hooks").exists());
+        assert!(!command.join("config").exists() && command.join("hooks").exists());
+        assert!(!world.root.join("far/elsewhere/config").exists());
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         common::be_a_victim(&args[1..]);
     }
     if args.first().is_some_and(|argument| argument == sandbox::SUITE_ARGUMENT) {
-        sandbox::be_the_suite();
+        return sandbox::be_the_suite();
     }
     if let [argument, sleep] = args.as_slice()
         && argument == sandboxed::VICTIM_ARGUMENT

@@ -8,6 +8,7 @@ mod guide;
 mod permissions;
 mod print;
 mod probes;
+mod sandbox;
 mod settings;
 mod tidy;
 

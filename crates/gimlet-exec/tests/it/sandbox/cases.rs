@@ -133,6 +133,14 @@ os.execve(f, ['touch', '$OUT/new'], {})""#,
     ),
     effect("write the configuration by a hard link", "ln .git/config c && echo x >> c"),
     effect("write a hook of a nested repository", "echo x > sub/.git/hooks/pre-commit"),
+    effect(
+        "lead the repository elsewhere",
+        "mkdir -p evil; echo '[alias]' > evil/config; echo ../evil > .git/commondir",
+    ),
+    effect(
+        "make a nested repository with a hook",
+        "mkdir -p .new; cp -r sub/.git .new/.git; echo x > .new/.git/hooks/pre-commit",
+    ),
     effect("uncover what a mount covers", "umount .git/hooks; echo x > .git/hooks/pre-commit"),
     // Reading.
     code("read a secret", "cat $SECRET/key"),

@@ -1,0 +1,56 @@
+//! `gimlet sandbox` as a person uses it.
+
+use crate::world;
+
+/// The two kinds of walls that a person can choose by flag.
+const KINDS: [&str; 2] = ["/usr/bin/bwrap", "none"];
+
+#[tokio::test]
+async fn a_command_runs_writes_here_and_nowhere_else() {
+    for kind in KINDS {
+        let world = world();
+        let script = "cat; echo done > here; echo no > /var/tmp/gimlet-escaped; echo {} > .mcp.json; exit 3";
+        let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run", "--bubblewrap", kind, "--"]);
+        let run = run.args(["bash", "-c", script]).stdin("input\n").finish().await;
+        run.expect_code(3);
+        assert_eq!(run.stdout, "input\n", "{kind}: {}", run.stderr);
+        assert_eq!(world.read("here"), "done\n");
+        assert!(!std::path::Path::new("/var/tmp/gimlet-escaped").exists());
+        assert!(!std::path::Path::new(&world.path(".mcp.json")).exists());
+        assert!(run.stderr.contains("sandbox: writing /var/tmp/gimlet-escaped is not allowed"), "{}", run.stderr);
+        assert!(run.stderr.contains(".mcp.json is protected"), "{}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_allowed_is_named() {
+    for kind in KINDS {
+        let world = world();
+        let script = "import urllib.request as u; u.urlopen('http://other.example/')";
+        let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run", "--bubblewrap", kind]);
+        let run =
+            run.args(["--allow-domain", "allowed.example", "--", "/usr/bin/python3", "-c", script]).finish().await;
+        run.expect_code(1);
+        assert!(run.stderr.contains("connecting to other.example:80 is not allowed"), "{kind}: {}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_credential_in_the_environment_stays_outside() {
+    let world = world();
+    let run = world.run_at("http://127.0.0.1:9").env("DEPLOY_TOKEN", "secret").env("PLAIN", "plain");
+    let run = run.args(["sandbox", "run", "sh", "-c", "echo $DEPLOY_TOKEN/$ANTHROPIC_API_KEY/$PLAIN"]).finish().await;
+    assert_eq!(run.stdout, "//plain\n", "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn the_explanation_says_which_walls_stand() {
+    let world = world();
+    let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain", "--json"]).finish().await;
+    let said = run.expect_code(0).json();
+    assert_eq!(said["available"], true);
+    assert_eq!(said["missingLayers"].as_array().map(Vec::len), Some(0), "{said}");
+    let text = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain", "--bubblewrap", "none"]).finish().await;
+    assert!(text.stdout.starts_with("Sandbox:   namespaces of gimlet's own\n"), "{}", text.stdout);
+    assert!(text.stdout.contains("Network:   off"), "{}", text.stdout);
+}
