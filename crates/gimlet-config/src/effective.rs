@@ -191,12 +191,17 @@ fn without(layer: &Layer, at: usize, withheld: &[Item]) -> Layer {
     layer
 }
 
+/// Takes out what is gone, and with it whatever is empty for that reason.
 fn prune(node: &mut Node, path: &mut Vec<String>, gone: &HashSet<&[String]>) {
     let mut keep = |step: String, below: &mut Node| {
         path.push(step);
-        let kept = !gone.contains(path.as_slice());
-        if kept {
+        let mut kept = !gone.contains(path.as_slice());
+        if kept && gone.iter().any(|place| place.starts_with(path)) {
             prune(below, path, gone);
+            let is_empty = below.members().is_empty() && below.elements().is_empty();
+            // A group of hooks is its handlers; a matcher without any matches for nobody.
+            let is_bare_group = path.len() == 3 && path[0] == "hooks" && below.get("hooks").is_none();
+            kept = !is_empty && !is_bare_group;
         }
         path.pop();
         kept

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::json::{Json, Node};
+use crate::keys::is_group;
 use crate::load::Layer;
 use crate::scope::Scope;
 
@@ -205,7 +206,9 @@ fn names(group: &[(String, Slot)], above: &str, found: &mut Vec<String>) {
     for (name, slot) in group {
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         match slot {
-            Slot::Group(below) if crate::keys::is_group(&path) => names(below, &path, found),
+            Slot::Group(below) if is_group(&path) => names(below, &path, found),
+            // A block that says nothing.
+            Slot::One(one) if is_group(&path) && one.value.as_object().is_some_and(Map::is_empty) => {}
             _ => found.push(path),
         }
     }

@@ -14,6 +14,10 @@ const MAX_FILES: usize = 2_000;
 /// Front matter that brings something that acts.
 const ACTING_KEYS: [&str; 6] = ["hooks", "mcpServers", "allowed-tools", "allowedTools", "permissionMode", "lspServers"];
 
+/// A skill's folder with a manifest is a plugin; these files of it name what runs.
+const PLUGIN_FILES: [&str; 5] =
+    [".claude-plugin/plugin.json", "hooks/hooks.json", ".mcp.json", ".lsp.json", "monitors/monitors.json"];
+
 /// Adds what stands in the `.claude` of one folder.
 pub(super) fn collect(root: &Path, folder: &Path, items: &mut Vec<Item>) {
     for (name, kind) in [("skills", ItemKind::Skill), ("agents", ItemKind::Agent), ("commands", ItemKind::Command)] {
@@ -69,8 +73,7 @@ pub(super) fn item_of(root: &Path, path: &Path, kind: ItemKind, bytes: &[u8]) ->
 /// The first line by which a document does more than speak.
 fn acting_line(path: &Path, text: &str) -> Option<usize> {
     if path.extension().is_some_and(|extension| extension == "json") {
-        // A folder with a manifest of its own is a plugin.
-        return path.ends_with(".claude-plugin/plugin.json").then_some(1);
+        return PLUGIN_FILES.iter().any(|name| path.ends_with(name)).then_some(1);
     }
     let mut in_front_matter = false;
     for (at, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {

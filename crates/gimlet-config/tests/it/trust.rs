@@ -58,12 +58,7 @@ fn before_trust_a_project_can_only_forbid() {
     assert_eq!((effective.env.len(), effective.hooks.len(), effective.directories.len()), (0, 0, 0));
     assert_eq!(effective.default_mode, None);
     let left = effective.merged.value();
-    assert_eq!(
-        left,
-        json!({"env": {}, "permissions": {"allow": [], "deny": ["Read(secret)"], "ask": ["WebFetch"],
-            "additionalDirectories": []}, "hooks": {"SessionStart": [{"hooks": []}]}, "enabledPlugins": {},
-            "extraKnownMarketplaces": {}, "theme": "light"})
-    );
+    assert_eq!(left, json!({"permissions": {"deny": ["Read(secret)"], "ask": ["WebFetch"]}, "theme": "light"}));
     assert_eq!(
         withheld_line(&effective.withheld).unwrap(),
         "this folder is not trusted, so these are not used: hook SessionStart *; environment variable \
@@ -322,4 +317,35 @@ fn writers_side_by_side_lose_nothing() {
     assert_eq!(own["folders"].as_object().unwrap().len(), 8);
     let text = std::fs::read_to_string(world.home.join(".claude.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["projects"].as_object().unwrap().len(), 8);
+}
+
+#[test]
+fn what_is_trusted_of_a_group_stays_when_the_rest_of_it_goes() {
+    let world = World::new();
+    let hooks = |commands: &[&str]| {
+        let handlers: Vec<Value> = commands.iter().map(|text| json!({"type": "command", "command": text})).collect();
+        json!({"hooks": {"Stop": [{"matcher": "a", "hooks": handlers}, {"matcher": "b", "hooks": handlers}]}})
+            .to_string()
+    };
+    world.project(hooks(&["known"]));
+    accept(&world);
+    world.project(hooks(&["new", "known"]));
+    let effective = effective(&world);
+    let left: Vec<_> =
+        effective.hooks.iter().map(|hook| (hook.matcher.as_deref(), hook.handler.command.as_deref())).collect();
+    assert_eq!(left, [(Some("a"), Some("known")), (Some("b"), Some("known"))]);
+    assert_eq!(effective.withheld.len(), 2);
+    assert_eq!(effective.problems, []);
+}
+
+#[test]
+fn every_file_of_a_plugin_that_names_what_runs_is_an_item() {
+    let world = World::new();
+    let names = [".claude-plugin/plugin.json", ".lsp.json", ".mcp.json", "hooks/hooks.json", "monitors/monitors.json"];
+    for name in names {
+        world.file(&format!(".claude/skills/p/{name}"), "{}");
+    }
+    world.file(".claude/skills/p/data.json", "{}");
+    let found: Vec<String> = inventory(&world).items.into_iter().map(|item| item.name).collect();
+    assert_eq!(found, names.map(|name| format!(".claude/skills/p/{name}")));
 }
