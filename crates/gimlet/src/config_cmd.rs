@@ -194,10 +194,11 @@ enum Secrets {
 /// A key with its value, and below it where each part comes from.
 fn entry(key: &str, value: &Value, sources: &[Sourced], secrets: Secrets) -> String {
     let hide = secrets == Secrets::Hidden && key == "env";
+    let counted = |count: usize| format!("{key}: {count} {}\n", if count == 1 { "entry" } else { "entries" });
     let mut text = match (value, sources) {
-        (Value::Array(entries), _) => format!("{key}: {} entries\n", entries.len()),
-        (Value::Object(members), [_, _, ..]) => format!("{key}: {} entries\n", members.len()),
-        (Value::Object(members), _) if hide => format!("{key}: {} entries\n", members.len()),
+        (Value::Array(entries), _) => counted(entries.len()),
+        (Value::Object(members), [_, _, ..]) => counted(members.len()),
+        (Value::Object(members), _) if hide => counted(members.len()),
         _ => format!("{key} = {value}\n"),
     };
     let listed = value.is_array() || value.is_object();

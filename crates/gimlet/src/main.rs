@@ -65,6 +65,10 @@ fn parse(arguments: &[String]) -> Result<Cli, Exit> {
             drop(error.print());
             return Exit::Code(ExitCode::SUCCESS);
         }
+        if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            drop(error.print());
+            return Exit::Code(ExitCode::from(1));
+        }
         let several_words = matches!(error.kind(), ErrorKind::ArgumentConflict | ErrorKind::UnknownArgument)
             && arguments.iter().any(|argument| argument == "-p" || argument == "--print")
             && arguments.iter().filter(|argument| !argument.starts_with('-')).count() > 1;

@@ -41,7 +41,7 @@ async fn a_setting_is_shown_with_its_file_and_line() {
     listed.expect_code(0);
     assert_eq!(
         listed.stdout,
-        format!("model = \"a\"\n    {file}:2 (user)\npermissions.deny: 1 entries\n    \"Read(x)\"  {file}:3 (user)\n")
+        format!("model = \"a\"\n    {file}:2 (user)\npermissions.deny: 1 entry\n    \"Read(x)\"  {file}:3 (user)\n")
     );
     let missing = gimlet(&world, &["config", "get", "language"]).await;
     missing.expect_code(1);
@@ -101,6 +101,13 @@ async fn what_cannot_be_set_is_refused_with_the_reason() {
     refused.expect_code(1);
     assert!(refused.stderr.contains(&format!("{file}: line 2, column 15")), "{}", refused.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\n  \"model\": \"a\",\n}\n");
+}
+
+#[tokio::test]
+async fn without_saying_what_to_do_the_help_is_shown() {
+    let shown = gimlet(&world(), &["config"]).await;
+    shown.expect_code(1);
+    assert!(shown.stderr.contains("Usage: gimlet config"), "{}", shown.stderr);
 }
 
 #[tokio::test]
