@@ -28,6 +28,13 @@ impl Inventory {
         Self { items: collect::items(loaded) }
     }
 
+    /// Whether this trust covers the item of this kind and name in this file. What was not found, for whatever reason,
+    /// was not accepted either.
+    pub fn covers(&self, trust: &Trust, kind: ItemKind, file: &Path, name: &str) -> bool {
+        let mut found = self.items.iter().filter(|item| item.kind == kind && item.file == file && item.name == name);
+        found.next().is_some_and(|first| trust.covers(first)) && found.all(|item| trust.covers(item))
+    }
+
     /// The items that this trust does not cover.
     pub fn withheld(&self, trust: &Trust) -> Vec<Item> {
         self.items.iter().filter(|item| !trust.covers(item)).cloned().collect()

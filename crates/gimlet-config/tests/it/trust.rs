@@ -349,3 +349,18 @@ fn every_file_of_a_plugin_that_names_what_runs_is_an_item() {
     let found: Vec<String> = inventory(&world).items.into_iter().map(|item| item.name).collect();
     assert_eq!(found, names.map(|name| format!(".claude/skills/p/{name}")));
 }
+
+#[test]
+fn whoever_starts_a_server_asks_by_file_and_name_and_hears_no_about_unknown_ones() {
+    let world = hostile();
+    let file = world.project.join(".mcp.json");
+    let covers = |trust: &Trust, name: &str| inventory(&world).covers(trust, ItemKind::McpServer, &file, name);
+    assert!(!covers(&Trust::nothing(), "s"));
+    accept(&world);
+    let trust = store(&world).trust();
+    assert!(covers(&trust, "s"));
+    assert!(!covers(&trust, "other"));
+    assert!(!covers(&Trust::everything(), "other"), "what cannot be seen cannot be trusted");
+    world.file(".mcp.json", "{\"mcpServers\": {\"s\": {\"command\": \"./server.sh\"}, // odd\n}}");
+    assert!(!covers(&trust, "s"), "a file that cannot be read has nothing that was accepted");
+}
