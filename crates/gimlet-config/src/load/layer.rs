@@ -13,9 +13,8 @@ use crate::scope::Scope;
 pub enum Author {
     /// The person, or the administrator of the machine.
     Person,
-    /// The person, in a folder that also holds other people's files. What it names to run still needs trust.
-    PersonInProject,
-    /// Perhaps the person: a local file in a folder that git knows nothing of.
+    /// Probably the person: a local file that git does not track. An archive can hold such a file too, and a repository
+    /// around it, so it waits for trust like the project's; unlike those, it may grant whatever a person may grant.
     Unknown,
     /// Whoever can put a file into the project.
     Project,

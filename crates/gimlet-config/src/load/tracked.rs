@@ -22,10 +22,8 @@ pub(super) fn author(locations: &Locations, file: &Path) -> Author {
     let Ok(inside) = file.strip_prefix(root) else { return Author::Project };
     match files::read(&git_dir.join("index"), INDEX_MAX_BYTES) {
         // A repository without an index tracks nothing yet.
-        Ok(None) => Author::PersonInProject,
-        Ok(Some(index)) if tracks(&index, inside.as_os_str().as_encoded_bytes()) == Some(false) => {
-            Author::PersonInProject
-        }
+        Ok(None) => Author::Unknown,
+        Ok(Some(index)) if tracks(&index, inside.as_os_str().as_encoded_bytes()) == Some(false) => Author::Unknown,
         Ok(Some(_)) | Err(_) => Author::Project,
     }
 }

@@ -82,9 +82,9 @@ fn a_repository_that_git_made_is_read_right() {
         });
         author(&locations, &locations.local_file())
     };
-    assert_eq!(author_now(), Author::PersonInProject, "no index yet");
+    assert_eq!(author_now(), Author::Unknown, "no index yet");
     git(&["add", "other.txt"]);
-    assert_eq!(author_now(), Author::PersonInProject, "tracked is only another file");
+    assert_eq!(author_now(), Author::Unknown, "tracked is only another file");
     git(&["add", LOCAL]);
     assert_eq!(author_now(), Author::Project, "tracked");
     git(&["update-index", "--index-version", "4"]);

@@ -125,10 +125,8 @@ impl LayerItems<'_> {
             if keys::is_group(&path) {
                 self.group(&member.value, &path);
             } else if let Some(key) = KEYS.iter().find(|key| key.path == path) {
-                // A person's own local file may allow; only what it makes run is looked at.
                 let gated = match self.layer.author {
                     Author::Person => false,
-                    Author::PersonInProject => key.gate == Gate::Executes,
                     Author::Unknown | Author::Project => key.gate != Gate::Free,
                 };
                 if gated {

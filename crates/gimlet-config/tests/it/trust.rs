@@ -228,12 +228,13 @@ fn a_folder_outside_repositories_covers_those_below_but_home_covers_nothing() {
 }
 
 #[test]
-fn a_local_file_is_the_persons_own_unless_the_project_could_have_brought_it() {
+fn a_local_file_waits_for_the_first_trust_and_then_goes_on_allowing() {
     let text = r#"{"model":"mine","permissions":{"allow":["Bash(make)"]},"env":{"A":"1"},"apiKeyHelper":"k"}"#;
     let world = World::new();
     world.local(text);
-    assert_eq!(titles(&world.untrusted()), ["environment variable A", "apiKeyHelper"], "untracked in a repository");
-    assert_eq!(world.untrusted().settings.model.as_deref(), Some("mine"));
+    assert_eq!(titles(&world.untrusted()).len(), 4, "an archive can hold a repository with such a file");
+    accept(&world);
+    assert_eq!(effective(&world).settings.model.as_deref(), Some("mine"));
 
     let world = World::without_repository();
     world.local(text);

@@ -47,11 +47,9 @@ async fn rules_of_every_scope_add_up_and_a_deny_beats_an_allow_from_anywhere() {
     let world = world();
     user(&world, json!({"permissions": {"allow": ["Bash(touch *)"]}}));
     project(&world, json!({"permissions": {"deny": ["Bash(touch denied)"], "ask": ["Bash(touch asked)"]}}));
-    // A local file is the person's own where git does not track it.
-    write(&world.project.join(".git/HEAD"), "ref: refs/heads/main\n");
     write(&world.project.join(".claude/settings.local.json"), r#"{"permissions":{"allow":["Bash(mkdir *)"]}}"#);
     let model = commands(["touch free", "touch denied", "touch asked", "mkdir made"]).await;
-    let run = run(&world, &model, &[]).await;
+    let run = run(&world, &model, &["--trust"]).await;
     assert_eq!(
         ["free", "denied", "asked", "made"].map(|name| exists(&world, name)),
         [true, false, false, true],
