@@ -7,6 +7,7 @@ mod asks;
 mod classifier;
 mod judge;
 mod ledger;
+mod live;
 mod refusal;
 mod repeats;
 mod resolve;
@@ -16,16 +17,19 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Verdict};
-use gimlet_proto::{Answer, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, ToolUseId};
+use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Suggestion, Verdict};
+use gimlet_proto::{
+    Answer, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, SuggestedChange, ToolUseId,
+};
 use gimlet_store::{DecisionLedger, Outcome};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
 pub use judge::{Judged, Judging};
+pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
 pub use resolve::follow_on_disk;
 
@@ -106,6 +110,8 @@ pub struct Permissions {
     pub decisions: Option<DecisionLedger>,
     /// How auto mode reviews; `None` where it is not to be had.
     pub review: Option<Review>,
+    /// Where the rules come from and go to.
+    pub live: Option<Box<dyn LiveSettings>>,
 }
 
 /// How auto mode reviews actions.
@@ -132,6 +138,7 @@ pub(crate) struct Gate {
     ledger: Ledger,
     /// Answers questions in auto mode.
     classifier: Option<Classifier>,
+    live: Mutex<Option<Box<dyn LiveSettings>>>,
 }
 
 impl Gate {
@@ -149,6 +156,7 @@ impl Gate {
             repeats: Mutex::default(),
             ledger: Ledger::new(permissions.decisions),
             classifier: review.map(|review| Classifier::new(model.clone(), review.model, &review.rules)),
+            live: Mutex::new(permissions.live),
         }
     }
 
@@ -288,6 +296,7 @@ impl Gate {
             input: raw(&prepared.input),
             summary: prepared.description.clone(),
             reason: verdict.explain(),
+            suggestions: self.suggestions(scope, prepared),
         };
         asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
         let answer = tokio::select! {
@@ -297,6 +306,10 @@ impl Gate {
         };
         match answer {
             Answer::Yes => Ok(Answered::Go(Word::person(Outcome::Allowed))),
+            Answer::Always(updates) => {
+                self.change(scope, &updates);
+                Ok(Answered::Go(Word::person(Outcome::Allowed)))
+            }
             Answer::Edited(input) => Ok(Answered::Edited(input)),
             Answer::No { message, interrupt } => {
                 let stop_turn = interrupt || message.trim().is_empty();
@@ -333,20 +346,32 @@ impl Gate {
         }
     }
 
-    fn decide(&self, scope: &CallScope, prepared: &Prepared) -> (Verdict, Found) {
+    /// What would answer the question for good.
+    fn suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
+        let found = self.judging(scope, |judging| judging.suggestions(prepared.into()));
+        let change = |suggestion: Suggestion| {
+            let update = to_raw_value(&suggestion.update).ok()?;
+            Some(SuggestedChange { covers: suggestion.covers, update: Arc::from(update) })
+        };
+        found.into_iter().filter_map(change).collect()
+    }
+
+    fn judging<T>(&self, scope: &CallScope, judge: impl FnOnce(Judging<'_>) -> T) -> T {
         let (mode, rules) = {
             let in_force = lock(&self.in_force);
             (in_force.mode, in_force.rules.clone())
         };
-        let paths = scope.services.paths();
-        let judging = Judging {
+        judge(Judging {
             mode,
             rules: &rules,
-            paths: &paths,
+            paths: &scope.services.paths(),
             readable: std::slice::from_ref(&scope.services.results_dir),
             follow: &follow_on_disk,
-        };
-        let judgement = judging.judge(prepared.into());
+        })
+    }
+
+    fn decide(&self, scope: &CallScope, prepared: &Prepared) -> (Verdict, Found) {
+        let judgement = self.judging(scope, |judging| judging.judge(prepared.into()));
         let found = Found { resolved: judgement.resolved, closed: judgement.closed.map(Arc::new) };
         (judgement.verdict, found)
     }
@@ -361,7 +386,7 @@ fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Resul
 }
 
 fn raw(value: &serde_json::Value) -> Arc<RawValue> {
-    Arc::from(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    Arc::from(to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -197,6 +197,13 @@ impl Services {
         state.files.forget_since(before);
     }
 
+    /// Working directories beside the one the session started in.
+    pub(crate) fn set_added_directories(&self, added: Vec<PathBuf>) {
+        let roots = &mut self.lock_state().roots;
+        roots.truncate(1);
+        roots.extend(added);
+    }
+
     /// Starts work that outlives its call. It ends with the session at the latest.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);

@@ -89,6 +89,7 @@ async fn drive(
         if let Some(max) = turn.options.max_turns.filter(|max| conversation.ledger.turn_requests() >= *max) {
             break TurnEnd::MaxTurns(max);
         }
+        turn.scope.gate.refresh(&turn.scope.services);
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         let request = build_request(conversation, turn, limits);
         let facts = turn.model.facts(&turn.model_id);
@@ -201,6 +202,7 @@ struct BatchEnd {
 
 /// Runs the calls of a reply, group by group, and appends their results: one per call, in order.
 async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Calls, window: u64) -> BatchEnd {
+    turn.scope.gate.refresh(&turn.scope.services);
     let groups = calls.groups();
     // Only what changes the world must not run before its request is safe on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());

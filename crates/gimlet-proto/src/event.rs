@@ -204,13 +204,53 @@ pub struct AskView {
 #[derive(Clone, Debug)]
 pub enum AskBody {
     /// May this call run?
-    Permission { tool: String, call: ToolUseId, input: Arc<RawValue>, summary: String, reason: String },
+    Permission {
+        tool: String,
+        call: ToolUseId,
+        input: Arc<RawValue>,
+        summary: String,
+        reason: String,
+        /// The changes that together would answer this question for good.
+        suggestions: Vec<SuggestedChange>,
+    },
+    /// May what this folder's own files name be used?
+    Trust(TrustQuestion),
+}
+
+/// A change of permissions that a person can choose, shown before it is made.
+#[derive(Clone, Debug)]
+pub struct SuggestedChange {
+    /// What it would let pass from then on.
+    pub covers: String,
+    /// In the form that hooks and programs share.
+    pub update: Arc<RawValue>,
+}
+
+/// What in a folder waits for trust.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustQuestion {
+    pub folder: PathBuf,
+    pub items: Vec<TrustItem>,
+}
+
+/// One thing that would run or allow something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustItem {
+    pub title: String,
+    pub file: PathBuf,
+    pub line: Option<usize>,
+    /// Its text, or how it differs from what was accepted before.
+    pub shown: String,
+    /// Nothing under this name was accepted before.
+    pub is_new: bool,
 }
 
 /// The answer to a question.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Yes,
+    /// Yes, and make these changes, in the form of [`SuggestedChange::update`].
+    Always(Vec<Arc<RawValue>>),
     /// Run it with this input instead; it is decided again.
     Edited(Box<RawValue>),
     No {

@@ -28,7 +28,8 @@ pub use content::{ContentPart, ResultContent};
 pub use env::Env;
 pub use event::{
     AgentPath, Answer, AskBody, AskView, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Op,
-    Opened, Prompt, RetryNotice, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
+    Opened, Prompt, RetryNotice, SuggestedChange, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TrustItem,
+    TrustQuestion, TurnEnd, TurnReport,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};

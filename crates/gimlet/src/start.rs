@@ -1,6 +1,7 @@
 //! From flags and surroundings to an open session.
 
 mod configured;
+mod live;
 mod sessions;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::report::Report;
 use crate::settings;
 use crate::surroundings::Surroundings;
 use configured::Configured;
+use live::Live;
 use sessions::{Past, Scratch, Segment};
 
 /// A session ready to run.
@@ -49,15 +51,14 @@ pub(crate) fn start(
     manner: Manner,
 ) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
     let configured = Configured::read(run, around)?;
-    let env = &configured.env;
+    let env = &configured.env.clone();
     let provider = AnthropicConfig::from_env(env).map_err(no_provider)?;
-    let mut warnings = configured.remarks.clone();
+    let now = configured.now();
+    let mut warnings: Vec<String> = now.remarks.into_iter().chain(configured.untrusted()).collect();
     warnings.extend(provider.warnings().iter().cloned());
     let start = mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
-    let mut added = added_dirs(run, around)?;
-    added.extend(configured.directories.iter().cloned());
-    let tools = tools(run, env, &configured.rules)?;
+    let tools = tools(run, env, &now.rules)?;
     let prompt = PromptContext {
         env: env.clone(),
         tools: tools.offered().map(|tool| tool.name().to_owned()).collect(),
@@ -75,6 +76,7 @@ pub(crate) fn start(
     warnings.extend(sweep(&runtime_dir));
     let processes = processes(env, &past.id, effort(run, &configured), &around.config_home, runtime_dir);
     let exec = processes.exec.clone();
+    let options = options(run, &configured, manner);
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
@@ -85,16 +87,17 @@ pub(crate) fn start(
         tool_defs: past.segment.tools,
         env: env.clone(),
         home: around.home.clone(),
-        state: SessionState::new(around.cwd.clone(), added),
+        state: SessionState::new(around.cwd.clone(), now.directories),
         permissions: Permissions {
             mode: past.mode.filter(|_| !start.chosen).unwrap_or(start.mode),
             bypass_reachable: start.bypass_reachable,
-            rules: configured.rules.clone(),
+            rules: now.rules,
             decisions: past.decisions,
             review: configured.review_rules().map(|rules| Review { model: "small".to_owned(), rules }),
+            live: Some(Box::new(Live::new(configured))),
         },
         attended: manner.attended,
-        options: options(run, &configured, manner),
+        options,
         cache_ttl: cache_ttl(env),
         record: past.record,
         history: past.messages,
@@ -249,18 +252,6 @@ fn mode(run: &RunArgs, configured: &Configured) -> Result<Start, Report> {
 
 fn in_sandbox(env: &Env) -> bool {
     env.flag("IS_SANDBOX") || ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| Path::new(mark).exists())
-}
-
-fn added_dirs(run: &RunArgs, around: &Surroundings) -> Result<Vec<PathBuf>, Report> {
-    run.add_dir
-        .iter()
-        .map(|dir| {
-            let real = around.cwd.join(dir).canonicalize();
-            real.ok()
-                .filter(|real| real.is_dir())
-                .ok_or_else(|| Report::new(format!("--add-dir {}: there is no such folder", dir.display())))
-        })
-        .collect()
 }
 
 fn tools(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {

@@ -7,6 +7,7 @@ use gimlet_proto::Env;
 use crate::report::Report;
 
 /// Environment, folders and the person's configuration home.
+#[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) env: Env,
     /// The working directory with links resolved.

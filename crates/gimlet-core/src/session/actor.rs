@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, PermissionMode, SessionHandle, SessionId,
-    Snapshot, ToolDef, TurnReport,
+    AgentPath, Answer, AskBody, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, PermissionMode,
+    SessionHandle, SessionId, Snapshot, ToolDef, TurnReport,
 };
 use gimlet_store::{ResultFiles, ToolOutputs};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
@@ -128,6 +128,7 @@ struct Actor {
 impl Actor {
     async fn run(mut self) {
         self.publish_snapshot(false);
+        self.ask_for_trust().await;
         while !self.closing {
             let said = match self.next_in_line() {
                 Some(said) => Some(said),
@@ -140,6 +141,39 @@ impl Actor {
             }
         }
         self.close().await;
+    }
+
+    /// Before anything else: may what this folder's files name be used? Until the answer is yes, nothing of it is.
+    async fn ask_for_trust(&mut self) {
+        let Some(question) = self.gate.trust_question() else { return };
+        let (reply, mut answer) = oneshot::channel();
+        let asked = Asked { agent: AgentPath::default(), body: AskBody::Trust(question), reply };
+        self.asks.open(asked, &self.services);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => {
+                    if matches!(answer, Ok(Answer::Yes | Answer::Always(_))) {
+                        self.gate.accept_trust(&self.services);
+                    }
+                    return;
+                }
+                op = self.inbox.recv() => match op {
+                    Some(Op::Say { blocks, plain, uuid, synthetic }) => {
+                        self.steering.push(Said { blocks, plain, uuid, synthetic });
+                    }
+                    Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.services),
+                    Some(Op::SetMode(mode)) => set_mode(&self.gate, &self.services, mode),
+                    Some(Op::SetModel(model)) => self.model_id = model,
+                    // Whoever does not want to answer has not said yes.
+                    Some(Op::Interrupt) => self.asks.close_all(&self.services),
+                    Some(Op::Close) | None => {
+                        self.closing = true;
+                        self.asks.close_all(&self.services);
+                    }
+                },
+            }
+        }
     }
 
     fn next_in_line(&self) -> Option<Said> {

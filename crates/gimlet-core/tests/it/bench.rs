@@ -10,7 +10,9 @@ use futures_util::stream;
 use gimlet_core::tool::{
     AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
-use gimlet_core::{Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open};
+use gimlet_core::{
+    LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open,
+};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_proto::{
     Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream, Need, Op,
@@ -197,11 +199,13 @@ pub(crate) struct Setup {
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    /// Settings that can change.
+    pub(crate) live: Option<Box<dyn LiveSettings>>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { mode: PermissionMode::BypassPermissions, review: false, attended: false, concurrency: 10 }
+        Self { mode: PermissionMode::BypassPermissions, review: false, attended: false, concurrency: 10, live: None }
     }
 }
 
@@ -230,6 +234,7 @@ impl Bench {
                 mode: setup.mode,
                 bypass_reachable: true,
                 review: setup.review.then(Review::default),
+                live: setup.live,
                 ..Permissions::default()
             },
             attended: setup.attended,

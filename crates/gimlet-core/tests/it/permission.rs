@@ -71,7 +71,7 @@ async fn an_edited_input_is_checked_and_decided_again() {
     bench
         .turn(|event, handle| {
             let Body::Ask(ask) = &event.body else { return };
-            let gimlet_proto::AskBody::Permission { input, .. } = &ask.body;
+            let gimlet_proto::AskBody::Permission { input, .. } = &ask.body else { panic!("{:?}", ask.body) };
             asked.push(input.get().to_owned());
             let answer = if asked.len() == 1 {
                 Answer::Edited(RawValue::from_string(r#"{"name":"edited"}"#.into()).unwrap())

@@ -42,6 +42,19 @@ pub enum PermissionUpdate {
     },
 }
 
+impl PermissionUpdate {
+    pub fn destination(&self) -> Destination {
+        match self {
+            PermissionUpdate::AddRules { destination, .. }
+            | PermissionUpdate::ReplaceRules { destination, .. }
+            | PermissionUpdate::RemoveRules { destination, .. }
+            | PermissionUpdate::SetMode { destination, .. }
+            | PermissionUpdate::AddDirectories { destination, .. }
+            | PermissionUpdate::RemoveDirectories { destination, .. } => *destination,
+        }
+    }
+}
+
 /// A rule in two parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -159,6 +172,16 @@ impl Permissions {
             }
         }
         Ok(())
+    }
+}
+
+impl RuleSet {
+    /// Takes over what was only said for the running session, when everything else was read anew.
+    pub fn carry_over(&mut self, old: &RuleSet) {
+        for behavior in [Behavior::Deny, Behavior::Ask, Behavior::Allow] {
+            let of_session = old.rules(behavior).iter().filter(|rule| rule.source.scope == RuleScope::Session);
+            self.list_mut(behavior).extend(of_session.cloned());
+        }
     }
 }
 

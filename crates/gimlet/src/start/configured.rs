@@ -1,9 +1,9 @@
-//! What settings, flags and trust say about a session that starts: read once here, and looked at again while it runs.
+//! What settings, flags and trust say about a session: read when it starts, and looked at again while it runs.
 
 use std::path::PathBuf;
 
-use gimlet_config::{Effective, Inventory, Options, Problem, Severity, Trust, TrustStore};
-use gimlet_core::ReviewRules;
+use gimlet_config::{Effective, Inventory, Loaded, Options, Problem, Severity, Trust, TrustStore};
+use gimlet_core::{ReviewRules, SettingsNow};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::Env;
 
@@ -13,15 +13,20 @@ use crate::report::Report;
 use crate::settings;
 use crate::surroundings::Surroundings;
 
-/// The settings of a session.
+/// The settings of a session, with all that is needed to read them again.
 pub(crate) struct Configured {
+    pub(super) around: Surroundings,
+    pub(super) options: Options,
+    /// Everything here is trusted for this run, without a record.
+    pub(super) all_trusted: bool,
+    flag_rules: RuleSet,
+    flag_directories: Vec<PathBuf>,
+    pub(super) loaded: Loaded,
+    pub(super) inventory: Inventory,
+    pub(super) trust: Trust,
     pub(crate) effective: Effective,
     /// The environment with what settings add to it.
     pub(crate) env: Env,
-    pub(crate) rules: RuleSet,
-    pub(crate) directories: Vec<PathBuf>,
-    /// For people, one line each.
-    pub(crate) remarks: Vec<String>,
 }
 
 impl Configured {
@@ -32,21 +37,57 @@ impl Configured {
             // What was asked for on this very command line is not passed over.
             return Err(Report::new(problem.to_string()).hint("Give --settings a readable file or a JSON object"));
         }
-        let inventory = Inventory::collect(&loaded);
-        let trust = if inventory.items.is_empty() { Trust::nothing() } else { trust(run, around, &loaded.locations) };
-        let effective = loaded.effective(&inventory, &trust);
-        let mut rules = flag_rules(run, around)?;
-        let problems = settings::add_rules(&mut rules, &effective);
-        let (directories, missing) = settings::directories(&effective, around);
-        let errors =
-            loaded.errors().chain(effective.problems.iter()).filter(|problem| problem.severity == Severity::Error);
+        let named = run.setting_sources.is_some_and(|sources| sources.project);
+        let mut configured = Self {
+            around: around.clone(),
+            options,
+            all_trusted: run.trust || named || around.env.flag("GIMLET_TRUST"),
+            flag_rules: flag_rules(run, around)?,
+            flag_directories: flag_directories(run, around)?,
+            loaded,
+            inventory: Inventory::default(),
+            trust: Trust::nothing(),
+            effective: Effective::default(),
+            env: around.env.clone(),
+        };
+        configured.judge();
+        for line in &configured.effective.env {
+            configured.env = configured.env.clone().with(&line.name, &line.value);
+        }
+        Ok(configured)
+    }
+
+    /// Finds out what of the loaded settings holds.
+    pub(super) fn judge(&mut self) {
+        self.inventory = Inventory::collect(&self.loaded);
+        self.trust = match (self.all_trusted, self.inventory.items.is_empty()) {
+            (true, _) => Trust::everything(),
+            // Nothing needs trust, so nobody needs to look who gave it.
+            (false, true) => Trust::nothing(),
+            (false, false) => TrustStore::new(&self.loaded.locations).trust(),
+        };
+        self.effective = self.loaded.effective(&self.inventory, &self.trust);
+    }
+
+    /// Rules and folders as they are now, with one line for people about each thing that is wrong.
+    pub(crate) fn now(&self) -> SettingsNow {
+        let mut rules = self.flag_rules.clone();
+        let bad_rules = settings::add_rules(&mut rules, &self.effective);
+        let (found, missing) = settings::directories(&self.effective, &self.around);
+        let problems = self.loaded.errors().chain(&self.effective.problems);
+        let errors = problems.filter(|problem| problem.severity == Severity::Error);
         let mut remarks: Vec<String> = errors.map(ToString::to_string).collect();
-        remarks.extend(problems.iter().map(ToString::to_string));
+        remarks.extend(bad_rules.iter().map(ToString::to_string));
         remarks.extend(rules.remarks(&known_tools().collect::<Vec<_>>()).iter().map(ToString::to_string));
         remarks.extend(missing);
-        remarks.extend(untrusted(&effective));
-        let env = effective.env.iter().fold(around.env.clone(), |env, line| env.with(&line.name, &line.value));
-        Ok(Self { effective, env, rules, directories, remarks })
+        let directories = self.flag_directories.iter().cloned().chain(found).collect();
+        SettingsNow { rules, directories, remarks }
+    }
+
+    /// One line that names what is not used for want of trust.
+    pub(crate) fn untrusted(&self) -> Option<String> {
+        let line = gimlet_config::withheld_line(&self.effective.withheld)?;
+        Some(format!("{line}. Add --trust to use them in this run"))
     }
 
     /// How auto mode is to review; `None` where settings took the mode away.
@@ -70,20 +111,6 @@ fn is_flag(run: &RunArgs, around: &Surroundings, problem: &Problem) -> bool {
     problem.key.is_empty() && (problem.file.as_os_str() == "--settings" || problem.file == around.cwd.join(flag))
 }
 
-/// Nobody is asked here: trust was given before, by a flag, by a variable, or by a caller who names the project's files.
-fn trust(run: &RunArgs, around: &Surroundings, locations: &gimlet_config::Locations) -> Trust {
-    let named = run.setting_sources.is_some_and(|sources| sources.project);
-    if run.trust || named || around.env.flag("GIMLET_TRUST") {
-        return Trust::everything();
-    }
-    TrustStore::new(locations).trust()
-}
-
-fn untrusted(effective: &Effective) -> Option<String> {
-    let line = gimlet_config::withheld_line(&effective.withheld)?;
-    Some(format!("{line}. Add --trust to use them in this run"))
-}
-
 /// The rules of the command line. They are exact: one that cannot be used ends the start.
 fn flag_rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
     let mut rules = RuleSet::default();
@@ -101,4 +128,10 @@ fn flag_rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
         }
     }
     Ok(rules)
+}
+
+fn flag_directories(run: &RunArgs, around: &Surroundings) -> Result<Vec<PathBuf>, Report> {
+    let real = |dir: &PathBuf| around.cwd.join(dir).canonicalize().ok().filter(|real| real.is_dir());
+    let missing = |dir: &PathBuf| Report::new(format!("--add-dir {}: there is no such folder", dir.display()));
+    run.add_dir.iter().map(|dir| real(dir).ok_or_else(|| missing(dir))).collect()
 }

@@ -1,0 +1,140 @@
+//! Settings under a running session: trust before anything else, changes before the next call, and what is allowed for
+//! good.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use gimlet_core::{LiveSettings, SettingsNow};
+use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
+use gimlet_proto::{Answer, AskBody, Block, Body, Op, PermissionMode, TrustItem, TrustQuestion};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::bench::{Bench, Setup, call, reply};
+
+/// Settings whose next state a test decides.
+#[derive(Clone, Default)]
+struct Fake {
+    /// What each look finds, one after the other.
+    looks: Arc<Mutex<VecDeque<Option<SettingsNow>>>>,
+    waits: bool,
+    accepted: Arc<Mutex<bool>>,
+    kept: Arc<Mutex<Vec<PermissionUpdate>>>,
+}
+
+fn now(behavior: Behavior, rule: &str) -> SettingsNow {
+    let mut rules = RuleSet::default();
+    rules.add(behavior, rule, &RuleSource::new(RuleScope::Project, "/")).unwrap();
+    SettingsNow { rules, ..SettingsNow::default() }
+}
+
+impl LiveSettings for Fake {
+    fn refresh(&mut self) -> Option<SettingsNow> {
+        self.looks.lock().unwrap().pop_front().flatten()
+    }
+
+    fn trust_question(&mut self) -> Option<TrustQuestion> {
+        let item = TrustItem {
+            title: "hook PreToolUse *".into(),
+            file: "/repo/.claude/settings.json".into(),
+            line: Some(3),
+            shown: "rm -rf".into(),
+            is_new: true,
+        };
+        self.waits.then(|| TrustQuestion { folder: "/repo".into(), items: vec![item] })
+    }
+
+    fn accept_trust(&mut self) -> SettingsNow {
+        *self.accepted.lock().unwrap() = true;
+        now(Behavior::Allow, "Touch")
+    }
+
+    fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String> {
+        self.kept.lock().unwrap().push(update.clone());
+        Ok(())
+    }
+}
+
+fn bench(fake: &Fake, calls: usize) -> Bench {
+    let touch = |n: usize| reply(&[call(&format!("c{n}"), "Touch", json!({"name": format!("n{n}")}))]);
+    let replies = (0..calls).map(touch).chain([reply(&[Block::text("done")])]).collect();
+    let live: Option<Box<dyn LiveSettings>> = Some(Box::new(fake.clone()));
+    Bench::new(Setup { mode: PermissionMode::Default, attended: true, live, ..Setup::default() }, replies)
+}
+
+#[tokio::test]
+async fn nothing_is_sent_before_the_question_of_trust_is_answered_and_yes_takes_effect_at_once() {
+    let fake = Fake { waits: true, ..Fake::default() };
+    let mut bench = bench(&fake, 1);
+    bench.say("go");
+    let mut asked = Vec::new();
+    let model = bench.model.clone();
+    bench
+        .turn(|event, handle| {
+            let Body::Ask(ask) = &event.body else { return };
+            let AskBody::Trust(question) = &ask.body else { panic!("{:?}", ask.body) };
+            assert_eq!(model.requests().len(), 0, "the model must not be asked before the person was");
+            asked.push(question.items[0].title.clone());
+            handle.send(Op::Answer { ask: ask.id, answer: Answer::Yes });
+        })
+        .await;
+    assert_eq!(asked, ["hook PreToolUse *"]);
+    assert!(*fake.accepted.lock().unwrap());
+    assert_eq!(bench.results(1)[0].2, "n0 done", "the rule that waited for trust lets the call pass");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_no_or_silence_trusts_nothing_and_the_session_goes_on_without() {
+    for answer in [Some(Answer::No { message: String::new(), interrupt: false }), None] {
+        let fake = Fake { waits: true, ..Fake::default() };
+        let mut bench = bench(&fake, 0);
+        bench.say("go");
+        bench
+            .turn(|event, handle| {
+                let Body::Ask(ask) = &event.body else { return };
+                match answer.clone() {
+                    Some(answer) => handle.send(Op::Answer { ask: ask.id, answer }),
+                    None => handle.send(Op::Interrupt),
+                };
+            })
+            .await;
+        assert!(!*fake.accepted.lock().unwrap());
+        assert_eq!(bench.model.requests().len(), 1);
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn rules_that_change_between_two_calls_decide_on_the_second() {
+    let fake = Fake::default();
+    // A look before each request and one before its calls.
+    let looks = [Some(now(Behavior::Allow, "Touch")), None, None, Some(now(Behavior::Deny, "Touch"))];
+    *fake.looks.lock().unwrap() = looks.into();
+    let mut bench = bench(&fake, 2);
+    bench.run("go").await;
+    assert_eq!(bench.lines(), ["touch n0 begins", "touch n0 ends", "change n0"]);
+    assert!(bench.results(2)[0].2.contains("rule"), "{:?}", bench.results(2));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn what_is_allowed_for_good_is_offered_applied_and_kept() {
+    let fake = Fake::default();
+    let mut bench = bench(&fake, 2);
+    bench.say("go");
+    let mut asked = 0;
+    bench
+        .turn(|event, handle| {
+            let Body::Ask(ask) = &event.body else { return };
+            asked += 1;
+            let update = r#"{"type":"addRules","rules":[{"toolName":"Touch"}],"behavior":"allow","destination":"localSettings"}"#;
+            let update = Arc::from(RawValue::from_string(update.into()).unwrap());
+            handle.send(Op::Answer { ask: ask.id, answer: Answer::Always(vec![update]) });
+        })
+        .await;
+    assert_eq!(asked, 1, "the second call needs no question");
+    assert_eq!(fake.kept.lock().unwrap().len(), 1);
+    assert_eq!(bench.results(2)[0].2, "n1 done");
+    bench.close().await;
+}

@@ -1,0 +1,236 @@
+//! Settings files under a running session: taken up when they change, written when a person allows something for good,
+//! and opened to a project's own when the person trusts them.
+
+use gimlet_config::{Edit, Item, ItemKind, Reload, Scope, TrustStore, Watch, key_changes, save};
+use gimlet_core::{LiveSettings, SettingsNow};
+use gimlet_policy::{Behavior, Destination, PermissionUpdate};
+use gimlet_proto::{TrustItem, TrustQuestion};
+use serde_json::Value;
+
+use super::configured::Configured;
+
+/// The settings of a session that runs.
+pub(crate) struct Live {
+    configured: Configured,
+    watch: Watch,
+    store: TrustStore,
+}
+
+impl Live {
+    pub(crate) fn new(configured: Configured) -> Self {
+        let locations = &configured.loaded.locations;
+        Self { watch: Watch::new(locations), store: TrustStore::new(locations), configured }
+    }
+
+    /// Reads everything again and says what a person should know about the difference.
+    fn reread(&mut self) -> SettingsNow {
+        let (before, was_withheld) = (self.configured.effective.clone(), self.configured.untrusted());
+        self.configured.loaded = self.configured.loaded.reload(&self.configured.options);
+        self.configured.judge();
+        let mut now = self.configured.now();
+        let changes = key_changes(&before, &self.configured.effective);
+        let late: Vec<&str> =
+            changes.iter().filter(|change| change.reload == Reload::Start).map(|change| change.key.as_str()).collect();
+        if !late.is_empty() {
+            now.remarks.push(format!("settings changed; these count from the next session on: {}", late.join(", ")));
+        }
+        now.remarks.extend(self.configured.untrusted().filter(|line| was_withheld.as_ref() != Some(line)));
+        now
+    }
+
+    fn accept(&mut self, items: &[Item]) -> Option<String> {
+        let (trust, stored) = self.store.accept(items);
+        self.configured.trust = trust;
+        stored.err().map(|error| format!("the trust holds for this session only: {error}"))
+    }
+
+    /// Writes one change and sees to it that what the person just said needs no further trust.
+    fn write(&mut self, scope: Scope, key: &str, edit: &Edit) -> Result<(), String> {
+        save(&self.configured.loaded.locations, scope, key, edit).map_err(|error| error.to_string())?;
+        self.configured.loaded = self.configured.loaded.reload(&self.configured.options);
+        self.configured.judge();
+        let said = match edit {
+            Edit::Append(Value::String(text)) => text.as_str(),
+            _ => return Ok(()),
+        };
+        let granted =
+            |item: &&Item| matches!(item.kind, ItemKind::AllowRule | ItemKind::Directory) && item.name == said;
+        let own: Vec<Item> = self.configured.effective.withheld.iter().filter(granted).cloned().collect();
+        match own.is_empty() {
+            true => Ok(()),
+            false => self.accept(&own).map_or(Ok(()), Err),
+        }
+    }
+}
+
+impl LiveSettings for Live {
+    fn refresh(&mut self) -> Option<SettingsNow> {
+        if self.watch.changed().is_empty() {
+            return None;
+        }
+        Some(self.reread())
+    }
+
+    fn trust_question(&mut self) -> Option<TrustQuestion> {
+        let changes = self.store.changes(&self.configured.inventory, &self.configured.trust);
+        if changes.is_empty() {
+            return None;
+        }
+        let item = |change: gimlet_config::Change| TrustItem {
+            title: change.item.title(),
+            file: change.item.file.clone(),
+            line: change.item.line,
+            shown: change.shown,
+            is_new: change.is_new,
+        };
+        Some(TrustQuestion { folder: self.store.root().to_owned(), items: changes.into_iter().map(item).collect() })
+    }
+
+    fn accept_trust(&mut self) -> SettingsNow {
+        let items = self.configured.effective.withheld.clone();
+        let trouble = self.accept(&items);
+        let Configured { loaded, inventory, trust, .. } = &self.configured;
+        self.configured.effective = loaded.effective(inventory, trust);
+        let mut now = self.configured.now();
+        now.remarks.extend(trouble);
+        now
+    }
+
+    fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String> {
+        let scope = match update.destination() {
+            Destination::Session => return Ok(()),
+            Destination::LocalSettings => Scope::Local,
+            Destination::ProjectSettings => Scope::Project,
+            Destination::UserSettings => Scope::User,
+        };
+        let list = |behavior: &Behavior| format!("permissions.{}", behavior.as_str());
+        let folders = "permissions.additionalDirectories";
+        let text = |path: &std::path::PathBuf| Value::String(path.to_string_lossy().into_owned());
+        match update {
+            PermissionUpdate::AddRules { rules, behavior, .. } => rules
+                .iter()
+                .try_for_each(|rule| self.write(scope, &list(behavior), &Edit::Append(Value::String(rule.text())))),
+            PermissionUpdate::ReplaceRules { rules, behavior, .. } => {
+                let rules = rules.iter().map(|rule| Value::String(rule.text())).collect();
+                self.write(scope, &list(behavior), &Edit::Set(Value::Array(rules)))
+            }
+            PermissionUpdate::RemoveRules { rules, behavior, .. } => rules
+                .iter()
+                .try_for_each(|rule| self.write(scope, &list(behavior), &Edit::Take(Value::String(rule.text())))),
+            PermissionUpdate::SetMode { mode, .. } => {
+                self.write(scope, "permissions.defaultMode", &Edit::Set(Value::String(mode.to_string())))
+            }
+            PermissionUpdate::AddDirectories { directories, .. } => {
+                directories.iter().try_for_each(|folder| self.write(scope, folders, &Edit::Append(text(folder))))
+            }
+            PermissionUpdate::RemoveDirectories { directories, .. } => {
+                directories.iter().try_for_each(|folder| self.write(scope, folders, &Edit::Take(text(folder))))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::args::Cli;
+    use crate::surroundings::Surroundings;
+    use clap::Parser;
+    use gimlet_proto::Env;
+
+    fn put(path: &Path, text: &str) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// A home and a project in a repository, and the live settings of a session there.
+    fn live(root: &Path) -> Live {
+        let around = Surroundings {
+            env: Env::default(),
+            cwd: root.join("project"),
+            home: Some(root.join("home")),
+            config_home: root.join("home/.claude"),
+        };
+        let run = Cli::try_parse_from(["gimlet", "-p", "go"]).unwrap().run;
+        Live::new(Configured::read(&run, &around).unwrap_or_else(|report| panic!("{}", report.line())))
+    }
+
+    fn world() -> (tempfile::TempDir, std::path::PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("home")).unwrap();
+        put(&root.join("project/.git/HEAD"), "ref: refs/heads/main\n");
+        (dir, root)
+    }
+
+    fn allows(now: &SettingsNow) -> Vec<String> {
+        now.rules.rules(Behavior::Allow).iter().map(|rule| rule.text.clone()).collect()
+    }
+
+    fn add(rule: &str, destination: Destination) -> PermissionUpdate {
+        let rules = vec![gimlet_policy::RuleValue::new("Bash", Some(rule.to_owned()))];
+        PermissionUpdate::AddRules { rules, behavior: Behavior::Allow, destination }
+    }
+
+    #[test]
+    fn a_changed_file_is_taken_up_once() {
+        let (_dir, root) = world();
+        let mut live = live(&root);
+        assert!(live.refresh().is_none());
+        put(&root.join("home/.claude/settings.json"), r#"{"permissions":{"allow":["Bash(make)"]},"model":"x"}"#);
+        let now = live.refresh().unwrap();
+        assert_eq!(allows(&now), ["Bash(make)"]);
+        assert_eq!(now.remarks, ["settings changed; these count from the next session on: model"]);
+        assert!(live.refresh().is_none());
+    }
+
+    #[test]
+    fn trust_is_asked_for_once_and_holds_for_the_next_session() {
+        let (_dir, root) = world();
+        put(&root.join("project/.claude/settings.json"), r#"{"permissions":{"allow":["Bash(make)"]}}"#);
+        let mut first = live(&root);
+        assert_eq!(allows(&first.configured.now()), Vec::<String>::new());
+        let question = first.trust_question().unwrap();
+        assert_eq!(question.folder, root.join("project"));
+        assert_eq!(question.items[0].title, "allow rule Bash(make)");
+        assert_eq!(allows(&first.accept_trust()), ["Bash(make)"]);
+        let mut second = live(&root);
+        assert_eq!(second.trust_question(), None);
+        assert_eq!(allows(&second.configured.now()), ["Bash(make)"]);
+    }
+
+    #[test]
+    fn what_a_person_allows_for_good_is_written_and_needs_no_further_trust() {
+        let (_dir, root) = world();
+        for (destination, file) in [
+            (Destination::LocalSettings, "project/.claude/settings.local.json"),
+            (Destination::ProjectSettings, "project/.claude/settings.json"),
+            (Destination::UserSettings, "home/.claude/settings.json"),
+        ] {
+            let mut live = live(&root);
+            live.keep(&add(file, destination)).unwrap();
+            assert!(std::fs::read_to_string(root.join(file)).unwrap().contains(&format!("Bash({file})")));
+        }
+        live(&root).keep(&add("x", Destination::Session)).unwrap();
+        let now = live(&root).configured.now();
+        assert_eq!(allows(&now).len(), 3, "{:?}", allows(&now));
+        let mut live = live(&root);
+        let PermissionUpdate::AddRules { rules, behavior, destination } =
+            add("home/.claude/settings.json", Destination::UserSettings)
+        else {
+            unreachable!("made as that")
+        };
+        live.keep(&PermissionUpdate::RemoveRules { rules, behavior, destination }).unwrap();
+        assert_eq!(allows(&live.configured.now()).len(), 2);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let (_dir, root) = world();
+        put(&root.join("home/.claude/settings.json"), "{ broken");
+        let error = live(&root).keep(&add("make", Destination::UserSettings)).unwrap_err();
+        assert!(error.contains("settings.json") && error.contains("line 1"), "{error}");
+    }
+}
