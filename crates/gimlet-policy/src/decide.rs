@@ -2,6 +2,7 @@
 //! the mode, a rule or harmlessness allows, and otherwise a question. Every need of a call must pass; the strictest
 //! outcome wins. No input can make it wait or fail: doubt asks.
 
+mod condition;
 mod files;
 mod subject;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+pub use condition::Condition;
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
 

@@ -14,7 +14,7 @@ mod verdict;
 
 pub use cd::decide_cd;
 pub use closed::ClosedFiles;
-pub use decide::{Call, Follow, HookSay, NeedFacts, World, decide, decide_after_hook, decide_following};
+pub use decide::{Call, Condition, Follow, HookSay, NeedFacts, World, decide, decide_after_hook, decide_following};
 pub use modes::{ModeError, ModeRequest, StartMode, next_mode, resumed_mode, start_mode};
 pub use paths::{Entry, Followed, follow_links, is_protected, normalise, pattern_for};
 pub use rules::{

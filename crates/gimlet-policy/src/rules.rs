@@ -161,11 +161,9 @@ impl RuleSet {
         }
     }
 
-    /// Only the rules that whoever manages the machine has set.
-    pub fn managed_only(mut self) -> Self {
-        for list in [&mut self.deny, &mut self.ask, &mut self.allow] {
-            list.retain(|rule| rule.source.scope == RuleScope::Managed);
-        }
+    /// Without the leave of anyone but whoever manages the machine; what forbids stays, whoever wrote it.
+    pub fn with_managed_allows_only(mut self) -> Self {
+        self.allow.retain(|rule| rule.source.scope == RuleScope::Managed);
         self
     }
 
@@ -313,14 +311,21 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_goes_with_its_deny_rule_and_managed_rules_can_stand_alone() {
+    fn an_agent_goes_with_its_deny_rule() {
         let mut rules = RuleSet::default();
         rules.add(Behavior::Deny, "Task(Explore)", &RuleSource::new(RuleScope::User, "/")).unwrap();
         assert!(removes_agent(&rules, "Explore") && !removes_agent(&rules, "Plan"));
-        rules.add(Behavior::Allow, "Bash(x)", &RuleSource::new(RuleScope::Managed, "/")).unwrap();
-        let managed = rules.managed_only();
-        assert!(!removes_agent(&managed, "Explore"));
-        assert_eq!(managed.rules(Behavior::Allow).len(), 1);
+    }
+
+    #[test]
+    fn whoever_manages_the_machine_can_be_the_only_one_to_allow() {
+        let mut rules = RuleSet::default();
+        rules.add(Behavior::Deny, "Bash(rm *)", &RuleSource::new(RuleScope::User, "/")).unwrap();
+        rules.add(Behavior::Allow, "Bash(x)", &RuleSource::new(RuleScope::User, "/")).unwrap();
+        rules.add(Behavior::Allow, "Bash(y)", &RuleSource::new(RuleScope::Managed, "/")).unwrap();
+        let managed = rules.with_managed_allows_only();
+        assert_eq!(managed.rules(Behavior::Deny).len(), 1);
+        assert_eq!(managed.rules(Behavior::Allow)[0].text, "Bash(y)");
     }
 
     #[test]
