@@ -9,7 +9,7 @@ use gimlet_proto::{Need, PermissionMode};
 use crate::decide::{Call, Follow, NeedFacts, World, decide_following};
 use crate::paths::{holds_secrets, is_inside, normalise, pattern_for};
 use crate::rules::{Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, host_of};
-use crate::shell::{ShellFacts, Word, analyse};
+use crate::shell::{ShellFacts, Word, analyse, reachable};
 use crate::verdict::Decision;
 
 /// More rules than a person reads before saying yes.
@@ -83,13 +83,14 @@ pub fn suggestions(
     follow: Follow<'_>,
     source: &dyn Fn(Destination) -> RuleSource,
 ) -> Vec<Suggestion> {
+    let asking = Asking { rules, world, follow, source };
     let mut found: Vec<Suggestion> = Vec::new();
     for facts in call.needs {
         let alone = Call { needs: std::slice::from_ref(facts), ..*call };
         if decide_following(&alone, rules, world, follow).decision == Decision::Allow {
             continue;
         }
-        let Some(changes) = for_need(call.tool, facts, &Asking { rules, world, follow }) else { return Vec::new() };
+        let Some(changes) = for_need(call.tool, facts, &asking) else { return Vec::new() };
         found.extend(changes.into_iter().filter(|change| !found.contains(change)).collect::<Vec<_>>());
     }
     if call.needs.is_empty() {
@@ -97,30 +98,28 @@ pub fn suggestions(
     }
     let readable = found.iter().all(|suggestion| suggestion.covers.chars().count() <= LONGEST_RULE);
     let answers = !found.is_empty() && found.len() <= MOST_SUGGESTIONS && readable;
-    if answers && would_pass(&found, call, rules, world, follow, source) { found } else { Vec::new() }
+    if answers && asking.would_pass(&found, call) { found } else { Vec::new() }
 }
 
 struct Asking<'a> {
     rules: &'a RuleSet,
     world: &'a World,
     follow: Follow<'a>,
+    source: &'a dyn Fn(Destination) -> RuleSource,
 }
 
-fn would_pass(
-    found: &[Suggestion],
-    call: &Call<'_>,
-    rules: &RuleSet,
-    world: &World,
-    follow: Follow<'_>,
-    source: &dyn Fn(Destination) -> RuleSource,
-) -> bool {
-    let mut after = Permissions { mode: world.mode, rules: rules.clone(), ..Permissions::default() };
-    if found.iter().any(|suggestion| after.apply(&suggestion.update, source).is_err()) {
-        return false;
+impl Asking<'_> {
+    /// Whether the call would pass unasked after these changes.
+    fn would_pass(&self, found: &[Suggestion], call: &Call<'_>) -> bool {
+        let Self { rules, world, follow, source } = self;
+        let mut after = Permissions { mode: world.mode, rules: (*rules).clone(), ..Permissions::default() };
+        if found.iter().any(|suggestion| after.apply(&suggestion.update, source).is_err()) {
+            return false;
+        }
+        let roots = world.roots.iter().chain(&after.directories).cloned().collect();
+        let world = World { mode: after.mode, roots, ..(*world).clone() };
+        decide_following(call, &after.rules, &world, *follow).decision == Decision::Allow
     }
-    let roots = world.roots.iter().chain(&after.directories).cloned().collect();
-    let world = World { mode: after.mode, roots, ..world.clone() };
-    decide_following(call, &after.rules, &world, follow).decision == Decision::Allow
 }
 
 fn for_need(tool: &str, facts: &NeedFacts, asking: &Asking<'_>) -> Option<Vec<Suggestion>> {
@@ -194,24 +193,37 @@ fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Sugges
     }
     let mut changes = Vec::new();
     for words in &analysis.commands {
-        let words: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
-        let needs = [NeedFacts::new(Need::Run(in_words(&words)?), None)];
+        let values: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
+        let needs = [NeedFacts::new(Need::Run(in_words(&values)?), None)];
         let part = Call { tool, input: None, needs: &needs, needs_person: false };
         if decide_following(&part, asking.rules, world, asking.follow).decision == Decision::Allow {
             continue;
         }
-        let change = match words.as_slice() {
-            ["cd", directory] => {
-                let directory = normalise(&world.cwd, Path::new(directory));
-                allow("Read", Some(pattern_for(&directory, true)?), Destination::LocalSettings)
-            }
-            words => allow("Bash", Some(command_rule(words)?), Destination::LocalSettings),
-        };
+        let frees = |change: &Suggestion| asking.would_pass(std::slice::from_ref(change), &part);
+        let change = for_part(words, world).into_iter().find(frees)?;
         if !changes.contains(&change) {
             changes.push(change);
         }
     }
     Some(changes)
+}
+
+/// Rules that may free one part, the best first: what a wrapper such as `timeout` runs makes a better rule than the
+/// wrapper.
+fn for_part(words: &[Word], world: &World) -> Vec<Suggestion> {
+    let mut changes = Vec::new();
+    let values =
+        |words: &[Word]| -> Option<Vec<String>> { words.iter().map(|word| word.value().map(str::to_owned)).collect() };
+    for words in reachable(words).into_iter().rev().filter_map(values) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if let ["cd", directory] = words.as_slice() {
+            let pattern = pattern_for(&normalise(&world.cwd, Path::new(directory)), true);
+            changes.extend(pattern.map(|pattern| allow("Read", Some(pattern), Destination::LocalSettings)));
+        }
+        let rule = command_rule(&words);
+        changes.extend(rule.map(|rule| allow("Bash", Some(rule), Destination::LocalSettings)));
+    }
+    changes
 }
 
 /// The content of the narrowest rule worth keeping for a command: its sub-command with anything behind, or the command
