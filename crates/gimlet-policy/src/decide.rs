@@ -1,4 +1,4 @@
-//! The decision itself, in one fixed order: deny rules, ask rules, things that always ask, what the mode blocks, what
+//! The decision itself, in one fixed order: deny rules, what the mode blocks, ask rules, things that always ask, what
 //! the mode, a rule or harmlessness allows, and otherwise a question. Every need of a call must pass; the strictest
 //! outcome wins. No input can make it wait or fail: doubt asks.
 
@@ -158,6 +158,10 @@ impl Judge<'_> {
         if let Some(reason) = denied {
             return Verdict::new(Decision::Deny, reason);
         }
+        // Before ask rules: a rule that wants to be asked must not open what the mode blocks.
+        if self.world.mode == PermissionMode::Plan && self.subjects.iter().any(Subject::is_write) {
+            return Verdict::new(Decision::Deny, Reason::Mode(PermissionMode::Plan));
+        }
         let (asked, maybe_asked) = self.forbidding(Behavior::Ask);
         if let Some(reason) = asked.or(maybe_denied).or(maybe_asked).or_else(|| self.unlifted_doubt()) {
             return self.ask_a_person(reason);
@@ -168,9 +172,6 @@ impl Judge<'_> {
                 Reason::CriticalRemoval(_) | Reason::ProtectedPath(_) => self.ask(reason),
                 _ => self.ask_a_person(reason),
             };
-        }
-        if self.world.mode == PermissionMode::Plan && self.subjects.iter().any(Subject::is_write) {
-            return Verdict::new(Decision::Deny, Reason::Mode(PermissionMode::Plan));
         }
         match self.hook {
             Some(HookSay::Allow(why)) => return Verdict::new(Decision::Allow, Reason::Hook(why.clone())),

@@ -128,6 +128,14 @@ fn in_auto_mode_a_classifier_may_answer_what_no_rule_decided() {
 }
 
 #[test]
+fn a_rule_that_wants_to_be_asked_opens_nothing_that_a_plan_blocks() {
+    let rules = set(&[(Behavior::Ask, "Edit(src/**)"), (Behavior::Ask, "Read(src/**)")]);
+    let write = |mode| verdict("Edit", &json!({}), Need::Write("/srv/repo/src/a".into()), &rules, mode).decision;
+    assert_eq!(write(PermissionMode::Plan), Decision::Deny);
+    assert_eq!(write(PermissionMode::BypassPermissions), Decision::Ask);
+}
+
+#[test]
 fn a_bare_rule_about_the_shell_holds_for_whatever_runs_commands() {
     let rules = set(&[(Behavior::Deny, "Bash")]);
     let verdict = verdict("Monitor", &json!({}), Need::Run("ls".into()), &rules, PermissionMode::BypassPermissions);
