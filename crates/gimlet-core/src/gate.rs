@@ -363,6 +363,7 @@ impl Gate {
         };
         judge(Judging {
             mode,
+            bypass_reachable: self.bypass_reachable,
             rules: &rules,
             paths: &scope.services.paths(),
             readable: std::slice::from_ref(&scope.services.results_dir),

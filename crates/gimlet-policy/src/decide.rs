@@ -16,9 +16,9 @@ use serde_json::{Map, Value};
 
 use crate::paths::{Followed, PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
 use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier, is_set_aside};
-use crate::shell::{Trouble, reachable};
+use crate::shell::{Part, Trouble, reachable};
 use crate::verdict::{Decision, Reason, Verdict};
-use subject::{Files, Subject};
+use subject::{Files, PartFiles, Subject, Touched};
 
 /// One need, with what the caller found out about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,12 @@ pub struct World {
     pub roots: Vec<PathBuf>,
     /// Further directories that may always be read, such as the session's stored tool results.
     pub readable: Vec<PathBuf>,
+    /// Directories of the session's own that may always be written, such as that of its plans, even below a protected
+    /// one; in both spellings where links make a difference.
+    pub own_writable: Vec<PathBuf>,
     pub home: Option<PathBuf>,
+    /// The session could switch to `bypassPermissions`: then `plan` only asks the model to hold back.
+    pub bypass_available: bool,
 }
 
 impl World {
@@ -93,8 +98,24 @@ impl World {
         self.roots.iter().any(|root| is_inside(path, root))
     }
 
+    /// A file of the session's own; what is protected below its directory stays so.
+    fn is_own(&self, path: &Path) -> bool {
+        let below = self.own_writable.iter().filter_map(|root| path.strip_prefix(root).ok());
+        below.into_iter().any(|rest| !is_protected(&normalise(Path::new("/"), rest)))
+    }
+
+    /// Whether a write there needs a person unless the mode lifts the question.
+    fn protects(&self, path: &Path) -> bool {
+        is_protected(path) && !self.is_own(path)
+    }
+
+    /// What is not decided otherwise is allowed.
+    fn lifts_questions(&self) -> bool {
+        self.mode == PermissionMode::BypassPermissions || (self.mode == PermissionMode::Plan && self.bypass_available)
+    }
+
     fn is_readable(&self, path: &Path) -> bool {
-        self.is_in_roots(path) || self.readable.iter().any(|root| is_inside(path, root))
+        self.is_in_roots(path) || self.is_own(path) || self.readable.iter().any(|root| is_inside(path, root))
     }
 }
 
@@ -159,7 +180,8 @@ impl Judge<'_> {
             return Verdict::new(Decision::Deny, reason);
         }
         // Before ask rules: a rule that wants to be asked must not open what the mode blocks.
-        if self.world.mode == PermissionMode::Plan && self.subjects.iter().any(Subject::is_write) {
+        let plan = self.world.mode == PermissionMode::Plan && !self.world.lifts_questions();
+        if plan && self.subjects.iter().any(|subject| self.blocked_by_plan(subject)) {
             return Verdict::new(Decision::Deny, Reason::Mode(PermissionMode::Plan));
         }
         let (asked, maybe_asked) = self.forbidding(Behavior::Ask);
@@ -178,10 +200,20 @@ impl Judge<'_> {
             Some(HookSay::Ask(why)) => return self.ask_a_person(Reason::Hook(why.clone())),
             None => {}
         }
-        if self.world.mode == PermissionMode::BypassPermissions {
+        if self.world.lifts_questions() {
             return Verdict::new(Decision::Allow, Reason::Mode(PermissionMode::BypassPermissions));
         }
         self.granted()
+    }
+
+    /// A plan may be written down while nothing else may be written.
+    fn blocked_by_plan(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Path { spelled, resolved, write: true, .. } => {
+                !(self.world.is_own(spelled) && resolved.as_deref().is_some_and(|path| self.world.is_own(path)))
+            }
+            _ => false,
+        }
     }
 
     /// A question that a classifier may answer where the mode has one.
@@ -315,7 +347,21 @@ impl Judge<'_> {
             return Some(Reason::CriticalRemoval(what));
         }
         let lifted = matches!(self.world.mode, PermissionMode::BypassPermissions | PermissionMode::Plan);
-        self.subjects.iter().find_map(protected_write).filter(|_| !lifted).map(Reason::ProtectedPath)
+        self.subjects
+            .iter()
+            .find_map(|subject| self.protected_write(subject))
+            .filter(|_| !lifted)
+            .map(Reason::ProtectedPath)
+    }
+
+    fn protected_write(&self, subject: &Subject) -> Option<PathBuf> {
+        match subject {
+            Subject::Path { spelled, resolved, hops, write: true, .. } => {
+                std::iter::once(spelled).chain(resolved).chain(hops).find(|path| self.world.protects(path)).cloned()
+            }
+            Subject::Run { files, .. } => files.protected.clone(),
+            _ => None,
+        }
     }
 
     /// Every need must be granted by something; the reasons say by what, or which one was not.
@@ -390,6 +436,9 @@ impl Judge<'_> {
         if !write && !secret && self.world.is_readable(path) {
             return Ok(Reason::WorkingDirectory);
         }
+        if write && self.world.is_own(path) {
+            return Ok(Reason::SessionState);
+        }
         let edits = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
         if write && edits && self.world.is_in_roots(path) {
             return Ok(Reason::Mode(self.world.mode));
@@ -414,20 +463,18 @@ impl Judge<'_> {
         if let Some(trouble) = analysis.trouble {
             return Err(Reason::NotUnderstood(trouble));
         }
-        if analysis.read_only && !(analysis.reads_trees && self.forbids_some_reads()) {
-            return Ok(Reason::ReadOnly);
+        if analysis.treacherous {
+            return Err(Reason::NotUnderstood(Trouble::Construct));
         }
-        if self.world.mode == PermissionMode::Plan {
-            return Err(Reason::Mode(PermissionMode::Plan));
-        }
-        let simple = analysis.simple.as_deref();
-        let matches = |rule: &Rule| match (&rule.specifier, simple) {
-            (Specifier::Command(pattern), Some(words)) => pattern.allows(words),
-            _ => false,
+        let reason = match self.allow_rule(|_| false) {
+            Some(bare) if self.world.mode != PermissionMode::Plan => bare,
+            _ => self.grant_parts(&analysis.parts, &files.parts)?,
         };
-        let reason = self.allow_rule(matches).ok_or(Reason::Default)?;
-        // A redirection is a write of its own, which no rule about the command covers.
+        // A redirection is a read or write of its own, which no rule about the command covers.
         for redirect in &files.redirects {
+            if redirect.write && self.world.mode == PermissionMode::Plan {
+                return Err(Reason::Mode(PermissionMode::Plan));
+            }
             if !redirect.certain || redirect.paths.is_empty() {
                 return Err(Reason::Default);
             }
@@ -436,18 +483,48 @@ impl Judge<'_> {
         Ok(reason)
     }
 
+    /// Every part of a command must be granted by something; the reason is that of the part that took the most.
+    fn grant_parts(&self, parts: &[Part], files: &[PartFiles]) -> Result<Reason, Reason> {
+        let mut reason = None;
+        for (part, files) in parts.iter().zip(files) {
+            let granted = self.grant_part(part, files)?;
+            if reason.is_none() || reason == Some(Reason::ReadOnly) {
+                reason = Some(granted);
+            }
+        }
+        reason.ok_or(Reason::Default)
+    }
+
+    fn grant_part(&self, part: &Part, files: &PartFiles) -> Result<Reason, Reason> {
+        if part.reading.as_ref().is_some_and(|reading| !(reading.recursive && self.forbids_some_reads())) {
+            // What a link leads to counts, too.
+            if files.followed && files.reads.iter().all(|path| self.grant_place(path, false).is_ok()) {
+                return Ok(Reason::ReadOnly);
+            }
+        }
+        if self.world.mode == PermissionMode::Plan {
+            return Err(Reason::Mode(PermissionMode::Plan));
+        }
+        let accepts = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+        if accepts && files.edits.as_deref().is_some_and(|edits| self.may_edit(edits)) {
+            return Ok(Reason::Mode(self.world.mode));
+        }
+        let matches = |rule: &&Rule| match &rule.specifier {
+            Specifier::Command(pattern) => part.layers.iter().any(|words| pattern.allows(words)),
+            _ => false,
+        };
+        let rule = self.allow_rules().find(matches).ok_or(Reason::Default)?;
+        Ok(rule.reason(Behavior::Allow))
+    }
+
+    /// Whether the mode that accepts edits covers every one of these files.
+    fn may_edit(&self, edits: &[Touched]) -> bool {
+        let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path);
+        edits.iter().all(|file| file.certain && !file.paths.is_empty() && file.paths.iter().all(inside))
+    }
+
     /// A tree that is read as a whole may contain files that a rule keeps closed.
     fn forbids_some_reads(&self) -> bool {
         crate::closed::closing(self.rules).next().is_some()
-    }
-}
-
-fn protected_write(subject: &Subject) -> Option<PathBuf> {
-    match subject {
-        Subject::Path { spelled, resolved, hops, write: true, .. } => {
-            std::iter::once(spelled).chain(resolved).chain(hops).find(|path| is_protected(path)).cloned()
-        }
-        Subject::Run { files, .. } => files.protected.clone(),
-        _ => None,
     }
 }

@@ -9,6 +9,7 @@ mod pattern;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+use crate::rules::wildcard;
 pub use escape::pattern_for;
 pub use links::{Entry, Followed, follow_links};
 pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness};
@@ -86,6 +87,17 @@ pub fn is_protected(path: &Path) -> bool {
         other => PROTECTED_DIRECTORIES.contains(&other),
     });
     directory || segments.last().is_some_and(|name| PROTECTED_FILES.contains(&name.as_str()))
+}
+
+/// Whether a path of which parts are not known (`*`) could turn out to be a protected one. A `*` stands for no leading
+/// dot, as in a shell.
+pub(crate) fn may_become_protected(text: &str) -> bool {
+    let names = || PROTECTED_DIRECTORIES.iter().chain(PROTECTED_FILES).chain(&[".config"]);
+    let may_be =
+        |segment: &str, name: &str| (!segment.starts_with('*') || !name.starts_with('.')) && wildcard(segment, name);
+    let lower = text.to_ascii_lowercase();
+    lower.split('/').filter(|segment| segment.contains('*')).any(|segment| names().any(|name| may_be(segment, name)))
+        || is_protected(&normalise(Path::new("/"), Path::new(&lower)))
 }
 
 /// Whether a path's text can mean something other than what it shows.

@@ -2,14 +2,18 @@
 //! against bash's own lexical rules and derives facts; it decides nothing and runs nothing. Text that is not fully
 //! understood is never read-only, and rules that forbid are still shown every command that could be in it.
 
+mod editing;
 mod facts;
 mod kinds;
 mod node_words;
 mod parse;
+mod parts;
 mod prescan;
 mod readonly;
 mod removal;
 mod scan;
+mod scene;
+mod stripped;
 #[cfg(test)]
 mod tests;
 mod word;
@@ -20,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use parts::{Part, WRITERS};
 pub(crate) use scan::static_words;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
@@ -122,6 +127,10 @@ pub struct Analysis {
     pub runs_unseen_text: bool,
     /// Where its commands may stand: the working directory, then every directory it names as one to go to.
     pub directories: Vec<PathBuf>,
+    /// An expansion may run or assign something by the value of a variable.
+    pub treacherous: bool,
+    /// What has to be permitted one by one; empty when the text has parts that no rule about single commands speaks of.
+    pub(crate) parts: Vec<Part>,
 }
 
 /// Analyses a command text.
@@ -144,29 +153,33 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     }
     analysis.fully_parsed = parsed.trouble.is_none();
     analysis.redirects = parsed.redirects.iter().filter_map(file_redirect).collect();
-    analysis.simple = simple_words(&parsed).filter(|_| analysis.trouble.is_none());
-    read_only(&parsed, facts, &mut analysis);
+    analysis.treacherous = parsed.treacherous;
+    let single = parsed.commands.first().filter(|_| parsed.single && analysis.trouble.is_none());
+    analysis.simple = single.and_then(|command| static_values(&command.words));
+    analysis.view_of_file = single.and_then(|command| facts::viewed_file(&command.words, facts));
+    if analysis.trouble.is_none() && !parsed.unspoken && !parsed.treacherous {
+        analysis.parts = parts::parts(&parsed, facts);
+        read_only(&parsed, facts, &mut analysis);
+    }
+    let loops = parsed.loops.clone();
     let first = parsed.commands.first().map(|command| command.words.clone()).unwrap_or_default();
     let last = parsed.last_command.and_then(|at| parsed.commands.get(at)).map(|command| command.words.clone());
     let (commands, complete) = all_commands(text, parsed);
     analysis.commands = commands;
     analysis.runs_unseen_text = !complete;
-    describe(&mut analysis, facts);
+    describe(&mut analysis, &loops, facts);
     analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(&first));
     analysis.last_pipeline_command = last.and_then(|words| command_name(&words));
-    analysis.view_of_file = analysis.simple.as_ref().and_then(|words| facts::viewed_file(words, facts));
     analysis
 }
 
 /// The paths that a command names, when its every flag is known and its words are static.
 pub(crate) fn named_paths(words: &[Word]) -> Option<Vec<&str>> {
-    let words: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
-    readonly::path_operands(&words)
+    words.iter().all(|word| !word.is_dynamic()).then(|| readonly::path_operands(words))?
 }
 
-fn simple_words(parsed: &parse::Parsed) -> Option<Vec<String>> {
-    let command = parsed.commands.first().filter(|_| parsed.single)?;
-    command.words.iter().map(|word| word.value().map(str::to_owned)).collect()
+fn static_values(words: &[Word]) -> Option<Vec<String>> {
+    words.iter().map(|word| word.value().map(str::to_owned)).collect()
 }
 
 /// The commands of the tree; when the tree is in doubt, also whatever the linear reading finds; and the commands of
@@ -221,31 +234,31 @@ fn file_redirect(redirect: &parse::Redirect) -> Option<FileRedirect> {
     match redirect.operator.as_str() {
         "<<" | "<<<" | "<&-" | ">&-" => None,
         "<&" | ">&" if target.value().is_some_and(descriptor) => None,
+        // The other end is a command of its own.
+        "<" if matches!(target.pieces(), [Piece::Stream]) => None,
+        "<" if target.value() == Some("/dev/null") => None,
         "<" | "<&" => Some(FileRedirect { target: target.clone(), writes: false }),
         _ if target.value() == Some("/dev/null") => None,
         _ => Some(FileRedirect { target: target.clone(), writes: true }),
     }
 }
 
+/// Whether every part only reads; if so, everything that it reads.
 fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Analysis) {
-    if analysis.trouble.is_some() || !parsed.plain || parsed.commands.is_empty() || !analysis.redirects.is_empty() {
+    if parsed.commands.is_empty() || analysis.redirects.iter().any(|redirect| redirect.writes) {
         return;
     }
-    let (mut paths, mut trees, mut standing) = (Vec::new(), false, readonly::Standing::new(facts.cwd));
-    for command in &parsed.commands {
-        let words: Option<Vec<&str>> = command.words.iter().map(Word::value).collect();
-        let Some(words) = words.filter(|_| !command.assigns) else { return };
-        let Some(reading) = readonly::reading(&words, &mut standing, facts) else { return };
-        paths.extend(reading.paths);
-        trees |= reading.recursive;
-    }
-    analysis.read_only = true;
-    analysis.reads = paths;
-    analysis.reads_trees = trees;
+    let scene = scene::Scene::new(parsed, facts);
+    let readings: Option<Vec<_>> = analysis.parts.iter().map(|part| part.reading.as_ref()).collect();
+    let sources: Option<Vec<_>> = analysis.redirects.iter().map(|redirect| scene.source(&redirect.target)).collect();
+    let (Some(readings), Some(sources)) = (readings, sources) else { return };
+    let trees = readings.iter().any(|reading| reading.recursive);
+    let reads = readings.iter().flat_map(|reading| reading.paths.clone()).chain(sources.concat()).collect();
+    (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }
 
 /// Facts that any reachable command decides.
-fn describe(analysis: &mut Analysis, facts: &ShellFacts<'_>) {
+fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'_>) {
     let mut directories = vec![facts.cwd.to_path_buf()];
     let reached: Vec<&[Word]> = analysis.commands.iter().flat_map(|words| reachable(words)).collect();
     let (mut destructive, mut runs_git, mut writer, mut moves) = (false, false, false, false);
@@ -269,7 +282,7 @@ fn describe(analysis: &mut Analysis, facts: &ShellFacts<'_>) {
         }
     }
     analysis.runs_unseen_text |= reached.iter().any(|words| wrappers::runs_unseen_text(words));
-    let critical = reached.iter().find_map(|words| removal::critical(words, &directories, facts));
+    let critical = reached.iter().find_map(|words| removal::critical(words, &directories, loops, facts));
     analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);
     analysis.destructive = destructive || critical.is_some();
     analysis.runs_git = runs_git;

@@ -29,6 +29,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     let prepared = prepare(args, &paths)?;
     let judging = Judging {
         mode: args.mode.unwrap_or_default(),
+        bypass_reachable: false,
         rules: &rules,
         paths: &paths,
         readable: &[],

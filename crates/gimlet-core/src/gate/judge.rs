@@ -16,6 +16,8 @@ use crate::tool::{PathContext, PermissionVerdict, Prepared};
 #[derive(Clone, Copy)]
 pub struct Judging<'a> {
     pub mode: PermissionMode,
+    /// The session could go over to bypassing permissions.
+    pub bypass_reachable: bool,
     pub rules: &'a RuleSet,
     pub paths: &'a PathContext,
     /// Further folders that may always be read.
@@ -104,6 +106,8 @@ impl Judging<'_> {
             readable: self.both_spellings(self.readable),
             cwd: paths.cwd.clone(),
             home: paths.home.clone(),
+            bypass_available: self.bypass_reachable,
+            ..World::default()
         }
     }
 

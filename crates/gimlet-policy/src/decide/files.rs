@@ -8,10 +8,10 @@ mod trees;
 
 use std::path::{Path, PathBuf};
 
-use super::subject::{Files, Touched};
+use super::subject::{Files, PartFiles, Touched};
 use super::{Follow, World};
 use crate::paths::{Followed, is_protected, normalise};
-use crate::shell::{Analysis, Piece, Word, base_name, named_paths, reachable};
+use crate::shell::{Analysis, Part, Piece, WRITERS, Word, base_name, named_paths, reachable};
 
 /// Directories that words are looked up from.
 const MOST_DIRECTORIES: usize = 8;
@@ -69,15 +69,9 @@ const READERS: &[&str] = &[
     "rsync",
 ];
 
-/// Commands that change, create or remove their operands; most of them read, too.
-const WRITERS: &[&str] = &[
-    "tee", "cp", "mv", "ln", "install", "dd", "truncate", "touch", "mkdir", "rm", "rmdir", "unlink", "chmod", "chown",
-    "chgrp", "patch", "shred",
-];
-
 pub(super) fn of(analysis: &Analysis, world: &World, follow: Follow<'_>) -> Files {
-    // What only reads names its files as needs of their own. What is not understood asks wherever a path matters.
-    let follow = (!analysis.read_only && analysis.trouble.is_none()).then_some(follow);
+    // What is not understood asks wherever a path matters.
+    let follow = analysis.trouble.is_none().then_some(follow);
     let place = Place { world, directories: &analysis.directories, moved: analysis.changes_directory, follow };
     let redirects: Vec<Touched> =
         analysis.redirects.iter().map(|redirect| place.touched(&redirect.target, redirect.writes)).collect();
@@ -95,7 +89,8 @@ pub(super) fn of(analysis: &Analysis, world: &World, follow: Follow<'_>) -> File
         let entered = entered.flat_map(|directory| place.spellings(directory).0).find(|path| is_protected(path));
         entered.or_else(|| reached().find_map(|words| mentions::protected(words, &place)))
     });
-    Files { touched, redirects, protected }
+    let parts = analysis.parts.iter().map(|part| place.part(part)).collect();
+    Files { touched, redirects, protected, parts }
 }
 
 /// Where the words of a command are looked up.
@@ -108,6 +103,13 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
+    fn part(&self, part: &Part) -> PartFiles {
+        let edits = part.edits.as_ref().map(|paths| paths.iter().map(|path| self.at(path, true)).collect());
+        let reads = part.reading.iter().flat_map(|reading| &reading.paths).map(|path| self.spellings(path));
+        let (paths, followed): (Vec<_>, Vec<_>) = reads.unzip();
+        PartFiles { reads: paths.concat(), followed: followed.into_iter().all(|followed| followed), edits }
+    }
+
     fn operands(&self, words: &[Word], touched: &mut Vec<Touched>) {
         let Some((name, arguments)) = words.split_first() else { return };
         let Some(name) = name.value().map(base_name) else { return };

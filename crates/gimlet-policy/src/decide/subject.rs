@@ -30,6 +30,19 @@ pub(super) struct Files {
     pub(super) redirects: Vec<Touched>,
     /// A protected path that it may write.
     pub(super) protected: Option<PathBuf>,
+    /// What each part of the command names, in the order of the parts.
+    pub(super) parts: Vec<PartFiles>,
+}
+
+/// The files of one part of a command.
+#[derive(Clone, Debug)]
+pub(super) struct PartFiles {
+    /// What a part that only reads opens, both spellings of each.
+    pub(super) reads: Vec<PathBuf>,
+    /// Whether every link among them could be followed.
+    pub(super) followed: bool,
+    /// What a part edits that does nothing else.
+    pub(super) edits: Option<Vec<Touched>>,
 }
 
 #[derive(Debug)]
@@ -42,10 +55,6 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    pub(super) fn is_write(&self) -> bool {
-        matches!(self, Subject::Path { write: true, .. })
-    }
-
     pub(super) fn trouble(&self) -> Option<Trouble> {
         match self {
             Subject::Run { analysis, .. } => analysis.trouble,

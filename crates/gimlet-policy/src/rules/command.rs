@@ -44,16 +44,23 @@ impl CommandPattern {
         Some(if open_end { CommandPattern::Prefix(words) } else { CommandPattern::Exact(words) })
     }
 
-    /// Whether an allow rule covers a simple command of static words.
-    pub(crate) fn allows(&self, words: &[String]) -> bool {
+    /// Whether an allow rule covers one simple command. A word that is only known at run time equals no word of a rule;
+    /// it may stand where the rule leaves the words open.
+    pub(crate) fn allows(&self, words: &[Word]) -> bool {
+        let Some(name) = words.first().and_then(Word::value) else { return false };
+        let begins_with = |expected: &[String]| {
+            expected.len() <= words.len() && expected.iter().zip(words).all(|(text, word)| word.value() == Some(text))
+        };
         match self {
-            CommandPattern::Exact(expected) => expected == words,
-            CommandPattern::Prefix(expected) => words.starts_with(expected) && !needs_exact_rule(words),
+            CommandPattern::Exact(expected) => expected.len() == words.len() && begins_with(expected),
+            CommandPattern::Prefix(expected) => begins_with(expected) && !needs_exact_rule(words),
             CommandPattern::Glob { pattern, open_end } => {
                 let named = pattern.split(' ').next().unwrap_or("");
                 // A literal command word in the rule must be the whole command word.
-                let same_command = named.contains('*') || words.first().is_some_and(|word| word == named);
-                same_command && !needs_exact_rule(words) && glob_fits(pattern, *open_end, &words.join(" "))
+                let same_command = named.contains('*') || name == named;
+                let unknown = UNKNOWN_CHAR.to_string();
+                let texts: Vec<&str> = words.iter().map(|word| word.value().unwrap_or(&unknown)).collect();
+                same_command && !needs_exact_rule(words) && glob_fits(pattern, *open_end, &texts.join(" "))
             }
         }
     }
@@ -123,13 +130,14 @@ fn has_operator(text: &str) -> bool {
 }
 
 /// Commands that run or delete whatever they are told: only a rule with exactly their words approves them.
-fn needs_exact_rule(words: &[String]) -> bool {
+fn needs_exact_rule(words: &[Word]) -> bool {
     let Some((name, arguments)) = words.split_first() else { return false };
-    match base_name(name) {
-        "watch" | "setsid" | "ionice" | "flock" => true,
-        "find" => arguments
-            .iter()
-            .any(|word| ["-exec", "-ok", "-delete", "-fprint", "-fls"].iter().any(|action| word.starts_with(action))),
+    let acts =
+        |text: &str| ["-exec", "-ok", "-delete", "-fprint", "-fls"].iter().any(|action| text.starts_with(action));
+    match name.value().map(base_name) {
+        Some("watch" | "setsid" | "ionice" | "flock") => true,
+        // A word that only shows at run time may be an action.
+        Some("find") => arguments.iter().any(|word| word.value().is_none_or(acts)),
         _ => false,
     }
 }
@@ -139,7 +147,7 @@ fn join(words: &[Word], name: Option<&str>) -> String {
     let mut text = String::new();
     let mut vanishing = false;
     for (at, word) in words.iter().enumerate() {
-        let may_vanish = matches!(word.pieces(), [Piece::Unknown | Piece::Variable(_)]);
+        let may_vanish = matches!(word.pieces(), [Piece::Unknown | Piece::Variable(_) | Piece::Output(_)]);
         if at > 0 && !may_vanish && !vanishing {
             text.push(' ');
         }
@@ -219,7 +227,7 @@ mod tests {
     use super::*;
 
     fn allows(rule: &str, command: &str) -> bool {
-        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let words: Vec<Word> = command.split(' ').map(Word::literal).collect();
         CommandPattern::parse(rule).unwrap().allows(&words)
     }
 

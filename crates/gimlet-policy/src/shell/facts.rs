@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
-use super::readonly::path_operands;
+use super::readonly::{is_line_range, path_operands};
 use super::word::Word;
 use super::wrappers::base_name;
 use crate::paths::normalise;
@@ -143,11 +143,11 @@ fn skip_options<'a, 'b>(arguments: &'b [&'a str]) -> &'b [&'a str] {
 }
 
 /// The file that a single viewing command shows.
-pub(super) fn viewed_file(words: &[String], facts: &ShellFacts<'_>) -> Option<PathBuf> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+pub(super) fn viewed_file(command: &[Word], facts: &ShellFacts<'_>) -> Option<PathBuf> {
+    let words: Vec<&str> = command.iter().map(Word::value).collect::<Option<_>>()?;
     let (name, arguments) = words.split_first()?;
     let file = match *name {
-        "cat" | "head" | "tail" | "grep" | "egrep" | "fgrep" => only(path_operands(&words)?)?,
+        "cat" | "head" | "tail" | "grep" | "egrep" | "fgrep" => only(path_operands(command)?)?,
         "nl" | "bat" | "batcat" => only(plain_operands(arguments))?,
         "sed" => match arguments {
             ["-n", range, file] if is_line_range(range) => file,
@@ -168,16 +168,6 @@ fn only(mut operands: Vec<&str>) -> Option<&str> {
 
 fn plain_operands<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     arguments.iter().copied().filter(|argument| !argument.starts_with('-')).collect()
-}
-
-/// `12p` or `10,20p`.
-fn is_line_range(script: &str) -> bool {
-    let Some(range) = script.strip_suffix('p') else { return false };
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let mut parts = range.split(',');
-    parts.next().is_some_and(number)
-        && parts.next().is_none_or(|end| end == "$" || number(end))
-        && parts.next().is_none()
 }
 
 /// The seconds that a leading `sleep` waits.

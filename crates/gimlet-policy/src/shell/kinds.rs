@@ -49,6 +49,7 @@ pub(super) fn is_known(kind: &str) -> bool {
             | "case_statement"
             | "case_item"
             | "extglob_pattern"
+            | "regex"
             | "test_command"
             | "test_operator"
             | "unary_expression"
@@ -58,37 +59,6 @@ pub(super) fn is_known(kind: &str) -> bool {
             | "unset_command"
             | "function_definition"
             | "array"
-    )
-}
-
-/// The kinds that may occur in a plain list or pipeline of simple commands with static words.
-pub(super) fn is_plain(kind: &str) -> bool {
-    matches!(
-        kind,
-        "program"
-            | "list"
-            | "pipeline"
-            | "command"
-            | "command_name"
-            | "word"
-            | "number"
-            | "string"
-            | "string_content"
-            | "raw_string"
-            | "ansi_c_string"
-            | "concatenation"
-            | "redirected_statement"
-            | "file_redirect"
-            | "file_descriptor"
-            | "&&"
-            | "||"
-            | "|"
-            | ";"
-            | "\""
-            | ">"
-            | ">>"
-            | "&>"
-            | ">&"
     )
 }
 

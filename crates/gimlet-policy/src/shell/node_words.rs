@@ -65,16 +65,34 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
                 end = child.end_byte();
             }
         }
-        "simple_expansion" => builder.expansion(variable_piece(source.trim_start_matches('$'))),
-        "expansion" => builder.expansion(variable_piece(source.trim_start_matches("${").trim_end_matches('}'))),
+        "simple_expansion" | "expansion" | "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
+            builder.expansion(expanded(node, source));
+        }
         _ if !node.is_named() && node.child_count() == 0 && source != "``" => builder.quoted(source),
         _ => builder.expansion(Piece::Unknown),
     }
 }
 
+/// What an expansion stands for.
+fn expanded(node: Node<'_>, source: &str) -> Piece {
+    match node.kind() {
+        "simple_expansion" => variable_piece(source.trim_start_matches('$')),
+        "expansion" => variable_piece(source.trim_start_matches("${").trim_end_matches('}')),
+        "command_substitution" => Piece::Output(node.start_byte()),
+        "process_substitution" => Piece::Stream,
+        "arithmetic_expansion" => Piece::Number,
+        _ => Piece::Unknown,
+    }
+}
+
 fn variable_piece(name: &str) -> Piece {
-    let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if plain { Piece::Variable(name.to_owned()) } else { Piece::Unknown }
+    let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match name {
+        "?" | "#" | "$" => Piece::Number,
+        _ if plain => Piece::Variable(name.to_owned()),
+        _ => Piece::Unknown,
+    }
 }
 
 /// The grammar drops blanks inside strings, so the text between the expansions is taken from the source.
@@ -89,7 +107,12 @@ fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     for child in node.children(&mut cursor) {
         if matches!(child.kind(), "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion") {
             builder.double_quoted(text.get(from..child.start_byte()).unwrap_or(""));
-            add_node(builder, child, text);
+            let source = text.get(child.byte_range()).unwrap_or("");
+            match expanded(child, source) {
+                // `"$@"` makes several words even inside quotes.
+                Piece::Unknown => builder.expansion(Piece::Unknown),
+                piece => builder.quoted_expansion(piece),
+            }
             from = child.end_byte();
         }
     }

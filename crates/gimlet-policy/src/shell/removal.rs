@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
+use super::parse::Loop;
 use super::word::{Piece, Word};
 use super::wrappers::base_name;
 use crate::paths::{normalise, segments};
@@ -41,7 +42,12 @@ const TOP_LEVEL: &[&str] = &[
 /// What a command would remove that it must not, in words; `None` for everything harmless.
 ///
 /// `directories` are the places where the command may stand: the working directory and every `cd` target of the text.
-pub(super) fn critical(words: &[Word], directories: &[PathBuf], facts: &ShellFacts<'_>) -> Option<String> {
+pub(super) fn critical(
+    words: &[Word],
+    directories: &[PathBuf],
+    loops: &[Loop],
+    facts: &ShellFacts<'_>,
+) -> Option<String> {
     let name = base_name(words.first()?.value()?);
     if !matches!(name, "rm" | "rmdir" | "unlink") {
         return None;
@@ -58,7 +64,15 @@ pub(super) fn critical(words: &[Word], directories: &[PathBuf], facts: &ShellFac
             _ => operands.push(word),
         }
     }
-    operands.into_iter().find_map(|word| critical_operand(word, recursive, directories, facts))
+    let judged = |word: &Word| critical_operand(word, recursive, directories, facts);
+    operands.into_iter().find_map(|word| judged(word).or_else(|| given(word, loops).find_map(|word| judged(&word))))
+}
+
+/// The word with each value that a loop gives to the variable it begins with.
+fn given<'a>(word: &'a Word, loops: &'a [Loop]) -> impl Iterator<Item = Word> {
+    let name = if let Some(Piece::Variable(name)) = word.pieces().first() { Some(name) } else { None };
+    let loops = loops.iter().filter(move |found| Some(&found.name) == name);
+    loops.flat_map(|found| &found.words).map(|value| word.with_beginning(value))
 }
 
 fn critical_operand(word: &Word, recursive: bool, cwds: &[PathBuf], facts: &ShellFacts<'_>) -> Option<String> {
@@ -69,7 +83,7 @@ fn critical_operand(word: &Word, recursive: bool, cwds: &[PathBuf], facts: &Shel
     let shown = || format!("`{}`", show(word));
     match word.pieces() {
         [Piece::Variable(name)] => matches!(name.as_str(), "HOME" | "PWD" | "OLDPWD").then(shown),
-        [Piece::Unknown] => recursive.then(shown),
+        [Piece::Unknown | Piece::Output(_)] => recursive.then(shown),
         [Piece::Tilde, rest @ ..] => match (facts.home, rest) {
             (_, []) => Some(shown()),
             (Some(home), [Piece::Text(text), ..]) if text.starts_with('/') => {
@@ -83,7 +97,9 @@ fn critical_operand(word: &Word, recursive: bool, cwds: &[PathBuf], facts: &Shel
             let bases = base.is_none_or(|base| glob_or_path(base, &rest_text(rest), facts));
             (bases || empties_to_critical(rest)).then(shown)
         }
-        [Piece::Variable(_) | Piece::Unknown, rest @ ..] => empties_to_critical(rest).then(shown),
+        [Piece::Variable(_) | Piece::Unknown | Piece::Output(_) | Piece::Number | Piece::Stream, rest @ ..] => {
+            empties_to_critical(rest).then(shown)
+        }
         pieces => cwds.iter().any(|cwd| glob_or_path(cwd, &rest_text(pieces), facts)).then(shown),
     }
 }
@@ -149,7 +165,7 @@ fn show(word: &Word) -> String {
         Piece::Glob(c) => c.to_string(),
         Piece::Tilde => "~".to_owned(),
         Piece::Variable(name) => format!("${name}"),
-        Piece::Unknown => "…".to_owned(),
+        Piece::Number | Piece::Output(_) | Piece::Stream | Piece::Unknown => "…".to_owned(),
     };
     word.pieces().iter().map(piece).collect()
 }

@@ -15,6 +15,12 @@ pub enum Piece {
     Tilde,
     /// The value of a variable, by name.
     Variable(String),
+    /// A number that only shows at run time, such as `$?`.
+    Number,
+    /// What a command substitution prints; it begins at this byte of the text.
+    Output(usize),
+    /// A pipe to or from another command, `<(…)`.
+    Stream,
     /// Anything else that is only known when the command runs; it may also become several words or none.
     Unknown,
 }
@@ -23,6 +29,8 @@ pub enum Piece {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
     pieces: Vec<Piece>,
+    /// Something unquoted is expanded, so it may become several words or none.
+    splits: bool,
 }
 
 impl Word {
@@ -44,6 +52,22 @@ impl Word {
         self.value().is_none()
     }
 
+    /// Whether it may become several words or none.
+    pub fn may_split(&self) -> bool {
+        self.splits
+    }
+
+    /// The same word with the value of its first piece in place of that piece.
+    pub(crate) fn with_beginning(&self, beginning: &Word) -> Self {
+        let pieces = beginning.pieces.iter().chain(self.pieces.iter().skip(1)).cloned().collect();
+        Self { pieces, splits: self.splits || beginning.splits }
+    }
+
+    /// A word, or any number of words, of which nothing is known.
+    pub(crate) fn anything() -> Self {
+        Self { pieces: vec![Piece::Unknown], splits: true }
+    }
+
     /// The word as text, with [`UNKNOWN_CHAR`] for whatever is not known.
     pub(crate) fn masked(&self) -> String {
         let mut text = String::new();
@@ -58,7 +82,7 @@ impl Word {
 
     #[cfg(test)]
     pub(crate) fn literal(text: &str) -> Self {
-        Self { pieces: vec![Piece::Text(text.to_owned())] }
+        Self { pieces: vec![Piece::Text(text.to_owned())], splits: false }
     }
 }
 
@@ -68,6 +92,7 @@ pub(crate) struct WordBuilder {
     pieces: Vec<Piece>,
     started: bool,
     unquoted_brace: bool,
+    splits: bool,
     /// The last character came unquoted and was `=` or `:`, after which `~` is special.
     after_assignment: bool,
 }
@@ -100,7 +125,10 @@ impl WordBuilder {
                     Some(escaped) => self.push_char(escaped),
                     None => self.push_char('\\'),
                 },
-                '*' | '?' | '[' => self.pieces.push(Piece::Glob(c)),
+                '*' | '?' | '[' => {
+                    self.splits = true;
+                    self.pieces.push(Piece::Glob(c));
+                }
                 '~' if first || after_assignment => self.pieces.push(Piece::Tilde),
                 _ => {
                     self.unquoted_brace |= c == '{';
@@ -140,7 +168,14 @@ impl WordBuilder {
         }
     }
 
+    /// Adds an expansion outside quotes.
     pub(crate) fn expansion(&mut self, piece: Piece) {
+        self.splits |= piece != Piece::Number;
+        self.quoted_expansion(piece);
+    }
+
+    /// Adds an expansion inside double quotes, which stays within its word.
+    pub(crate) fn quoted_expansion(&mut self, piece: Piece) {
         self.started = true;
         self.after_assignment = false;
         self.pieces.push(piece);
@@ -158,10 +193,10 @@ impl WordBuilder {
     }
 
     pub(crate) fn finish(self) -> Word {
-        let word = Word { pieces: self.pieces };
+        let word = Word { pieces: self.pieces, splits: self.splits };
         // `{}` and a lone `{` stay as they are; any other unquoted brace may expand into several words.
         if self.unquoted_brace && !matches!(word.value(), Some("{}" | "{")) {
-            return Word { pieces: vec![Piece::Unknown] };
+            return Word::anything();
         }
         word
     }

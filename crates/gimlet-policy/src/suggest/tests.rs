@@ -108,3 +108,13 @@ fn a_rule_goes_to_the_local_settings_and_an_edit_to_the_session() {
         r#"{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"git push *"}],"behavior":"allow","destination":"localSettings"}"#
     );
 }
+
+#[test]
+fn each_part_of_a_longer_command_gets_its_own_rule() {
+    assert_eq!(run("git push && npm test; ls"), ["Bash(git push *)", "Bash(npm test *)"]);
+    assert_eq!(run("cd crates && cargo test | head"), ["Bash(cargo test *)"]);
+
+    assert_eq!(run("timeout 5 make all"), ["Bash(make all *)"]);
+    assert_eq!(run("sudo make all"), ["Bash(sudo make all)"]);
+    assert_eq!(run("cd /other && make all"), ["Bash(cd /other)", "Bash(make all *)"]);
+}

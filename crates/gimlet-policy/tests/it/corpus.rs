@@ -1,5 +1,5 @@
-//! Every row of the corpora whose rules can be honoured: nothing that must not run is allowed, nothing that is denied
-//! is softened. Commands that are asked about although they are harmless are counted, so that the number can only fall.
+//! Every row of the corpora: nothing that must not run is allowed, nothing that is denied is softened, and nothing
+//! harmless asks.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,6 @@ use std::path::{Path, PathBuf};
 use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, normalise};
 use gimlet_proto::Need;
 use serde_json::Value;
-
-/// Harmless shell rows (of 149) that still ask: wrappers, safe assignments, compound commands under allow rules, git and
-/// some more readers are not granted yet.
-const MOST_FALSE_PROMPTS: usize = 79;
 
 /// What a run over a corpus found.
 #[derive(Debug, Default)]
@@ -69,7 +65,7 @@ fn decide_need(tool: &str, facts: NeedFacts, rules: &RuleSet, world: &World) -> 
 }
 
 #[test]
-fn shell_corpus_has_no_unsafe_allow_and_no_weakened_deny() {
+fn shell_corpus_is_decided_exactly() {
     let mut tally = Tally::default();
     for row in rows(include_str!("../corpus/shell-permissions.jsonl")) {
         let Some(rules) = rules(&row, Path::new("/repo")) else {
@@ -87,7 +83,7 @@ fn shell_corpus_has_no_unsafe_allow_and_no_weakened_deny() {
     }
     tally.assert_safe();
     assert_eq!(tally.rows, 452);
-    assert!(tally.false_prompts.len() <= MOST_FALSE_PROMPTS, "false prompts: {:?}", tally.false_prompts);
+    assert_eq!(tally.false_prompts, Vec::<String>::new(), "must not ask");
 }
 
 #[test]

@@ -3,7 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 mod corpus;
+mod invariants;
 mod limits;
+mod own_files;
 mod properties;
 mod rules;
+mod rules_one_by_one;
+mod traps;
 mod worked;
+mod worlds;

@@ -104,10 +104,9 @@ proptest! {
     }
 
     #[test]
-    fn a_prefix_rule_never_allows_an_operator(before in "[ a-z]{0,6}", operator in prop::sample::select(vec![
-        ";", "&", "&&", "|", "||", "|&", "\n", ">", ">>", ">|", "<", "<>", "&>", "<<", "<<<", "`", "$(", "<(", ">(", "$x", "${x}",
-        "(", ")", "\r", "\u{0}", "*", "~",
-    ]), after in "[a-z][ a-z]{0,8}") {
+    fn a_prefix_rule_never_reaches_beyond_its_command(before in "[ a-z]{0,6}", operator in prop::sample::select(vec![
+        ";", "&", "&&", "|", "||", "|&", "\n", ">", ">>", ">|", "<>", "&>", "<<", "`", "$(", "<(", ">(", "(", ")", "\r", "\u{0}",
+    ]), after in "x[ a-z]{0,8}") {
         let allow = rules(&[], &["Bash(npm run:*)", "Bash(npm * x)", "Bash(npm*)"]);
         let text = format!("npm run {before} {operator}{after}");
         prop_assert_ne!(run(&text, &allow, PermissionMode::Default), Decision::Allow, "{:?}", text);

@@ -118,10 +118,6 @@ const CASES: &[Case] = &[
     (&[], BypassPermissions, Run("make x"), Allow),
     (&["allow Bash(rm *)"], DontAsk, Run("rm -rf ~"), Deny),
     (&["allow Edit(.git/**)"], AcceptEdits, Write(".git/config"), Ask),
-];
-
-/// Cases that need an allow rule to hold for each part of a longer command, or more readers to be known.
-const CASES_OF_PARTS: &[Case] = &[
     (&["allow Bash(cargo test *)"], Ordinary, Run("timeout 60 cargo test -q"), Allow),
     (&["allow Bash(cargo test *)"], Ordinary, Run("cd crates/a && cargo test"), Allow),
     (&["allow Bash(grep *)"], Ordinary, Run("xargs grep x"), Allow),
@@ -131,13 +127,6 @@ const CASES_OF_PARTS: &[Case] = &[
 #[test]
 fn the_worked_cases_come_out_as_they_are_told() {
     assert_eq!(check(CASES), Vec::<String>::new());
-}
-
-#[test]
-fn the_worked_cases_of_longer_commands_are_never_refused() {
-    for (texts, mode, what, _) in CASES_OF_PARTS {
-        assert_ne!(decided(&rules(texts, RuleScope::Project, CWD), *mode, *what, None), Deny, "{what:?}");
-    }
 }
 
 #[test]

@@ -86,7 +86,14 @@ impl Row {
         let rules = self.rules()?;
         let paths = self.paths();
         let follow = |path: &Path| self.follow(path);
-        let judging = Judging { mode: self.mode, rules: &rules, paths: &paths, readable: &[], follow: &follow };
+        let judging = Judging {
+            mode: self.mode,
+            bypass_reachable: false,
+            rules: &rules,
+            paths: &paths,
+            readable: &[],
+            follow: &follow,
+        };
         match (&self.command, &self.path) {
             (Some(command), None) => {
                 let bash = tool("Bash").map_err(|report| report.text())?;

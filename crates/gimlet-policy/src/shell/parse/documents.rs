@@ -1,0 +1,78 @@
+//! Here-documents: whether bash would end one where the grammar did, and whether anything runs inside it.
+
+use tree_sitter::Node;
+
+use crate::shell::word::{Word, WordBuilder};
+
+pub(super) struct Document {
+    pub(super) body: Word,
+    /// Bash reads it as the grammar did, and nothing in it runs.
+    pub(super) sound: bool,
+}
+
+pub(super) fn read(node: Node<'_>, text: &str) -> Document {
+    let mut cursor = node.walk();
+    let (mut start, mut body, mut end, mut tabs, mut arguments) = ("", "", "", false, false);
+    let mut hidden = false;
+    for child in node.children(&mut cursor) {
+        let source = text.get(child.byte_range()).unwrap_or("");
+        match child.kind() {
+            "heredoc_start" => start = source,
+            "heredoc_body" => {
+                body = source;
+                hidden = hides_expansions(child, text);
+            }
+            "heredoc_end" => end = line_at(text, child.start_byte()),
+            "<<-" => tabs = true,
+            "<<" | "\n" | "file_descriptor" | "file_redirect" | "pipeline" | "&&" | "||" | "|" => {}
+            _ => arguments |= child.is_named() && is_argument(node, child),
+        }
+    }
+    let mut delimiter = WordBuilder::default();
+    let quoted = start.contains(['\'', '"', '\\']);
+    delimiter.unquoted(&start.replace(['\'', '"'], ""));
+    let delimiter = delimiter.finish();
+    let strip = |line: &str| if tabs { line.trim_start_matches('\t').to_owned() } else { line.to_owned() };
+    let ends_early = body.lines().any(|line| delimiter.value().is_some_and(|word| strip(line) == word));
+    let ends_right = delimiter.value().is_some_and(|word| strip(end) == word);
+    let mut document = WordBuilder::default();
+    document.quoted(body);
+    Document { body: document.finish(), sound: !(arguments || ends_early || !ends_right || (!quoted && hidden)) }
+}
+
+/// The whole line around a position.
+fn line_at(text: &str, at: usize) -> &str {
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    text[start..].lines().next().unwrap_or("")
+}
+
+fn is_argument(parent: Node<'_>, child: Node<'_>) -> bool {
+    let mut cursor = parent.walk();
+    parent.children_by_field_name("argument", &mut cursor).any(|argument| argument == child)
+}
+
+/// Whether bash would expand something in the body that the grammar has no node for.
+fn hides_expansions(body: Node<'_>, text: &str) -> bool {
+    let mut cursor = body.walk();
+    let mut from = body.start_byte();
+    let mut hidden = false;
+    for child in body.children(&mut cursor).filter(|child| child.kind() != "heredoc_content") {
+        hidden |= expands(text.get(from..child.start_byte()).unwrap_or("`"));
+        from = child.end_byte();
+    }
+    hidden || expands(text.get(from..body.end_byte()).unwrap_or("`"))
+}
+
+/// Whether text between expansions has the beginning of another one.
+fn expands(text: &str) -> bool {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '`' => return true,
+            '$' if chars.as_str().starts_with(['(', '{', '[']) => return true,
+            _ => {}
+        }
+    }
+    false
+}

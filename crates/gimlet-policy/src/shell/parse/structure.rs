@@ -1,0 +1,162 @@
+//! What bash demands of a construct and the grammar does not, and what an expansion can do beside giving a value.
+
+use tree_sitter::Node;
+
+/// Whether every section of a compound command has a statement in it.
+pub(super) fn is_complete(node: Node<'_>) -> bool {
+    if !matches!(
+        node.kind(),
+        "if_statement"
+            | "elif_clause"
+            | "else_clause"
+            | "while_statement"
+            | "do_group"
+            | "compound_statement"
+            | "subshell"
+    ) {
+        return true;
+    }
+    let mut cursor = node.walk();
+    // Whether a section is open that still has no statement.
+    let mut empty = false;
+    for child in node.children(&mut cursor) {
+        match child.kind() {
+            "if" | "then" | "elif" | "else" | "while" | "until" | "do" | "{" | "(" => {
+                if empty {
+                    return false;
+                }
+                empty = true;
+            }
+            "elif_clause" | "else_clause" | "do_group" | "fi" | "done" | "}" | ")" if empty => return false,
+            "comment" => {}
+            _ if child.is_named() => empty = false,
+            _ => {}
+        }
+    }
+    !empty
+}
+
+/// Whether bash, too, would see this sign or word by itself: the grammar lets some of them touch their neighbours.
+pub(super) fn is_delimited(node: Node<'_>, parent: &str, text: &str) -> bool {
+    let before = text.get(..node.start_byte()).and_then(|text| text.chars().next_back());
+    let after = text.get(node.end_byte()..).and_then(|text| text.chars().next());
+    let blank = |c: Option<char>| matches!(c, Some(' ' | '\t' | '\n'));
+    let ends = |c: Option<char>| c.is_none() || blank(c) || matches!(c, Some(';' | '&' | '|' | '(' | ')' | '<' | '>'));
+    match (node.kind(), parent) {
+        (";", _) => !matches!(after, Some(';' | '&')),
+        ("&", _) => !matches!(after, Some('&' | '>')),
+        ("|", _) => !matches!(after, Some('|' | '&')),
+        ("{", "compound_statement") | ("!", "negated_command") | ("[" | "[[", "test_command") => blank(after),
+        ("]" | "]]", "test_command") => blank(before) && ends(after),
+        (
+            "if" | "then" | "elif" | "else" | "fi" | "for" | "while" | "until" | "do" | "done" | "case" | "in" | "esac"
+            | "}",
+            "if_statement" | "elif_clause" | "else_clause" | "for_statement" | "while_statement" | "do_group"
+            | "case_statement" | "compound_statement",
+        ) => ends(after),
+        _ => true,
+    }
+}
+
+/// What an expansion does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expanded {
+    /// It gives a value.
+    Value,
+    /// It evaluates names as arithmetic, and so whatever text their values are.
+    Computed,
+    /// It runs, assigns or follows what the value of a variable says.
+    Treacherous,
+}
+
+pub(super) fn expanded(kind: &str, source: &str) -> Expanded {
+    match kind {
+        "arithmetic_expansion" => arithmetic(source),
+        "expansion" => parameter(source),
+        _ => Expanded::Value,
+    }
+}
+
+fn arithmetic(source: &str) -> Expanded {
+    let inner = source.strip_prefix("$((").and_then(|rest| rest.strip_suffix("))"));
+    let inner = inner.or_else(|| source.strip_prefix("$[").and_then(|rest| rest.strip_suffix(']'))).unwrap_or("[");
+    if inner.contains('[') {
+        return Expanded::Treacherous;
+    }
+    let plain = inner.chars().all(|c| c.is_ascii_digit() || " \t+-*/%()<>=!&|^~?:,".contains(c));
+    if plain { Expanded::Value } else { Expanded::Computed }
+}
+
+/// `${…}`
+fn parameter(source: &str) -> Expanded {
+    let Some(inner) = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else {
+        return Expanded::Treacherous;
+    };
+    let counted = inner.len() > 1 && inner.starts_with('#');
+    let inner = if counted { &inner[1..] } else { inner };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let length = inner.find(|c: char| !is_name(c)).unwrap_or(inner.len());
+    // `$?`, `$@` and the like have names of one sign.
+    let length = if length == 0 && inner.starts_with(['?', '@', '*', '$', '#', '-']) { 1 } else { length };
+    let rest = &inner[length..];
+    let harmless = length > 0
+        && match rest.as_bytes() {
+            [] => true,
+            _ if counted => false,
+            [b'-' | b'+' | b'?' | b'#' | b'%' | b'/' | b'^' | b',', ..] => true,
+            [b':', b'-' | b'+' | b'?', ..] => true,
+            // An offset is arithmetic.
+            [b':', offset @ ..] => {
+                offset.first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b' ')
+                    && offset.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b' ' | b'-'))
+            }
+            _ => false,
+        };
+    if harmless { Expanded::Value } else { Expanded::Treacherous }
+}
+
+/// Whether a loop may give this variable values: shells and programs take no orders from it.
+pub(super) fn is_harmless_name(name: &str) -> bool {
+    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let ordered = name.contains("proxy") || name.starts_with("npm_") || matches!(name, "histchars" | "auto_resume");
+    (name.len() == 1 && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+        || (name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(lower) && !ordered)
+}
+
+/// The words and operators of a condition, in order.
+pub(super) fn condition_leaves(node: Node<'_>) -> Vec<Node<'_>> {
+    let mut leaves = Vec::new();
+    let mut stack = vec![node];
+    while let Some(node) = stack.pop() {
+        let nested = matches!(
+            node.kind(),
+            "test_command"
+                | "unary_expression"
+                | "binary_expression"
+                | "parenthesized_expression"
+                | "redirected_statement"
+        );
+        if !nested {
+            leaves.push(node);
+            continue;
+        }
+        let mut cursor = node.walk();
+        let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
+        stack.extend(children.into_iter().rev());
+    }
+    leaves
+}
+
+/// To bash `[` is a command like any other: an operator of the shell among its words ends it.
+pub(super) fn is_plain_bracket(leaves: &[Node<'_>]) -> bool {
+    leaves.iter().all(|leaf| leaf.is_named() || matches!(leaf.kind(), "[" | "]" | "!" | "=" | "==" | "!="))
+        && !leaves.iter().any(|leaf| matches!(leaf.kind(), "file_redirect" | "herestring_redirect" | "regex"))
+}
+
+/// Whether an operand of a comparison looks like an operator, which `[[` would take it for.
+pub(super) fn has_doubtful_operand(leaves: &[Node<'_>], text: &str) -> bool {
+    const COMPARING: &[&str] =
+        &["=", "==", "!=", "=~", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"];
+    let source = |node: &Node<'_>| text.get(node.byte_range()).unwrap_or("");
+    leaves.windows(2).any(|pair| source(&pair[0]).starts_with('-') && COMPARING.contains(&source(&pair[1])))
+}

@@ -1,0 +1,408 @@
+//! The walk over a syntax tree: it collects commands, redirections and loops, and compares every leaf and every gap
+//! between leaves with what bash itself would read there.
+
+use tree_sitter::{Node, Tree};
+
+use super::structure::{self, Expanded};
+use super::{Assignment, Command, Loop, Parsed, Redirect, documents};
+use crate::shell::node_words::{Words, is_continuation, word_of};
+use crate::shell::scan::ansi_c_end;
+use crate::shell::word::Word;
+use crate::shell::{Trouble, kinds, prescan};
+
+/// What surrounds a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Inside {
+    loose: bool,
+    /// Where the innermost node begins that is looser or stricter than its surroundings, and what these are.
+    border: Option<usize>,
+    loose_outside: bool,
+    /// Where the innermost substitution begins.
+    substitution: Option<usize>,
+    in_loop: bool,
+    /// The kind of the node around it.
+    parent: &'static str,
+}
+
+impl Inside {
+    fn below(self, node: Node<'_>) -> Self {
+        let kind = node.kind();
+        let substitution = matches!(kind, "command_substitution" | "process_substitution");
+        // `[ … ]` is an ordinary command to bash, whatever the grammar makes of it.
+        let bracket = kind == "test_command" && node.child(0).is_some_and(|child| child.kind() == "[");
+        let borders = substitution || kinds::is_loose(kind);
+        Self {
+            loose: !substitution && (self.loose || kinds::is_loose(kind)) && !bracket,
+            border: if borders { Some(node.start_byte()) } else { self.border },
+            loose_outside: if borders && self.border != Some(node.start_byte()) {
+                self.loose
+            } else {
+                self.loose_outside
+            },
+            substitution: if substitution { Some(node.start_byte()) } else { self.substitution },
+            in_loop: self.in_loop || matches!(kind, "for_statement" | "while_statement"),
+            parent: kind,
+        }
+    }
+}
+
+pub(super) struct Walk<'a> {
+    text: &'a str,
+    parsed: Parsed,
+    /// The end of the last leaf.
+    read_to: usize,
+    /// After the last leaf a newline means nothing.
+    newline_may_follow: bool,
+    /// Where the innermost node that may start a line begins.
+    line_may_start: Option<usize>,
+    /// Arguments that follow a redirection's target, for the command that starts at this byte.
+    extra_words: Option<(usize, Vec<Word>)>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            parsed: Parsed::default(),
+            read_to: 0,
+            newline_may_follow: true,
+            line_may_start: None,
+            extra_words: None,
+        }
+    }
+
+    /// Visits every node once, without recursion: a list of n commands is n levels deep.
+    pub(super) fn whole(mut self, tree: &Tree) -> Parsed {
+        let mut cursor = tree.walk();
+        let mut inside = vec![Inside::default()];
+        loop {
+            let node = cursor.node();
+            let around = inside.last().copied().unwrap_or_default();
+            self.visit(node, around);
+            if cursor.goto_first_child() {
+                inside.push(around.below(node));
+                continue;
+            }
+            self.leaf(node, around);
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    self.end(tree.root_node());
+                    return self.parsed;
+                }
+                inside.pop();
+            }
+        }
+    }
+
+    fn trouble(&mut self, trouble: Trouble) {
+        self.parsed.trouble.get_or_insert(trouble);
+    }
+
+    fn end(&mut self, root: Node<'_>) {
+        if !is_blank(&self.text[self.read_to.min(self.text.len())..]) {
+            self.trouble(Trouble::Syntax);
+        }
+        let mut cursor = root.walk();
+        let statement = root.named_children(&mut cursor).filter(|node| node.kind() != "comment").last();
+        let sequential = statement.is_some_and(|node| {
+            matches!(node.kind(), "command" | "pipeline" | "list" | "redirected_statement" | "test_command")
+        });
+        if !sequential || self.parsed.trouble.is_some() {
+            self.parsed.last_command = None;
+        }
+    }
+
+    fn source(&self, node: Node<'_>) -> &'a str {
+        // A node may end inside a character where the grammar saw several letters; then its source is unknown.
+        self.text.get(node.byte_range()).unwrap_or("")
+    }
+
+    fn visit(&mut self, node: Node<'_>, around: Inside) {
+        let kind = node.kind();
+        if node.is_error() || node.is_missing() || !structure::is_complete(node) {
+            self.trouble(Trouble::Syntax);
+        }
+        if node.is_named() && !kinds::is_known(kind) {
+            self.trouble(Trouble::Construct);
+        }
+        if kinds::starts_line(kind) {
+            self.line_may_start = Some(node.start_byte());
+        }
+        let redirects = matches!(kind, "file_redirect" | "heredoc_redirect" | "herestring_redirect");
+        // `{name}>file` gives the variable a new descriptor.
+        if redirects && self.text[..node.start_byte()].trim_end_matches("\\\n").ends_with('}') {
+            self.trouble(Trouble::Construct);
+        }
+        let known = self.parsed.commands.len();
+        match kind {
+            "command" => self.command(node, around),
+            "test_command" => self.condition(node, around),
+            "declaration_command" | "unset_command" => self.builtin(node, around),
+            "redirected_statement" => self.redirected(node),
+            "concatenation" => self.concatenation(node),
+            "file_redirect" => self.file_redirect(node),
+            "heredoc_redirect" => self.here_document(node),
+            "for_statement" => self.for_loop(node),
+            "pipeline" => self.pipeline(node),
+            "variable_assignment" if around.parent != "command" => self.parsed.unspoken = true,
+            "function_definition" | "array" => self.parsed.unspoken = true,
+            // Arithmetic in double parentheses.
+            "compound_statement" if node.child(0).is_none_or(|child| child.kind() != "{") => {
+                self.parsed.unspoken = true;
+            }
+            "expansion" | "simple_expansion" | "arithmetic_expansion" => self.expansion(node),
+            // Bash takes two parentheses for arithmetic first, where quotes quote nothing.
+            "command_substitution" | "process_substitution" | "subshell" if self.opens_twice(node) => {
+                self.trouble(Trouble::Construct);
+            }
+            // Inside backticks bash removes a level of backslashes before it reads the text.
+            "command_substitution" if self.source(node).starts_with('`') && self.source(node).contains('\\') => {
+                self.trouble(Trouble::Construct);
+            }
+            // The grammar takes it for `;`, bash does not.
+            ";;" if around.parent != "case_item" => self.trouble(Trouble::Syntax),
+            _ => {}
+        }
+        if self.parsed.commands.len() > known && around.substitution.is_none() {
+            self.parsed.last_command = Some(known);
+        }
+    }
+
+    fn leaf(&mut self, node: Node<'_>, around: Inside) {
+        // What stands before a node is not its own.
+        let opens = around.border == Some(node.start_byte());
+        let loose = if opens { around.loose_outside } else { around.loose };
+        let gap = self.text.get(self.read_to..node.start_byte()).unwrap_or("");
+        // A newline inside a command, which the grammar skipped instead of ending the command there.
+        let may_break = self.newline_may_follow || self.line_may_start == Some(node.start_byte());
+        let swallowed = gap.replace("\\\n", "").contains('\n') && !may_break;
+        if !loose && (!is_blank(gap) || swallowed) {
+            self.trouble(Trouble::Syntax);
+        }
+        self.parsed.unspoken |= loose && has_bare_special(gap);
+        self.read_to = self.read_to.max(node.end_byte());
+        self.newline_may_follow =
+            (around.parent == "case_item" && node.kind() == ")") || kinds::is_open_ended(node.kind());
+        let source = self.source(node);
+        let sound = match node.kind() {
+            "raw_string" => source.len() >= 2 && source.matches('\'').count() == 2,
+            "ansi_c_string" => ansi_c_end(source, 2).is_some_and(|end| end + 1 == source.len()),
+            "word" => !has_bare_special(source) && (loose || !source.chars().any(prescan::is_invisible)),
+            "extglob_pattern" | "regex" | "number" => !has_bare_special(source),
+            // The grammar takes a lone dash for one, too.
+            "file_descriptor" => {
+                let operator = self.text[node.end_byte().min(self.text.len())..].starts_with(['<', '>']);
+                operator && source.bytes().all(|byte| byte.is_ascii_digit())
+            }
+            "variable_name" => loose || !source.chars().any(prescan::is_invisible),
+            "comment" => starts_word(&self.text[..node.start_byte()]),
+            _ => structure::is_delimited(node, around.parent, self.text),
+        };
+        if !sound {
+            self.trouble(Trouble::Syntax);
+        }
+    }
+
+    /// The parts of one word must touch each other.
+    fn concatenation(&mut self, node: Node<'_>) {
+        let mut cursor = node.walk();
+        let mut end = node.start_byte();
+        for child in node.children(&mut cursor) {
+            if !is_continuation(self.text.get(end..child.start_byte())) || child.kind() == "``" {
+                self.trouble(Trouble::Syntax);
+            }
+            end = child.end_byte();
+        }
+    }
+
+    fn push(&mut self, node: Node<'_>, around: Inside, words: Vec<Word>, assignments: Vec<Assignment>) {
+        let (at, within, in_loop) = (node.start_byte(), around.substitution, around.in_loop);
+        self.parsed.commands.push(Command { words, assignments, at, within, in_loop });
+    }
+
+    fn command(&mut self, node: Node<'_>, around: Inside) {
+        let mut assignments = Vec::new();
+        let mut words = Words::new(self.text);
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            match child.kind() {
+                "variable_assignment" => assignments.push(self.assignment(child)),
+                "file_redirect" => {}
+                "herestring_redirect" => self.herestring(child),
+                "command_name" => words.add(child.child(0).unwrap_or(child)),
+                "subshell" | "=~" | "==" => {
+                    // `name (…)` is not a command to bash, and the operators belong into `[[ … ]]`.
+                    self.trouble(Trouble::Construct);
+                    words.add(child);
+                }
+                _ => words.add(child),
+            }
+        }
+        let mut words = words.finish();
+        if words_are_odd(&words) {
+            self.trouble(Trouble::Construct);
+        }
+        if let Some((_, extra)) = self.extra_words.take_if(|(start, _)| *start == node.start_byte()) {
+            words.extend(extra);
+        }
+        self.push(node, around, words, assignments);
+    }
+
+    fn assignment(&self, node: Node<'_>) -> Assignment {
+        let part = |field: &str| node.child_by_field_name(field);
+        let plain = node.child(1).is_some_and(|operator| operator.kind() == "=");
+        let value = match part("value") {
+            Some(value) => word_of(value, self.text).value().map(str::to_owned),
+            None => Some(String::new()),
+        };
+        let name = part("name").map_or("", |name| self.source(name)).to_owned();
+        Assignment { name, value: value.filter(|_| plain) }
+    }
+
+    /// Builtins for which the grammar has nodes of their own.
+    fn builtin(&mut self, node: Node<'_>, around: Inside) {
+        let mut words = Words::new(self.text);
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            words.add(child);
+        }
+        self.parsed.unspoken |= node.kind() == "declaration_command";
+        self.push(node, around, words.finish(), Vec::new());
+    }
+
+    /// `[ … ]` and `[[ … ]]`, flattened into the words that the shell sees.
+    fn condition(&mut self, node: Node<'_>, around: Inside) {
+        let leaves = structure::condition_leaves(node);
+        let single = node.child(0).is_some_and(|child| child.kind() == "[");
+        if (single && !structure::is_plain_bracket(&leaves))
+            || (!single && structure::has_doubtful_operand(&leaves, self.text))
+        {
+            self.trouble(Trouble::Construct);
+        }
+        let mut words = Words::new(self.text);
+        leaves.into_iter().for_each(|leaf| words.add(leaf));
+        self.push(node, around, words.finish(), Vec::new());
+    }
+
+    fn opens_twice(&self, node: Node<'_>) -> bool {
+        self.source(node).trim_start_matches(['$', '<', '>']).starts_with("((")
+    }
+
+    fn expansion(&mut self, node: Node<'_>) {
+        match structure::expanded(node.kind(), self.source(node)) {
+            Expanded::Value => {}
+            Expanded::Computed => self.parsed.unspoken = true,
+            Expanded::Treacherous => self.parsed.treacherous = true,
+        }
+    }
+
+    fn for_loop(&mut self, node: Node<'_>) {
+        let mut cursor = node.walk();
+        let mut words = Words::new(self.text);
+        node.children_by_field_name("value", &mut cursor).for_each(|value| words.add(value));
+        let words = words.finish();
+        let name = node.child_by_field_name("variable").map_or("", |name| self.source(name)).to_owned();
+        let is_for = node.child(0).is_some_and(|child| child.kind() == "for");
+        self.parsed.unspoken |= !is_for || words.is_empty() || !structure::is_harmless_name(&name);
+        let body = node.child_by_field_name("body").map_or(0..0, |body| body.byte_range());
+        self.parsed.loops.push(Loop { name, words, body });
+    }
+
+    /// Notes which simple command feeds which.
+    fn pipeline(&mut self, node: Node<'_>) {
+        let mut cursor = node.walk();
+        let mut before: Option<usize> = None;
+        for child in node.named_children(&mut cursor) {
+            if before.is_some() && child.kind() == "negated_command" {
+                self.trouble(Trouble::Syntax);
+            }
+            let command = match child.kind() {
+                "redirected_statement" => child.child_by_field_name("body"),
+                _ => Some(child),
+            };
+            let command = command.filter(|node| node.kind() == "command").map(|node| node.start_byte());
+            if let (Some(from), Some(to)) = (before, command) {
+                self.parsed.pipes.push((from, to));
+            }
+            // What is not a simple command must not be taken for nothing.
+            before = Some(command.unwrap_or(usize::MAX));
+        }
+    }
+
+    /// The grammar counts words after a redirection's target as further targets; to bash they are arguments.
+    fn redirected(&mut self, node: Node<'_>) {
+        let mut extra = Vec::new();
+        let mut cursor = node.walk();
+        for redirect in node.children(&mut cursor).filter(|child| child.kind() == "file_redirect") {
+            let mut inner = redirect.walk();
+            let mut words = Words::new(self.text);
+            redirect.children_by_field_name("destination", &mut inner).skip(1).for_each(|node| words.add(node));
+            extra.extend(words.finish());
+        }
+        if extra.is_empty() {
+            return;
+        }
+        match node.child_by_field_name("body") {
+            Some(body) if body.kind() == "command" => self.extra_words = Some((body.start_byte(), extra)),
+            _ => self.trouble(Trouble::Construct),
+        }
+    }
+
+    fn file_redirect(&mut self, node: Node<'_>) {
+        let mut cursor = node.walk();
+        let operator = node.children(&mut cursor).find(|child| !child.is_named()).map(|child| self.source(child));
+        let target = node.child_by_field_name("destination").map(|target| word_of(target, self.text));
+        let redirect = Redirect { operator: operator.unwrap_or("").to_owned(), target: target.unwrap_or_default() };
+        self.parsed.redirects.push(redirect);
+    }
+
+    fn herestring(&mut self, node: Node<'_>) {
+        let target = node.named_child(node.named_child_count().saturating_sub(1) as u32);
+        let target = target.map(|target| word_of(target, self.text)).unwrap_or_default();
+        self.parsed.redirects.push(Redirect { operator: "<<<".to_owned(), target });
+    }
+
+    fn here_document(&mut self, node: Node<'_>) {
+        let document = documents::read(node, self.text);
+        if !document.sound {
+            self.trouble(Trouble::Construct);
+        }
+        self.parsed.redirects.push(Redirect { operator: "<<".to_owned(), target: document.body });
+    }
+}
+
+/// Inside `${…}` and patterns the grammar takes whole stretches for one word, substitutions included.
+fn has_bare_special(source: &str) -> bool {
+    let mut chars = source.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '`' | '$' | '(' | '<' | '>' | '"' | '\'' | ';' | '&' => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// In bash a `#` starts a comment only where a word could start, and a line continuation does not end a word.
+fn starts_word(mut before: &str) -> bool {
+    while let Some(shorter) = before.strip_suffix("\\\n") {
+        before = shorter;
+    }
+    before.is_empty() || before.ends_with([' ', '\t', '\n', ';', '&', '|', '(', ')'])
+}
+
+/// Blanks, newlines and line continuations: what bash, too, skips between words.
+fn is_blank(gap: &str) -> bool {
+    gap.replace("\\\n", " ").chars().all(|c| matches!(c, ' ' | '\t' | '\n'))
+}
+
+/// A command word that bash reads as something else than the grammar did.
+fn words_are_odd(words: &[Word]) -> bool {
+    const RESERVED: &[&str] = &[
+        "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "select", "in",
+        "function", "{", "}", "!", "[[", "]]", "coproc",
+    ];
+    let Some(Some(name)) = words.first().map(Word::value) else { return false };
+    RESERVED.contains(&name) || name.contains('=')
+}

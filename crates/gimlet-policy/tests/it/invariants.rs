@@ -1,0 +1,139 @@
+//! What must hold for every text and every set of rules: more forbidding never allows more, and neither putting a text
+//! somewhere else nor quoting a word makes it freer.
+
+use gimlet_policy::Decision;
+use gimlet_policy::shell::{ShellFacts, Word, analyse};
+use gimlet_proto::PermissionMode;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::worlds::{judge, rules, run};
+
+const DENY: &[&str] = &["Bash(curl:*)", "Bash(rm:*)", "Bash(git push:*)", "Read(.env)", "Edit(src/**)", "Bash(* x)"];
+const ALLOW: &[&str] = &["Bash(npm run:*)", "Bash(make:*)", "Bash(git * main)", "Bash", "Edit(out/**)", "Bash(curl:*)"];
+
+/// Commands with words of every kind.
+fn simple() -> impl Strategy<Value = String> {
+    let head = select(&[
+        "ls",
+        "cat",
+        "echo",
+        "npm run",
+        "make",
+        "curl",
+        "rm",
+        "git push",
+        "git log",
+        "grep x",
+        "sort",
+        "find .",
+        "sudo",
+        "timeout 5 ls",
+        "CI=1 make",
+        "A=1 make",
+        "cd sub",
+        "[ -f a ]",
+        "xargs cat",
+        "bash -c",
+        "head -n 3",
+    ]);
+    let word = select(&[
+        "",
+        "a",
+        "x",
+        "$x",
+        "\"$x\"",
+        "'a b'",
+        "*",
+        "~",
+        ".env",
+        "main",
+        "/etc/x",
+        "$(ls)",
+        "> out/a",
+        "> /dev/null",
+        "2>&1",
+        "< a",
+        "-rf",
+    ]);
+    (head, prop::collection::vec(word, 0..3)).prop_map(|(head, words)| format!("{head} {}", words.join(" ")))
+}
+
+fn text() -> impl Strategy<Value = String> {
+    (prop::collection::vec(simple(), 1..4), select(&["; ", " && ", " || ", " | ", "\n"]))
+        .prop_map(|(parts, join)| parts.join(join))
+}
+
+fn some(list: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>> {
+    prop::sample::subsequence(list, 0..list.len())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn adding_a_deny_or_ask_rule_never_frees(text in text(), deny in some(DENY), ask in some(DENY), allow in some(ALLOW), new in select(DENY), mode in select(&PermissionMode::ALL[..])) {
+        let before = run(&text, &rules(&deny, &ask, &allow), mode);
+        let more: Vec<&str> = deny.iter().copied().chain([new]).collect();
+        prop_assert!(run(&text, &rules(&more, &ask, &allow), mode) >= before, "{:?} with {}", text, new);
+        let more: Vec<&str> = ask.iter().copied().chain([new]).collect();
+        prop_assert!(run(&text, &rules(&deny, &more, &allow), mode) >= before, "{:?} with {}", text, new);
+    }
+
+    #[test]
+    fn adding_an_allow_rule_never_lifts_a_denial(text in text(), deny in some(DENY), allow in some(ALLOW), new in select(ALLOW)) {
+        let more: Vec<&str> = allow.iter().copied().chain([new]).collect();
+        if judge(&text, &rules(&deny, &[], &allow)) == Decision::Deny {
+            prop_assert_eq!(judge(&text, &rules(&deny, &[], &more)), Decision::Deny);
+        }
+    }
+
+    #[test]
+    fn wrapping_never_turns_a_question_into_a_permission(text in text(), deny in some(DENY), allow in some(ALLOW), frame in select(&[
+        "(@)", "{ @; }", "{ @\n}", "if true; then @\nfi", "echo \"$(@)\"", "echo $(@)", "while false; do @\ndone", "for f in a; do @\ndone",
+        "case a in b) @\n;; esac", "true && { @\n}", "cat <(@)", "! (@)",
+    ])) {
+        let rules = rules(&deny, &[], &allow);
+        let before = judge(&text, &rules);
+        let wrapped = frame.replace('@', &text);
+        let after = judge(&wrapped, &rules);
+        prop_assert!(before == Decision::Allow || after != Decision::Allow, "{:?} became {:?}", text, wrapped);
+        prop_assert!(before != Decision::Deny || after == Decision::Deny, "{:?} softened in {:?}", text, wrapped);
+    }
+
+    #[test]
+    fn what_is_allowed_has_every_command_allowed(text in text(), allow in some(&ALLOW[..3])) {
+        let rules = rules(&[], &[], &allow);
+        if judge(&text, &rules) == Decision::Allow {
+            let roots = ["/srv/repo".into()];
+            let facts = ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: None };
+            for words in analyse(&text, &facts).commands {
+                prop_assert!(words.first().is_some_and(|name| name.value().is_some()), "{:?}", text);
+                // Alone, each static command is allowed as well.
+                if let Some(words) = words.iter().map(Word::value).collect::<Option<Vec<_>>>() {
+                    let alone = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+                    let alone = alone.replacen("'timeout'", "timeout", 1);
+                    let fed = words[0] == "xargs";
+                    prop_assert!(fed || judge(&alone, &rules) == Decision::Allow || words[0] == "[", "{:?} in {:?}", alone, text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn quoting_static_words_never_changes_the_decision(
+        words in prop::collection::vec(select(&["git", "push", "npm", "run", "cat", "curl", "a", ".env", "-l", "sudo", "rm", "ls", "timeout", "5", "make", "/etc/x"]), 1..5),
+        quotes in prop::collection::vec(0..4usize, 5),
+        deny in some(DENY),
+        allow in some(ALLOW),
+    ) {
+        let quoted: Vec<String> = words.iter().zip(&quotes).map(|(word, quote)| match quote {
+            0 => (*word).to_owned(),
+            1 => format!("'{word}'"),
+            2 => format!("\"{word}\""),
+            _ => format!("\\{word}"),
+        }).collect();
+        let rules = rules(&deny, &[], &allow);
+        prop_assert_eq!(judge(&words.join(" "), &rules), judge(&quoted.join(" "), &rules), "{:?}", quoted);
+    }
+}

@@ -1,0 +1,299 @@
+//! Texts that look harmless and are not, next to those that look alike and are. Each trap was once a way around some
+//! simpler reading of the rules.
+
+use gimlet_policy::Decision::{Allow, Ask};
+use gimlet_policy::{RuleSet, World};
+use gimlet_proto::PermissionMode;
+
+use crate::worlds::{judge, rules, run, run_in, world};
+
+fn all_ask(texts: &[&str], rules: &RuleSet) {
+    let allowed: Vec<&&str> = texts.iter().filter(|text| judge(text, rules) == Allow).collect();
+    assert!(allowed.is_empty(), "allowed: {allowed:#?}");
+}
+
+fn all_run(texts: &[&str], rules: &RuleSet) {
+    let asked: Vec<&&str> = texts.iter().filter(|text| judge(text, rules) != Allow).collect();
+    assert!(asked.is_empty(), "asked: {asked:#?}");
+}
+
+#[test]
+fn values_that_only_show_at_run_time_lead_no_reader_astray() {
+    all_ask(
+        &[
+            "cat $(echo /etc/passwd)",
+            "cat \"$(cat list)\"",
+            "for f in $(cat list); do cat \"$f\"; done",
+            "for f in /etc/passwd; do cat \"$f\"; done",
+            "for f in ~/.ssh/id; do cat \"$f\"; done",
+            "for f in /etc/*; do cat \"$f\"; done",
+            "for f in a; do cat \"$f/../../../etc/passwd\"; done",
+            "for f in ..; do cat a/$f/$f/$f/etc/passwd; done",
+            "cat \"$x\"/etc/passwd",
+            "cat $x$y/etc/passwd",
+            "for f in $(false); do :; done; cat $f/etc/passwd",
+            "cat \"$HOME/.ssh/id_rsa\"",
+            "cat $KUBECONFIG",
+            "cat /$x",
+            "cat /etc/$x",
+            "cat {/etc/passwd,a}",
+            "cat -$x",
+            "echo ~/.ssh/*",
+            "echo /etc/*",
+            "ls $HOME",
+            "echo /etc/passwd | xargs cat",
+            "find . -path './x/etc/passwd' | tail -c 12 | xargs cat",
+            "git ls-files --format=/etc/passwd | xargs cat",
+            "echo x | grep -l --label=/etc/passwd x | xargs cat",
+            "find . -printf /etc/passwd | xargs cat",
+            "xargs cat < list",
+            "ls | xargs sort",
+            "ls | xargs find",
+            "sort $x",
+            "find $x",
+            "git log $x",
+            "uniq \"$x\"",
+            "head -n $n -c /etc/passwd",
+            "head $x -n /etc/passwd",
+            "grep \"$x\" /etc/passwd a",
+            "cat < $x",
+            "cat < <(cat /etc/passwd)",
+            "echo \"$(< /etc/passwd)\"",
+            "cat <(cat /etc/shadow)",
+        ],
+        &RuleSet::default(),
+    );
+    all_run(
+        &[
+            "for f in a b; do cat \"$f\"; done",
+            "for d in */; do ls \"$d/src\"; done",
+            "for f in src/*.rs; do wc -l \"$f\"; done",
+            "for f in $(git ls-files); do head -5 \"$f\"; done",
+            "for i in 1 2 3; do echo \"$i of $x\"; done",
+            "cat \"$f\"",
+            "cat src/$f",
+            "head -n $n file",
+            "wc -l $(git ls-files)",
+            "find . -name '*.rs' | head -n 20 | xargs wc -l",
+            "git ls-files | sort -u | xargs cat",
+            "ls | xargs echo",
+            "diff <(ls a) <(ls b)",
+            "cat < a",
+            "echo \"$(< a)\"",
+            "grep \"foo $x\" src/a",
+            "echo $((1 + 2)) ${#x} ${x:-a} \"${f%.rs}\"",
+        ],
+        &RuleSet::default(),
+    );
+}
+
+#[test]
+fn nothing_sets_what_a_later_command_depends_on() {
+    all_ask(
+        &[
+            "for PATH in /tmp/evil; do ls; done",
+            "for IFS in /; do ls; done",
+            "for http_proxy in evil; do ls; done",
+            "echo a {PATH}>/dev/null; ls",
+            "echo a {fd}>&1",
+            "x=1; ls",
+            "CI=1",
+            "LANG+=x ls",
+            "CI=$(id) ls",
+            "LD_PRELOAD=x ls",
+            "export CI=1; ls",
+            "printf -v PATH x; ls",
+            "printf \"$f\" PATH",
+            "printf '%n' PATH",
+            "echo ${PATH:=/tmp}",
+            "echo ${x=1}",
+            "echo ${x@P}",
+            "echo ${!x}",
+            "echo ${a[$(id)]}",
+            "echo $((a[0]))",
+            "for x in 'a[$(touch y)]'; do echo $((x)); done",
+            "[[ 'a[$(touch y)]' -eq 1 ]]",
+            "for o in -v; do [ $o 'a[$(touch y)]' ]; done",
+            "[ -v 'a[$(touch y)]' ]",
+            "[[ -v x ]]",
+            "test -v x",
+            "((x++))",
+            "let x=1",
+            "read x",
+            "ls() { touch x; }; ls",
+            "coproc ls",
+            "select x in a; do ls; done",
+            "shopt -s dotglob",
+            "set -o noglob",
+            "unset PATH",
+            "date 010100002020",
+            "date --se=now",
+        ],
+        &RuleSet::default(),
+    );
+    all_run(
+        &[
+            "CI=1 LANG=C ls",
+            "[ -f a ] && cat a",
+            "[ \"$x\" = a ] || echo b",
+            "[ $? -eq 0 ] && echo ok",
+            "[[ -n $x && ! -d src ]] && ls",
+            "test -d src",
+            "date +%Y-%m-%d",
+            "printf '%s\\n' \"$x\"",
+        ],
+        &RuleSet::default(),
+    );
+}
+
+#[test]
+fn directories_are_followed_through_loops_and_subshells() {
+    let below = World { cwd: "/srv/repo/a/b".into(), ..world(PermissionMode::Default) };
+    let decide = |text: &str| run_in(text, &RuleSet::default(), &below);
+    assert_eq!(decide("cd .. && ls"), Allow);
+    assert_eq!(decide("cat ../x"), Allow);
+    for text in [
+        "for i in 1 2 3; do cd ..; cat x; done",
+        "while false; do cd ..; done; cat x",
+        "cd .. && cat ../x",
+        "cd ../../.. && ls",
+        "(cd ..; cd ..; cd ..; cat x)",
+    ] {
+        assert_ne!(decide(text), Allow, "{text}");
+    }
+    let none = RuleSet::default();
+    all_ask(&["cd", "cd -", "cd ..", "cd \"$x\"", "cd .git", "cd sub && git status", "cd /etc && cat passwd"], &none);
+    all_run(&["cd sub && ls", "cd . && git status", "cd /srv/repo && git log -3", "(cd sub; ls)"], &none);
+    // A rule for `cd` lets it go anywhere, and then nothing relative is known any more.
+    let roaming = rules(&[], &[], &["Bash(cd:*)", "Bash(pushd:*)"]);
+    all_ask(
+        &["cd /etc && cat passwd", "cd -P /etc && cat passwd", "cd \"$x\" && cat a", "pushd /etc && cat passwd"],
+        &roaming,
+    );
+}
+
+#[test]
+fn files_stay_out_of_reach_of_rules_about_commands() {
+    let writing = rules(&[], &[], &["Bash(cp:*)", "Bash(rm:*)", "Bash(tee:*)", "Bash(npm run:*)", "Bash(find:*)"]);
+    all_ask(
+        &[
+            "cp a $(echo .git/config)",
+            "cp a .git/{config,x}",
+            "for f in .git/config; do cp a \"$f\"; done",
+            "for f in it; do cp a .g$f/config; done",
+            "for d in /; do rm -rf \"$d\"; done",
+            "for d in /; do rm -rf \"$d\"home; done",
+            "for d in etc; do rm -rf /$d; done",
+            "echo .git/config | xargs rm",
+            "ls -a | xargs rm -rf",
+            "rm .g*/config",
+            "rm *.toml",
+            "rm -rf \"$DIR\"",
+            "cp a \"$DEST\"",
+            "npm run x > out",
+            "npm run x > $f",
+            "npm run x >& out",
+            "npm run x | tee .git/config",
+            "find . $x",
+            "ls | xargs find . -name",
+        ],
+        &writing,
+    );
+    all_run(
+        &[
+            "cp a b",
+            "for f in a b; do cp \"$f\" \"$f.bak\"; done",
+            "rm -f build/*.o",
+            "rm \"$f\"",
+            "npm run \"$x\" 2>&1 | tail -5",
+            "find . -name x",
+        ],
+        &writing,
+    );
+}
+
+#[test]
+fn what_bash_reads_otherwise_than_the_grammar_asks() {
+    let bare = rules(&[], &[], &["Bash"]);
+    all_ask(
+        &[
+            "[ a && touch x ]",
+            "[ a\ntouch x ]",
+            "[[ -n == a ]]",
+            "echo $((ls) | cat)",
+            "((ls); pwd)",
+            "echo `echo \\`touch x\\``",
+            "if true; then fi",
+            "if true; then # no\nfi",
+            "while true; do done",
+            "{ }",
+            "( )",
+            "ls | ! cat",
+            "for i in a; do # x\ndone",
+            "a ;; b",
+            "a;&>/dev/null b",
+            "{ls; }",
+            "if true; then{ ls; }; fi",
+            "[[-n a ]]",
+            "ls - <<E\nx\nE\n",
+            "ls <> a",
+        ],
+        &bare,
+    );
+}
+
+#[test]
+fn edits_are_accepted_only_for_plain_edits_inside() {
+    let none = RuleSet::default();
+    for text in [
+        "mkdir -p src/new && touch src/new/a.rs",
+        "mv a b",
+        "cp -r src copy",
+        "rm -rf build",
+        "rmdir old",
+        "sed -i 's/a/b/g' src/a.rs",
+        "CI=1 timeout 5 touch a",
+        "echo done > notes.txt",
+        "git status && mkdir x",
+    ] {
+        assert_eq!(run(text, &none, PermissionMode::AcceptEdits), Allow, "{text}");
+        assert_eq!(run(text, &none, PermissionMode::Default), Ask, "{text}");
+        assert_eq!(run(text, &none, PermissionMode::DontAsk), gimlet_policy::Decision::Deny, "{text}");
+    }
+    for text in [
+        "touch /etc/x",
+        "mkdir ../x",
+        "cp /etc/passwd a",
+        "mv a .git/hooks/pre-commit",
+        "cp tmp/bunfig.toml .",
+        "rm -rf .",
+        "rm -rf *",
+        "rm -rf .git",
+        "rm $x",
+        "touch \"$x\"",
+        "sed -i '1e id' a",
+        "sed -i 's/a/b/w /tmp/x' a",
+        "cd sub && touch a",
+        "chmod 777 a",
+        "ln -s /etc a",
+        "tee a",
+        "echo x > ../out",
+        "echo x > .mcp.json",
+        "mkdir a; curl x",
+        "sudo mkdir a",
+        "ls | xargs rm",
+    ] {
+        assert_ne!(run(text, &none, PermissionMode::AcceptEdits), Allow, "{text}");
+    }
+}
+
+#[test]
+fn plan_mode_enforces_nothing_where_bypassing_is_open() {
+    let asking = rules(&[], &["Bash(git push:*)"], &[]);
+    let open = World { bypass_available: true, ..world(PermissionMode::Plan) };
+    assert_eq!(run_in("make", &asking, &open), Allow);
+    assert_eq!(run_in("git push", &asking, &open), Ask);
+    assert_eq!(run_in("rm -rf /", &asking, &open), Ask);
+    assert_eq!(run_in("make", &asking, &world(PermissionMode::Plan)), Ask);
+    assert_eq!(run_in("ls > x", &asking, &world(PermissionMode::Plan)), Ask);
+}

@@ -1,0 +1,39 @@
+//! The small world that the tests of commands live in.
+
+use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide};
+use gimlet_proto::{Need, PermissionMode};
+
+pub(crate) fn rules(deny: &[&str], ask: &[&str], allow: &[&str]) -> RuleSet {
+    let source = RuleSource::new(RuleScope::Project, "/srv/repo");
+    let mut rules = RuleSet::default();
+    for (behavior, list) in [(Behavior::Deny, deny), (Behavior::Ask, ask), (Behavior::Allow, allow)] {
+        for rule in list {
+            rules.add(behavior, rule, &source).unwrap();
+        }
+    }
+    rules
+}
+
+pub(crate) fn world(mode: PermissionMode) -> World {
+    World {
+        mode,
+        cwd: "/srv/repo".into(),
+        roots: vec!["/srv/repo".into()],
+        home: Some("/home/dev".into()),
+        ..World::default()
+    }
+}
+
+pub(crate) fn run_in(text: &str, rules: &RuleSet, world: &World) -> Decision {
+    let needs = [NeedFacts { need: Need::Run(text.to_owned()), resolved: None, hops: vec![] }];
+    decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, rules, world).decision
+}
+
+pub(crate) fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
+    run_in(text, rules, &world(mode))
+}
+
+/// In the default mode.
+pub(crate) fn judge(text: &str, rules: &RuleSet) -> Decision {
+    run(text, rules, PermissionMode::Default)
+}

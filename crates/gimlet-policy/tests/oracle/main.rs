@@ -1,0 +1,178 @@
+//! What the engine allows against what bash does with it: random commands are decided, and those that would run without
+//! a question are run in a jail of stand-ins. Every program that starts must be one that the rules or the table of
+//! readers speak for, with words that the analysis has seen; no file may change but those that a rule opens.
+//!
+//! Slow, so ignored by default; `scripts/oracle` runs it.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
+
+mod dice;
+mod jail;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use dice::Dice;
+use gimlet_policy::shell::{ShellFacts, Word, analyse};
+use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleSet, RuleSource, World, decide};
+use gimlet_proto::{Need, PermissionMode};
+use jail::{Jail, Outcome};
+
+/// Commands that are generated for each test; `ORACLE_COMMANDS` at build time says otherwise.
+const COMMANDS: Option<&str> = option_env!("ORACLE_COMMANDS");
+const SEED: Option<&str> = option_env!("ORACLE_SEED");
+const THREADS: usize = 2;
+
+fn number(text: Option<&str>, otherwise: u64) -> u64 {
+    text.map_or(otherwise, |text| text.parse().unwrap())
+}
+
+fn rules(anchor: &std::path::Path, deny: &[&str], allow: &[&str]) -> RuleSet {
+    let source = RuleSource::new(gimlet_policy::RuleScope::Project, anchor);
+    let mut rules = RuleSet::default();
+    for (behavior, list) in [(Behavior::Deny, deny), (Behavior::Allow, allow)] {
+        list.iter().for_each(|rule| rules.add(behavior, rule, &source).unwrap());
+    }
+    rules
+}
+
+/// Decides on as many texts as asked for, runs what is allowed, and hands each outcome to `judge`, which names a fault.
+fn against_bash(
+    name: &str,
+    mode: PermissionMode,
+    deny: &[&str],
+    allow: &[&str],
+    judge: fn(&str, &Outcome, &Jail) -> Option<String>,
+) {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let (commands, seed) = (number(COMMANDS, 50_000), number(SEED, clock));
+    let (allowed, programs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let faults: Vec<String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (allowed, programs) = (&allowed, &programs);
+                scope.spawn(move || {
+                    let folder = format!("gimlet-oracle-{}-{name}-{thread}", std::process::id());
+                    let jail = Jail::new(std::env::temp_dir().join(folder)).unwrap();
+                    let rules = rules(&jail.work(), deny, allow);
+                    let world = World {
+                        mode,
+                        cwd: jail.work(),
+                        roots: vec![jail.work()],
+                        home: Some(jail.home()),
+                        ..World::default()
+                    };
+                    let mut faults = Vec::new();
+                    for at in (thread as u64..commands).step_by(THREADS) {
+                        let text = Dice::new(seed.wrapping_add(at)).text();
+                        let needs = [NeedFacts::new(Need::Run(text.clone()), None)];
+                        let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+                        if decide(&call, &rules, &world).decision == Decision::Allow {
+                            let outcome = jail.run(&text).unwrap();
+                            allowed.fetch_add(1, Ordering::Relaxed);
+                            programs.fetch_add(outcome.started.len(), Ordering::Relaxed);
+                            faults.extend(judge(&text, &outcome, &jail).map(|fault| format!("{fault}\n  {text:?}")));
+                        }
+                    }
+                    faults
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    #[allow(clippy::print_stdout, reason = "the figures are what one runs this for")]
+    {
+        let (allowed, programs) = (allowed.load(Ordering::Relaxed), programs.load(Ordering::Relaxed));
+        println!(
+            "{name}: {commands} commands from seed {seed}, {allowed} allowed and run, {programs} programs started"
+        );
+        println!("{name}: {} faults", faults.len());
+    }
+    assert!(programs.into_inner() > 0, "nothing was started, so nothing was seen");
+    assert!(faults.is_empty(), "{} faults, the first: {:#?}", faults.len(), &faults[..faults.len().min(15)]);
+}
+
+/// Whether the rules of the test or the set of readers speak for a call.
+fn is_spoken_for(words: &[String]) -> bool {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let Some((name, arguments)) = words.split_first() else { return false };
+    let has = |flags: &[&str]| arguments.iter().any(|word| flags.iter().any(|flag| word.starts_with(flag)));
+    match *name {
+        // Behind a pipe it is a program, everywhere else a keyword.
+        "time" => {
+            let rest: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+            is_spoken_for(&rest)
+        }
+        "npm" => arguments.first() == Some(&"run"),
+        "make" => true,
+        "ls" | "cat" | "head" | "tail" | "grep" | "wc" | "tr" | "cut" | "diff" | "basename" | "dirname" | "stat"
+        | "du" | "seq" | "expr" | "id" | "whoami" | "uname" | "which" | "realpath" | "readlink" | "comm" | "cmp"
+        | "nl" | "tac" | "rev" | "paste" => true,
+        "date" => !has(&["-s", "--set"]) && arguments.iter().all(|word| word.starts_with(['+', '-'])),
+        "sort" => !has(&["-o", "--o", "--compress"]),
+        "uniq" => arguments.iter().filter(|word| !word.starts_with('-')).count() <= 1,
+        "find" => !has(&["-exec", "-ok", "-delete", "-fprint", "-fls"]),
+        "rg" => !has(&["--pre", "--hostname-bin", "-z"]),
+        "sed" => arguments.first() == Some(&"-n") && arguments.get(1).is_some_and(|script| *script == "1p"),
+        "git" => {
+            matches!(arguments.first(), Some(&("status" | "log" | "diff")))
+                || matches!(arguments, ["branch"] | ["branch", "--"])
+        }
+        _ => false,
+    }
+}
+
+/// Whether a call is what some command of the analysis says: static words as they are, any words for the others.
+fn is_predicted(call: &[String], commands: &[Vec<Word>]) -> bool {
+    const WRAPPERS: &[&str] = &["timeout", "nice", "nohup", "xargs", "stdbuf", "command", "builtin", "time"];
+    commands.iter().any(|words| {
+        let wrapped = words.iter().any(|word| word.value() == Some("xargs"));
+        let wraps = words.first().and_then(Word::value).is_some_and(|name| WRAPPERS.contains(&name));
+        let starts = if wraps { words.len() } else { 1 };
+        (0..starts).any(|start| fits(&words[start..], call, wrapped))
+    })
+}
+
+fn fits(words: &[Word], call: &[String], open_end: bool) -> bool {
+    match (words.split_first(), call.split_first()) {
+        (None, None) => true,
+        (None, Some(_)) => open_end,
+        (Some((word, rest)), first) => match word.value() {
+            Some(text) => first.is_some_and(|(value, others)| value == text && fits(rest, others, open_end)),
+            None if word.may_split() => (0..=call.len()).any(|taken| fits(rest, &call[taken..], open_end)),
+            None => first.is_some_and(|(_, others)| fits(rest, others, open_end)),
+        },
+    }
+}
+
+#[test]
+#[ignore = "slow: run by scripts/oracle"]
+fn whatever_is_allowed_runs_only_what_was_foreseen() {
+    against_bash(
+        "default-mode",
+        PermissionMode::Default,
+        &["Bash(curl:*)"],
+        &["Bash(npm run:*)", "Bash(make:*)", "Edit(/out/**)"],
+        |text, outcome, jail| {
+            let (work, roots) = (jail.work(), [jail.work()]);
+            let commands = analyse(text, &ShellFacts { cwd: &work, roots: &roots, home: None }).commands;
+            let unforeseen = outcome.started.iter().find(|call| !is_spoken_for(call) || !is_predicted(call, &commands));
+            let written = outcome.written.iter().find(|path| !path.starts_with("work/out/"));
+            match (outcome.syntax_error, unforeseen, written) {
+                (true, ..) => Some("bash does not take it".to_owned()),
+                (_, Some(call), _) => Some(format!("started {call:?}")),
+                (.., Some(path)) => Some(format!("wrote {path}")),
+                _ => None,
+            }
+        },
+    );
+}
+
+#[test]
+#[ignore = "slow: run by scripts/oracle"]
+fn a_denied_program_never_starts_even_where_everything_else_may() {
+    against_bash("bypass-mode", PermissionMode::BypassPermissions, &["Bash(curl:*)"], &[], |_, outcome, _| {
+        let denied = |call: &&Vec<String>| call.first().is_some_and(|name| name == "curl");
+        outcome.started.iter().find(denied).map(|call| format!("started {call:?}"))
+    });
+}
