@@ -58,3 +58,45 @@ fn a_list_of_this_length(bencher: divan::Bencher<'_, '_>, length: usize) {
 fn ten_thousand_openers(bencher: divan::Bencher<'_, '_>, opener: &str) {
     bench(bencher, opener.repeat(10_000));
 }
+
+/// Sound texts of a length, each of one kind of part; the limit is 2 ms for 1,000 bytes and 50 ms for 10,000.
+#[divan::bench(args = LENGTHS.iter().flat_map(|length| PARTS.iter().map(|part| (*length, *part))))]
+fn many_parts(bencher: divan::Bencher<'_, '_>, (length, part): (usize, &str)) {
+    bench(bencher, part.repeat(length / part.len()));
+}
+
+const LENGTHS: &[usize] = &[1_000, 10_000];
+const PARTS: &[&str] = &[
+    "ls; ",
+    "cat <<E\n$x it's\nE\n",
+    "cat <<'E'\nbody\nE\n",
+    "for f in a b; do cat \"$f\"; done; ",
+    "if [ -f a ]; then cat a; fi; ",
+    "echo \"$(ls | wc -l)\"; ",
+    "cat $(git ls-files); ",
+    "ls | xargs cat; ",
+    "case $x in a) ls;; esac; ",
+    "cd a; cat b; ",
+    "rm -rf \"$x\"/; ",
+    "(ls) && ",
+    "a{b,c} $x * ",
+    "for i in a; do ",
+];
+
+/// Constructs inside constructs, as deep as the text is long.
+#[divan::bench(args = [
+    (1_000, "echo \"$(", ")\""),
+    (10_000, "echo \"$(", ")\""),
+    (1_000, "(", ")"),
+    (10_000, "(", ")"),
+    (10_000, "{ ", "; }"),
+    (10_000, "if true; then ", "; fi"),
+    (10_000, "for i in a; do ", "; done"),
+    (10_000, "cat <(", ")"),
+    (10_000, "echo ${x:-", "}"),
+    (10_000, "cat <<E\n$(", ")\nE\n"),
+])]
+fn nested(bencher: divan::Bencher<'_, '_>, (length, open, close): (usize, &str, &str)) {
+    let depth = length / (open.len() + close.len());
+    bench(bencher, format!("{}ls{}", open.repeat(depth), close.repeat(depth)));
+}

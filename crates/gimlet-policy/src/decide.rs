@@ -519,7 +519,8 @@ impl Judge<'_> {
 
     /// Whether the mode that accepts edits covers every one of these files.
     fn may_edit(&self, edits: &[Touched]) -> bool {
-        let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path);
+        let secret = |path: &Path| is_secret(path, self.world.home.as_deref());
+        let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path) && !secret(path);
         edits.iter().all(|file| file.certain && !file.paths.is_empty() && file.paths.iter().all(inside))
     }
 

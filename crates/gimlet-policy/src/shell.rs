@@ -273,7 +273,8 @@ fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'
             // A plain `cd` goes home.
             let target = target.map(Path::new).or(facts.home.filter(|_| *name == "cd" && operands.is_empty()));
             // Each may follow on any of those before, and any may fail.
-            for from in directories.clone() {
+            let known = if directories.len() < MOST_DIRECTORIES { directories.clone() } else { Vec::new() };
+            for from in known {
                 let reached = target.map(|target| crate::paths::normalise(&from, target));
                 let new =
                     reached.filter(|reached| directories.len() < MOST_DIRECTORIES && !directories.contains(reached));

@@ -45,6 +45,9 @@ impl Standing {
     /// Notes where a `cd` may lead.
     pub(super) fn go(&mut self, directory: &str) {
         self.moves += 1;
+        if self.lost {
+            return;
+        }
         let reached: Vec<PathBuf> = self.directories.iter().map(|from| normalise(from, Path::new(directory))).collect();
         for path in reached {
             if !self.directories.contains(&path) {

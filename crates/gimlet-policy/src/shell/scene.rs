@@ -1,13 +1,15 @@
 //! What surrounds a command in its text, as far as it says something about words that are only known at run time: the
 //! values that loops give to variables, what substitutions can print, and what feeds a command its operands.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use super::ShellFacts;
 use super::parse::{Command, Loop, Parsed};
 use super::readonly::{Standing, is_free, readable};
 use super::stripped::stripped;
 use super::word::{Piece, Word};
 use crate::paths::holds_secrets;
-use std::path::PathBuf;
 
 /// Where `xargs` takes further words from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,31 @@ pub(super) enum Feed {
     Anything,
 }
 
+/// Commands that may change variables, the directory or the meaning of words.
+const CHANGERS: &[&str] = &[
+    "read",
+    "mapfile",
+    "readarray",
+    "getopts",
+    "eval",
+    "source",
+    ".",
+    "let",
+    "unset",
+    "set",
+    "shopt",
+    "alias",
+    "trap",
+    "enable",
+    "hash",
+    "exec",
+    "export",
+    "declare",
+    "typeset",
+    "readonly",
+    "local",
+];
+
 pub(super) struct Scene<'a> {
     pub(super) facts: &'a ShellFacts<'a>,
     pub(super) standing: Standing,
@@ -26,11 +53,18 @@ pub(super) struct Scene<'a> {
     at: usize,
     /// Names in the working directories may be those of credentials.
     near_secrets: bool,
+    /// Some command may give variables any value.
+    unsettled: bool,
+    /// The variables of loops, and whether these give them nothing but names in the working directories.
+    tame: BTreeMap<&'a str, bool>,
+    /// The commands directly inside each substitution.
+    inside: BTreeMap<usize, Vec<&'a Command>>,
 }
 
 impl<'a> Scene<'a> {
     pub(super) fn new(parsed: &'a Parsed, facts: &'a ShellFacts<'a>) -> Self {
         let mut standing = Standing::new(facts.cwd);
+        let mut unsettled = false;
         for command in &parsed.commands {
             let innermost = stripped(&command.words).last().map_or(&command.words[..], |layer| layer.words);
             match innermost.split_first().map(|(name, rest)| (name.value(), rest)) {
@@ -40,11 +74,24 @@ impl<'a> Scene<'a> {
                     standing.go(directory.value().unwrap_or(""));
                 }
                 Some((Some("cd" | "pushd" | "popd"), _)) => standing.lose(),
+                Some((Some(name), _)) if CHANGERS.contains(&name) => {
+                    standing.lose();
+                    unsettled = true;
+                }
                 _ => {}
             }
         }
         let near_secrets = facts.roots.iter().any(|root| holds_secrets(root, facts.home));
-        Self { facts, standing, parsed, at: 0, near_secrets }
+        let mut inside: BTreeMap<usize, Vec<&Command>> = BTreeMap::new();
+        for command in &parsed.commands {
+            inside.entry(command.within.unwrap_or(usize::MAX)).or_default().push(command);
+        }
+        let mut scene = Self { facts, standing, parsed, at: 0, near_secrets, unsettled, tame: BTreeMap::new(), inside };
+        for found in &parsed.loops {
+            let tame = found.words.iter().all(|word| scene.is_name(word));
+            *scene.tame.entry(&found.name).or_insert(true) &= tame;
+        }
+        scene
     }
 
     /// Turns to the command that begins at this byte.
@@ -104,8 +151,7 @@ impl<'a> Scene<'a> {
     fn is_tame(&self, name: &str) -> bool {
         // Upper-case names may be anything in the environment, the place of credentials among it.
         let inherited = name.chars().any(|c| c.is_ascii_uppercase());
-        let mut loops = self.loops(name).peekable();
-        (loops.peek().is_some() || !inherited) && loops.all(|found| found.words.iter().all(|word| self.is_name(word)))
+        !self.unsettled && self.tame.get(name).copied().unwrap_or(!inherited)
     }
 
     /// A value for certain, and a tame one.
@@ -131,10 +177,17 @@ impl<'a> Scene<'a> {
     /// A word of a loop's list that stands for names in the working directories.
     fn is_name(&self, word: &Word) -> bool {
         match (word.value(), word.pieces()) {
-            (Some(text), _) => !text.contains("..") && !text.starts_with('-') && readable(text, self).is_some(),
+            // Outside quotes the value is split and matched again.
+            (Some(text), _) => {
+                let whole = !text.contains([' ', '\t', '\n', '*', '?', '[']);
+                whole && !text.contains("..") && !text.starts_with('-') && readable(text, self).is_some()
+            }
             (None, [Piece::Output(at)]) => self.prints_names(*at),
             (None, pieces) => {
-                let plain = |piece: &Piece| matches!(piece, Piece::Text(_) | Piece::Glob(_) | Piece::Number);
+                let plain = |piece: &Piece| match piece {
+                    Piece::Text(text) => !text.contains([' ', '\t', '\n']),
+                    _ => matches!(piece, Piece::Glob(_) | Piece::Number),
+                };
                 pieces.iter().all(plain) && self.composed(pieces).is_some()
             }
         }
@@ -156,9 +209,8 @@ impl<'a> Scene<'a> {
 
     /// Whether a substitution prints nothing but names in the working directories.
     fn prints_names(&self, at: usize) -> bool {
-        let mut inside = self.parsed.commands.iter().filter(|command| command.within == Some(at));
-        let only = inside.next().filter(|_| inside.next().is_none());
-        !self.near_secrets && only.is_some_and(lists_names)
+        let inside = self.inside.get(&at).map_or(&[][..], Vec::as_slice);
+        !self.near_secrets && matches!(inside, [only] if lists_names(only))
     }
 
     /// What feeds the command that begins at this byte.

@@ -25,6 +25,9 @@ fn values_that_only_show_at_run_time_lead_no_reader_astray() {
             "cat \"$(cat list)\"",
             "for f in $(cat list); do cat \"$f\"; done",
             "for f in /etc/passwd; do cat \"$f\"; done",
+            "for f in 'x /etc/passwd'; do cat $f; done",
+            "for f in x\\ /etc/passwd; do cat $f; done",
+            "for f in '* /etc/passwd'; do cat $f; done",
             "for f in ~/.ssh/id; do cat \"$f\"; done",
             "for f in /etc/*; do cat \"$f\"; done",
             "for f in a; do cat \"$f/../../../etc/passwd\"; done",
@@ -164,6 +167,8 @@ fn directories_are_followed_through_loops_and_subshells() {
     let none = RuleSet::default();
     all_ask(&["cd", "cd -", "cd ..", "cd \"$x\"", "cd .git", "cd sub && git status", "cd /etc && cat passwd"], &none);
     all_run(&["cd sub && ls", "cd . && git status", "cd /srv/repo && git log -3", "(cd sub; ls)"], &none);
+    let reading = rules(&[], &[], &["Bash(read:*)", "Bash(source:*)"]);
+    all_ask(&["for d in a; do read d <<< /etc; cat \"$d/passwd\"; done", "source x; cat passwd"], &reading);
     // A rule for `cd` lets it go anywhere, and then nothing relative is known any more.
     let roaming = rules(&[], &[], &["Bash(cd:*)", "Bash(pushd:*)"]);
     all_ask(
