@@ -237,6 +237,7 @@ fn what_bash_reads_otherwise_than_the_grammar_asks() {
             "for i in a; do # x\ndone",
             "a ;; b",
             "a;&>/dev/null b",
+            "ls <<<$ ?",
             "{ls; }",
             "if true; then{ ls; }; fi",
             "[[-n a ]]",

@@ -105,9 +105,9 @@ fn is_spoken_for(words: &[String]) -> bool {
         }
         "npm" => arguments.first() == Some(&"run"),
         "make" => true,
-        "ls" | "cat" | "head" | "tail" | "grep" | "wc" | "tr" | "cut" | "diff" | "basename" | "dirname" | "stat"
-        | "du" | "seq" | "expr" | "id" | "whoami" | "uname" | "which" | "realpath" | "readlink" | "comm" | "cmp"
-        | "nl" | "tac" | "rev" | "paste" => true,
+        "echo" | "printf" | "true" | "false" | "pwd" | "test" | "ls" | "cat" | "head" | "tail" | "grep" | "wc"
+        | "tr" | "cut" | "diff" | "basename" | "dirname" | "stat" | "du" | "seq" | "expr" | "id" | "whoami"
+        | "uname" | "which" | "realpath" | "readlink" | "comm" | "cmp" | "nl" | "tac" | "rev" | "paste" => true,
         "date" => !has(&["-s", "--set"]) && arguments.iter().all(|word| word.starts_with(['+', '-'])),
         "sort" => !has(&["-o", "--o", "--compress"]),
         "uniq" => arguments.iter().filter(|word| !word.starts_with('-')).count() <= 1,

@@ -139,18 +139,20 @@ impl<'a> Walk<'a> {
             "test_command" => self.condition(node, around),
             "declaration_command" | "unset_command" => self.builtin(node, around),
             "redirected_statement" => self.redirected(node),
-            "concatenation" => self.concatenation(node),
+            "concatenation" => self.one_word(node),
             "file_redirect" => self.file_redirect(node),
             "heredoc_redirect" => self.here_document(node),
             "for_statement" => self.for_loop(node),
             "pipeline" => self.pipeline(node),
+            // The grammar lets blanks stand inside these.
+            "simple_expansion" => self.one_word(node),
             "variable_assignment" if around.parent != "command" => self.parsed.unspoken = true,
             "function_definition" | "array" => self.parsed.unspoken = true,
             // Arithmetic in double parentheses.
             "compound_statement" if node.child(0).is_none_or(|child| child.kind() != "{") => {
                 self.parsed.unspoken = true;
             }
-            "expansion" | "simple_expansion" | "arithmetic_expansion" => self.expansion(node),
+            "expansion" | "arithmetic_expansion" => self.expansion(node),
             // Bash takes two parentheses for arithmetic first, where quotes quote nothing.
             "command_substitution" | "process_substitution" | "subshell" if self.opens_twice(node) => {
                 self.trouble(Trouble::Construct);
@@ -204,7 +206,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The parts of one word must touch each other.
-    fn concatenation(&mut self, node: Node<'_>) {
+    fn one_word(&mut self, node: Node<'_>) {
         let mut cursor = node.walk();
         let mut end = node.start_byte();
         for child in node.children(&mut cursor) {
@@ -248,7 +250,8 @@ impl<'a> Walk<'a> {
         self.push(node, around, words, assignments);
     }
 
-    fn assignment(&self, node: Node<'_>) -> Assignment {
+    fn assignment(&mut self, node: Node<'_>) -> Assignment {
+        self.one_word(node);
         let part = |field: &str| node.child_by_field_name(field);
         let plain = node.child(1).is_some_and(|operator| operator.kind() == "=");
         let value = match part("value") {
