@@ -160,7 +160,9 @@ impl World {
         {
             describe(&work.join(name), &mut state);
         }
-        describe(&work.join("sub/.git"), &mut state);
+        for name in ["sub/.git", ".git/commondir", ".new/.git/hooks"] {
+            describe(&work.join(name), &mut state);
+        }
         // Emptied folders of configuration are no configuration.
         state.retain(|path, what| !(what.starts_with("folder") && path.starts_with(work.join(".claude"))));
         let bare = ["HEAD", "objects", "refs"].iter().all(|mark| work.join(mark).exists());
