@@ -45,8 +45,8 @@ pub enum SandboxError {
     Unavailable { why: String },
     #[error("the sandbox reaches allowed hosts through a proxy, and none is running")]
     NoProxy,
-    #[error("without a network namespace this kernel cannot hold a command to the proxy (Landlock {abi}, needs 4)")]
-    NoNetworkWall { abi: u32 },
+    #[error("without a network namespace a command cannot be held to the allowed hosts")]
+    NoNetworkWall,
     #[error("cannot start {program:?}: there is no such program in PATH")]
     NotFound { program: OsString },
     #[error("bubblewrap at {path} is in a folder that the command may write", path = path.display())]
@@ -70,9 +70,8 @@ impl Sandbox {
             Backend::Bubblewrap { path } if is_in(path, &spec.write) => {
                 return Err(SandboxError::BubblewrapInReach { path: path.clone() });
             }
-            Backend::Landlock if wants_proxy && available.landlock_abi < 4 => {
-                return Err(SandboxError::NoNetworkWall { abi: available.landlock_abi });
-            }
+            // Landlock knows ports but no addresses: who may connect to the proxy's port could do so anywhere.
+            Backend::Landlock if wants_proxy => return Err(SandboxError::NoNetworkWall),
             Backend::Bubblewrap { .. } | Backend::Namespaces | Backend::Landlock => {}
         }
         if wants_proxy && proxy_socket.is_none() {
@@ -114,19 +113,9 @@ impl Sandbox {
         };
         let spec = &self.spec;
         let proxy = self.proxy_socket.clone().filter(|_| spec.network != SandboxNetwork::Off);
-        let inet = match (&walls, &proxy) {
-            // Without a namespace "local" would be the whole machine.
-            (Walls::Absent, None) => Inet::None,
-            (Walls::Absent, Some(_)) => Inet::Streams,
-            (_, Some(_)) => Inet::Any,
-            (_, None) => {
-                if spec.local_sockets {
-                    Inet::Any
-                } else {
-                    Inet::None
-                }
-            }
-        };
+        // Without a namespace "local" would be the whole machine.
+        let is_apart = walls != Walls::Absent;
+        let inet = if is_apart && (proxy.is_some() || spec.local_sockets) { Inet::Any } else { Inet::None };
         Plan {
             walls,
             landlock: self.available.landlock_abi > 0,

@@ -89,6 +89,8 @@ pub struct SandboxPlace<'a> {
 pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     let mut write = vec![place.cwd.to_owned()];
     write.extend(place.write.iter().cloned());
+    // Nobody means the whole machine by the folder that they happen to be in.
+    write.retain(|folder| folder.parent().is_some());
     let mut deny_write: Vec<PathBuf> = vec![place.config_home.to_owned()];
     deny_write.extend(place.home.map(|home| home.join(".claude.json")));
     for root in write.clone() {

@@ -89,7 +89,7 @@ fn outer(words: Vec<OsString>) -> SetupError {
     let outcome = match &plan.walls {
         Walls::Bubblewrap(program) => become_bubblewrap(&plan, program, words),
         Walls::Own => run_in_own_namespaces(&plan),
-        Walls::Absent => run_without_namespaces(&plan),
+        Walls::Absent => confine_and_run(&plan, None),
     };
     match outcome {
         Ok(never) => match never {},
@@ -217,15 +217,6 @@ fn enter_own_namespaces() -> Result<(), SetupError> {
     write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
-fn run_without_namespaces(plan: &Plan) -> Result<Never, SetupError> {
-    let proxy = plan.proxy.as_deref().map(relay::hold_socket).transpose().map_err(step("opening the proxy"))?;
-    if proxy.is_none() {
-        return confine_and_run(plan, None);
-    }
-    kernel::on_requests_to_end(Disposition::Ignore);
-    end_as(run_and_wait(plan, proxy.as_ref())?)
-}
-
 /// Starts the relay, if there is a proxy, and the command; waits for the command and gives its raw status.
 fn run_and_wait(plan: &Plan, proxy: Option<&OwnedFd>) -> Result<i32, SetupError> {
     let relay = proxy.map(start_relay).transpose()?;
@@ -305,7 +296,7 @@ fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupE
     }
     rustix::thread::set_no_new_privs(true).map_err(step("giving up privileges"))?;
     if plan.landlock {
-        landlock::enforce(plan, proxy_port).map_err(step("enforcing Landlock"))?;
+        landlock::enforce(plan).map_err(step("enforcing Landlock"))?;
     }
     drop_capabilities().map_err(step("dropping capabilities"))?;
     kernel::on_requests_to_end(Disposition::Default);

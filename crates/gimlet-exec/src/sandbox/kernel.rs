@@ -15,7 +15,6 @@ pub(super) type Instruction = libc::sock_filter;
 
 const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
 const LANDLOCK_RULE_PATH_BENEATH: c_int = 1;
-const LANDLOCK_RULE_NET_PORT: c_int = 2;
 
 /// What a Landlock rule set governs; the fields and their order are the kernel's.
 #[repr(C)]
@@ -30,12 +29,6 @@ pub(super) struct Handled {
 struct PathBeneath {
     allowed: u64,
     parent: i32,
-}
-
-#[repr(C)]
-struct NetPort {
-    allowed: u64,
-    port: u64,
 }
 
 /// The version of Landlock that the kernel speaks; zero without it.
@@ -73,18 +66,11 @@ impl Ruleset {
     /// Allows these accesses to a file, or to everything beneath a directory.
     pub(super) fn allow_beneath(&self, path: impl AsFd, allowed: u64) -> io::Result<()> {
         let rule = PathBeneath { allowed, parent: path.as_fd().as_raw_fd() };
-        self.add(LANDLOCK_RULE_PATH_BENEATH, ptr::from_ref(&rule).cast())
-    }
-
-    /// Allows these accesses to a TCP port.
-    pub(super) fn allow_port(&self, port: u16, allowed: u64) -> io::Result<()> {
-        let rule = NetPort { allowed, port: u64::from(port) };
-        self.add(LANDLOCK_RULE_NET_PORT, ptr::from_ref(&rule).cast())
-    }
-
-    fn add(&self, kind: c_int, rule: *const libc::c_void) -> io::Result<()> {
-        // SAFETY: `rule` points to a living structure of the kind that is named.
-        let answer = unsafe { libc::syscall(libc::SYS_landlock_add_rule, self.0.as_raw_fd(), kind, rule, 0_u32) };
+        let set = self.0.as_raw_fd();
+        // SAFETY: `rule` is a living structure of the kind that is named.
+        let answer = unsafe {
+            libc::syscall(libc::SYS_landlock_add_rule, set, LANDLOCK_RULE_PATH_BENEATH, &raw const rule, 0_u32)
+        };
         check(answer).map(drop)
     }
 

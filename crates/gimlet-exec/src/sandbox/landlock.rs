@@ -44,8 +44,8 @@ fn handled(abi: u32, inet: Inet) -> Handled {
     }
 }
 
-/// Holds this process to the plan; `proxy_port` is the only one that it may connect to without a network namespace.
-pub(super) fn enforce(plan: &Plan, proxy_port: Option<u16>) -> io::Result<()> {
+/// Holds this process to the plan.
+pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
     let handled = handled(landlock_abi(), plan.sockets.inet);
     let rules = Rules { set: Ruleset::new(handled)?, files: handled.files };
     let read = EXECUTE | READ_FILE | READ_DIR;
@@ -73,9 +73,6 @@ pub(super) fn enforce(plan: &Plan, proxy_port: Option<u16>) -> io::Result<()> {
     }
     for dir in ["/dev/pts", "/dev/ptmx", "/dev/shm"] {
         rules.allow(dir.as_ref(), change & !EXECUTE)?;
-    }
-    if let Some(port) = proxy_port.filter(|_| handled.network != 0) {
-        rules.set.allow_port(port, CONNECT_TCP)?;
     }
     rules.set.enforce()
 }

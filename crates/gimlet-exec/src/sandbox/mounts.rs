@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
 use super::kernel::{self, Below, MOUNT_NO_DEVICES, MOUNT_NO_SETUID, MOUNT_READ_ONLY};
@@ -113,14 +113,16 @@ fn build_dev(devices: Vec<(PathBuf, OwnedFd)>) -> Result<(), MountError> {
     freeze(dev)
 }
 
+/// Paths here are those of real files; a link on the way was put there since by somebody who wants to be followed.
 fn open(path: &Path) -> Result<OwnedFd, MountError> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(at("opening", path))
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(at("opening", path))
 }
 
 /// A copy of all that is mounted at and below a path, not yet anywhere.
 fn copy(path: &Path) -> Result<OwnedFd, MountError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    rustix::mount::open_tree(CWD, path, flags).map_err(at("copying", path))
+    rustix::mount::open_tree(open(path)?, "", flags | OpenTreeFlags::AT_EMPTY_PATH).map_err(at("copying", path))
 }
 
 /// Puts a copy at a path, which is made if a private folder has taken its place.
@@ -137,8 +139,8 @@ fn attach(mount: OwnedFd, path: &Path, attributes: u64) -> Result<(), MountError
             std::fs::File::create(path).map_err(at("making", path))?;
         }
     }
-    rustix::mount::move_mount(&mount, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .map_err(at("placing", path))
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(&mount, "", open(path)?, "", flags).map_err(at("placing", path))
 }
 
 fn memory_folder(path: &Path, mode: u32) -> Result<(), MountError> {

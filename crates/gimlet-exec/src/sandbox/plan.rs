@@ -68,7 +68,6 @@ impl Plan {
         }
         let inet = match self.sockets.inet {
             Inet::None => "none",
-            Inet::Streams => "streams",
             Inet::Any => "any",
         };
         say("inet", OsStr::new(inet));
@@ -142,7 +141,6 @@ impl Plan {
 fn decode_inet(value: &OsStr) -> Option<Inet> {
     match value.to_str()? {
         "none" => Some(Inet::None),
-        "streams" => Some(Inet::Streams),
         "any" => Some(Inet::Any),
         _ => None,
     }
@@ -170,12 +168,13 @@ pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
     let writable = real(&plan.write);
     let is_writable = |path: &Path| writable.iter().any(|root| path.starts_with(root));
     let closed = real(&plan.deny_read);
-    for path in real(&plan.deny_write).into_iter().filter(|path| is_writable(path)) {
+    let held = real(&plan.deny_write);
+    for path in held.iter().chain(&closed).filter(|path| is_writable(path)) {
         // A folder that holds a mount can be renamed and rebuilt without it, unless it is a mount itself.
         let between = path.ancestors().skip(1).take_while(|dir| is_writable(dir));
         places.extend(between.map(|dir| (dir.to_owned(), Place::Writable)));
-        places.push((path, Place::ReadOnly));
     }
+    places.extend(held.into_iter().filter(|path| is_writable(path)).map(|path| (path, Place::ReadOnly)));
     for path in real(&plan.allow_read).into_iter().chain(plan.cwd.canonicalize()) {
         if path.starts_with("/tmp") || closed.iter().any(|closed| path.starts_with(closed)) {
             places.push((path, Place::Readable));
@@ -215,7 +214,7 @@ mod tests {
                 deny_write: vec!["/b/c".into()],
                 deny_read: vec!["/d".into()],
                 allow_read: vec!["/d/e".into()],
-                sockets: Sockets { inet: Inet::Streams, unix: true },
+                sockets: Sockets { inet: Inet::Any, unix: true },
                 proxy: Some("/run/p".into()),
                 max_processes: Some(7),
                 env: vec!["LD_PRELOAD=/x=y".into()],
@@ -237,18 +236,21 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("w/.git/hooks")).unwrap();
         std::fs::create_dir_all(root.join("w/secret")).unwrap();
+        std::fs::create_dir_all(root.join("w/around/hidden")).unwrap();
         let plan = Plan {
             write: vec![root.join("w"), root.join("w/secret"), root.join("absent")],
             deny_write: vec![root.join("w/.git/hooks"), root.join("w/.mcp.json"), "/etc".into()],
-            deny_read: vec![root.join("w/secret")],
+            deny_read: vec![root.join("w/secret"), root.join("w/around/hidden")],
             ..plan()
         };
         let expected = [
             (PathBuf::from("/tmp"), Place::Private),
             (root.join("w"), Place::Writable),
             (root.join("w/.git"), Place::Writable),
+            (root.join("w/around"), Place::Writable),
             (root.join("w/secret"), Place::Closed),
             (root.join("w/.git/hooks"), Place::ReadOnly),
+            (root.join("w/around/hidden"), Place::Closed),
         ];
         assert_eq!(places(&plan), expected);
     }

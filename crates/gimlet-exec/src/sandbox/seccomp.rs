@@ -11,8 +11,6 @@ use super::kernel::Instruction;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inet {
     None,
-    /// Streams only: what Landlock can hold to one port, where there is no network namespace.
-    Streams,
     /// Streams and datagrams, in a network namespace with nothing in it.
     Any,
 }
@@ -168,7 +166,6 @@ fn socket_rules(sockets: Sockets) -> Vec<Instruction> {
     }
     let kinds: &[i32] = match sockets.inet {
         Inet::None => &[],
-        Inet::Streams => &[libc::SOCK_STREAM],
         Inet::Any => &[libc::SOCK_STREAM, libc::SOCK_DGRAM],
     };
     if !kinds.is_empty() {
@@ -235,7 +232,7 @@ mod tests {
     #[test]
     fn each_call_gets_its_verdict() {
         let closed = Sockets { inet: Inet::None, unix: false };
-        let streams = Sockets { inet: Inet::Streams, unix: false };
+        let local = Sockets { inet: Inet::Any, unix: false };
         let any = Sockets { inet: Inet::Any, unix: true };
         let (socket, pair) = (libc::SYS_socket, libc::SYS_socketpair);
         let (unix, v4, v6) = (libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32);
@@ -254,10 +251,9 @@ mod tests {
             (closed, pair, [v4, stream], NO_FAMILY),
             (closed, socket, [unix, stream], NO_FAMILY),
             (closed, socket, [v4, stream], NO_FAMILY),
-            (streams, socket, [v4, stream], ALLOW),
-            (streams, socket, [v6, stream], ALLOW),
-            (streams, socket, [v6, datagram], NO_FAMILY),
-            (streams, socket, [unix, stream], NO_FAMILY),
+            (local, socket, [v4, stream], ALLOW),
+            (local, socket, [v6, stream], ALLOW),
+            (local, socket, [unix, stream], NO_FAMILY),
             (any, socket, [unix, stream], ALLOW),
             (any, socket, [v4, datagram], ALLOW),
             (any, socket, [v4, raw], NO_FAMILY),

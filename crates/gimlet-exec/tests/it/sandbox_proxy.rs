@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_exec::{Proxy, ProxyConfig, Reason, Resolver, Sandbox, Spawn, Stdin, Streams};
+use gimlet_exec::{Proxy, ProxyConfig, Reason, Resolver, Sandbox, SandboxError, Spawn, Stdin, Streams};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
 
 use crate::common;
@@ -166,10 +166,15 @@ pub(crate) async fn a_sandboxed_command_reaches_what_is_allowed_and_nothing_else
     let exec = common::exec(None);
     let (open, _told) = server();
     let (closed, _untold) = server();
-    for kind in all_kinds(&exec).await {
+    let [bubblewrap, namespaces, landlock] = all_kinds(&exec).await;
+    let network = SandboxNetwork::Proxy { allow: Vec::new(), deny: Vec::new() };
+    let spec = SandboxSpec { network: network.clone(), ..SandboxSpec::default() };
+    let refused = Sandbox::new(spec, landlock, Some("/nonexistent".into()));
+    assert!(matches!(refused, Err(SandboxError::NoNetworkWall)), "{refused:?}");
+    for kind in [bubblewrap, namespaces] {
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let proxy = Running::start(&[&format!("127.0.0.1:{open}")], &[], &[]);
-        let network = SandboxNetwork::Proxy { allow: Vec::new(), deny: Vec::new() };
+        let network = network.clone();
         let spec = SandboxSpec { write: vec![dir.path().to_owned()], network, ..SandboxSpec::default() };
         let sandbox = Sandbox::new(spec, kind.clone(), Some(proxy.proxy.socket().to_owned())).unwrap();
         let script = format!(

@@ -80,7 +80,7 @@ impl World {
         for folder in ["w/.git/hooks", "w/.git/objects", "w/.git/refs", "w/sub/.git/hooks", "w/sub/.git/objects"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
-        for folder in ["w/sub/.git/refs", "out", "secret", "temp", "home"] {
+        for folder in ["w/sub/.git/refs", "w/around/hidden", "out", "secret", "temp", "home"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         for (file, text) in [
@@ -91,6 +91,7 @@ impl World {
             ("w/sub/.git/config", "[core]\n"),
             ("out/file", "precious"),
             ("secret/key", "secret"),
+            ("w/around/hidden/key", "secret"),
             ("secret-file", "secret"),
         ] {
             fs::write(root.join(file), text).unwrap();
@@ -142,7 +143,7 @@ impl World {
             config_home: &home.join(".claude"),
             temp_dir: &temp,
         });
-        spec.deny_read.extend([self.root.join("secret"), self.root.join("secret-file")]);
+        spec.deny_read.extend(["secret", "secret-file", "w/around/hidden"].map(|name| self.root.join(name)));
         spec.max_processes = Some(100);
         spec
     }
@@ -168,6 +169,7 @@ impl World {
         let bare = ["HEAD", "objects", "refs"].iter().all(|mark| work.join(mark).exists());
         state.insert("bare".into(), bare.to_string());
         state.insert("work".into(), work.exists().to_string());
+        state.insert("around".into(), work.join("around/hidden/key").exists().to_string());
         let status = fs::read_to_string(format!("/proc/{}/stat", self.victim.id())).unwrap_or_default();
         let alive = status.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).unwrap_or("Z").to_owned();
         state.insert("victim".into(), if matches!(alive.as_str(), "Z" | "T") { alive } else { "alive".to_owned() });
