@@ -22,7 +22,16 @@ const ALWAYS: &[&str] = &[
     "/",
     "--dev",
     "/dev",
+    "--perms",
+    "1777",
+    "--tmpfs",
+    "/dev/shm",
+    "--remount-ro",
+    "/dev",
     "--proc",
+    "/proc",
+    // Root owns the kernel's settings there, with or without capabilities.
+    "--remount-ro",
     "/proc",
 ];
 
