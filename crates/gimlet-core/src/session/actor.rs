@@ -121,7 +121,7 @@ struct Actor {
     snapshot: watch::Sender<Arc<Snapshot>>,
     attended: bool,
     closing: bool,
-    /// The last turn was stopped before its end.
+    /// The last turn was stopped before its end, or somebody wanted to go after it.
     interrupted: bool,
 }
 
@@ -200,8 +200,13 @@ impl Actor {
                 self.publish_snapshot(false);
                 None
             }
-            // Nothing runs and nothing is asked.
-            Some(Op::Answer { .. } | Op::Interrupt) => None,
+            // Nothing is asked.
+            Some(Op::Answer { .. }) => None,
+            // Nothing runs, unless in the background: whoever closes the session next does not want to wait for that.
+            Some(Op::Interrupt) => {
+                self.interrupted = true;
+                None
+            }
             Some(Op::Close) | None => {
                 self.closing = true;
                 None

@@ -232,7 +232,7 @@ impl Bench {
             state: SessionState::new(project.clone(), Vec::new()),
             permissions: Permissions {
                 mode: setup.mode,
-                bypass_reachable: true,
+                bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
                 ..Permissions::default()

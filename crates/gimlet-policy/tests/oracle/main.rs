@@ -2,7 +2,7 @@
 //! a question are run in a jail of stand-ins. Every program that starts must be one that the rules or the table of
 //! readers speak for, with words that the analysis has seen; no file may change but those that a rule opens.
 //!
-//! Slow, so ignored by default; `scripts/oracle` runs it.
+//! Slow, so not among the tests that run by default; `scripts/oracle` runs it.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
@@ -146,7 +146,6 @@ fn fits(words: &[Word], call: &[String], open_end: bool) -> bool {
 }
 
 #[test]
-#[ignore = "slow: run by scripts/oracle"]
 fn whatever_is_allowed_runs_only_what_was_foreseen() {
     against_bash(
         "default-mode",
@@ -169,7 +168,6 @@ fn whatever_is_allowed_runs_only_what_was_foreseen() {
 }
 
 #[test]
-#[ignore = "slow: run by scripts/oracle"]
 fn a_denied_program_never_starts_even_where_everything_else_may() {
     against_bash("bypass-mode", PermissionMode::BypassPermissions, &["Bash(curl:*)"], &[], |_, outcome, _| {
         let denied = |call: &&Vec<String>| call.first().is_some_and(|name| name == "curl");

@@ -44,9 +44,9 @@ async fn what_the_reviewer_allows_runs_and_is_charged_to_the_session() {
     world.file("secret.txt", "never shown to the reviewer");
     let model = model(&[
         bash("cat secret.txt"),
-        bash("touch made"),
+        bash("install /dev/null made"),
         review(json!({"allow": true, "reason": "part of the task"})),
-        bash("touch twice"),
+        bash("install /dev/null twice"),
         review(json!({"allow": true, "reason": "part of the task"})),
     ])
     .await;
@@ -57,7 +57,8 @@ async fn what_the_reviewer_allows_runs_and_is_charged_to_the_session() {
     assert_eq!(reviews.len(), 2);
     let seen = reviews[1].last_user_text();
     assert!(
-        seen.contains("person: make some files") && seen.contains("agent: Bash {\"command\":\"touch made\""),
+        seen.contains("person: make some files")
+            && seen.contains("agent: Bash {\"command\":\"install /dev/null made\""),
         "{seen}"
     );
     assert!(!seen.contains("never shown"), "tool results must not reach the reviewer: {seen}");
@@ -68,8 +69,11 @@ async fn what_the_reviewer_allows_runs_and_is_charged_to_the_session() {
 #[tokio::test]
 async fn what_the_reviewer_refuses_does_not_run_and_the_ledger_says_who_refused() {
     let world = world();
-    let model =
-        model(&[bash("touch published"), review(json!({"allow": false, "reason": "nobody asked for that"}))]).await;
+    let model = model(&[
+        bash("install /dev/null published"),
+        review(json!({"allow": false, "reason": "nobody asked for that"})),
+    ])
+    .await;
     let run = auto(&world, &model, "look around", &[]).await;
     assert!(!world.project.join("published").exists());
     assert_eq!(denials(&run).len(), 1);
@@ -84,7 +88,7 @@ async fn what_the_reviewer_refuses_does_not_run_and_the_ledger_says_who_refused(
 async fn without_an_answer_of_the_reviewer_a_person_must_decide_and_nobody_is_there() {
     let world = world();
     let model = model(&[
-        bash("touch a"),
+        bash("install /dev/null a"),
         json!({"when": {"tools_include": ["verdict"]}, "reply": {"blocks": [{"text": "I would rather talk."}]}}),
     ])
     .await;
@@ -97,7 +101,16 @@ async fn without_an_answer_of_the_reviewer_a_person_must_decide_and_nobody_is_th
 async fn after_three_refusals_in_a_row_the_reviewer_is_not_asked_again() {
     let world = world();
     let no = || review(json!({"allow": false, "reason": "no"}));
-    let model = model(&[bash("touch a"), no(), bash("touch b"), no(), bash("touch c"), no(), bash("touch d")]).await;
+    let model = model(&[
+        bash("install /dev/null a"),
+        no(),
+        bash("install /dev/null b"),
+        no(),
+        bash("install /dev/null c"),
+        no(),
+        bash("install /dev/null d"),
+    ])
+    .await;
     let run = auto(&world, &model, "go", &[]).await;
     assert_eq!(reviews(&model).len(), 3);
     assert_eq!(denials(&run).len(), 4);
@@ -106,9 +119,14 @@ async fn after_three_refusals_in_a_row_the_reviewer_is_not_asked_again() {
 #[tokio::test]
 async fn rules_come_before_the_reviewer() {
     let world = world();
-    let model = model(&[bash("touch denied"), bash("touch asked")]).await;
-    auto(&world, &model, "go", &["--disallowedTools", "Bash(touch denied)", "--allowedTools", "Bash(touch asked)"])
-        .await;
+    let model = model(&[bash("install /dev/null denied"), bash("install /dev/null asked")]).await;
+    auto(
+        &world,
+        &model,
+        "go",
+        &["--disallowedTools", "Bash(install /dev/null denied)", "--allowedTools", "Bash(install /dev/null asked)"],
+    )
+    .await;
     assert!(!world.project.join("denied").exists() && world.project.join("asked").exists());
     assert_eq!(reviews(&model).len(), 0);
 }

@@ -142,7 +142,8 @@ fn documents_point_to_what_exists() {
         let folder = page.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let links = page.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for link in links.filter(|link| !link.contains("://") && !link.starts_with('#')) {
-            assert!(tree.root().join(folder).join(link).exists(), "{} links to {link}", page.path);
+            let file = link.split('#').next().unwrap_or(link);
+            assert!(tree.root().join(folder).join(file).exists(), "{} links to {link}", page.path);
         }
         // The guide to a new tool names files that its reader makes.
         let names = page.text.split('`').skip(1).step_by(2).filter(|name| name.starts_with("crates/"));
