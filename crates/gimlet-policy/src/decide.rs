@@ -75,6 +75,22 @@ pub struct World {
     pub home: Option<PathBuf>,
     /// The session could switch to `bypassPermissions`: then `plan` only asks the model to hold back.
     pub bypass_available: bool,
+    /// Where the call's commands run.
+    pub walls: Walls,
+}
+
+/// Whether a call's commands run in a sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Walls {
+    /// There is no sandbox for them.
+    #[default]
+    None,
+    /// They do, and ask like any other.
+    Inside,
+    /// They do, nothing of the sandbox is missing, and the person said that this is enough.
+    Enough,
+    /// There is one, and the call wants to run outside of it.
+    Leaving,
 }
 
 impl World {
@@ -112,6 +128,11 @@ impl World {
     /// What is not decided otherwise is allowed.
     fn lifts_questions(&self) -> bool {
         self.mode == PermissionMode::BypassPermissions || (self.mode == PermissionMode::Plan && self.bypass_available)
+    }
+
+    /// The sandbox answers what would be asked about a command. A plan is not carried out in a sandbox either.
+    fn walls_are_enough(&self) -> bool {
+        self.walls == Walls::Enough && self.mode != PermissionMode::Plan
     }
 
     fn is_readable(&self, path: &Path) -> bool {
@@ -188,6 +209,9 @@ impl Judge<'_> {
         if let Some(reason) = asked.or(maybe_denied).or(maybe_asked).or_else(|| self.unlifted_doubt()) {
             return self.ask_a_person(reason);
         }
+        if self.world.walls == Walls::Leaving && self.subjects.iter().any(Subject::is_run) {
+            return self.ask_a_person(Reason::LeavesSandbox);
+        }
         if let Some(reason) = self.must_ask() {
             return match reason {
                 // A removal or a protected file can be judged from the call; the others are somebody's own to say.
@@ -202,6 +226,9 @@ impl Judge<'_> {
         }
         if self.world.lifts_questions() {
             return Verdict::new(Decision::Allow, Reason::Mode(PermissionMode::BypassPermissions));
+        }
+        if self.world.walls_are_enough() && self.subjects.iter().any(Subject::is_run) {
+            return Verdict::new(Decision::Allow, Reason::Sandboxed);
         }
         self.granted()
     }
@@ -238,7 +265,10 @@ impl Judge<'_> {
     /// The first rule of a kind that matches, and the first that would match for some value of what is not known.
     fn forbidding(&self, behavior: Behavior) -> (Option<Reason>, Option<Reason>) {
         let mut perhaps = None;
-        for rule in self.rules.rules(behavior) {
+        // A question about every command is answered by a sandbox; one about certain commands is not.
+        let answered = behavior == Behavior::Ask && self.world.walls_are_enough();
+        let asks_always = |rule: &&Rule| rule.specifier == Specifier::All && rule.tool == "Bash";
+        for rule in self.rules.rules(behavior).iter().filter(|rule| !(answered && asks_always(rule))) {
             match self.subjects.iter().map(|subject| self.forbids(rule, subject)).max().unwrap_or(Fit::No) {
                 Fit::Yes => return (Some(rule.reason(behavior)), perhaps),
                 Fit::Perhaps => {
@@ -359,6 +389,8 @@ impl Judge<'_> {
             Subject::Path { spelled, resolved, hops, write: true, .. } => {
                 std::iter::once(spelled).chain(resolved).chain(hops).find(|path| self.world.protects(path)).cloned()
             }
+            // The sandbox holds these itself.
+            Subject::Run { .. } if self.world.walls_are_enough() => None,
             Subject::Run { files, .. } => files.protected.clone(),
             _ => None,
         }

@@ -5,6 +5,7 @@
 mod cd;
 mod closed;
 mod decide;
+mod excluded;
 mod modes;
 mod paths;
 mod rules;
@@ -14,7 +15,10 @@ mod verdict;
 
 pub use cd::decide_cd;
 pub use closed::ClosedFiles;
-pub use decide::{Call, Condition, Follow, HookSay, NeedFacts, World, decide, decide_after_hook, decide_following};
+pub use decide::{
+    Call, Condition, Follow, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_following,
+};
+pub use excluded::runs_one_of;
 pub use modes::{ModeError, ModeRequest, StartMode, next_mode, resumed_mode, start_mode};
 pub use paths::{Entry, Followed, follow_links, is_protected, normalise, pattern_for};
 pub use rules::{

@@ -73,6 +73,10 @@ pub enum Reason {
     Hook(String),
     /// In auto mode: a classifier may answer the question in place of a person.
     ClassifierMayAnswer,
+    /// The command runs in the sandbox, which holds whatever it tries.
+    Sandboxed,
+    /// The command wants to run outside the sandbox.
+    LeavesSandbox,
     /// Nothing allows it.
     Default,
 }
@@ -131,6 +135,8 @@ impl Reason {
             Reason::NeedsPerson => "this tool always asks a person".to_owned(),
             Reason::Tool(why) | Reason::Hook(why) => why.clone(),
             Reason::ClassifierMayAnswer => "a classifier may answer it".to_owned(),
+            Reason::Sandboxed => "it runs in the sandbox".to_owned(),
+            Reason::LeavesSandbox => "it would run outside the sandbox".to_owned(),
             Reason::Default => "no rule allows it".to_owned(),
         }
     }
@@ -155,7 +161,9 @@ impl Reason {
                 "Stay inside the working directories, or ask the user to add this directory."
             }
             Reason::OddPath(_) => "Use a plain absolute path.",
+            Reason::LeavesSandbox => "Run it inside the sandbox, or tell the user what it needs outside.",
             Reason::ReadOnly
+            | Reason::Sandboxed
             | Reason::WorkingDirectory
             | Reason::SessionState
             | Reason::NeedsPerson

@@ -55,6 +55,10 @@ pub(super) enum Subject {
 }
 
 impl Subject {
+    pub(super) fn is_run(&self) -> bool {
+        matches!(self, Subject::Run { .. })
+    }
+
     pub(super) fn trouble(&self) -> Option<Trouble> {
         match self {
             Subject::Run { analysis, .. } => analysis.trouble,

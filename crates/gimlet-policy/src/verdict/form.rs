@@ -29,6 +29,8 @@ pub(super) enum ReasonForm {
     Tool { text: String },
     Hook { text: String },
     ClassifierMayAnswer,
+    Sandboxed,
+    LeavesSandbox,
     Default,
 }
 
@@ -55,6 +57,8 @@ impl From<Reason> for ReasonForm {
             Reason::Tool(text) => ReasonForm::Tool { text },
             Reason::Hook(text) => ReasonForm::Hook { text },
             Reason::ClassifierMayAnswer => ReasonForm::ClassifierMayAnswer,
+            Reason::Sandboxed => ReasonForm::Sandboxed,
+            Reason::LeavesSandbox => ReasonForm::LeavesSandbox,
             Reason::Default => ReasonForm::Default,
         }
     }
@@ -79,6 +83,8 @@ impl From<ReasonForm> for Reason {
             ReasonForm::Tool { text } => Reason::Tool(text),
             ReasonForm::Hook { text } => Reason::Hook(text),
             ReasonForm::ClassifierMayAnswer => Reason::ClassifierMayAnswer,
+            ReasonForm::Sandboxed => Reason::Sandboxed,
+            ReasonForm::LeavesSandbox => Reason::LeavesSandbox,
             ReasonForm::Default => Reason::Default,
         }
     }
@@ -110,6 +116,8 @@ mod tests {
             Reason::Tool("why".into()),
             Reason::Hook("why".into()),
             Reason::ClassifierMayAnswer,
+            Reason::Sandboxed,
+            Reason::LeavesSandbox,
             Reason::Default,
         ];
         let verdict = Verdict { decision: Decision::Ask, reasons };

@@ -174,3 +174,41 @@ fn a_hook_grants_only_what_rules_and_safety_leave_open() {
         assert_eq!(got, expected, "{texts:?} in {mode}: {what:?} after {hook:?}");
     }
 }
+
+/// Commands of a sandboxed session: what the walls answer and what they do not.
+#[test]
+fn a_sandbox_answers_questions_but_lifts_no_rule() {
+    use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, Walls, World, decide};
+    use gimlet_proto::{Need, PermissionMode};
+    let decision = |walls: Walls, mode: PermissionMode, rules: &[(Behavior, &str)], command: &str| {
+        let mut set = RuleSet::default();
+        for (behavior, rule) in rules {
+            set.add(*behavior, rule, &RuleSource::new(RuleScope::User, "/repo")).unwrap();
+        }
+        let root: std::path::PathBuf = "/repo".into();
+        let world = World { mode, walls, cwd: root.clone(), roots: vec![root], ..World::default() };
+        let needs = [NeedFacts::new(Need::Run(command.to_owned()), None)];
+        decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &set, &world).decision
+    };
+    use Behavior::{Ask as AskRule, Deny as DenyRule};
+    use Decision::{Allow, Ask, Deny};
+    use PermissionMode::{BypassPermissions, Default as Ordinary, DontAsk, Plan};
+    for (walls, mode, rules, command, expected) in [
+        (Walls::Enough, Ordinary, &[][..], "make", Allow),
+        (Walls::Inside, Ordinary, &[], "make", Ask),
+        (Walls::Enough, DontAsk, &[], "make", Allow),
+        (Walls::Enough, Plan, &[], "make", Ask),
+        (Walls::Enough, Ordinary, &[(AskRule, "Bash")], "git push", Allow),
+        (Walls::Enough, Plan, &[(AskRule, "Bash")], "ls", Ask),
+        (Walls::Enough, Ordinary, &[(AskRule, "Bash(git push *)")], "git push", Ask),
+        (Walls::Enough, Ordinary, &[(DenyRule, "Bash(git push *)")], "git push", Deny),
+        (Walls::Enough, Ordinary, &[(DenyRule, "Bash(git push *)")], "eval \"$x\"", Ask),
+        (Walls::Enough, Ordinary, &[], "rm -rf /", Ask),
+        (Walls::Enough, Ordinary, &[], "echo x > .git/config", Allow),
+        (Walls::Leaving, Ordinary, &[(Behavior::Allow, "Bash(make)")], "make", Ask),
+        (Walls::Leaving, BypassPermissions, &[], "make", Ask),
+        (Walls::Leaving, DontAsk, &[], "make", Deny),
+    ] {
+        assert_eq!(decision(walls, mode, rules, command), expected, "{walls:?} {mode} {rules:?} {command}");
+    }
+}
