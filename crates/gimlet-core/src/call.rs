@@ -108,7 +108,7 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: &'stati
         permit.summary().to_owned(),
         permit.resolved().to_vec(),
     );
-    let cx = cx.with_closed_files(permit.closed_files());
+    let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
     let label = permit.user_facing_name().to_string();
     publish(&scope, &cx, &label, ToolPhase::Running);
     let result = AssertUnwindSafe(supervise(tool, permit, &cx, &scope, &label)).catch_unwind().await;

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Suggestion, Verdict};
+use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::{
     Answer, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, SuggestedChange, ToolUseId,
 };
@@ -35,6 +35,7 @@ pub use resolve::follow_on_disk;
 
 use crate::call::{self, CallScope, Incoming};
 use crate::results::Settled;
+use crate::sandboxing::Sandboxing;
 use crate::tool::{AnyTool, Prepared};
 use classifier::Opinion;
 use ledger::{Ledger, Word};
@@ -55,6 +56,8 @@ struct Found {
     /// Each path of the call and what it really is.
     resolved: Vec<(PathBuf, PathBuf)>,
     closed: Option<Arc<ClosedFiles>>,
+    /// The walls that its commands run behind.
+    sandbox: Option<Arc<Sandboxing>>,
 }
 
 impl Permit {
@@ -74,6 +77,11 @@ impl Permit {
     /// Files that rules keep closed, if there are any.
     pub(crate) fn closed_files(&self) -> Option<Arc<ClosedFiles>> {
         self.found.closed.clone()
+    }
+
+    /// The walls that the call's commands run behind.
+    pub(crate) fn sandbox(&self) -> Option<Arc<Sandboxing>> {
+        self.found.sandbox.clone()
     }
 
     pub(crate) fn summary(&self) -> &str {
@@ -348,7 +356,7 @@ impl Gate {
 
     /// What would answer the question for good.
     fn suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
-        let found = self.judging(scope, |judging| judging.suggestions(prepared.into()));
+        let found = self.judging(scope, walls(scope, prepared), |judging| judging.suggestions(prepared.into()));
         let change = |suggestion: Suggestion| {
             let update = to_raw_value(&suggestion.update).ok()?;
             Some(SuggestedChange { covers: suggestion.covers, update: Arc::from(update) })
@@ -356,7 +364,7 @@ impl Gate {
         found.into_iter().filter_map(change).collect()
     }
 
-    fn judging<T>(&self, scope: &CallScope, judge: impl FnOnce(Judging<'_>) -> T) -> T {
+    fn judging<T>(&self, scope: &CallScope, walls: Walls, judge: impl FnOnce(Judging<'_>) -> T) -> T {
         let (mode, rules) = {
             let in_force = lock(&self.in_force);
             (in_force.mode, in_force.rules.clone())
@@ -367,15 +375,26 @@ impl Gate {
             rules: &rules,
             paths: &scope.services.paths(),
             readable: std::slice::from_ref(&scope.services.results_dir),
+            walls,
             follow: &follow_on_disk,
         })
     }
 
     fn decide(&self, scope: &CallScope, prepared: &Prepared) -> (Verdict, Found) {
-        let judgement = self.judging(scope, |judging| judging.judge(prepared.into()));
-        let found = Found { resolved: judgement.resolved, closed: judgement.closed.map(Arc::new) };
+        let walls = walls(scope, prepared);
+        let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into()));
+        let sandbox = scope.services.sandboxing().filter(|_| matches!(walls, Walls::Inside | Walls::Enough)).cloned();
+        let closed = judgement.closed.map(Arc::new);
+        let found = Found { resolved: judgement.resolved, closed, sandbox };
         (judgement.verdict, found)
     }
+}
+
+/// Where the commands of a call run.
+fn walls(scope: &CallScope, prepared: &Prepared) -> Walls {
+    let sandboxing = scope.services.sandboxing();
+    sandboxing
+        .map_or(Walls::None, |sandboxing| sandboxing.walls(&prepared.needs, &prepared.given, &scope.services.paths()))
 }
 
 /// An edited input is prepared from the start; everything is decided again on it.

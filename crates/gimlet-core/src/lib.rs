@@ -14,6 +14,7 @@ mod record;
 mod redact;
 mod reply;
 mod results;
+mod sandboxing;
 mod schedule;
 mod services;
 mod session;
@@ -27,6 +28,7 @@ pub use gate::{Judged, Judging, LiveSettings, Permissions, Permit, Review, Revie
 pub use past::PastCalls;
 pub use record::Record;
 pub use redact::Redactor;
+pub use sandboxing::Sandboxing;
 pub use schedule::concurrency;
 pub use services::{Processes, Services};
 pub use session::{SessionConfig, SessionState, open};

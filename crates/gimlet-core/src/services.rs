@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::past::PastCalls;
 use crate::redact::Redactor;
+use crate::sandboxing::Sandboxing;
 use crate::session::SessionState;
 use crate::tasks::{Task, Tasks};
 use crate::tool::{Change, PathContext, ToolContext, ToolError};
@@ -47,6 +48,7 @@ pub struct Services {
     ops: Option<mpsc::UnboundedSender<Op>>,
     processes: Option<Processes>,
     past: PastCalls,
+    sandboxing: Option<Arc<Sandboxing>>,
     /// The time of events that need none, shared.
     no_time: Arc<str>,
 }
@@ -75,6 +77,7 @@ impl Services {
             ops: None,
             processes: None,
             past: PastCalls::default(),
+            sandboxing: None,
             no_time: Arc::from(""),
         }
     }
@@ -100,6 +103,16 @@ impl Services {
     /// What the conversation did before this run. A tool that was not called yet may find here what it knew.
     pub fn past(&self) -> &PastCalls {
         &self.past
+    }
+
+    /// Walls commands in.
+    pub fn with_sandboxing(mut self, sandboxing: Option<Arc<Sandboxing>>) -> Self {
+        self.sandboxing = sandboxing;
+        self
+    }
+
+    pub(crate) fn sandboxing(&self) -> Option<&Arc<Sandboxing>> {
+        self.sandboxing.as_ref()
     }
 
     /// Lets calls start processes.
@@ -151,6 +164,7 @@ impl Services {
             summary,
             resolved,
             closed: None,
+            sandbox: None,
         }
     }
 

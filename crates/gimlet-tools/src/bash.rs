@@ -42,6 +42,9 @@ const LONGEST_SUMMARY: usize = 300;
 /// Room beside the output for what the tool itself has to say.
 const REMARKS: usize = 4_000;
 
+const LEAVING: &str = "Only when a command failed because of that and cannot be done otherwise, run it again with \
+                       `dangerouslyDisableSandbox`; the user is asked.";
+
 /// Runs commands.
 pub(crate) struct Bash;
 
@@ -116,14 +119,23 @@ impl Tool for Bash {
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
         const PLAIN: &str = include_str!("bash.md");
         const WITH_BACKGROUND: &str = concat!(include_str!("bash.md"), include_str!("bash/background.md"));
-        let text = if cx.background { WITH_BACKGROUND } else { PLAIN }.trim_end();
+        let mut text = if cx.background { WITH_BACKGROUND } else { PLAIN }.trim_end().to_owned();
+        if let Some(may_leave) = cx.sandbox {
+            let leave = if may_leave { LEAVING } else { "There is no way out of it." };
+            text += &include_str!("bash/sandbox.md").trim_end().replace("{leave}", leave);
+        }
         let millis = |wanted| Limits::new(&cx.env, wanted).timeout.as_millis().to_string();
         text.replace("{default}", &millis(None)).replace("{ceiling}", &millis(Some(u64::MAX))).into()
     }
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
-        // There is no sandbox yet; callers that name it are understood, the model is not told of it.
-        if cx.background { &["dangerouslyDisableSandbox"] } else { &["dangerouslyDisableSandbox", "run_in_background"] }
+        // Callers that name it are understood everywhere; the model is told of it where it means something.
+        match (cx.background, cx.sandbox == Some(true)) {
+            (true, true) => &[],
+            (true, false) => &["dangerouslyDisableSandbox"],
+            (false, true) => &["run_in_background"],
+            (false, false) => &["dangerouslyDisableSandbox", "run_in_background"],
+        }
     }
 
     fn search_hint(&self) -> &'static str {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use gimlet_core::tool::{AnyTool, PathContext, Prepared, nearest};
 use gimlet_core::{Judging, follow_on_disk};
-use gimlet_policy::{Decision, Reason, RuleSet, Suggestion, Verdict};
+use gimlet_policy::{Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::Env;
 use serde_json::{Value, json};
 
@@ -30,6 +30,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     let judging = Judging {
         mode: args.mode.unwrap_or_default(),
         bypass_reachable: false,
+        walls: Walls::None,
         rules: &rules,
         paths: &paths,
         readable: &[],

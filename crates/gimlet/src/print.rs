@@ -39,7 +39,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let (prompt, input) = read_prompt(run, &notes).await?;
     let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
     let manner = Manner { attended: false, entrypoint: "sdk-cli", wire_events };
-    let started = start::start(run, around, manner)?;
+    let started = start::start(run, around, manner).await?;
     for warning in &started.warnings {
         notes.line(format!("gimlet: {warning}\n").into_bytes()).await;
     }

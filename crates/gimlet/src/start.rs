@@ -2,6 +2,7 @@
 
 mod configured;
 mod live;
+mod sandboxed;
 mod sessions;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ pub(crate) struct Started<F> {
     /// Remarks from before the session.
     pub(crate) warnings: Vec<String>,
     /// To be kept until the session is over.
-    pub(crate) scratch: Scratch,
+    pub(crate) scratch: [Scratch; 2],
 }
 
 /// What differs between print mode and other uses.
@@ -45,7 +46,7 @@ pub(crate) struct Manner {
 }
 
 /// Opens the session that the flags describe.
-pub(crate) fn start(
+pub(crate) async fn start(
     run: &RunArgs,
     around: &Surroundings,
     manner: Manner,
@@ -59,10 +60,13 @@ pub(crate) fn start(
     let start = mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let tools = tools(run, env, &now.rules)?;
+    let walls = sandboxed::sandboxing(&configured, &now.directories).await?;
+    warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
         env: env.clone(),
         tools: tools.offered().map(|tool| tool.name().to_owned()).collect(),
         background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+        sandbox: walls.sandboxing.as_ref().map(|sandboxing| sandboxing.may_leave),
     };
     let segment = Segment {
         system: gimlet_core::system_blocks(&system_prompt(run, around)?),
@@ -105,9 +109,10 @@ pub(crate) fn start(
         result_files: past.result_files,
         processes,
         redactor: Redactor::new(credentials(env)),
+        sandboxing: walls.sandboxing.map(Arc::new),
     };
     let (handle, life) = gimlet_core::open(config);
-    Ok(Started { handle, life, exec, warnings, scratch: past.scratch })
+    Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })
 }
 
 /// The values that must not end up in a transcript, a log or an answer.

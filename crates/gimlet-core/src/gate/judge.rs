@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
     Call, ClosedFiles, Decision, Destination, Follow, Followed, NeedFacts, Reason, RuleSet, RuleSource, Suggestion,
-    Verdict, World,
+    Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
@@ -22,6 +22,8 @@ pub struct Judging<'a> {
     pub paths: &'a PathContext,
     /// Further folders that may always be read.
     pub readable: &'a [PathBuf],
+    /// Where the call's commands run.
+    pub walls: Walls,
     /// How links are followed.
     pub follow: Follow<'a>,
 }
@@ -107,6 +109,7 @@ impl Judging<'_> {
             cwd: paths.cwd.clone(),
             home: paths.home.clone(),
             bypass_available: self.bypass_reachable,
+            walls: self.walls,
             ..World::default()
         }
     }

@@ -20,6 +20,7 @@ use crate::gate::{Asked, Asks, Gate, Permissions};
 use crate::past::PastCalls;
 use crate::record::Record;
 use crate::redact::Redactor;
+use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::steering::{Said, Steering};
 use crate::tool::ToolSet;
@@ -55,6 +56,8 @@ pub struct SessionConfig {
     pub processes: Processes,
     /// gimlet's own credentials, kept out of history.
     pub redactor: Redactor,
+    /// The walls around commands.
+    pub sandboxing: Option<Arc<Sandboxing>>,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
@@ -75,7 +78,8 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_ops(ops.clone())
         .with_past(PastCalls::new(history.clone(), config.outputs))
         .with_processes(config.processes)
-        .with_redactor(config.redactor),
+        .with_redactor(config.redactor)
+        .with_sandboxing(config.sandboxing),
     );
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));

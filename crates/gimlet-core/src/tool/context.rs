@@ -8,6 +8,7 @@ use gimlet_policy::ClosedFiles;
 use gimlet_proto::{AgentPath, Env, ToolUseId};
 use tokio_util::sync::CancellationToken;
 
+use crate::sandboxing::Sandboxing;
 use crate::services::Services;
 use crate::session::SessionState;
 
@@ -19,6 +20,8 @@ pub struct PromptContext {
     pub tools: Vec<String>,
     /// Whether commands may run in the background.
     pub background: bool,
+    /// Whether commands run in a sandbox, and if so whether a call may ask to leave it.
+    pub sandbox: Option<bool>,
 }
 
 /// The places that paths are judged against. Plain values: looking at them does no I/O.
@@ -82,9 +85,21 @@ pub struct ToolContext {
     /// Each path the gate looked at and what it really is.
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
     pub(crate) closed: Option<Arc<ClosedFiles>>,
+    pub(crate) sandbox: Option<Arc<Sandboxing>>,
 }
 
 impl ToolContext {
+    /// Puts the call's commands behind these walls.
+    pub(crate) fn with_sandbox(mut self, sandbox: Option<Arc<Sandboxing>>) -> Self {
+        self.sandbox = sandbox;
+        self
+    }
+
+    /// The walls that commands of this call must run behind.
+    pub fn sandbox(&self) -> Option<&Arc<Sandboxing>> {
+        self.sandbox.as_ref()
+    }
+
     /// Lets the call know which files rules keep closed.
     pub fn with_closed_files(mut self, closed: Option<Arc<ClosedFiles>>) -> Self {
         self.closed = closed;

@@ -218,7 +218,7 @@ impl Bench {
         let stamp = Stamp::default();
         let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
         let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch]);
-        let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true };
+        let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None };
         let config = SessionConfig {
             id: id.clone(),
             model: model.clone(),
@@ -253,6 +253,7 @@ impl Bench {
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
+            sandboxing: None,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,

@@ -65,11 +65,14 @@ async fn exited(
     call: &Call<'_>,
     exit: Exit,
     captured: &Captured,
-    landing: Landing,
+    mut landing: Landing,
 ) -> Result<ToolResult<BashOutput>, ToolError> {
     let code = exit.shell_code();
     let shown = shown::success(captured, call.limits.output_bytes);
-    let meaning = exit::meaning(&call.input.command, &call.analysis, code, &shown.text);
+    let refused = call.refusals(Some(exit), &shown.text).await;
+    // A code that usually says something else says nothing certain about a command that was held back.
+    let meaning = exit::meaning(&call.input.command, &call.analysis, code, &shown.text).filter(|_| refused.is_none());
+    landing.notices.extend(refused);
     let seen = seen::after(call, captured, exit.success()).await;
     if !exit.success() && meaning.is_none() {
         let head = format!("Exit code {code}");

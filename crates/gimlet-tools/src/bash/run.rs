@@ -2,11 +2,11 @@
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gimlet_core::tool::{ToolContext, ToolError, ToolResult};
-use gimlet_exec::{CaptureLimits, Finished, Foreground, Progress, ShellCommand, ShellError, ShellRun};
+use gimlet_exec::{CaptureLimits, Exit, Finished, Foreground, Guard, Progress, ShellCommand, ShellError, ShellRun};
 use gimlet_policy::shell::{Analysis, Word};
 use tokio::time::Instant;
 
@@ -36,6 +36,8 @@ pub(super) struct Call<'a> {
     pub(super) started_in: StartedIn,
     /// Where output goes that is too long or nobody waits for. Not made yet.
     pub(super) output_file: PathBuf,
+    /// How protected files were before, for a command behind walls.
+    pub(super) guard: Mutex<Option<Guard>>,
 }
 
 enum Waited {
@@ -66,12 +68,20 @@ async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a
     let (exec, shell) = cx.services.processes()?;
     own_process::refuse_self_kill(&analysis, exec, shell).await?;
     let command = ShellCommand { text: &input.command, cwd: &cx.paths.cwd, env: Vec::new() };
-    let run = start_or_interrupt(shell.start(exec, command), cx).await?;
+    let (run, guard) = match cx.sandbox() {
+        None => (start_or_interrupt(shell.start(exec, command), cx).await?, None),
+        Some(walls) => {
+            let guard = walls.guard().await;
+            (start_or_interrupt(shell.start_in(exec, command, &walls.sandbox), cx).await?, guard)
+        }
+    };
     let limits = Limits::new(&cx.paths.env, input.timeout);
     let output_file = free_name(cx);
     let capture = CaptureLimits::foreground(limits.output_bytes, output_file.clone());
     let started_in = StartedIn { dir: run.cwd, instead_of: run.vanished_cwd };
-    Ok((Call { input, cx, analysis, limits, started_in, output_file }, Foreground::new(run.running, capture)))
+    let guard = Mutex::new(guard);
+    let call = Call { input, cx, analysis, limits, started_in, output_file, guard };
+    Ok((call, Foreground::new(run.running, capture)))
 }
 
 /// Waits for the start. The first command of a session may wait for the user's start-up file, so an interrupt counts
@@ -148,6 +158,20 @@ fn progress_text(progress: &Progress, elapsed: Duration, timeout: Duration) -> S
 }
 
 impl Call<'_> {
+    /// What the sandbox did not let the command do, for whoever reads its output.
+    pub(super) async fn refusals(&self, exit: Option<Exit>, output: &str) -> Option<String> {
+        let walls = self.cx.sandbox()?;
+        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let found = walls.after(guard, &self.started_in.dir, exit, output).await;
+        if found.is_empty() {
+            return None;
+        }
+        let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let way_out =
+            if walls.may_leave { " If the task needs this, say so and set `dangerouslyDisableSandbox`." } else { "" };
+        Some(format!("The sandbox refused: {}.{way_out}", lines.join("; ")))
+    }
+
     /// Why a command that is out of time must end: nobody can want it to go on unseen.
     pub(super) fn must_end_because(&self) -> Option<&'static str> {
         let first = self.analysis.commands.first().and_then(|words| words.first()).and_then(Word::value);

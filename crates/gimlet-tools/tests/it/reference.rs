@@ -34,6 +34,7 @@ fn reference() -> String {
         env: Env::default(),
         tools: tools.iter().map(|tool| tool.name().to_owned()).collect(),
         background: true,
+        sandbox: None,
     };
     let mut page = HEAD.to_owned();
     for tool in tools {

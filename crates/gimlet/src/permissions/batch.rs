@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use gimlet_core::tool::{PathContext, PermissionVerdict};
 use gimlet_core::{Judged, Judging};
-use gimlet_policy::{Behavior, Entry, Followed, RuleScope, RuleSet, RuleSource, Verdict, follow_links};
+use gimlet_policy::{Behavior, Entry, Followed, RuleScope, RuleSet, RuleSource, Verdict, Walls, follow_links};
 use gimlet_proto::{Env, Need, PermissionMode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -89,6 +89,7 @@ impl Row {
         let judging = Judging {
             mode: self.mode,
             bypass_reachable: false,
+            walls: Walls::None,
             rules: &rules,
             paths: &paths,
             readable: &[],

@@ -236,8 +236,8 @@ fn result_files(run: &RunArgs, around: &Surroundings, files: &SessionFiles) -> (
     (ResultFiles::new(&session), Scratch(Some(root)))
 }
 
-/// A folder that lasts as long as a session of which nothing is kept.
-pub(crate) struct Scratch(Option<PathBuf>);
+/// A folder that lasts as long as its session.
+pub(crate) struct Scratch(pub(super) Option<PathBuf>);
 
 impl Drop for Scratch {
     fn drop(&mut self) {

@@ -68,7 +68,8 @@ async fn a_session_runs_the_guides_tool_through_the_gate() {
 /// A session with the guide's tool alone, in the default mode, kept nowhere.
 fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig {
     let tools = ToolSet::new(vec![&WordCount]);
-    let prompt = PromptContext { env: env.clone(), tools: vec!["WordCount".to_owned()], background: false };
+    let prompt =
+        PromptContext { env: env.clone(), tools: vec!["WordCount".to_owned()], background: false, sandbox: None };
     let id = new_session_id();
     let stamp = Stamp { cwd: project.display().to_string(), git_branch: String::new(), entrypoint: None };
     let files = Locations::new(&project.join("home")).project(project).session(&id);
@@ -103,6 +104,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         outputs: gimlet_store::ToolOutputs::default(),
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
+        sandboxing: None,
         processes: Processes { exec, shell },
         id,
     }

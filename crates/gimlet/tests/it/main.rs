@@ -9,6 +9,7 @@ mod permissions;
 mod print;
 mod probes;
 mod sandbox;
+mod sandboxed;
 mod settings;
 mod tidy;
 

@@ -1,0 +1,192 @@
+//! From settings and rules to the sandbox of a session's commands.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gimlet_config::{Effective, RuleBehavior, RuleLine, Scope};
+use gimlet_core::Sandboxing;
+use gimlet_exec::{
+    Available, Backend, Bubblewrap, CustodianProgram, Exec, ExecConfig, ProbeOptions, Proxy, ProxyConfig, Sandbox,
+    SandboxPlace, default_sandbox, probe,
+};
+use gimlet_proto::{SandboxNetwork, SandboxSpec};
+use gimlet_store::new_session_id;
+
+use super::configured::Configured;
+use super::sessions::Scratch;
+use crate::report::Report;
+use crate::surroundings::Surroundings;
+
+/// The walls of a session.
+pub(super) struct Found {
+    pub(super) sandboxing: Option<Sandboxing>,
+    /// What people should know about it.
+    pub(super) remarks: Vec<String>,
+    /// Holds the commands' own temporary files.
+    pub(super) scratch: Scratch,
+}
+
+/// The sandbox that settings want; an error when they want none of the session without it.
+pub(super) async fn sandboxing(configured: &Configured, roots: &[PathBuf]) -> Result<Found, Report> {
+    let settings = &configured.effective.settings.sandbox;
+    let mut found = Found { sandboxing: None, remarks: Vec::new(), scratch: Scratch(None) };
+    if settings.enabled != Some(true) {
+        return Ok(found);
+    }
+    let available = look(settings.bwrap_path.as_ref().map(PathBuf::from)).await;
+    // A name that nobody can guess, so that nobody can have put a link there.
+    let root = std::env::temp_dir().join(format!("gimlet-{}", new_session_id()));
+    found.scratch = Scratch(Some(root.clone()));
+    match build(configured, roots, available.clone(), &root) {
+        Ok(sandboxing) => {
+            found.sandboxing = Some(sandboxing);
+            found.remarks.extend(missing(&available));
+        }
+        Err(why) if settings.fail_if_unavailable == Some(true) => {
+            return Err(Report::new(format!("the sandbox that settings demand is not there: {why}"))
+                .hint("See 'gimlet sandbox explain', or change sandbox.failIfUnavailable"));
+        }
+        Err(why) => found.remarks.push(format!(
+            "there is no sandbox, so commands run without one and ask as usual: {why}. See 'gimlet sandbox explain'"
+        )),
+    }
+    Ok(found)
+}
+
+/// Finds out what this machine can do, with processes that end before the session has any of its own.
+async fn look(bubblewrap: Option<PathBuf>) -> Available {
+    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gimlet"));
+    let custodian = CustodianProgram::Reexec(own);
+    let exec = Exec::new(ExecConfig { custodian, session_marker: "sandbox".to_owned(), runtime_dir: None });
+    let bubblewrap = bubblewrap.map_or(Bubblewrap::IfPresent, Bubblewrap::At);
+    let available = probe(&exec, &ProbeOptions { bubblewrap, ..ProbeOptions::default() }).await;
+    exec.shutdown(Duration::ZERO).await;
+    available
+}
+
+/// Says which walls are missing: without them nothing is allowed for being inside.
+fn missing(available: &Available) -> Option<String> {
+    let missing: Vec<String> = available.missing_layers().iter().map(|layer| layer.name().to_owned()).collect();
+    let text = format!("the sandbox lacks {}, so commands in it ask as usual", missing.join(", "));
+    (!missing.is_empty()).then_some(text)
+}
+
+fn build(
+    configured: &Configured,
+    roots: &[PathBuf],
+    available: Available,
+    scratch: &Path,
+) -> Result<Sandboxing, String> {
+    if let Backend::None { why } = &available.backend {
+        return Err(why.clone());
+    }
+    let settings = &configured.effective.settings.sandbox;
+    let temp_dir = scratch.join("tmp");
+    make_private(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
+    let spec = spec(configured, roots, &temp_dir);
+    let proxy = match &spec.network {
+        SandboxNetwork::Off => None,
+        SandboxNetwork::Proxy { allow, deny } => {
+            let socket = scratch.join("proxy");
+            let config = ProxyConfig { socket, allow: allow.clone(), deny: deny.clone(), resolver: None };
+            Some(Proxy::start(config).map_err(|error| error.to_string())?)
+        }
+    };
+    let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
+    let sandbox = Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
+    Ok(Sandboxing {
+        sandbox,
+        spec,
+        available,
+        auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false),
+        may_leave: settings.allow_unsandboxed_commands != Some(false),
+        excluded: settings.excluded_commands.clone().unwrap_or_default(),
+        quarantine: configured.around.config_home.join("gimlet/quarantine"),
+        proxy,
+    })
+}
+
+fn make_private(dir: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+fn spec(configured: &Configured, roots: &[PathBuf], temp_dir: &Path) -> SandboxSpec {
+    let Configured { around, effective, .. } = configured;
+    let settings = &effective.settings.sandbox;
+    let mut spec = default_sandbox(SandboxPlace {
+        cwd: &around.cwd,
+        write: roots,
+        home: around.home.as_deref(),
+        config_home: &around.config_home,
+        temp_dir,
+    });
+    let listed = |key: &str| listed(effective, around, key);
+    spec.write.extend(listed("sandbox.filesystem.allowWrite"));
+    spec.deny_write.extend(listed("sandbox.filesystem.denyWrite"));
+    spec.deny_read.extend(listed("sandbox.filesystem.denyRead"));
+    spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
+    let files = settings.credentials.files.iter().flatten().filter_map(|secret| secret.path.as_deref());
+    spec.deny_read.extend(files.filter_map(|path| place(path, &around.cwd, around)));
+    for rule in &effective.rules {
+        match (rule.behavior, path_of_rule(rule, "Edit", around), path_of_rule(rule, "Read", around)) {
+            (RuleBehavior::Allow, Some(path), _) => spec.write.push(path),
+            (RuleBehavior::Deny, Some(path), _) => spec.deny_write.push(path),
+            (RuleBehavior::Deny, _, Some(path)) => spec.deny_read.push(path),
+            _ => {}
+        }
+    }
+    let network = &settings.network;
+    spec.local_sockets = network.allow_local_binding == Some(true);
+    spec.unix_sockets = network.allow_all_unix_sockets == Some(true);
+    let allow = domains(network.allowed_domains.as_ref(), effective, RuleBehavior::Allow);
+    if !allow.is_empty() {
+        let deny = domains(network.denied_domains.as_ref(), effective, RuleBehavior::Deny);
+        spec.network = SandboxNetwork::Proxy { allow, deny };
+    }
+    spec
+}
+
+/// The paths of a list in settings; those of the person's own file begin at the config home.
+fn listed(effective: &Effective, around: &Surroundings, key: &str) -> Vec<PathBuf> {
+    let entries = effective.merged.entries(key).iter();
+    let path = |entry: &gimlet_config::Sourced| {
+        let base = if entry.origin.scope == Scope::User { &around.config_home } else { &around.cwd };
+        place(entry.value.as_str()?, base, around)
+    };
+    entries.filter_map(path).collect()
+}
+
+/// A path as settings spell it; patterns stand for no single place and are left out.
+fn place(text: &str, base: &Path, around: &Surroundings) -> Option<PathBuf> {
+    let text = text.trim_end_matches("/**").trim_end_matches('/');
+    if text.contains(['*', '?', '[']) {
+        return None;
+    }
+    match (text.strip_prefix("~/"), text.strip_prefix("//")) {
+        (Some(rest), _) => around.home.as_ref().map(|home| home.join(rest)),
+        (None, Some(rest)) => Some(Path::new("/").join(rest)),
+        (None, None) => Some(base.join(text.strip_prefix("./").unwrap_or(text))),
+    }
+}
+
+/// The one place that a rule about files names, if it is one place.
+fn path_of_rule(rule: &RuleLine, tool: &str, around: &Surroundings) -> Option<PathBuf> {
+    let inside = rule.text.trim().strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')')?;
+    let anchored = inside.strip_prefix('/').filter(|rest| !rest.starts_with('/'));
+    match anchored {
+        Some(rest) => place(rest, &rule.anchor, around),
+        // A name without a folder is meant at any depth.
+        None if !inside.contains('/') => None,
+        None => place(inside, &around.cwd, around),
+    }
+}
+
+fn domains(listed: Option<&Vec<String>>, effective: &Effective, behavior: RuleBehavior) -> Vec<String> {
+    let of_rule = |rule: &RuleLine| {
+        let inside = rule.text.trim().strip_prefix("WebFetch(domain:")?.strip_suffix(')')?;
+        Some(inside.trim().to_owned())
+    };
+    let rules = effective.rules.iter().filter(|rule| rule.behavior == behavior).filter_map(of_rule);
+    listed.into_iter().flatten().cloned().chain(rules).collect()
+}
