@@ -60,6 +60,12 @@ pub struct DecisionLine {
     /// What whoever decided said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// The working directory at that moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The folders that could be worked in besides the one that the session was started in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
 }
 
 /// The ledger of one session, open for adding.
@@ -152,6 +158,8 @@ mod tests {
             mode: "default".to_owned(),
             verdict: RawValue::from_string(r#"{"decision":"allow","reasons":[]}"#.to_owned()).unwrap(),
             note: None,
+            cwd: Some("/repo".to_owned()),
+            added: Vec::new(),
         }
     }
 

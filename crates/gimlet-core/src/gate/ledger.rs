@@ -79,6 +79,8 @@ impl Ledger {
     ) {
         let Some(file) = &self.file else { return };
         let summary = scope.services.redactor.mask(&prepared.description);
+        let paths = scope.services.paths();
+        let added = paths.roots.iter().filter(|root| **root != paths.project_dir);
         let line = DecisionLine {
             at: gimlet_store::timestamp(),
             call: call.to_string(),
@@ -90,6 +92,8 @@ impl Ledger {
             mode: mode.to_string(),
             verdict: to_raw_value(verdict).unwrap_or_else(|_| RawValue::NULL.to_owned()),
             note: word.note.clone(),
+            cwd: Some(paths.cwd.to_string_lossy().into_owned()),
+            added: added.map(|root| root.to_string_lossy().into_owned()).collect(),
         };
         let mut writing = lock(file);
         if let Err(error) = writing.ledger.append(&line)
