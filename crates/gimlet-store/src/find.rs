@@ -33,6 +33,14 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// A transcript that could not even be looked at.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be read: {source}", path.display())]
+pub struct UnreadableSession {
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
 /// The sessions of a directory and, for repositories with several, of its other worktrees.
 #[derive(Clone, Debug)]
 pub struct Sessions {
@@ -105,6 +113,28 @@ impl Sessions {
         }
     }
 
+    /// The sessions of these projects, the oldest first, and what cannot be read in their place.
+    pub fn oldest_first(&self) -> Vec<Result<SessionSummary, UnreadableSession>> {
+        let of = |project: &Project| {
+            let dirs = project.existing_dirs();
+            let sessions = look_at(&dirs);
+            sessions
+                .into_iter()
+                .filter(|session| session.as_ref().map_or(true, |it| belongs_to(it, project)))
+                .collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = self.projects.iter().flat_map(of).collect();
+        all.sort_by(by_age);
+        all
+    }
+
+    /// The sessions of every project, the oldest first, and what cannot be read in their place.
+    pub fn everywhere(&self) -> Vec<Result<SessionSummary, UnreadableSession>> {
+        let mut all = look_at(&sub_dirs(&self.places.projects_root()).collect::<Vec<_>>());
+        all.sort_by(by_age);
+        all
+    }
+
     /// Sessions of these projects, newest first, each looked at only when it is asked for.
     fn newest_first(&self) -> impl Iterator<Item = SessionSummary> {
         let mut files: Vec<(SystemTime, PathBuf, &Project)> = Vec::new();
@@ -118,6 +148,30 @@ impl Sessions {
         files
             .into_iter()
             .filter_map(|(_, path, project)| peek(&path).ok().flatten().filter(|session| belongs_to(session, project)))
+    }
+}
+
+/// What a glance at each transcript of these folders shows; files of subagents are not sessions.
+fn look_at(dirs: &[PathBuf]) -> Vec<Result<SessionSummary, UnreadableSession>> {
+    let entries = dirs.iter().flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
+    let files = entries.map(|entry| entry.path()).filter(|path| session_id_of(path).is_some());
+    let looked = files.filter_map(|path| match peek(&path) {
+        Ok(session) => session.filter(|session| !session.is_sidechain).map(Ok),
+        Err(source) => Some(Err(UnreadableSession { path, source })),
+    });
+    looked.collect()
+}
+
+/// By the time of their last change; what cannot be read comes last, by name.
+fn by_age(
+    a: &Result<SessionSummary, UnreadableSession>,
+    b: &Result<SessionSummary, UnreadableSession>,
+) -> std::cmp::Ordering {
+    match (a, b) {
+        (Ok(a), Ok(b)) => a.modified.cmp(&b.modified).then_with(|| a.path.cmp(&b.path)),
+        (Err(a), Err(b)) => a.path.cmp(&b.path),
+        (Ok(_), Err(_)) => std::cmp::Ordering::Less,
+        (Err(_), Ok(_)) => std::cmp::Ordering::Greater,
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod agents;
 mod assemble;
+mod calls;
 mod chain;
 mod cost;
 mod damage;
@@ -31,13 +32,14 @@ mod results;
 mod transcript;
 
 pub use agents::{AgentMeta, write_agent_meta};
+pub use calls::{PastCall, SessionCalls, read_calls};
 pub use damage::{Damage, DamageReport};
 pub use decisions::{Decider, DecisionLedger, DecisionLine, Outcome, read_decisions};
 pub use disk::{Disk, LogFile, RealDisk};
 pub use durable::{Durable, Fsync};
 pub use entry::{AssistantHead, Compaction, Stamp, UserKind, timestamp};
 pub use error::{ForkError, LoadError, TranscriptError};
-pub use find::{FindError, Include, Sessions};
+pub use find::{FindError, Include, Sessions, UnreadableSession};
 pub use fork::{Forked, fork};
 pub use labels::Labels;
 pub use layout::{Locations, Project, SessionFiles, is_session_id, new_session_id, project_key, session_id_of};
