@@ -9,8 +9,8 @@ use gimlet_config::Sources;
 use gimlet_proto::PermissionMode;
 
 pub(crate) use commands::{
-    CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand, SandboxExplainArgs,
-    SandboxRunArgs, SandboxWalls, ScriptedModelArgs, WhyArgs, WritableScope,
+    Against, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand, SandboxExplainArgs,
+    SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, WhyArgs, WritableScope,
 };
 
 #[derive(Parser, Debug)]

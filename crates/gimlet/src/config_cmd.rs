@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gimlet_config::{
-    Edit, Effective, Inventory, KEYS, Loaded, Locations, Options, SaveError, Scope, Sourced, TrustStore,
+    Edit, Effective, Inventory, KEYS, Loaded, Locations, Options, SaveError, Scope, Sourced, Trust, TrustStore,
 };
 use serde_json::{Value, json};
 
@@ -24,10 +24,17 @@ pub(crate) struct Found {
 
 /// Everything about settings and trust, as a session that starts now would see it.
 pub(crate) fn find(around: &Surroundings) -> Found {
+    find_with(around, false)
+}
+
+/// The same; `trusting` takes the project's files for trusted, as `--trust` does.
+pub(crate) fn find_with(around: &Surroundings, trusting: bool) -> Found {
     let loaded = gimlet_config::load(&locations(around), &Options::default());
     let inventory = Inventory::collect(&loaded);
     let store = TrustStore::new(&loaded.locations);
-    let effective = loaded.effective(&inventory, &store.trust());
+    let trusting = trusting || around.env.flag("GIMLET_TRUST");
+    let trust = if trusting { Trust::everything() } else { store.trust() };
+    let effective = loaded.effective(&inventory, &trust);
     Found { loaded, inventory, effective, store }
 }
 

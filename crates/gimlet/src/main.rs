@@ -5,6 +5,7 @@ mod config_cmd;
 mod demo;
 mod dev;
 mod doctor;
+mod lookup;
 mod permissions;
 mod print;
 mod report;
@@ -108,6 +109,9 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
             Ok(in_runtime(dev::scripted_model(&options))?)
         }
         Some(Command::Permissions { command: PermissionsCommand::Check(options) }) => Ok(permissions::check(&options)?),
+        Some(Command::Permissions { command: PermissionsCommand::Simulate(options) }) => {
+            Ok(permissions::simulate(&options)?)
+        }
         Some(Command::Sandbox { command: SandboxCommand::Run(args) }) => {
             Ok(in_runtime(sandbox::run(args, &Surroundings::read()?))?)
         }

@@ -1,8 +1,9 @@
 //! `gimlet permissions check`: what would be decided about a call, and why. It runs nothing and asks nobody; only links
-//! are looked at, and in a batch not even those.
+//! are looked at, and in a batch not even those. `simulate` asks the same about the calls of past sessions.
 
 mod batch;
 mod rules_file;
+mod simulate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +18,8 @@ use crate::args::CheckArgs;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
+pub(crate) use simulate::run as simulate;
+
 /// Answers one question, or the rows of a batch.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     if args.batch {
@@ -24,7 +27,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     }
     let around = Surroundings::read()?;
     let cwd = working_directory(args.cwd.as_deref(), &around.cwd)?;
-    let (rules, warnings) = rules(&args.rules, &around.cwd, &cwd)?;
+    let (rules, warnings) = rules(RuleSet::default(), &args.rules, &around.cwd, &cwd)?;
     let paths = places(cwd, around.home, around.env);
     let prepared = prepare(args, &paths)?;
     let judging = Judging {
@@ -66,9 +69,14 @@ fn places(cwd: PathBuf, home: Option<PathBuf>, env: Env) -> PathContext {
     PathContext { project_dir: cwd.clone(), roots: vec![cwd.clone()], cwd, home, env }
 }
 
-/// The rules of all files, and what is to be said about them. A leading `/` stands for the folder that is asked about.
-fn rules(files: &[PathBuf], current: &Path, anchor: &Path) -> Result<(RuleSet, Vec<String>), Report> {
-    let mut rules = RuleSet::default();
+/// Adds the rules of all files, and says what is to be said about them. A leading `/` stands for the folder that is
+/// asked about.
+fn rules(
+    mut rules: RuleSet,
+    files: &[PathBuf],
+    current: &Path,
+    anchor: &Path,
+) -> Result<(RuleSet, Vec<String>), Report> {
     let mut warnings = Vec::new();
     for file in files {
         let file = current.join(file);

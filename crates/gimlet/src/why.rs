@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use gimlet_policy::Verdict;
-use gimlet_store::{Decider, DecisionLine, Include, Locations, Outcome, SessionFiles, Sessions, read_decisions};
+use gimlet_store::{Decider, DecisionLine, Locations, Outcome, SessionFiles, Sessions, read_decisions};
 use serde_json::json;
 
 use crate::args::WhyArgs;
+use crate::lookup;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
@@ -50,20 +51,9 @@ fn names_call(text: &str) -> bool {
 
 fn find(sessions: &Sessions, wanted: Option<&str>) -> Result<SessionFiles, Report> {
     match wanted {
-        None => sessions
-            .latest(Include::All)
-            .and_then(|session| SessionFiles::of_transcript(&session.path))
+        Some(name) => lookup::named(sessions, name),
+        None => lookup::latest(sessions)
             .ok_or_else(|| Report::new("there is no session of this folder").hint("Name one: gimlet why SESSION")),
-        Some(id) if gimlet_store::is_session_id(id) => {
-            sessions.by_id(id).map_err(|error| Report::new(error.to_string()))
-        }
-        Some(title) => sessions
-            .by_title(title)
-            .map_err(|error| Report::new(error.to_string()).hint("Give a session's id or its exact title"))
-            .and_then(|session| {
-                SessionFiles::of_transcript(&session.path)
-                    .ok_or_else(|| Report::new(format!("{} is not a session", session.path.display())))
-            }),
     }
 }
 
@@ -186,7 +176,7 @@ fn decider(by: Decider) -> &'static str {
     }
 }
 
-fn in_one_line(text: &str, width: usize) -> String {
+pub(crate) fn in_one_line(text: &str, width: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= width {
         return line;

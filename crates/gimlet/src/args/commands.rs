@@ -48,6 +48,50 @@ pub(crate) enum PermissionsCommand {
         after_help = "Exit codes: 0 allow, 3 ask, 4 deny, 1 when the question could not be understood.\n\nExamples:\n  gimlet permissions check --command 'git push' --rules .claude/settings.json\n  gimlet permissions check --tool Edit --input '{\"file_path\":\"a.rs\",\"old_string\":\"a\",\"new_string\":\"b\"}'\n  gimlet permissions check --batch < rows.jsonl"
     )]
     Check(CheckArgs),
+    /// Say which calls of past sessions other rules would decide differently, without running anything
+    #[command(
+        long_about = "Say which calls of past sessions other rules would decide differently, without running anything.\n\nEach call is decided on again with the settings of the folder that its session was started in, and the rules to try, and compared with what was decided then. Without --rules, the settings as they are now are what is tried.",
+        after_help = "Examples:\n  gimlet permissions simulate                         what today's settings would change\n  gimlet permissions simulate --rules strict.json     the same with further rules\n  gimlet permissions simulate --only-rules team.json --all --days 30\n  gimlet permissions simulate --mode dontAsk --against now --json"
+    )]
+    Simulate(SimulateArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SimulateArgs {
+    /// Sessions by id, title or transcript; those of this folder when left out
+    #[arg(value_name = "SESSION", conflicts_with_all = ["all", "days"])]
+    pub(crate) sessions: Vec<String>,
+    /// A settings file whose permission rules are added to those in force; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: Vec<PathBuf>,
+    /// A settings file whose permission rules count and no others; may be given more than once
+    #[arg(long, value_name = "FILE", conflicts_with = "rules")]
+    pub(crate) only_rules: Vec<PathBuf>,
+    /// The permission mode to try; that of each call when left out
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<PermissionMode>,
+    /// What to compare with: what was decided then, where that is known, or what the settings of now decide
+    #[arg(long, value_enum, default_value = "then")]
+    pub(crate) against: Against,
+    /// The sessions of every folder
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Only sessions that changed in the last days
+    #[arg(long, value_name = "N")]
+    pub(crate) days: Option<u64>,
+    /// Let the project's own files count as trusted
+    #[arg(long)]
+    pub(crate) trust: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What simulated decisions are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Against {
+    Then,
+    Now,
 }
 
 #[derive(Args, Debug)]

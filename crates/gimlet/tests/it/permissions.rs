@@ -1,6 +1,7 @@
 //! `gimlet permissions check` through the real binary: the corpora row by row, single questions, and what goes wrong.
 
 mod corpora;
+mod simulate;
 
 use gimlet_testkit::{RunOutput, World};
 use serde_json::json;

@@ -1,0 +1,197 @@
+//! `gimlet permissions simulate`: what changed rules would have decided about the calls of past sessions. Transcripts,
+//! ledgers and settings are read, links are looked at as they are now; nothing runs and nothing is written.
+
+mod folder;
+mod past;
+mod show;
+mod tally;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use gimlet_policy::{Reason, RuleScope, RuleSet, Verdict};
+use gimlet_store::{DecisionLine, Locations, PastCall, SessionFiles, Sessions, read_calls, read_decisions};
+
+use crate::args::{Against, SimulateArgs};
+use crate::lookup;
+use crate::report::Report;
+use crate::surroundings::Surroundings;
+use folder::Folder;
+use past::{Place, ReadAgain};
+use tally::{Moment, NotJudged, Tally};
+
+/// Judges every call of the sessions again and shows what comes out differently.
+pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
+    let around = Surroundings::read()?;
+    if args.against == Against::Now && args.rules.is_empty() && args.only_rules.is_empty() && args.mode.is_none() {
+        return Err(Report::new("there is nothing to compare: the rules in force now are compared with themselves")
+            .hint("Give --rules FILE or --mode MODE"));
+    }
+    let (sessions, unreadable) = chosen(args, &around)?;
+    let mut simulation = Simulation { args, around: &around, folders: BTreeMap::new(), seen: HashSet::new() };
+    let mut tally = Tally::new(unreadable);
+    // A file that cannot be used is an error also when there is no call to judge.
+    simulation.folder(&around.cwd)?;
+    for files in &sessions {
+        simulation.session(files, &mut tally)?;
+    }
+    let mut remarks: Vec<&String> = Vec::new();
+    for remark in simulation.folders.values().flat_map(|folder| &folder.remarks) {
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+    remarks.iter().for_each(|remark| crate::say_on_stderr(&format!("gimlet: {remark}")));
+    let page = if args.json { show::lines(&tally) } else { show::page(&tally) };
+    crate::say(&gimlet_serve::sanitise(&page));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The sessions that were asked for, the oldest first, and those that cannot be read.
+fn chosen(args: &SimulateArgs, around: &Surroundings) -> Result<(Vec<SessionFiles>, Vec<String>), Report> {
+    let known = Sessions::new(&Locations::new(&around.config_home), &around.cwd, &[]);
+    if !args.sessions.is_empty() {
+        let mut files: Vec<SessionFiles> = Vec::new();
+        for name in &args.sessions {
+            let found = lookup::named(&known, name)?;
+            if !files.contains(&found) {
+                files.push(found);
+            }
+        }
+        return Ok((files, Vec::new()));
+    }
+    let since = args
+        .days
+        .and_then(|days| SystemTime::now().checked_sub(Duration::from_secs(days.saturating_mul(24 * 60 * 60))));
+    let (mut files, mut unreadable) = (Vec::new(), Vec::new());
+    for session in if args.all { known.everywhere() } else { known.oldest_first() } {
+        match session {
+            Ok(session) if since.is_none_or(|since| session.modified >= since) => {
+                files.push(lookup::of_summary(&session)?);
+            }
+            Ok(_) => {}
+            Err(error) => unreadable.push(error.to_string()),
+        }
+    }
+    Ok((files, unreadable))
+}
+
+struct Simulation<'a> {
+    args: &'a SimulateArgs,
+    around: &'a Surroundings,
+    /// By the folder that sessions were started in.
+    folders: BTreeMap<PathBuf, Folder>,
+    /// Forks share their calls; each counts once.
+    seen: HashSet<(String, String)>,
+}
+
+/// What is decided with for one session.
+struct Sides {
+    now: RuleSet,
+    changed: RuleSet,
+    directories: Vec<PathBuf>,
+    results: PathBuf,
+    start: PathBuf,
+}
+
+impl Simulation<'_> {
+    fn folder(&mut self, start: &Path) -> Result<&Folder, Report> {
+        if !self.folders.contains_key(start) {
+            let folder = Folder::read(self.args, self.around, start)?;
+            self.folders.insert(start.to_owned(), folder);
+        }
+        // Just put there.
+        self.folders.get(start).ok_or_else(|| Report::new("the settings of a folder were lost"))
+    }
+
+    fn session(&mut self, files: &SessionFiles, tally: &mut Tally) -> Result<(), Report> {
+        let past = match read_calls(files) {
+            Ok(past) => past,
+            Err(error) => {
+                tally.unreadable.push(error.to_string());
+                return Ok(());
+            }
+        };
+        let decisions = match read_decisions(files) {
+            Ok((decisions, damaged)) => {
+                tally.damaged += damaged;
+                decisions
+            }
+            Err(error) => {
+                tally.unreadable.push(format!("{} cannot be read: {error}", files.decisions().display()));
+                Vec::new()
+            }
+        };
+        tally.sessions += 1;
+        tally.damaged += past.damaged;
+        let start = past.cwd.clone().unwrap_or_else(|| self.around.cwd.clone());
+        let only = !self.args.only_rules.is_empty();
+        let folder = self.folder(&start)?;
+        let mut sides = Sides {
+            now: folder.now.clone(),
+            changed: folder.changed.clone(),
+            directories: folder.directories.clone(),
+            results: files.tool_results(),
+            start,
+        };
+        keep_session_rules(&decisions, &mut sides.now);
+        if !only {
+            keep_session_rules(&decisions, &mut sides.changed);
+        }
+        // Asked about twice, a call was decided on twice; the last word counts.
+        let by_call: HashMap<&str, &DecisionLine> = decisions.iter().map(|line| (line.call.as_str(), line)).collect();
+        let mut in_transcript = HashSet::new();
+        for call in &past.calls {
+            in_transcript.insert(call.id.as_str());
+            if self.seen.insert((call.entry.clone(), call.id.clone())) {
+                self.call(files, call, by_call.get(call.id.as_str()).copied(), &sides, tally);
+            }
+        }
+        let lost = by_call.keys().filter(|call| !in_transcript.contains(*call)).count();
+        tally.not_judged(NotJudged::NotInTranscript, lost);
+        Ok(())
+    }
+
+    fn call(
+        &self,
+        files: &SessionFiles,
+        call: &PastCall,
+        line: Option<&DecisionLine>,
+        sides: &Sides,
+        tally: &mut Tally,
+    ) {
+        let place = Place::of(call, line, sides, self.around);
+        let Some(again) = ReadAgain::new(call, &place.paths) else {
+            // Its tool turned the input down before anything was decided, and would again.
+            return tally.not_judged(NotJudged::BadInput, 1);
+        };
+        let judge = |rules: &RuleSet, mode| again.judge(rules, mode, &place);
+        let recorded = line.filter(|_| self.args.against == Against::Then).and_then(Moment::recorded);
+        let then = recorded.unwrap_or_else(|| Moment::judged(judge(&sides.now, place.mode)));
+        let now = judge(&sides.changed, self.args.mode.unwrap_or(place.mode));
+        tally.add(files.id().as_str(), call, again.what(), then, Moment::judged(now));
+    }
+}
+
+/// Rules that only that session had, by a flag or an answer. The ledger knows those that decided something.
+fn keep_session_rules(decisions: &[DecisionLine], rules: &mut RuleSet) {
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for line in decisions {
+        let Ok(verdict) = serde_json::from_str::<Verdict>(line.verdict.get()) else { continue };
+        for reason in verdict.reasons {
+            let Reason::Rule { behavior, text, source } = reason else { continue };
+            let own = matches!(
+                source.scope,
+                RuleScope::CommandLine | RuleScope::Session | RuleScope::Hook | RuleScope::Skill
+            );
+            let name = (behavior.to_string(), text.clone());
+            if own && !kept.contains(&name) {
+                kept.push(name);
+                // It was a rule then. Should it be none any more, it cannot count now either.
+                drop(rules.add(behavior, &text, &source));
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What was decided then and what would be decided now, added up. The order of everything here is that of its content,
+//! so the same files always give the same page.
+
+use std::collections::BTreeMap;
+
+use gimlet_policy::{Decision, Reason, Verdict};
+use gimlet_store::{Decider, DecisionLine, Outcome, PastCall};
+
+/// A decision on one side of the comparison.
+pub(super) struct Moment {
+    pub(super) verdict: Verdict,
+    /// What came of it, where the ledger has it: the outcome, and who had the last word.
+    pub(super) recorded: Option<(Outcome, Decider)>,
+}
+
+impl Moment {
+    pub(super) fn judged(verdict: Verdict) -> Self {
+        Self { verdict, recorded: None }
+    }
+
+    /// What the ledger has; nothing when another version wrote it in another form.
+    pub(super) fn recorded(line: &DecisionLine) -> Option<Self> {
+        let verdict = serde_json::from_str(line.verdict.get()).ok()?;
+        Some(Self { verdict, recorded: Some((line.outcome, line.by)) })
+    }
+
+    pub(super) fn because(&self) -> String {
+        let reasons: Vec<String> = self.verdict.reasons.iter().map(Reason::describe).collect();
+        reasons.join("; ")
+    }
+}
+
+/// Why a call was left out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum NotJudged {
+    /// The tool does not take such an input.
+    BadInput,
+    /// The ledger has a decision about it, and the transcript does not have the call.
+    NotInTranscript,
+}
+
+/// What tells differences apart; equal ones are counted.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Same {
+    now: Decision,
+    tool: String,
+    about: String,
+    then_because: String,
+    now_because: String,
+}
+
+/// One way in which calls would be decided differently.
+pub(super) struct Difference {
+    pub(super) tool: String,
+    pub(super) about: String,
+    pub(super) then: Moment,
+    pub(super) now: Moment,
+    /// Session and id of each call.
+    pub(super) calls: Vec<(String, String)>,
+}
+
+/// Everything that was found.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) sessions: usize,
+    pub(super) unreadable: Vec<String>,
+    /// Lines of transcripts and ledgers that could not be read.
+    pub(super) damaged: usize,
+    pub(super) left_out: BTreeMap<NotJudged, usize>,
+    differences: BTreeMap<Same, Difference>,
+    /// Calls that would be decided as they were.
+    pub(super) same: BTreeMap<Decision, usize>,
+    /// Judged calls whose decision then the ledger has.
+    pub(super) recorded: usize,
+}
+
+impl Tally {
+    pub(super) fn new(unreadable: Vec<String>) -> Self {
+        Self { unreadable, ..Self::default() }
+    }
+
+    pub(super) fn not_judged(&mut self, why: NotJudged, count: usize) {
+        if count > 0 {
+            *self.left_out.entry(why).or_default() += count;
+        }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        session: &str,
+        call: &PastCall,
+        (tool, about): (String, String),
+        then: Moment,
+        now: Moment,
+    ) {
+        self.recorded += usize::from(then.recorded.is_some());
+        if then.verdict.decision == now.verdict.decision {
+            *self.same.entry(now.verdict.decision).or_default() += 1;
+            return;
+        }
+        let same = Same {
+            now: now.verdict.decision,
+            tool: tool.clone(),
+            about: about.clone(),
+            then_because: format!("{} {}", then.verdict.decision, then.because()),
+            now_because: now.because(),
+        };
+        let fresh = || Difference { tool, about, then, now, calls: Vec::new() };
+        let difference = self.differences.entry(same).or_insert_with(fresh);
+        difference.calls.push((session.to_owned(), call.id.clone()));
+    }
+
+    /// Those that would now come out like this, the most frequent first.
+    pub(super) fn now(&self, decision: Decision) -> Vec<&Difference> {
+        let all = self.differences.iter().filter(|(same, _)| same.now == decision);
+        let mut all: Vec<&Difference> = all.map(|(_, difference)| difference).collect();
+        // Stable: those of one count stay in the order of their content.
+        all.sort_by_key(|difference| std::cmp::Reverse(difference.calls.len()));
+        all
+    }
+
+    pub(super) fn different(&self) -> usize {
+        self.differences.values().map(|difference| difference.calls.len()).sum()
+    }
+
+    pub(super) fn unchanged(&self) -> usize {
+        self.same.values().sum()
+    }
+
+    pub(super) fn same(&self, decision: Decision) -> usize {
+        self.same.get(&decision).copied().unwrap_or(0)
+    }
+
+    pub(super) fn left_out(&self, why: NotJudged) -> usize {
+        self.left_out.get(&why).copied().unwrap_or(0)
+    }
+}
