@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::paths::{Followed, PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
 use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier, is_set_aside};
-use crate::shell::{Part, Trouble, reachable};
+use crate::shell::{Analysis, Part, Trouble, reachable};
 use crate::verdict::{Decision, Reason, Verdict};
 use subject::{Files, PartFiles, Subject, Touched};
 
@@ -207,7 +207,11 @@ impl Judge<'_> {
         }
         let (asked, maybe_asked) = self.forbidding(Behavior::Ask);
         if let Some(reason) = asked.or(maybe_denied).or(maybe_asked).or_else(|| self.unlifted_doubt()) {
-            return self.ask_a_person(reason);
+            let certain = matches!(reason, Reason::Rule { .. });
+            let mut verdict = self.ask_a_person(reason);
+            // Whoever is asked because of a doubt should also hear of what is no doubt.
+            verdict.reasons.extend(self.must_ask().filter(|more| !certain && !verdict.reasons.contains(more)));
+            return verdict;
         }
         if self.world.walls == Walls::Leaving && self.subjects.iter().any(Subject::is_run) {
             return self.ask_a_person(Reason::LeavesSandbox);
@@ -500,7 +504,10 @@ impl Judge<'_> {
         }
         let reason = match self.allow_rule(|_| false) {
             Some(bare) if self.world.mode != PermissionMode::Plan => bare,
-            _ => self.grant_parts(&analysis.parts, &files.parts)?,
+            _ => self.grant_parts(&analysis.parts, &files.parts).map_err(|reason| match reason {
+                Reason::Default => self.missing_grant(analysis, files),
+                reason => reason,
+            })?,
         };
         // A redirection is a read or write of its own, which no rule about the command covers.
         for redirect in &files.redirects {
@@ -513,6 +520,17 @@ impl Judge<'_> {
             redirect.paths.iter().try_for_each(|path| self.grant_place(path, redirect.write).map(drop))?;
         }
         Ok(reason)
+    }
+
+    /// What stands in the way of a command that no rule allows, more exactly where it would read what it may not.
+    fn missing_grant(&self, analysis: &Analysis, files: &Files) -> Reason {
+        let recursive = |part: &Part| part.reading.as_ref().is_some_and(|reading| reading.recursive);
+        if let Some(rule) = crate::closed::closing(self.rules).next().filter(|_| analysis.parts.iter().any(recursive)) {
+            return Reason::MayMatchRule { text: rule.text.clone(), source: rule.source.clone() };
+        }
+        let read = files.touched.iter().filter(|file| !file.write).flat_map(|file| &file.paths);
+        let mut refusals = read.filter_map(|path| self.grant_place(path, false).err());
+        refusals.find(|refusal| *refusal != Reason::Default).unwrap_or(Reason::Default)
     }
 
     /// Every part of a command must be granted by something; the reason is that of the part that took the most.

@@ -122,7 +122,7 @@ impl Reason {
             Reason::MayMatchRule { text, source } => {
                 format!("part of it is only known when it runs and could fall under the rule `{text}` from {source}")
             }
-            Reason::Mode(mode) => format!("the permission mode is {mode}"),
+            Reason::Mode(mode) => format!("the permission mode is {mode}{}", what_it_does(*mode)),
             Reason::ReadOnly => "it only reads, inside the working directories".to_owned(),
             Reason::WorkingDirectory => "the path is inside a working directory".to_owned(),
             Reason::OutsideWorkingDirectories(path) => format!("{} is outside the working directories", path.display()),
@@ -174,5 +174,16 @@ impl Reason {
                 "Use calls that are already allowed; if there are none, go on without and say in your answer which permission was missing."
             }
         }
+    }
+}
+
+/// Why a mode decides, for those who do not know it by heart.
+fn what_it_does(mode: PermissionMode) -> &'static str {
+    match mode {
+        PermissionMode::AcceptEdits => ", which lets files in the working directories be written",
+        PermissionMode::Plan => ", in which nothing is changed",
+        PermissionMode::DontAsk => ", which refuses whatever would ask",
+        PermissionMode::BypassPermissions => ", which asks for almost nothing",
+        PermissionMode::Default | PermissionMode::Auto => "",
     }
 }
