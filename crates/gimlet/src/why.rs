@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use gimlet_policy::Verdict;
+use gimlet_policy::{Reason, Verdict};
 use gimlet_store::{Decider, DecisionLine, Locations, Outcome, SessionFiles, Sessions, read_decisions};
 use serde_json::json;
 
@@ -11,8 +11,14 @@ use crate::lookup;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
-/// Room for the call itself in the list.
-const SUMMARY_WIDTH: usize = 44;
+/// Columns of a page that nobody watches in a terminal.
+const PAGE_WIDTH: usize = 100;
+/// Longer tool names, such as those of servers, do not push the others aside.
+const LONGEST_TOOL: usize = 16;
+/// Where the grounds begin, below the call that they are about.
+const GROUNDS_INDENT: usize = 8;
+/// Where values begin when one decision is shown.
+const VALUE_INDENT: usize = 14;
 
 /// Shows the decisions of a session, or one of them in full.
 pub(crate) fn run(args: &WhyArgs, around: &Surroundings) -> Result<ExitCode, Report> {
@@ -25,23 +31,60 @@ pub(crate) fn run(args: &WhyArgs, around: &Surroundings) -> Result<ExitCode, Rep
     let (lines, unreadable) = read_decisions(&files)
         .map_err(|error| Report::new(format!("{} cannot be read: {error}", files.decisions().display())))?;
     if unreadable > 0 {
+        let lines = if unreadable == 1 { "1 line".to_owned() } else { format!("{unreadable} lines") };
         crate::say_on_stderr(&format!(
-            "gimlet: {unreadable} lines of {} are damaged and left out",
+            "gimlet: {lines} of {} cannot be read and are left out",
             files.decisions().display()
         ));
     }
+    if lines.is_empty() {
+        return nothing_recorded(&files, call.map(String::as_str), args.json, unreadable);
+    }
     let numbered: Vec<(usize, DecisionLine)> = (1..).zip(lines).collect();
+    let count = numbered.len();
     let shown = match call {
         None => numbered,
         Some(call) => vec![choose(numbered, call, &files)?],
     };
+    let width = page_width();
     let text = match (args.json, call) {
         (true, _) => shown.iter().map(|(number, line)| as_json(*number, line)).collect::<Vec<_>>().join("\n"),
-        (false, None) => list(&files, &shown),
-        (false, Some(_)) => shown.iter().map(|(number, line)| in_full(&files, *number, line)).collect(),
+        (false, None) => list(&files, &shown, width),
+        (false, Some(_)) => shown.iter().map(|(number, line)| in_full(&files, (*number, count), line, width)).collect(),
     };
     crate::say(&gimlet_serve::sanitise(&text));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A session without decisions: one that called nothing, or one that was recorded by something else.
+fn nothing_recorded(
+    files: &SessionFiles,
+    call: Option<&str>,
+    as_json: bool,
+    unreadable: usize,
+) -> Result<ExitCode, Report> {
+    let calls = gimlet_store::read_calls(files).map_or(0, |past| past.calls.len());
+    let id = files.id();
+    let text = match calls {
+        0 => format!("session {id} made no call that was decided on"),
+        _ if unreadable > 0 => format!("no decision of session {id} can be read any more"),
+        1 => format!("session {id} made 1 call, and no decision was recorded: it is older, or of another program"),
+        _ => {
+            format!("session {id} made {calls} calls, and no decision was recorded: it is older, or of another program")
+        }
+    };
+    match call {
+        Some(_) => return Err(Report::new(text)),
+        None if as_json => crate::say_on_stderr(&format!("gimlet: {text}")),
+        None => crate::say(&text),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How wide the page can be.
+fn page_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map_or(PAGE_WIDTH, |size| usize::from(size.ws_col).clamp(60, 160))
 }
 
 /// A number or a tool call's id rather than a session.
@@ -71,91 +114,101 @@ fn choose(
     })
 }
 
-fn list(files: &SessionFiles, lines: &[(usize, DecisionLine)]) -> String {
-    if lines.is_empty() {
-        return format!("session {}: no call was decided on", files.id());
-    }
-    let count = |outcome| lines.iter().filter(|(_, line)| line.outcome == outcome).count();
-    let mut text = format!(
-        "session {}: {} decisions, {} allowed, {} refused\n",
-        files.id(),
-        lines.len(),
-        count(Outcome::Allowed),
-        count(Outcome::Refused),
-    );
+fn list(files: &SessionFiles, lines: &[(usize, DecisionLine)], width: usize) -> String {
+    let tools = lines.iter().map(|(_, line)| line.tool.chars().count().min(LONGEST_TOOL)).max().unwrap_or(0);
+    let mut text = summary(files, lines);
     for (number, line) in lines {
-        let summary = in_one_line(&line.summary, SUMMARY_WIDTH);
-        text += &format!(
-            "{number:>4}  {:<9} {:<10} {summary:<SUMMARY_WIDTH$}  {}\n",
-            outcome(line.outcome),
-            line.tool,
-            because(line),
-        );
+        let call = format!("{number:>4}  {:<9} {:<tools$}  ", outcome(line.outcome), line.tool);
+        let room = width.saturating_sub(call.chars().count()).max(20);
+        text += &format!("{call}{}\n", in_one_line(&line.summary, room));
+        text += &wrapped(&grounds(line), width, GROUNDS_INDENT, GROUNDS_INDENT + 2);
     }
-    text + "\n'gimlet why SESSION NUMBER' shows one in full."
+    text + &format!("\nShow one in full: gimlet why {} NUMBER", files.id())
 }
 
-fn in_full(files: &SessionFiles, number: usize, line: &DecisionLine) -> String {
-    let mut text = format!("decision {number} of session {}\n", files.id());
-    let mut row = |name: &str, value: &str| text += &format!("  {name:<10} {value}\n");
-    row("call", &line.call);
+fn summary(files: &SessionFiles, lines: &[(usize, DecisionLine)]) -> String {
+    let count = |found: &dyn Fn(&DecisionLine) -> bool| lines.iter().filter(|(_, line)| found(line)).count();
+    let outcomes = [Outcome::Allowed, Outcome::Refused, Outcome::Cancelled]
+        .map(|kind| (kind, count(&|line| line.outcome == kind)));
+    let outcomes = outcomes.into_iter().filter(|(kind, count)| *count > 0 || *kind != Outcome::Cancelled);
+    let mut words: Vec<String> = outcomes.map(|(kind, count)| format!("{count} {}", outcome(kind))).collect();
+    let unasked = count(&|line| line.by == Decider::Nobody);
+    if unasked > 0 {
+        words.push(format!("{unasked} of these because nobody was there to ask"));
+    }
+    let decisions = if lines.len() == 1 { "decision" } else { "decisions" };
+    format!("session {}: {} {decisions}, {}\n\n", files.id(), lines.len(), words.join(", "))
+}
+
+fn in_full(files: &SessionFiles, (number, count): (usize, usize), line: &DecisionLine, width: usize) -> String {
+    let mut text = format!("decision {number} of {count} in session {}\n", files.id());
+    let mut row = |name: &str, value: &str| {
+        let value = wrapped(value, width, VALUE_INDENT, VALUE_INDENT);
+        text += &format!("  {name:<12}{}", value.trim_start());
+    };
+    row("tool", &line.tool);
+    row("call", &in_one_line(&line.summary, usize::MAX));
+    row("id", &line.call);
     if let Some(agent) = &line.agent {
         row("agent", &format!("started by {agent}"));
     }
-    row("tool", &line.tool);
-    row("what", &in_one_line(&line.summary, usize::MAX));
+    if let Some(cwd) = &line.cwd {
+        row("in", cwd);
+    }
     row("outcome", outcome(line.outcome));
     row("decided by", decider(line.by));
-    row("mode", &line.mode);
-    row("at", &line.at);
     if let Some(note) = &line.note {
-        row("said", &in_one_line(note, usize::MAX));
+        row("who said", &in_one_line(note, usize::MAX));
     }
-    match verdict(line) {
-        Some(verdict) => {
-            for reason in &verdict.reasons {
-                row("because", &reason.describe());
-            }
-        }
-        None => row("because", "the reasons were written by another version and cannot be read"),
+    for reason in reasons(line) {
+        row("because", &reason);
     }
+    row("mode", &line.mode);
+    row("when", &line.at);
     text.trim_end().to_owned()
 }
 
 fn as_json(number: usize, line: &DecisionLine) -> String {
-    let because: Vec<String> = verdict(line)
-        .map(|verdict| verdict.reasons.iter().map(|reason| reason.describe()).collect())
-        .unwrap_or_default();
     json!({
         "number": number,
         "call": line.call,
         "agent": line.agent,
         "tool": line.tool,
         "summary": line.summary,
+        "cwd": line.cwd,
         "outcome": line.outcome,
         "by": line.by,
         "mode": line.mode,
         "at": line.at,
         "note": line.note,
-        "because": because,
+        "because": reasons(line),
         "verdict": line.verdict,
     })
     .to_string()
 }
 
-fn verdict(line: &DecisionLine) -> Option<Verdict> {
-    serde_json::from_str(line.verdict.get()).ok()
+/// The policy's grounds, the deciding one first.
+fn reasons(line: &DecisionLine) -> Vec<String> {
+    match serde_json::from_str::<Verdict>(line.verdict.get()) {
+        Ok(verdict) => verdict.reasons.iter().map(Reason::describe).collect(),
+        Err(_) => vec!["the grounds were written by another version and cannot be read".to_owned()],
+    }
 }
 
-/// The grounds in a few words; who decided, where that was not the policy.
-fn because(line: &DecisionLine) -> String {
-    let reasons = verdict(line)
-        .map(|verdict| verdict.reasons.iter().map(|reason| reason.describe()).collect::<Vec<_>>().join("; "));
-    let reasons = reasons.unwrap_or_default();
-    match line.by {
-        Decider::Policy => reasons,
-        by => format!("{}; asked because: {reasons}", decider(by)),
-    }
+/// The grounds in one sentence; who decided, where that was not the policy.
+fn grounds(line: &DecisionLine) -> String {
+    let reasons = reasons(line).join("; ");
+    let note = line.note.as_ref().map(|note| format!(" (\"{}\")", in_one_line(note, PAGE_WIDTH))).unwrap_or_default();
+    let who = match (line.by, line.outcome) {
+        (Decider::Policy, _) => return reasons,
+        (Decider::Nobody, _) => return format!("nobody was there to ask: {reasons}"),
+        (_, Outcome::Cancelled) => "the question was withdrawn".to_owned(),
+        (by, outcome) => {
+            let did = if outcome == Outcome::Allowed { "allowed" } else { "refused" };
+            format!("{} {did} it", decider(by))
+        }
+    };
+    format!("{who}{note}; asked because: {reasons}")
 }
 
 fn outcome(outcome: Outcome) -> &'static str {
@@ -168,9 +221,9 @@ fn outcome(outcome: Outcome) -> &'static str {
 
 fn decider(by: Decider) -> &'static str {
     match by {
-        Decider::Policy => "rules, mode and place",
-        Decider::Person => "a person or the program that asked",
-        Decider::Nobody => "nobody was there to ask",
+        Decider::Policy => "the rules, the mode and the place",
+        Decider::Person => "a person, or the program that asks one",
+        Decider::Nobody => "nobody; it asks, and nobody was there to ask",
         Decider::Classifier => "the classifier",
         Decider::Hook => "a hook",
     }
@@ -183,4 +236,24 @@ pub(crate) fn in_one_line(text: &str, width: usize) -> String {
     }
     let kept: String = line.chars().take(width.saturating_sub(1)).collect();
     kept + "…"
+}
+
+/// A text in lines of at most this width, as far as its words allow; the first is indented by `first`, others by `rest`.
+fn wrapped(text: &str, width: usize, first: usize, rest: usize) -> String {
+    let mut page = String::new();
+    let (mut line, mut used) = (" ".repeat(first), first);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        let begun = !line.trim_start().is_empty();
+        if begun && used + 1 + length > width {
+            page += &format!("{line}\n");
+            (line, used) = (" ".repeat(rest), rest);
+        } else if begun {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += length;
+    }
+    page + &line + "\n"
 }

@@ -12,6 +12,7 @@ mod sandbox;
 mod sandboxed;
 mod settings;
 mod tidy;
+mod why;
 
 use gimlet_testkit::World;
 
