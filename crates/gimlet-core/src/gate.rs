@@ -5,6 +5,7 @@
 
 mod asks;
 mod classifier;
+mod git;
 mod judge;
 mod ledger;
 mod live;
@@ -28,6 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
+pub use git::git_trap_on_disk;
 pub use judge::{Judged, Judging};
 pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
@@ -377,6 +379,7 @@ impl Gate {
             readable: std::slice::from_ref(&scope.services.results_dir),
             walls,
             follow: &follow_on_disk,
+            git_trap: git_trap_on_disk,
         })
     }
 

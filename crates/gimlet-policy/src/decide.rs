@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::paths::{Followed, PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
 use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier, is_set_aside};
-use crate::shell::{Analysis, Part, Trouble, reachable};
+use crate::shell::{Analysis, Part, Trouble, Word, base_name, reachable};
 use crate::verdict::{Decision, Reason, Verdict};
 use subject::{Files, PartFiles, Subject, Touched};
 
@@ -75,6 +75,8 @@ pub struct World {
     pub home: Option<PathBuf>,
     /// The session could switch to `bypassPermissions`: then `plan` only asks the model to hold back.
     pub bypass_available: bool,
+    /// The file by which git, started in `cwd`, would run programs that the repository names.
+    pub git_trap: Option<PathBuf>,
     /// Where the call's commands run.
     pub walls: Walls,
 }
@@ -546,7 +548,9 @@ impl Judge<'_> {
     }
 
     fn grant_part(&self, part: &Part, files: &PartFiles) -> Result<Reason, Reason> {
-        if part.reading.as_ref().is_some_and(|reading| !(reading.recursive && self.forbids_some_reads())) {
+        let trap = self.world.git_trap.as_ref().filter(|_| may_run_git(part));
+        let reading = part.reading.as_ref().filter(|_| trap.is_none());
+        if reading.is_some_and(|reading| !(reading.recursive && self.forbids_some_reads())) {
             // What a link leads to counts, too.
             if files.followed && files.reads.iter().all(|path| self.grant_place(path, false).is_ok()) {
                 return Ok(Reason::ReadOnly);
@@ -563,7 +567,8 @@ impl Judge<'_> {
             Specifier::Command(pattern) => part.layers.iter().any(|words| pattern.allows(words)),
             _ => false,
         };
-        let rule = self.allow_rules().find(matches).ok_or(Reason::Default)?;
+        let missing = || trap.filter(|_| part.reading.is_some()).cloned().map_or(Reason::Default, Reason::GitRuns);
+        let rule = self.allow_rules().find(matches).ok_or_else(missing)?;
         Ok(rule.reason(Behavior::Allow))
     }
 
@@ -578,4 +583,10 @@ impl Judge<'_> {
     fn forbids_some_reads(&self) -> bool {
         crate::closed::closing(self.rules).next().is_some()
     }
+}
+
+/// Whether a part is git's. One that is nobody's by name could be.
+fn may_run_git(part: &Part) -> bool {
+    let git = |words: &Vec<Word>| words.first().and_then(Word::value).map(base_name) == Some("git");
+    part.layers.is_empty() || part.layers.iter().any(git)
 }

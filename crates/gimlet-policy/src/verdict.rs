@@ -63,6 +63,8 @@ pub enum Reason {
     ProtectedPath(PathBuf),
     /// The command could not be fully understood.
     NotUnderstood(Trouble),
+    /// Git would run programs that this file of the repository names.
+    GitRuns(PathBuf),
     /// The path is malformed, or nobody could say what it leads to.
     OddPath(PathBuf),
     /// The tool always wants a person.
@@ -130,6 +132,7 @@ impl Reason {
             Reason::SessionState => "it touches only the session's own state".to_owned(),
             Reason::CriticalRemoval(what) => format!("it would remove {what}"),
             Reason::ProtectedPath(path) => format!("{} is a protected path", path.display()),
+            Reason::GitRuns(file) => format!("git would run programs that {} names", file.display()),
             Reason::NotUnderstood(trouble) => format!("the command could not be fully understood: {trouble}"),
             Reason::OddPath(path) => format!("the path {:?} is malformed or cannot be resolved", path.display()),
             Reason::NeedsPerson => "this tool always asks a person".to_owned(),
@@ -155,6 +158,7 @@ impl Reason {
             Reason::CriticalRemoval(_) => "Name the exact files or sub-directories to remove instead.",
             Reason::Credentials(_) => "Leave it alone, or ask the user for what you need from it.",
             Reason::ProtectedPath(_) => "Leave this file alone, or ask the user to change it.",
+            Reason::GitRuns(_) => "Read the files themselves, or ask the user to allow this command.",
             Reason::NotUnderstood(Trouble::TooLong) => "Write it to a script file and run that.",
             Reason::NotUnderstood(_) => "Split it into simple commands with literal words.",
             Reason::OutsideWorkingDirectories(_) => {

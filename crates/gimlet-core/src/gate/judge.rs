@@ -26,6 +26,8 @@ pub struct Judging<'a> {
     pub walls: Walls,
     /// How links are followed.
     pub follow: Follow<'a>,
+    /// The file by which git, started in this folder, would run what a repository names.
+    pub git_trap: fn(&Path) -> Option<PathBuf>,
 }
 
 /// What a call would touch and what it was given.
@@ -67,7 +69,7 @@ impl Judging<'_> {
 
     /// What "don't ask again" could save for a call that asks.
     pub fn suggestions(&self, judged: Judged<'_>) -> Vec<Suggestion> {
-        let (needs, world) = (self.facts(judged.needs), self.world());
+        let (needs, world) = (self.facts(judged.needs), self.world(judged.needs));
         // Generated patterns begin at the root of the file system, so their anchor does not matter.
         let source = |destination: Destination| RuleSource::new(destination.scope(), &self.paths.project_dir);
         let verdict = with_own_verdict(self.decide(judged, &needs, &world), judged.own);
@@ -78,7 +80,7 @@ impl Judging<'_> {
     }
 
     pub(super) fn judge(&self, judged: Judged<'_>) -> Judgement {
-        let (needs, world) = (self.facts(judged.needs), self.world());
+        let (needs, world) = (self.facts(judged.needs), self.world(judged.needs));
         let verdict = with_own_verdict(self.decide(judged, &needs, &world), judged.own);
         let resolved = needs.iter().filter_map(|facts| Some((path_of(&facts.need)?.clone(), facts.resolved.clone()?)));
         Judgement { verdict, resolved: resolved.collect(), closed: ClosedFiles::new(self.rules, &world, &needs) }
@@ -98,8 +100,9 @@ impl Judging<'_> {
         (self.follow)(&self.paths.cwd.join(path))
     }
 
-    fn world(&self) -> World {
+    fn world(&self, needs: &[Need]) -> World {
         let paths = self.paths;
+        let runs_git = needs.iter().any(|need| matches!(need, Need::Run(text) if text.contains("git")));
         World {
             mode: self.mode,
             start: self.both_spellings(std::slice::from_ref(&paths.project_dir)),
@@ -110,6 +113,7 @@ impl Judging<'_> {
             home: paths.home.clone(),
             bypass_available: self.bypass_reachable,
             walls: self.walls,
+            git_trap: runs_git.then(|| (self.git_trap)(&paths.cwd)).flatten(),
             ..World::default()
         }
     }

@@ -309,3 +309,42 @@ fn credentials_ask_even_inside_a_working_directory() {
     }
     assert_eq!(judge(Need::Run("grep -r x repo".into()), None, &none), Allow);
 }
+
+#[test]
+fn git_only_looks_where_no_repository_has_it_run_programs() {
+    let none = RuleSet::default();
+    let trap = PathBuf::from("/srv/repo/.git/config");
+    let trapped = World { git_trap: Some(trap.clone()), ..world(Ordinary) };
+    let judge = |text: &str, rules: &RuleSet, world: &World| {
+        let needs = [NeedFacts { need: Need::Run(text.into()), resolved: None, hops: vec![] }];
+        decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, rules, world)
+    };
+    for text in [
+        "git status",
+        "git diff HEAD",
+        "timeout 5 git log -1",
+        "ls; git status",
+        "git status | head",
+        "echo $(git status)",
+    ] {
+        assert_eq!(judge(text, &none, &world(Ordinary)).decision, Allow, "{text}");
+        assert_eq!(judge(text, &none, &trapped).decision, Ask, "{text}");
+    }
+    assert_eq!(judge("git status", &none, &trapped).reasons, [Reason::GitRuns(trap)]);
+    assert_eq!(judge("ls .gitignore", &none, &trapped).decision, Allow);
+    let own = rules(&[], &[], &["Bash(git status)"]);
+    assert_eq!(judge("git status", &own, &trapped).decision, Allow, "the person said so");
+}
+
+#[test]
+fn the_ground_of_a_question_is_the_nearest_one() {
+    let rules = rules(&["Read(//vault/**)"], &[], &[]);
+    let first = |text: &str, rules: &RuleSet| verdict("Bash", Need::Run(text.into()), rules, Ordinary).reasons;
+    let none = RuleSet::default();
+    assert_eq!(first("cat /etc/hosts", &none), [Reason::OutsideWorkingDirectories("/etc/hosts".into())]);
+    assert_eq!(first("make x", &none), [Reason::Default]);
+    assert!(matches!(&first("grep -r x .", &rules)[..], [Reason::MayMatchRule { .. }]));
+    // A doubt does not hide what is certain.
+    let doubtful = first("rm -rf ~", &rules);
+    assert!(matches!(&doubtful[..], [.., Reason::CriticalRemoval(_)]), "{doubtful:?}");
+}

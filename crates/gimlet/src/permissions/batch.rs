@@ -94,6 +94,7 @@ impl Row {
             paths: &paths,
             readable: &[],
             follow: &follow,
+            git_trap: |_| None,
         };
         match (&self.command, &self.path) {
             (Some(command), None) => {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gimlet_core::tool::{AnyTool, PathContext, PermissionVerdict, Prepared};
-use gimlet_core::{Judged, Judging, follow_on_disk};
+use gimlet_core::{Judged, Judging, follow_on_disk, git_trap_on_disk};
 use gimlet_policy::{RuleSet, Verdict};
 use gimlet_proto::{Need, PermissionMode};
 use gimlet_store::{DecisionLine, PastCall};
@@ -78,7 +78,18 @@ impl ReadAgain {
     }
 
     pub(super) fn judge(&self, rules: &RuleSet, mode: PermissionMode, place: &Place) -> Verdict {
-        let judging = Judging { mode, rules, paths: &place.paths, readable: &place.readable, follow: &follow_on_disk };
+        let judging = Judging {
+            mode,
+            // No record says whether the session could have gone over to it; the stricter answer is the better one.
+            bypass_reachable: false,
+            rules,
+            paths: &place.paths,
+            readable: &place.readable,
+            // The sandbox of then is not known; what was decided without one is the stricter answer.
+            walls: gimlet_policy::Walls::None,
+            follow: &follow_on_disk,
+            git_trap: git_trap_on_disk,
+        };
         judging.verdict(match self {
             Self::BuiltIn(prepared, _) => Judged::from(prepared.as_ref()),
             Self::Other { tool, input, needs, needs_person } => Judged {

@@ -1,0 +1,240 @@
+//! Whether git, started somewhere, would run programs that the repository itself names: its configuration can have it run
+//! a monitor, a filter or a hook whenever somebody only looks at the status. Git is not asked, its files are read; what
+//! is not understood counts as a trap. The person's own configuration is theirs and is not looked at.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use memchr::memmem;
+
+/// Larger files of git's are not read.
+const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
+const MAX_INDEX_BYTES: u64 = 256 * 1024 * 1024;
+/// Repositories inside repositories.
+const MAX_DEPTH: usize = 4;
+
+/// Keys, of whatever section, by which looking subcommands run a program or fetch from a place that names one.
+const RUNNING: &[&str] = &[
+    "alternaterefscommand",
+    "clean",
+    "command",
+    "external",
+    "fsmonitor",
+    "gitproxy",
+    "hookspath",
+    "partialclone",
+    "process",
+    "program",
+    "promisor",
+    "smudge",
+    "sshcommand",
+    "textconv",
+    "uploadpack",
+];
+
+/// The mode of an entry that is a repository of its own, as an index has it.
+const REPOSITORY_MODE: [u8; 4] = [0, 0, 0xe0, 0];
+/// From the mode of an entry to its name, with object ids of 20 bytes.
+const MODE_TO_NAME: usize = 38;
+
+/// The file by which git, started in this folder, would run what the repository names.
+pub fn git_trap_on_disk(cwd: &Path) -> Option<PathBuf> {
+    cwd.ancestors().find_map(Repository::at).and_then(|repository| repository.trap(MAX_DEPTH))
+}
+
+struct Repository {
+    /// The top of the working tree.
+    root: PathBuf,
+    git_dir: PathBuf,
+    /// What linked worktrees share.
+    common_dir: PathBuf,
+    /// Its `.git` could not be read.
+    unclear: bool,
+}
+
+impl Repository {
+    fn at(folder: &Path) -> Option<Self> {
+        let dot_git = folder.join(".git");
+        let bare = || ["HEAD", "objects", "refs"].iter().all(|name| folder.join(name).exists());
+        let (git_dir, unclear) = match dot_git.metadata() {
+            Ok(metadata) if metadata.is_dir() => (dot_git, false),
+            Ok(_) => match pointer(&dot_git, "gitdir:", folder) {
+                Some(git_dir) => (git_dir, false),
+                None => (dot_git, true),
+            },
+            Err(_) if bare() => (folder.to_owned(), false),
+            Err(_) => return None,
+        };
+        let common_dir = pointer(&git_dir.join("commondir"), "", &git_dir).unwrap_or_else(|| git_dir.clone());
+        Some(Self { root: folder.to_owned(), git_dir, common_dir, unclear })
+    }
+
+    fn trap(&self, depth: usize) -> Option<PathBuf> {
+        if self.unclear {
+            return Some(self.root.join(".git"));
+        }
+        let mut text = String::new();
+        for file in [self.common_dir.join("config"), self.git_dir.join("config.worktree")] {
+            match read(&file, MAX_CONFIG_BYTES) {
+                Ok(Some(bytes)) => {
+                    let config = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+                    if runs_programs(&config) {
+                        return Some(file);
+                    }
+                    text += &config;
+                }
+                Ok(None) => {}
+                Err(()) => return Some(file),
+            }
+        }
+        // The one hook that looking sets off: the index is refreshed on the way.
+        let hook = self.common_dir.join("hooks").join("post-index-change");
+        if hook.symlink_metadata().is_ok() {
+            return Some(hook);
+        }
+        self.trap_inside(&text, depth)
+    }
+
+    /// Git looks into repositories that the index names, each with a configuration of its own.
+    fn trap_inside(&self, config: &str, depth: usize) -> Option<PathBuf> {
+        let file = self.git_dir.join("index");
+        let index = match read(&file, MAX_INDEX_BYTES) {
+            Ok(index) => index.unwrap_or_default(),
+            Err(()) => return Some(file),
+        };
+        let mut places = memmem::find_iter(&index, &REPOSITORY_MODE).peekable();
+        places.peek()?;
+        // Only plain names can be followed, in a working tree that is where it should be.
+        let plain = matches!(index.get(4..8), Some([0, 0, 0, 2 | 3]));
+        if !plain || depth == 0 || config.contains("objectformat") || has_key(config, "worktree") {
+            return Some(file);
+        }
+        let names = places.filter_map(|at| {
+            let name = index.get(at + MODE_TO_NAME..)?.split(|byte| *byte == 0).next()?;
+            std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
+        });
+        names.filter_map(|name| Self::at(&self.root.join(name))).find_map(|inner| inner.trap(depth - 1))
+    }
+}
+
+/// The path in a file of one line, from the folder that it is relative to.
+fn pointer(file: &Path, prefix: &str, base: &Path) -> Option<PathBuf> {
+    let bytes = read(file, MAX_CONFIG_BYTES).ok()??;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    text.trim().strip_prefix(prefix).map(|path| base.join(path.trim()))
+}
+
+/// The bytes of a regular file; nothing when there is none.
+fn read(file: &Path, limit: u64) -> Result<Option<Vec<u8>>, ()> {
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() && metadata.len() <= limit => fs::read(file).map(Some).map_err(drop),
+        Ok(_) => Err(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(None),
+        Err(_) => Err(()),
+    }
+}
+
+/// Whether a configuration in small letters names a program or another file. Sees such a key also where git would not.
+fn runs_programs(config: &str) -> bool {
+    config.contains("[include") || config.contains("ext::") || RUNNING.iter().any(|key| has_key(config, key))
+}
+
+fn has_key(config: &str, key: &str) -> bool {
+    config.lines().any(|line| {
+        line.match_indices(key).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            let after = line[at + key.len()..].trim_start().chars().next();
+            let begins = before.is_none_or(|c| c.is_whitespace() || matches!(c, ']' | '\u{feff}'));
+            begins && after.is_none_or(|c| matches!(c, '=' | '#' | ';'))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(root: &Path, path: &str, content: impl AsRef<[u8]>) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// What would run in a repository with this configuration.
+    fn trapped(config: &str) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), ".git/config", config);
+        fs::create_dir_all(folder.path().join("sub")).unwrap();
+        git_trap_on_disk(&folder.path().join("sub")).is_some()
+    }
+
+    #[test]
+    fn configurations_that_name_programs_are_traps_in_every_spelling() {
+        for plain in [
+            "",
+            "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n",
+            "[remote \"origin\"]\n\turl = https://example.org/clean.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
+            "[user]\n\tname = external commands\n[pull]\n\trebase = true\n[credential]\n\thelper = store\n",
+            "[difftool \"x\"]\n\tcmd = x\n[branch \"clean\"]\n\tmerge = refs/heads/clean\n",
+        ] {
+            assert!(!trapped(plain), "{plain}");
+        }
+        for trap in [
+            "[core]\n\tfsmonitor = evil\n",
+            "[core] fsmonitor=evil",
+            "[CORE]FSMonitor=evil",
+            "[a][core] fsmonitor = evil",
+            "[core]\r\n\tfsmonitor\t=\tevil\r\n",
+            "\u{feff}[core]\nhooksPath = evil",
+            "[core]\n\tbare = false \\\n\tfsmonitor = evil\n",
+            "[diff]\n\texternal = evil",
+            "[diff \"a]b\"] textconv = evil",
+            "[diff \"x\"]\n\tcommand = evil",
+            "[filter \"x\"]\n\tclean = evil\n\tprocess = evil",
+            "[include]\n\tpath = evil",
+            "[includeIf \"gitdir:/\"]\n\tpath = evil",
+            "[remote \"origin\"]\n\tpromisor = true\n\turl = ext::evil",
+            "[gpg]\n\tprogram = evil",
+        ] {
+            assert!(trapped(trap), "{trap}");
+        }
+    }
+
+    #[test]
+    fn hooks_pointers_bare_folders_and_repositories_inside_are_looked_at_too() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path();
+        assert_eq!(git_trap_on_disk(root), None);
+        put(root, "hooked/.git/hooks/post-index-change", "");
+        assert!(git_trap_on_disk(&root.join("hooked")).is_some());
+        put(root, "linked/.git", "gitdir: ../main/.git/worktrees/linked\n");
+        put(root, "main/.git/worktrees/linked/commondir", "../..\n");
+        put(root, "main/.git/config", "[core]\nfsmonitor = evil\n");
+        assert!(git_trap_on_disk(&root.join("linked")).is_some());
+        put(root, "odd/.git", "who knows");
+        assert!(git_trap_on_disk(&root.join("odd")).is_some());
+        put(root, "bare/HEAD", "ref: refs/heads/main\n");
+        put(root, "bare/config", "[core]\nfsmonitor = evil\n");
+        assert_eq!(git_trap_on_disk(&root.join("bare")), None, "this is no repository yet");
+        fs::create_dir_all(root.join("bare/objects")).unwrap();
+        fs::create_dir_all(root.join("bare/refs")).unwrap();
+        assert!(git_trap_on_disk(&root.join("bare")).is_some());
+
+        let index = |name: &str| {
+            let mut index = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
+            index.extend([1; 24]);
+            index.extend(REPOSITORY_MODE);
+            index.extend([1; MODE_TO_NAME - 4]);
+            index.extend(name.as_bytes());
+            index.extend([0; 8]);
+            index
+        };
+        put(root, "outer/.git/index", index("inner"));
+        assert_eq!(git_trap_on_disk(&root.join("outer")), None, "the inner one is not there");
+        put(root, "outer/inner/.git/config", "[core]\nbare = false\n");
+        assert_eq!(git_trap_on_disk(&root.join("outer")), None);
+        put(root, "outer/inner/.git/config", "[core]\nfsmonitor = evil\n");
+        assert!(git_trap_on_disk(&root.join("outer")).is_some());
+    }
+}
