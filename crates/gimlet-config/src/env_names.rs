@@ -69,7 +69,8 @@ pub(crate) fn refusal(scope: Scope, name: &str, value: &str) -> Option<&'static 
     if !matches!(scope, Scope::Project | Scope::Local) {
         return None;
     }
-    if is_one_of(&OWN) {
+    // The last one is the machine's to say: it lifts the check on bypassing as root.
+    if is_one_of(&OWN) || name == "IS_SANDBOX" {
         return Some("a project cannot move gimlet's own files or lift its checks");
     }
     let injects = INJECTION.contains(&name) || INJECTION_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
