@@ -5,6 +5,7 @@ mod basics;
 mod config;
 mod faults;
 mod guide;
+mod hostile;
 mod permissions;
 mod print;
 mod probes;
