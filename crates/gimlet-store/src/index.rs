@@ -39,11 +39,15 @@ impl Key {
     }
 
     fn of_json(value: &[u8]) -> Self {
-        // An id with escapes is digested as written; ids are compared with their own kind only.
-        plain_string(value).map_or_else(
-            || if value.starts_with(b"\"") { Key::of(value) } else { Key::NONE },
-            |text| if text.is_empty() { Key::NONE } else { Key::of(text) },
-        )
+        match plain_string(value) {
+            Some([]) => Key::NONE,
+            Some(text) => Key::of(text),
+            // An id means the same however it is written; one that is no text is digested as it stands.
+            None if value.starts_with(b"\"") => {
+                serde_json::from_slice::<String>(value).map_or_else(|_| Key::of(value), |text| Key::of(text.as_bytes()))
+            }
+            None => Key::NONE,
+        }
     }
 }
 

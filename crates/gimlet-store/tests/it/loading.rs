@@ -340,3 +340,20 @@ fn repair_puts_every_kind_of_disorder_right() {
     let (again, damage) = repair(fixed.clone(), 0);
     assert_eq!((again, damage.len()), (fixed, 0));
 }
+
+#[test]
+fn an_id_means_the_same_however_another_program_writes_it() {
+    let home = Home::new();
+    home.plant(
+        r#"{"parentUuid":null,"type":"user","message":{"role":"user","content":"one"},"uuid":"a\/\u0062"}
+{"parentUuid":"a\u002fb","type":"assistant","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"two"}]},"uuid":"c\u0064"}
+"#,
+    );
+    let (loaded, mut transcript) = home.resume();
+    assert_eq!(loaded.messages.len(), 2, "{:?}", loaded.damage);
+    assert_eq!(loaded.last_entry, Some(EntryId::new("cd")));
+    say(&mut transcript, "three");
+    assert_eq!(home.load().messages.len(), 3, "the new entry follows the one that it names");
+    let cut = load(&home.path(), &LoadOptions { up_to: Some(EntryId::new("a/b")) }).unwrap();
+    assert_eq!(cut.messages, [Message::user(vec![Block::text("one")])]);
+}
