@@ -24,6 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gimlet-tui", &["proto"]),
     ("gimlet-serve", &["proto"]),
     ("gimlet-testkit", &["proto", "script"]),
+    ("gimlet-fuzz", &["proto", "policy", "config", "store", "model", "core", "tools"]),
     (
         "gimlet",
         &["proto", "policy", "config", "store", "exec", "model", "script", "core", "tools", "mcp", "tui", "serve"],

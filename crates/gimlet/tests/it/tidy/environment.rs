@@ -33,6 +33,7 @@ fn is_ours(file: &SourceFile) -> bool {
     file.path.contains("/src/")
         && !file.is_test()
         && !file.path.starts_with("crates/gimlet-testkit/")
+        && !file.path.starts_with("crates/gimlet-fuzz/")
         && !LISTS.contains(&file.path.as_str())
 }
 

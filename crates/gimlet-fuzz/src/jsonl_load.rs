@@ -1,0 +1,142 @@
+//! A transcript file after anything: a crash, another program, a full disk, an editor.
+//!
+//! It loads, what comes out can be sent to a model, and a session that goes on from there loses nothing.
+
+use std::collections::HashSet;
+
+use gimlet_proto::{Block, BlockKind, Message, Role, SessionId};
+use gimlet_store::{
+    Fsync, LoadOptions, Loaded, Locations, SessionFiles, Stamp, Transcript, TranscriptOptions, UserEntry, UserKind,
+    load, peek, repair,
+};
+
+use crate::Target;
+use crate::scratch::Scratch;
+
+/// The whole input is the file.
+pub const TARGET: Target = Target { name: "jsonl_load", run, seeds, words: WORDS };
+
+const WORDS: &[&str] = &[
+    "\n",
+    "{\"type\":\"user\",",
+    "{\"type\":\"assistant\",",
+    "{\"type\":\"system\",",
+    "\"subtype\":\"compact_boundary\"",
+    "\"uuid\":\"",
+    "\"parentUuid\":",
+    "\"logicalParentUuid\":",
+    "null",
+    "\"message\":{",
+    "\"role\":\"user\"",
+    "\"role\":\"assistant\"",
+    "\"content\":[",
+    "\"content\":\"",
+    "{\"type\":\"text\",\"text\":\"",
+    "{\"type\":\"tool_use\",\"id\":\"",
+    "{\"type\":\"tool_result\",\"tool_use_id\":\"",
+    "\"isSidechain\":true",
+    "\"isMeta\":true",
+    "\"toolUseResult\":",
+    "\"input\":{}",
+    "\"id\":\"",
+    "\\u0000",
+    "\\ud800",
+    "}]}}\n",
+    "thinking",
+    "\"leafUuid\":\"",
+    "summary",
+    "custom-title",
+    "\u{0}",
+];
+
+const SESSION: &str = "5b1c0000-0000-4000-8000-000000000001";
+const AFTER: &str = "after the damage";
+
+fn run(data: &[u8]) {
+    Scratch::with(|folder| {
+        let files = session_files(folder);
+        let path = files.transcript();
+        Scratch::write(&path, data);
+        let loaded = loaded(&files, &LoadOptions::default());
+        drop(peek(&path));
+        if let Some(last) = &loaded.last_entry {
+            // What is named as the last entry can be gone back to.
+            drop(self::loaded(&files, &LoadOptions { up_to: Some(last.clone()) }));
+        }
+        for call in loaded.outputs.calls() {
+            assert!(loaded.outputs.read(call.as_str()).is_ok(), "an output is where it was found");
+        }
+        go_on(&files, &loaded);
+    });
+}
+
+fn loaded(files: &SessionFiles, options: &LoadOptions) -> Loaded {
+    let loaded = match load(&files.transcript(), options) {
+        Ok(loaded) => loaded,
+        Err(error) => panic!("a transcript did not load: {error}"),
+    };
+    if let Some(fault) = fault(&loaded.messages) {
+        panic!("{fault}; damage found: {:?}", loaded.damage);
+    }
+    let (again, damage) = repair(loaded.messages.clone(), 0);
+    assert!(damage.is_empty() && again == loaded.messages, "what is repaired needs no repair: {damage:?}");
+    loaded
+}
+
+/// A session that goes on after the damage neither loses nor fuses anything.
+fn go_on(files: &SessionFiles, loaded: &Loaded) {
+    let options = TranscriptOptions { fsync: Fsync::Off, ..TranscriptOptions::default() };
+    let mut transcript = match Transcript::resume(files, loaded, stamp(), options) {
+        Ok(transcript) => transcript,
+        Err(error) => panic!("a transcript that loads cannot be resumed: {error}"),
+    };
+    let blocks = [Block::text(AFTER)];
+    transcript.user(UserEntry { uuid: None, blocks: &blocks, plain: true, kind: UserKind::Prompt });
+    drop(transcript);
+    let again = self::loaded(files, &LoadOptions::default());
+    let last = again.messages.last().and_then(|message| message.blocks.last());
+    assert_eq!(last, Some(&Block::text(AFTER)), "the new prompt is the last thing said");
+    assert!(again.messages.len() >= loaded.messages.len(), "earlier messages are still there");
+}
+
+/// Says why a history could not be sent, by rules of its own.
+fn fault(messages: &[Message]) -> Option<String> {
+    let mut ids = HashSet::new();
+    let mut asked: Vec<String> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
+        if message.role != expected || message.blocks.is_empty() {
+            return Some(format!("message {at} is empty or has the wrong role"));
+        }
+        if message.blocks.iter().any(Block::is_blank_text) {
+            return Some(format!("message {at} has an empty text"));
+        }
+        let results = message.blocks.iter().take_while(|block| block.kind() == BlockKind::ToolResult);
+        let results: Vec<String> = results.map(|block| block.id().unwrap_or("?").to_owned()).collect();
+        let all = message.blocks.iter().filter(|block| block.kind() == BlockKind::ToolResult).count();
+        if results != asked || all != results.len() {
+            return Some(format!("message {at} answers {results:?} instead of {asked:?}"));
+        }
+        let calls = message.blocks.iter().filter(|block| block.kind() == BlockKind::ToolUse);
+        asked = calls.map(|block| block.id().unwrap_or("?").to_owned()).collect();
+        let misplaced = message.role == Role::User && !asked.is_empty();
+        if misplaced || asked.iter().any(|call| !ids.insert(call.clone())) {
+            return Some(format!("message {at} has a misplaced or repeated call"));
+        }
+    }
+    (!asked.is_empty()).then(|| "the last calls have no results".to_owned())
+}
+
+fn session_files(folder: &std::path::Path) -> SessionFiles {
+    Locations::new(&folder.join("home")).project(folder).session(&SessionId::new(SESSION))
+}
+
+fn stamp() -> Stamp {
+    Stamp { cwd: "/home/ada/app".into(), git_branch: "main".into(), entrypoint: Some("cli".into()) }
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let files: [&[u8]; 2] =
+        [include_bytes!("../seeds/transcript-short.jsonl"), include_bytes!("../seeds/transcript-calls.jsonl")];
+    files.map(<[u8]>::to_vec).to_vec()
+}

@@ -1,0 +1,43 @@
+//! What is fuzzed: for each target a function that takes any bytes, drives one entry point that reads what others wrote,
+//! and asserts what must hold.
+//!
+//! `fuzz/` runs these with cargo-fuzz, the tests of this crate run them over seeds and a fixed set of mutations. Nothing
+//! here is part of the program. A target must not depend on earlier inputs, and must not reach into private parts: what
+//! is fuzzed is what a stranger's bytes meet.
+
+mod corpus;
+mod fields;
+mod json_tool_input;
+mod jsonl_load;
+mod path_match;
+mod rule_parse;
+mod scratch;
+mod settings_load;
+mod shell_decide;
+mod shell_parse;
+mod sse_stream;
+
+pub use json_tool_input::TARGET as JSON_TOOL_INPUT;
+pub use jsonl_load::TARGET as JSONL_LOAD;
+pub use path_match::TARGET as PATH_MATCH;
+pub use rule_parse::TARGET as RULE_PARSE;
+pub use settings_load::TARGET as SETTINGS_LOAD;
+pub use shell_decide::TARGET as SHELL_DECIDE;
+pub use shell_parse::TARGET as SHELL_PARSE;
+pub use sse_stream::TARGET as SSE_STREAM;
+
+/// Something that is fuzzed.
+#[derive(Clone, Copy)]
+pub struct Target {
+    pub name: &'static str,
+    /// Panics when something does not hold. Any bytes may come.
+    pub run: fn(&[u8]),
+    /// Small inputs that reach far.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Pieces that inputs are made of.
+    pub words: &'static [&'static str],
+}
+
+/// Every target.
+pub const TARGETS: [Target; 8] =
+    [JSON_TOOL_INPUT, JSONL_LOAD, PATH_MATCH, RULE_PARSE, SETTINGS_LOAD, SHELL_DECIDE, SHELL_PARSE, SSE_STREAM];

@@ -1,0 +1,251 @@
+//! Path patterns against paths, compared with a matcher that is as simple as it is slow, and with the one that ripgrep
+//! ignores files by.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_policy::{
+    Behavior, Call, ClosedFiles, Decision, Followed, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide,
+    normalise, pattern_for,
+};
+use gimlet_proto::Need;
+use ignore::gitignore::GitignoreBuilder;
+
+use crate::Target;
+use crate::corpus::path_rows;
+use crate::fields::{join, texts};
+
+/// Fields: a pattern, a path.
+pub const TARGET: Target = Target { name: "path_match", run, seeds, words: WORDS };
+
+const WORDS: &[&str] = &[
+    "**",
+    "*",
+    "?",
+    "/**",
+    "**/",
+    "//",
+    "~/",
+    "./",
+    "/",
+    "[a-c]",
+    "[!a]",
+    "[^a]",
+    "[]]",
+    "[a-]",
+    "\\*",
+    "\\",
+    "..",
+    ".",
+    "!",
+    "src",
+    ".env",
+    "a",
+    "b",
+    "A",
+    "/repo/",
+    "/home/dev/",
+    "/repo/src/a",
+    "[[:alpha:]]",
+    " ",
+    "é",
+];
+
+const REPO: &str = "/repo";
+const HOME: &str = "/home/dev";
+/// The simple matcher tries every way to match: longer inputs would take it for ever.
+const LONGEST: usize = 64;
+
+fn run(data: &[u8]) {
+    let Some([pattern, path]) = texts::<2>(data) else { return };
+    if pattern.len() > LONGEST || path.len() > LONGEST {
+        return;
+    }
+    let path = normalise(Path::new(REPO), Path::new(path));
+    // Paths whose text can mean something else than it shows are never allowed by a rule, and can still be forbidden.
+    let odd = |path: &Path| {
+        let text = path.to_string_lossy();
+        text.chars().any(char::is_control) || text.starts_with("/proc/") || text.starts_with("/dev/")
+    };
+    if let Some(own) = pattern_for(&path, false).filter(|_| !odd(&path)) {
+        assert_eq!(allows(&own, &path), Some(true), "{own} was made for {}", path.display());
+    }
+    // A colon may be that of a parameter, and a lone star is no pattern.
+    if pattern.contains(':') || pattern.trim() == "*" || pattern.trim().is_empty() {
+        return;
+    }
+    let (Some(allowed), Some(forbidden)) = (allows(pattern, &path), forbids(pattern, &path)) else { return };
+    assert!(forbidden || !allowed, "{pattern} allows {} and does not forbid it", path.display());
+    let slow = Slow::new(pattern.trim());
+    assert!(!allowed || slow.matches(&path, false), "{pattern} must not allow {}", path.display());
+    assert_eq!(forbidden, slow.matches(&path, true), "forbidding {pattern} for {}", path.display());
+    if odd(&path) {
+        return;
+    }
+    assert_eq!(allowed, slow.matches(&path, false), "allowing {pattern} for {}", path.display());
+    if let Some(ignored) = ignored(pattern, &path) {
+        assert_eq!(allowed, ignored, "ignoring {pattern} for {}", path.display());
+    }
+}
+
+fn rules(behavior: Behavior, pattern: &str) -> Option<RuleSet> {
+    let mut rules = RuleSet::default();
+    rules.add(behavior, &format!("Read({pattern})"), &RuleSource::new(RuleScope::Project, REPO)).ok()?;
+    Some(rules)
+}
+
+/// A world in which nothing may be read without a rule.
+fn world() -> World {
+    World { cwd: REPO.into(), home: Some(HOME.into()), ..World::default() }
+}
+
+fn judged(rules: &RuleSet, path: &Path) -> Decision {
+    let needs = [NeedFacts::new(Need::Read(path.to_owned()), Some(Followed::plain(path)))];
+    decide(&Call { tool: "Read", input: None, needs: &needs, needs_person: false }, rules, &world()).decision
+}
+
+fn allows(pattern: &str, path: &Path) -> Option<bool> {
+    Some(judged(&rules(Behavior::Allow, pattern)?, path) == Decision::Allow)
+}
+
+fn forbids(pattern: &str, path: &Path) -> Option<bool> {
+    let rules = rules(Behavior::Deny, pattern)?;
+    let denied = judged(&rules, path) == Decision::Deny;
+    let closed = ClosedFiles::new(&rules, &world(), &[]).is_some_and(|closed| closed.contains(path));
+    assert_eq!(denied, closed, "a call and a walk disagree about {}", path.display());
+    Some(denied)
+}
+
+/// A pattern as its description has it, matched by trying everything.
+struct Slow<'p> {
+    base: &'static str,
+    names: Vec<&'p str>,
+    /// Matches at any depth: always, or only when it forbids.
+    floats: (bool, bool),
+    directory_only: bool,
+}
+
+impl<'p> Slow<'p> {
+    fn new(pattern: &'p str) -> Self {
+        let (base, rest, relative) = if let Some(rest) = pattern.strip_prefix("//") {
+            ("/", rest, false)
+        } else if pattern == "~" {
+            (HOME, "**", false)
+        } else if let Some(rest) = pattern.strip_prefix("~/") {
+            (HOME, rest, false)
+        } else if let Some(rest) = pattern.strip_prefix('/') {
+            (REPO, rest, false)
+        } else {
+            (REPO, pattern, !pattern.starts_with("./"))
+        };
+        let names: Vec<&str> = rest.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+        let whole_tree = matches!(names.as_slice(), [name, "**"] if *name != "**");
+        let floats = (relative && names.len() == 1, relative && whole_tree);
+        Self { base, names, floats, directory_only: rest.ends_with('/') }
+    }
+
+    fn matches(&self, path: &Path, forbids: bool) -> bool {
+        let folded = |path: &Path| match forbids {
+            true => path.to_string_lossy().to_ascii_lowercase(),
+            false => path.to_string_lossy().into_owned(),
+        };
+        let (path, base) = (PathBuf::from(folded(path)), folded(Path::new(self.base)));
+        let Ok(below) = path.strip_prefix(base) else { return false };
+        let below: Vec<String> = below.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+        let below: Vec<&str> = below.iter().map(String::as_str).collect();
+        let (always, forbidding) = self.floats;
+        let starts = if always || (forbidding && forbids) { below.len().max(1) } else { 1 };
+        let ends = if self.directory_only && !forbids { below.len().saturating_sub(1) } else { below.len() };
+        (0..starts).any(|start| (start..=ends).any(|end| in_turn(&self.names, &below[start..end], forbids)))
+    }
+}
+
+/// Whether patterns of names match names one after the other.
+fn in_turn(patterns: &[&str], names: &[&str], forbids: bool) -> bool {
+    match (patterns, names) {
+        ([], _) => names.is_empty(),
+        // What allows a folder's content does not allow the folder.
+        (["**"], _) => forbids || !names.is_empty(),
+        (["**", rest @ ..], _) => (0..=names.len()).any(|skipped| in_turn(rest, &names[skipped..], forbids)),
+        ([pattern, patterns @ ..], [name, names @ ..]) => {
+            let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+            spells(&pattern, &name, forbids) && in_turn(patterns, names, forbids)
+        }
+        (_, []) => false,
+    }
+}
+
+/// Whether the pattern of one name matches it.
+fn spells(pattern: &[char], name: &[char], fold: bool) -> bool {
+    let same = |expected: char, c: char| expected == c || (fold && expected.eq_ignore_ascii_case(&c));
+    let step = |rest: &[char], fits: &dyn Fn(char) -> bool| match name {
+        [c, name @ ..] => fits(*c) && spells(rest, name, fold),
+        [] => false,
+    };
+    match pattern {
+        [] => name.is_empty(),
+        ['*', rest @ ..] => (0..=name.len()).any(|taken| spells(rest, &name[taken..], fold)),
+        ['?', rest @ ..] => step(rest, &|_| true),
+        ['\\', c, rest @ ..] => step(rest, &|found| same(*c, found)),
+        ['[', inside @ ..] => match class(inside) {
+            Some((members, negated, rest)) => step(rest, &|c| {
+                let within = |c: char| members.iter().any(|(low, high)| *low <= c && c <= *high);
+                (within(c) || (fold && (within(c.to_ascii_uppercase()) || within(c.to_ascii_lowercase())))) != negated
+            }),
+            None => step(inside, &|c| c == '['),
+        },
+        [c, rest @ ..] => step(rest, &|found| same(*c, found)),
+    }
+}
+
+type Class<'a> = (Vec<(char, char)>, bool, &'a [char]);
+
+/// The members of a class, whether they are the ones that do not match, and what follows; `None` when it has no end.
+fn class(inside: &[char]) -> Option<Class<'_>> {
+    let (negated, mut rest) = match inside {
+        ['!' | '^', rest @ ..] => (true, rest),
+        _ => (false, inside),
+    };
+    let mut members = Vec::new();
+    loop {
+        let low;
+        (low, rest) = match rest {
+            [']', rest @ ..] if !members.is_empty() => return Some((members, negated, rest)),
+            ['\\', c, rest @ ..] => (*c, rest),
+            ['\\'] | [] => return None,
+            [c, rest @ ..] => (*c, rest),
+        };
+        let high;
+        (high, rest) = match rest {
+            ['-', ']', ..] | ['-'] => (low, rest),
+            ['-', '\\', c, rest @ ..] => (*c, rest),
+            ['-', '\\'] => return None,
+            ['-', c, rest @ ..] => (*c, rest),
+            _ => (low, rest),
+        };
+        members.push((low, high));
+    }
+}
+
+/// What ripgrep's matcher says, where a pattern means the same to it.
+fn ignored(pattern: &str, path: &Path) -> Option<bool> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-*?/".contains(c);
+    let odd = pattern.starts_with("//") || pattern.contains("./") || pattern.split('/').any(|name| name == ".");
+    let inside = path.strip_prefix(REPO).is_ok_and(|below| !below.as_os_str().is_empty());
+    if odd || pattern.contains("//") || !inside || !pattern.chars().all(plain) {
+        return None;
+    }
+    let mut builder = GitignoreBuilder::new(REPO);
+    builder.add_line(None, pattern).ok()?;
+    let matcher = builder.build().ok()?;
+    Some(matcher.matched_path_or_any_parents(path, false).is_ignore())
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let pattern = |rule: &str| Some(rule.split_once('(')?.1.strip_suffix(')')?.to_owned());
+    let rows = path_rows().into_iter().flat_map(move |row| {
+        let path = row.path;
+        let patterns = row.rules.into_iter().filter_map(move |(_, rule)| pattern(&rule));
+        patterns.map(move |pattern| join(&[pattern.as_bytes(), path.as_bytes()]))
+    });
+    rows.chain([join(&[b"[!a-c]*/**/x?.\\*", b"/repo/d1/e/xy.*"])]).collect()
+}

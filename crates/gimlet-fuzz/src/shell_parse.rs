@@ -1,0 +1,157 @@
+//! The analysis of a command text, whose parser is written in C.
+//!
+//! It never fails, says the same every time, and its claims fit together. A text that it understands has the same
+//! commands inside any bracket.
+
+use gimlet_policy::shell::{Analysis, ShellFacts, Trouble, Word, analyse};
+
+use crate::Target;
+use crate::corpus::shell_rows;
+
+/// The whole input is the text.
+pub const TARGET: Target = Target { name: "shell_parse", run, seeds, words: WORDS };
+
+pub(crate) const WORDS: &[&str] = &[
+    ";",
+    ";;",
+    ";&",
+    "&",
+    "&&",
+    "|",
+    "||",
+    "|&",
+    "(",
+    ")",
+    "{ ",
+    "; }",
+    "$(",
+    "`",
+    "\"",
+    "'",
+    "$'",
+    "$\"",
+    "\\",
+    "\\\n",
+    "\n",
+    "<",
+    ">",
+    ">|",
+    "<>",
+    "<<",
+    "<<-",
+    "<<<",
+    "EOF",
+    "'EOF'",
+    "\nEOF\n",
+    "&>",
+    "2>&1",
+    "<(",
+    ">(",
+    "${",
+    "$x",
+    "${x:-",
+    "$((",
+    "))",
+    "[ ",
+    " ]",
+    "[[ ",
+    " ]]",
+    "*",
+    "?",
+    "~",
+    "#",
+    "!",
+    "A=1 ",
+    "if ",
+    "; then ",
+    "; fi",
+    "for x in ",
+    "; do ",
+    "; done",
+    "case x in ",
+    "esac",
+    "while ",
+    "function ",
+    "f() ",
+    "coproc ",
+    "time ",
+    "eval ",
+    "sudo ",
+    "bash -c ",
+    "xargs ",
+    "env ",
+    "find . -exec ",
+    "timeout 5 ",
+    "rm -rf ",
+    "cat ",
+    "ls ",
+    "echo ",
+    "git log",
+    "npm run ",
+    "curl ",
+    "cd ",
+    ".env",
+    "/etc/",
+    "é",
+    "\u{a0}",
+    "\r",
+    "\u{0}",
+    "\u{202e}",
+    "{a,b}",
+    "@(",
+    "+=",
+    "$'\\x41'",
+    "<<E\nx\nE\n",
+    "select ",
+    "((",
+    "\u{10ffff}",
+];
+
+fn run(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let analysis = analysed(text);
+    if analysis.trouble == Some(Trouble::Timeout) {
+        return;
+    }
+    assert!(!analysis.read_only || analysis.trouble.is_none(), "only what is understood can be known to read");
+    assert!(analysis.simple.is_none() || analysis.fully_parsed, "a simple command is understood");
+    assert_eq!(analysis.unread, text.len() > 128 * 1024, "only what is too long is not read");
+    if let Some(words) = &analysis.simple {
+        let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let again = analysed(&quoted.join(" "));
+        assert_eq!(again.simple.as_ref(), Some(words), "quoted words are the same words");
+    }
+    if analysis.fully_parsed && analysis.trouble.is_none() && !text.ends_with('\\') {
+        check_bracketed(text, &analysis);
+    }
+}
+
+pub(crate) fn analysed(text: &str) -> Analysis {
+    let roots = ["/srv/repo".into()];
+    analyse(text, &ShellFacts { cwd: "/srv/repo".as_ref(), roots: &roots, home: Some("/home/dev".as_ref()) })
+}
+
+/// A word that bash reads as it is.
+pub(crate) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Every command of a text that is understood is also found inside brackets.
+fn check_bracketed(text: &str, analysis: &Analysis) {
+    for (open, close) in [("(", "\n)"), ("{ ", "\n}")] {
+        let inner = analysed(&format!("{open}{text}{close}"));
+        if inner.trouble == Some(Trouble::Timeout) {
+            continue;
+        }
+        let lost = analysis.commands.iter().find(|words| !inner.commands.contains(words));
+        assert_eq!(lost.map(|words| masked(words)), None, "a command is lost between {open:?} and {close:?}");
+    }
+}
+
+fn masked(words: &[Word]) -> Vec<Option<&str>> {
+    words.iter().map(Word::value).collect()
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    shell_rows().into_iter().map(|row| row.command.into_bytes()).collect()
+}
