@@ -38,7 +38,8 @@ impl Key {
         }
     }
 
-    fn of_json(value: &[u8]) -> Self {
+    /// The key of an id as it stands in a record.
+    pub(crate) fn of_json(value: &[u8]) -> Self {
         match plain_string(value) {
             Some([]) => Key::NONE,
             Some(text) => Key::of(text),

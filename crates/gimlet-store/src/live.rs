@@ -56,15 +56,17 @@ impl Live {
     }
 
     fn read_message(&mut self, message: &[u8]) -> Option<()> {
-        let mut content = None;
+        let (mut content, mut id) = (None, None);
         for (key, value) in Members::of(message) {
             match key {
                 b"content" => content = Some(value),
-                b"id" => self.message = string(value).map_or(Key::NONE, |id| Key::of(id.as_bytes())),
+                // The first, as in the pass over the file, which does not look any further.
+                b"id" => id = id.or(Some(value)),
                 b"model" => self.model = string(value).filter(|model| !model.starts_with('<')),
                 _ => {}
             }
         }
+        self.message = id.map_or(Key::NONE, Key::of_json);
         let content = content?;
         if content.starts_with(b"\"") {
             // Spliced, not decoded: the string's own escapes are what a block made from it would have.
@@ -85,13 +87,17 @@ impl Live {
 
 /// The structured output in an entry.
 pub(crate) fn output_in(line: &[u8]) -> Option<&[u8]> {
-    Members::of(line).find(|(key, _)| *key == b"toolUseResult").map(|(_, value)| value)
+    last_member(line, b"toolUseResult")
 }
 
 /// The id of an entry.
 pub(crate) fn uuid_in(line: &[u8]) -> Option<EntryId> {
-    let (_, value) = Members::of(line).find(|(key, _)| *key == b"uuid")?;
-    string(value).map(EntryId::new)
+    string(last_member(line, b"uuid")?).map(EntryId::new)
+}
+
+/// Of several members with one name the last counts, here as in every other reading of an entry.
+fn last_member<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    Members::of(line).filter(|(key, _)| *key == name).last().map(|(_, value)| value)
 }
 
 fn string(value: &[u8]) -> Option<String> {

@@ -357,3 +357,15 @@ fn an_id_means_the_same_however_another_program_writes_it() {
     let cut = load(&home.path(), &LoadOptions { up_to: Some(EntryId::new("a/b")) }).unwrap();
     assert_eq!(cut.messages, [Message::user(vec![Block::text("one")])]);
 }
+
+#[test]
+fn of_two_ids_in_one_record_every_reading_takes_the_same() {
+    let home = Home::new();
+    home.plant(
+        r#"{"parentUuid":null,"uuid":"first","type":"user","message":{"role":"user","content":[1]},"uuid":"second"}
+"#,
+    );
+    let last = home.load().last_entry.unwrap();
+    assert_eq!(last, EntryId::new("second"));
+    assert!(load(&home.path(), &LoadOptions { up_to: Some(last) }).is_ok());
+}
