@@ -96,7 +96,11 @@ fn go_on(files: &SessionFiles, loaded: &Loaded) {
     let again = self::loaded(files, &LoadOptions::default());
     let last = again.messages.last().and_then(|message| message.blocks.last());
     assert_eq!(last, Some(&Block::text(AFTER)), "the new prompt is the last thing said");
-    assert!(again.messages.len() >= loaded.messages.len(), "earlier messages are still there");
+    if let Some((before_last, earlier)) = loaded.messages.split_last() {
+        assert!(again.messages.starts_with(earlier), "earlier messages are still what they were");
+        let now = again.messages.get(earlier.len()).map(|message| message.blocks.as_slice());
+        assert!(now.is_some_and(|now| now.starts_with(&before_last.blocks)), "a prompt follows what was said last");
+    }
 }
 
 /// Says why a history could not be sent, by rules of its own.
