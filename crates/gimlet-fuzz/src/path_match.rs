@@ -237,7 +237,9 @@ fn ignored(pattern: &str, path: &Path) -> Option<bool> {
     let mut builder = GitignoreBuilder::new(REPO);
     builder.add_line(None, pattern).ok()?;
     let matcher = builder.build().ok()?;
-    Some(matcher.matched_path_or_any_parents(path, false).is_ignore())
+    // What lies in an ignored folder is ignored. The top itself is no file that a pattern could be about.
+    let mut above = path.ancestors().take_while(|above| *above != Path::new(REPO));
+    Some(above.any(|above| matcher.matched(above, above != path).is_ignore()))
 }
 
 fn seeds() -> Vec<Vec<u8>> {

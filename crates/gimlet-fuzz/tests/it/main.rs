@@ -47,7 +47,7 @@ fn any_rule_is_parsed_or_named_in_an_error() {
 
 #[test]
 fn path_patterns_match_as_a_simple_matcher_does() {
-    hold(gimlet_fuzz::PATH_MATCH, 10_000);
+    hold(gimlet_fuzz::PATH_MATCH, 100_000);
 }
 
 #[test]
