@@ -225,6 +225,11 @@ impl Index {
             self.unknown += 1;
             return;
         }
+        // What is no text can be named by no other entry: going on from it would go on from somewhere else.
+        if serde_json::from_slice::<&str>(seen.uuid).is_err() && serde_json::from_slice::<String>(seen.uuid).is_err() {
+            self.damage.add(Damage::Broken { line });
+            return;
+        }
         let row = Row {
             span,
             line: u32::try_from(line).unwrap_or(u32::MAX),

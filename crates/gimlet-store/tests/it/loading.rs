@@ -369,3 +369,20 @@ fn of_two_ids_in_one_record_every_reading_takes_the_same() {
     assert_eq!(last, EntryId::new("second"));
     assert!(load(&home.path(), &LoadOptions { up_to: Some(last) }).is_ok());
 }
+
+#[test]
+fn an_entry_whose_id_is_no_text_is_damage_and_nothing_goes_on_from_it() {
+    let home = Home::new();
+    let entry = |parent: &str, id: &[u8], text: &str| {
+        let head =
+            format!(r#"{{"parentUuid":{parent},"type":"user","message":{{"role":"user","content":"{text}"}},"uuid":""#);
+        [head.as_bytes(), id, b"\"}\n"].concat()
+    };
+    home.plant([entry("null", b"a", "one"), entry("\"gone\"", b"b\xC3(", "two")].concat());
+    let (loaded, mut transcript) = home.resume();
+    assert_eq!(loaded.last_entry, Some(EntryId::new("a")));
+    assert_eq!(loaded.damage.items, [Damage::Broken { line: 2 }]);
+    say(&mut transcript, "three");
+    let again = home.load();
+    assert_eq!(again.messages, [Message::user(vec![Block::text("one"), Block::text("three")])]);
+}
