@@ -181,7 +181,8 @@ impl<'a> Split<'a> {
                 split.doubtful = true;
                 continue;
             };
-            let numeric = row.numeric && text.len() > 1 && text[1..].bytes().all(|byte| byte.is_ascii_digit());
+            let digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let numeric = row.numeric && text.strip_prefix('-').is_some_and(digits);
             if !flags || text == "-" || !text.starts_with('-') {
                 operands.push(word);
             } else if text == "--" {

@@ -550,6 +550,14 @@ fn trouble_is_named() {
 }
 
 #[test]
+fn readers_take_names_that_begin_with_any_letter() {
+    for text in ["head \u{e9}-40", "tail \u{1f574}", "head -n 3 \u{e9}", "head -40 \u{e9}"] {
+        assert!(look(text).read_only, "{text}");
+    }
+    assert!(!look("head -\u{e9}4 a").read_only, "no flag that is known");
+}
+
+#[test]
 fn characters_beyond_ascii_reach_the_grammar_as_letters() {
     // Handed on as they are, these make the grammar's scanner read outside its tables.
     for text in ["{\u{31860}", "{1..\u{10ffff}", "{12\u{e9}; rm x", "echo {\u{1f574}\u{1f574}"] {
