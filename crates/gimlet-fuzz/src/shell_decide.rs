@@ -74,6 +74,10 @@ fn check_quotes(words: &[String], before: Decision, rules: &RuleSet, world: &Wor
     let styles: [fn(&str) -> String; 3] = [quoted, |word| double_quoted(word), |word| escaped(word)];
     for style in styles {
         let text = words.iter().map(|word| style(word)).collect::<Vec<_>>().join(" ");
+        // Escapes can spell letters that a text must not contain.
+        if analysed(&text).trouble == Some(Trouble::Character) {
+            continue;
+        }
         assert_eq!(decided(&text, rules, world), before, "{text:?} is the same command");
     }
 }
@@ -92,7 +96,8 @@ fn double_quoted(word: &str) -> String {
 
 /// Each letter by itself, where a backslash can say it.
 fn escaped(word: &str) -> String {
-    if word.is_empty() || word.contains('\n') {
+    // Outside quotes a letter that nobody sees is not taken, and a line break joins lines.
+    if word.is_empty() || !word.is_ascii() || word.contains('\n') {
         return quoted(word);
     }
     word.chars().flat_map(|c| ['\\', c]).collect()
@@ -102,6 +107,10 @@ fn escaped(word: &str) -> String {
 fn check_every_command(commands: &[Vec<Word>], rules: &RuleSet, world: &World) {
     for words in commands {
         let Some(words) = words.iter().map(Word::value).collect::<Option<Vec<_>>>() else { continue };
+        // What it runs gets words from its input, which is not there when it stands alone.
+        if words.first() == Some(&"xargs") {
+            continue;
+        }
         let alone = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         assert_eq!(decided(&alone, rules, world), Decision::Allow, "{alone} is part of what is allowed");
     }

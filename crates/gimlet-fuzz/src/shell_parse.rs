@@ -119,7 +119,9 @@ fn run(data: &[u8]) {
     if let Some(words) = &analysis.simple {
         let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         let again = analysed(&quoted.join(" "));
-        assert_eq!(again.simple.as_ref(), Some(words), "quoted words are the same words");
+        // Escapes can spell letters that a text must not contain.
+        let spelled = again.trouble == Some(Trouble::Character);
+        assert!(spelled || again.simple.as_ref() == Some(words), "quoted words are other words: {quoted:?}");
     }
     if analysis.fully_parsed && analysis.trouble.is_none() && !text.ends_with('\\') {
         check_bracketed(text, &analysis);
@@ -143,8 +145,9 @@ fn check_bracketed(text: &str, analysis: &Analysis) {
         if inner.trouble == Some(Trouble::Timeout) {
             continue;
         }
-        let lost = analysis.commands.iter().find(|words| !inner.commands.contains(words));
-        assert_eq!(lost.map(|words| masked(words)), None, "a command is lost between {open:?} and {close:?}");
+        let found: Vec<_> = inner.commands.iter().map(|words| masked(words)).collect();
+        let lost = analysis.commands.iter().map(|words| masked(words)).find(|words| !found.contains(words));
+        assert_eq!(lost, None, "a command is lost between {open:?} and {close:?}");
     }
 }
 

@@ -47,17 +47,17 @@ fn any_rule_is_parsed_or_named_in_an_error() {
 
 #[test]
 fn path_patterns_match_as_a_simple_matcher_does() {
-    hold(gimlet_fuzz::PATH_MATCH, 100_000);
+    hold(gimlet_fuzz::PATH_MATCH, 20_000);
 }
 
 #[test]
 fn any_command_text_is_analysed() {
-    hold(gimlet_fuzz::SHELL_PARSE, 2_000);
+    hold(gimlet_fuzz::SHELL_PARSE, 5_000);
 }
 
 #[test]
 fn no_rule_bracket_or_quote_makes_a_command_freer() {
-    hold(gimlet_fuzz::SHELL_DECIDE, 500);
+    hold(gimlet_fuzz::SHELL_DECIDE, 1_000);
 }
 
 #[test]
