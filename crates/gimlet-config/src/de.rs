@@ -145,9 +145,22 @@ impl<'de> Deserializer<'de> for &'de Node {
         read.map_err(|misfit: Misfit| misfit.at(&self.span))
     }
 
+    /// A list is no object, though derived types would take one for their fields in order.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misfit> {
+        match &self.json {
+            Json::Array(_) => Err(Misfit::invalid_type(Unexpected::Seq, &visitor).at(&self.span)),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier ignored_any
+        tuple_struct map identifier ignored_any
     }
 }
 

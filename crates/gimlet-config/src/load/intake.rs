@@ -106,8 +106,8 @@ impl Intake<'_> {
             *entries = kept;
             let severity = if list == "allow" { Severity::Warning } else { Severity::Error };
             for entry in bad {
-                let message =
-                    format!("a rule is a text such as \"Bash(npm test)\", not {}; it is skipped", entry.kind());
+                let found = if entry.as_str().is_some() { "an empty one" } else { entry.kind() };
+                let message = format!("a rule is a text such as \"Bash(npm test)\", not {found}; it is skipped");
                 self.say(severity, Some(entry.span.start), &format!("permissions.{list}"), message);
             }
         }
