@@ -80,11 +80,30 @@ pub enum RuleError {
     Unsupported { rule: String, what: &'static str },
 }
 
+impl RuleError {
+    /// The rule as it was written.
+    pub fn rule(&self) -> &str {
+        match self {
+            RuleError::Malformed { rule }
+            | RuleError::BroadAllow { rule }
+            | RuleError::ParameterAllow { rule }
+            | RuleError::Path { rule, .. }
+            | RuleError::CompoundCommand { rule }
+            | RuleError::Domain { rule }
+            | RuleError::Unsupported { rule, .. } => rule,
+        }
+    }
+}
+
 impl Rule {
     /// Parses one rule.
     pub fn parse(text: &str, behavior: Behavior, source: &RuleSource) -> Result<Self, RuleError> {
         let text = text.trim();
         let malformed = || RuleError::Malformed { rule: text.to_owned() };
+        // No command and no path that people mean has these; such a rule would look right and never match.
+        if text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n')) {
+            return Err(malformed());
+        }
         let (name, inner) = match text.split_once('(') {
             None => (text, None),
             Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or_else(malformed)?)),
@@ -167,6 +186,12 @@ impl RuleSet {
         self
     }
 
+    /// All but what somebody else than whoever manages the machine allows.
+    pub fn without_unmanaged_allows(mut self) -> Self {
+        self.allow.retain(|rule| rule.source.scope == RuleScope::Managed);
+        self
+    }
+
     pub fn rules(&self, behavior: Behavior) -> &[Rule] {
         match behavior {
             Behavior::Allow => &self.allow,
@@ -227,7 +252,7 @@ mod tests {
 
     #[test]
     fn malformed_rules_are_errors() {
-        for text in ["", "(x)", "Bash(", "Bash(x", "Bash()", "Bash(x) y", "A B"] {
+        for text in ["Bash(\0rm)", "Bash\u{1b}(x)", "", "(x)", "Bash(", "Bash(x", "Bash()", "Bash(x) y", "A B"] {
             assert!(matches!(parse(text, Behavior::Deny), Err(RuleError::Malformed { .. })), "{text:?}");
         }
     }
