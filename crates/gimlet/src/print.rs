@@ -41,6 +41,8 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let manner = Manner { attended: false, entrypoint: "sdk-cli", wire_events };
     let started = start::start(run, around, manner).await?;
     for warning in &started.warnings {
+        // It may quote files that somebody else wrote, and it is one line whatever they say.
+        let warning = gimlet_serve::sanitise(warning).replace('\n', " ");
         notes.line(format!("gimlet: {warning}\n").into_bytes()).await;
     }
     let (interrupt, interrupts) = mpsc::unbounded_channel();

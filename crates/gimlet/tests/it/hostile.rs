@@ -92,6 +92,9 @@ async fn before_trust_nothing_of_it_runs_nothing_is_sent_and_nothing_is_written(
 
     let warnings: Vec<&str> = run.stderr.lines().filter(|line| line.contains("not trusted")).collect();
     assert_eq!(warnings.len(), 1, "{}", run.stderr);
+    let forged =
+        run.stderr.contains(['\u{1b}', '\u{7}']) || run.stderr.lines().any(|line| line.starts_with("gimlet: all"));
+    assert!(!forged, "{:?}", run.stderr);
     for kind in [
         "hooks SessionStart *",
         "environment variables ",
