@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use gimlet_config::{Effective, Inventory, Loaded, Options, Problem, Severity, Trust, TrustStore};
+use gimlet_core::tool::nearest;
 use gimlet_core::{ReviewRules, SettingsNow};
-use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource, split_rules};
+use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::Env;
 
 use super::known_tools;
@@ -71,13 +72,23 @@ impl Configured {
 
     /// Rules and folders as they are now, with one line for people about each thing that is wrong.
     pub(crate) fn now(&self) -> SettingsNow {
-        let mut rules = self.flag_rules.clone();
+        let managed_only = self.effective.settings.allow_managed_permission_rules_only == Some(true);
+        let flag_rules = self.flag_rules.clone();
+        let mut rules = if managed_only { flag_rules.without_unmanaged_allows() } else { flag_rules };
         let bad_rules = settings::add_rules(&mut rules, &self.effective);
         let (found, missing) = settings::directories(&self.effective, &self.around);
-        let problems = self.loaded.errors().chain(&self.effective.problems);
-        let errors = problems.filter(|problem| problem.severity == Severity::Error);
+        let problems = self.loaded.problems.iter().chain(&self.effective.problems);
+        // A rule or a mode that is not used is missed at once, whatever it was for.
+        let pressing = |problem: &&Problem| {
+            problem.severity == Severity::Error
+                || (problem.severity == Severity::Warning && problem.key.starts_with("permissions."))
+        };
+        let errors = problems.filter(pressing);
         let mut remarks: Vec<String> = errors.map(ToString::to_string).collect();
-        remarks.extend(bad_rules.iter().map(ToString::to_string));
+        remarks.extend(bad_rules.iter().map(with_nearest_tool));
+        if managed_only && !self.flag_rules.rules(Behavior::Allow).is_empty() {
+            remarks.push("--allowedTools is not used: only managed rules allow something here".to_owned());
+        }
         remarks.extend(rules.remarks(&known_tools().collect::<Vec<_>>()).iter().map(ToString::to_string));
         remarks.extend(missing);
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
@@ -103,6 +114,15 @@ impl Configured {
             soft_deny: auto.soft_deny.unwrap_or_default(),
             hard_deny: auto.hard_deny.unwrap_or_default(),
         })
+    }
+}
+
+/// What is wrong with a rule; most often it is the name of the tool.
+fn with_nearest_tool(problem: &RuleProblem) -> String {
+    let name = problem.error.rule().split('(').next().unwrap_or_default();
+    match nearest(name, known_tools()).filter(|_| !known_tools().any(|known| known == name)) {
+        Some(tool) => format!("{problem}; did you mean `{tool}`?"),
+        None => problem.to_string(),
     }
 }
 
