@@ -1,6 +1,7 @@
 //! End to end: the real binary, real tools, real files, a scripted model.
 
 mod auto;
+mod bad_settings;
 mod basics;
 mod config;
 mod faults;

@@ -1,0 +1,215 @@
+//! Settings files in every bad shape, in real sessions: the file, the line and the key are named, everything else goes on,
+//! and no file that cannot be used makes anything freer than if it were not there.
+#![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
+
+mod managed;
+mod rules;
+mod types;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use gimlet_script::{Script, Server};
+use gimlet_testkit::{RunOutput, World};
+use serde_json::json;
+
+use crate::world;
+
+/// Rules that hold whatever the files say: `touch` and `rmdir` may run, `mkdir` may not, and nothing is said of `chmod`.
+const FLAGS: [&str; 5] = ["--allowedTools", "Bash(touch *)", "Bash(rmdir *)", "--disallowedTools", "Bash(mkdir *)"];
+
+async fn commands(commands: &[&str]) -> Server {
+    let calls = commands.iter().map(|command| json!({ "command": command }));
+    let script = calls.fold(Script::new(), |script, input| script.call("Bash", input).then());
+    script.say("done").serve().await.unwrap()
+}
+
+/// A session that tries four things; says of each whether it was done.
+async fn tried(world: &World, flags: &[&str]) -> (RunOutput, [bool; 4]) {
+    let file = world.file("x", "");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    // A second try in the same world finds it there.
+    drop(std::fs::create_dir(world.project.join("gone")));
+    std::fs::set_permissions(world.project.join("gone"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let model = commands(&["touch made", "mkdir denied", "chmod 600 x", "rmdir gone"]).await;
+    let run = world.run(&model).arg("-p").args(FLAGS).args(flags.iter().copied()).args(["--", "go"]).finish().await;
+    let exists = |name: &str| world.project.join(name).exists();
+    let private = file.metadata().unwrap().permissions().mode() & 0o777 == 0o600;
+    let done = [exists("made"), exists("denied"), private, !exists("gone")];
+    (run, done)
+}
+
+/// The settings files that a session reads, without those of the administrator.
+fn files(world: &World) -> [PathBuf; 3] {
+    let project = world.project.join(".claude");
+    [world.home.join(".claude/settings.json"), project.join("settings.json"), project.join("settings.local.json")]
+}
+
+fn put(path: &Path, bytes: impl AsRef<[u8]>) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Makes something that is no ordinary file.
+#[allow(clippy::disallowed_methods, reason = "there is no other way to a named pipe from here")]
+fn pipe(path: &Path) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// What stands behind the name of a shape: how it is made, and what is said about it.
+type Shape = (&'static str, fn(&Path), &'static str);
+
+const SHAPES: &[Shape] = &[
+    ("cut off", |path| put(path, "{\n\"permissions\": {\"allow\": [\"Bash(chmod *)\"]"), ":2:"),
+    ("a comma too many", |path| put(path, "{\"permissions\": {\n\"allow\": [\"Bash(chmod *)\",]}}"), ":2:"),
+    ("a comment", |path| put(path, "{\n// mine\n\"permissions\": {\"allow\": [\"Bash(chmod *)\"]}}"), ":2:"),
+    ("two objects", |path| put(path, "{}\n{\"permissions\": {\"allow\": [\"Bash(chmod *)\"]}}"), ":2:"),
+    (
+        "a list",
+        |path| put(path, "\n[{\"permissions\": {\"allow\": [\"Bash(chmod *)\"]}}]"),
+        ":2:1: settings are an object",
+    ),
+    ("empty", |path| put(path, ""), ":1:"),
+    ("only blanks", |path| put(path, " \n\n "), "settings"),
+    (
+        "not text",
+        |path| put(path, b"{\n\"a\": \"\xff\", \"permissions\": {\"allow\": [\"Bash(chmod *)\"]}}"),
+        ":2:7: this byte is not UTF-8",
+    ),
+    ("two bytes a letter", |path| put(path, b"{\0}\0"), ":1:"),
+    ("zeros", |path| put(path, [0; 4096]), ":1:1"),
+    ("a zero in a text", |path| put(path, "{\n\"permissions\": {\"allow\": [\"Bash(chmod *)\0\"]}}"), ":2:"),
+    ("too large", |path| put(path, format!("{{\"a\": \"{}\"}}", "x".repeat(2 << 20))), "larger than 1024 KiB"),
+    ("too deep", |path| put(path, "[".repeat(100_000)), "deep"),
+    (
+        "too deep and closed",
+        |path| put(path, format!("{{\"a\": {}{}}}", "[".repeat(100_000), "]".repeat(100_000))),
+        "deep",
+    ),
+    ("a folder", |path| std::fs::create_dir_all(path).unwrap(), "it is a folder, not a file"),
+    ("a pipe", pipe, "it is a special file, not a file"),
+    (
+        "a link to itself",
+        |path| {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(path, path).unwrap()
+        },
+        "cannot be read",
+    ),
+    (
+        "a device",
+        |path| {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink("/dev/zero", path).unwrap()
+        },
+        "settings",
+    ),
+];
+
+#[tokio::test]
+async fn a_file_of_any_bad_shape_is_named_and_the_rest_goes_on_no_freer_than_without_it() {
+    for (name, make, said) in SHAPES {
+        for scope in 0..3 {
+            let world = world();
+            world.file(".git/HEAD", "ref: refs/heads/main\n");
+            let file = &files(&world)[scope];
+            make(file);
+            let (run, done) = tried(&world, &["--trust"]).await;
+            run.expect_code(0);
+            assert_eq!(done, [true, false, false, true], "{name}, {scope}: {}", run.stderr);
+            let named = run.stderr.lines().any(|line| line.contains(file.to_str().unwrap()) && line.contains(said));
+            assert!(named, "{name}, {scope}, {said}: {}", run.stderr);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_mark_at_the_beginning_and_doubled_keys_cost_nothing_that_forbids() {
+    for text in [
+        "\u{feff}{\"permissions\": {\"deny\": [\"Bash(rmdir *)\"], \"allow\": [\"Bash(chmod *)\"]}}",
+        "{\"permissions\": {\"allow\": [\"Bash(chmod *)\"], \"deny\": [], \"deny\": [\"Bash(rmdir *)\"]}}\r\n",
+    ] {
+        let world = world();
+        put(&files(&world)[0], text);
+        let (run, done) = tried(&world, &[]).await;
+        assert_eq!(done, [true, false, true, false], "{text}: {}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_bad_file_on_the_command_line_ends_the_start_with_one_line() {
+    for (name, make, said) in SHAPES.iter().filter(|(name, ..)| *name != "too large") {
+        let world = world();
+        let file = world.home.join("given.json");
+        make(&file);
+        let (run, done) = tried(&world, &["--settings", file.to_str().unwrap()]).await;
+        run.expect_code(1);
+        assert_eq!(done, [false; 4], "{name}");
+        assert_eq!(run.stderr.lines().count(), 1, "{name}: {}", run.stderr);
+        assert!(run.stderr.contains(file.to_str().unwrap()) && run.stderr.contains(said), "{name}: {}", run.stderr);
+    }
+}
+
+/// A world whose binary runs as somebody who is not root, for whom access rights count.
+fn ordinary() -> (World, Option<World>) {
+    if !rustix::process::getuid().is_root() {
+        return (world(), None);
+    }
+    let outer = world();
+    let root = outer.project.parent().unwrap().to_owned();
+    // The build may lie where nobody else can go.
+    let binary = root.join("gimlet");
+    std::fs::copy(env!("CARGO_BIN_EXE_gimlet"), &binary).unwrap();
+    let open = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    open(&root);
+    open(&binary);
+    let drop = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
+    let world = outer.behind(&format!("exec {drop} '{}' \"$@\"", binary.display()));
+    [world.project.parent().unwrap(), &world.project, &world.home].into_iter().for_each(open);
+    (world, Some(outer))
+}
+
+fn lock(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Gives everything below a folder to everybody, as if the user of the world had made it.
+fn share(folder: &Path) {
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let is_dir = path.is_dir();
+        lock(&path, if is_dir { 0o777 } else { 0o666 });
+        if is_dir {
+            share(&path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_read_is_named_and_the_others_count() {
+    let allow = |command: &str| json!({"permissions": {"allow": [format!("Bash({command} *)")]}}).to_string();
+    for scope in 0..3 {
+        for whole_folder in [false, true] {
+            let (world, _outer) = ordinary();
+            world.file(".git/HEAD", "ref: refs/heads/main\n");
+            let all = files(&world);
+            put(&all[scope], allow("printenv"));
+            share(world.project.parent().unwrap());
+            let locked = if whole_folder { all[scope].parent().unwrap() } else { &all[scope] };
+            lock(locked, 0o000);
+            let model = commands(&["touch made", "mkdir denied", "printenv HOME"]).await;
+            // What is kept about a session lies in the user's folder, which cannot be used when it is locked.
+            let run = world.run(&model).args(["-p", "--trust", "--no-session-persistence"]).args(FLAGS);
+            let run = run.args(["--", "go"]).finish().await;
+            let code = run.code;
+            lock(locked, 0o755);
+            assert_eq!(code, 0, "{scope}, {whole_folder}: {}", run.stderr);
+            let done = ["made", "denied"].map(|name| world.project.join(name).exists());
+            assert_eq!(done, [true, false], "{scope}, {whole_folder}: {}", run.stderr);
+            assert!(!model.requests().pop().unwrap().tool_result(0).contains("/home"), "{scope}, {whole_folder}");
+            let named = |line: &str| line.contains(all[scope].to_str().unwrap()) && line.contains("cannot be read");
+            assert!(run.stderr.lines().any(named), "{scope}, {whole_folder}: {}", run.stderr);
+        }
+    }
+}
