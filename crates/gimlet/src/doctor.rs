@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gimlet_config::{Problem, RuleLine, Severity, TrustStore};
-use gimlet_policy::{Behavior, Rule};
+use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
 use serde_json::{Value, json};
 
 use crate::config_cmd::{self, Found};
@@ -26,6 +26,7 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     let mut problems = found.loaded.problems.clone();
     problems.extend(found.effective.problems.iter().cloned());
     problems.extend(found.effective.rules.iter().filter_map(bad_rule));
+    problems.extend(odd_rules(&found));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let programs = programs(around, found.loaded.locations.project_root());
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error)
@@ -47,6 +48,27 @@ fn bad_rule(rule: &RuleLine) -> Option<Problem> {
         key: format!("permissions.{behavior}"),
         message: error.to_string(),
     })
+}
+
+/// Rules that are understood and yet do not do what their writer hoped.
+fn odd_rules(found: &Found) -> Vec<Problem> {
+    let mut rules = RuleSet::default();
+    settings::add_rules(&mut rules, &found.effective);
+    let remarks =
+        rules.remarks(&crate::start::known_tools().collect::<Vec<_>>()).into_iter().chain(rules.unreachable());
+    let problem = |remark: RuleRemark| {
+        let place = remark.source.to_string();
+        let text = remark.to_string();
+        Problem {
+            severity: Severity::Warning,
+            file: remark.source.file.clone().unwrap_or_default(),
+            line: remark.source.line.and_then(|line| usize::try_from(line).ok()),
+            column: None,
+            key: format!("permissions.{}", remark.behavior),
+            message: text.strip_prefix(&format!("{place}: ")).unwrap_or(&text).to_owned(),
+        }
+    };
+    remarks.map(problem).collect()
 }
 
 fn programs(around: &Surroundings, project: &Path) -> Vec<Program> {

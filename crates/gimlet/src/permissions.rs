@@ -26,9 +26,13 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         return batch::run(std::io::stdin().lock(), std::io::stdout().lock());
     }
     let around = Surroundings::read()?;
+    let from = around.cwd.clone();
     let cwd = working_directory(args.cwd.as_deref(), &around.cwd)?;
-    let (rules, warnings) = rules(RuleSet::default(), &args.rules, &around.cwd, &cwd)?;
-    let paths = places(cwd, around.home, around.env);
+    let around = Surroundings { cwd: cwd.clone(), ..around };
+    let (in_force, roots) = if args.rules.is_empty() { in_force(&around) } else { (RuleSet::default(), Vec::new()) };
+    let (rules, warnings) = rules(in_force, &args.rules, &from, &cwd)?;
+    let mut paths = places(cwd, around.home, around.env);
+    paths.roots.extend(roots);
     let prepared = prepare(args, &paths)?;
     let judging = Judging {
         mode: args.mode.unwrap_or_default(),
@@ -49,6 +53,15 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         crate::say(&as_text(&verdict, &suggestions));
     }
     Ok(exit_code(verdict.decision))
+}
+
+/// The rules and further folders that a session in this folder would begin with.
+fn in_force(around: &Surroundings) -> (RuleSet, Vec<PathBuf>) {
+    let effective = crate::config_cmd::find(around).effective;
+    let mut rules = RuleSet::default();
+    // What is wrong with them is the doctor's to say.
+    crate::settings::add_rules(&mut rules, &effective);
+    (rules, crate::settings::directories(&effective, around).0)
 }
 
 /// Scripts tell the outcomes apart by these; 1 is for questions that could not be understood.

@@ -108,7 +108,7 @@ pub(crate) struct CheckArgs {
     /// The folder that it would happen in
     #[arg(long, value_name = "DIR", conflicts_with = "batch")]
     pub(crate) cwd: Option<PathBuf>,
-    /// A settings file whose permission rules count; may be given more than once
+    /// A settings file whose permission rules count instead of those in force; may be given more than once
     #[arg(long, value_name = "FILE", conflicts_with = "batch")]
     pub(crate) rules: Vec<PathBuf>,
     /// The permission mode

@@ -184,3 +184,16 @@ async fn settings_can_forbid_bypassing_and_a_project_cannot_start_it() {
     refused.expect_code(1);
     assert!(refused.stderr.contains("disable"), "{}", refused.stderr);
 }
+
+#[tokio::test]
+async fn the_doctor_names_rules_that_do_nothing_and_check_decides_by_the_settings_in_force() {
+    let world = world();
+    user(&world, json!({"permissions": {"allow": ["Bash(touch x)", "Raed(a)"], "deny": ["Bash(touch *)"]}}));
+    let model = commands([]).await;
+    let doctor = world.run(&model).args(["doctor"]).finish().await;
+    let page = &doctor.stdout;
+    assert!(page.contains("is never reached") && page.contains("Bash(touch x)"), "{page}");
+    let check = world.run(&model).args(["permissions", "check", "--command", "touch x"]).finish().await;
+    check.expect_code(4);
+    assert!(check.stdout.contains(".claude/settings.json"), "{}", check.stdout);
+}
