@@ -21,12 +21,7 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn read(args: &SimulateArgs, around: &Surroundings, start: &Path) -> Result<Self, Report> {
-        let there = Surroundings {
-            env: around.env.clone(),
-            cwd: start.to_owned(),
-            home: around.home.clone(),
-            config_home: around.config_home.clone(),
-        };
+        let there = Surroundings { cwd: start.to_owned(), ..around.clone() };
         let found = config_cmd::find_with(&there, args.trust);
         let mut now = RuleSet::default();
         let problems = settings::add_rules(&mut now, &found.effective);

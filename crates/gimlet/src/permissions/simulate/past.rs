@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gimlet_core::tool::{AnyTool, PathContext, PermissionVerdict, Prepared};
 use gimlet_core::{Judged, Judging, follow_on_disk, git_trap_on_disk};
-use gimlet_policy::{RuleSet, Verdict};
+use gimlet_policy::{Reason, RuleSet, Verdict, Walls};
 use gimlet_proto::{Need, PermissionMode};
 use gimlet_store::{DecisionLine, PastCall};
 use serde_json::{Map, Value};
@@ -17,6 +17,7 @@ pub(super) struct Place {
     pub(super) paths: PathContext,
     pub(super) mode: PermissionMode,
     readable: Vec<PathBuf>,
+    walls: Walls,
 }
 
 impl Place {
@@ -40,8 +41,19 @@ impl Place {
             },
             mode: mode.and_then(|mode| mode.parse().ok()).unwrap_or_default(),
             readable: vec![sides.results.clone()],
+            walls: line.map_or(Walls::None, walls_of),
         }
     }
+}
+
+/// The sandbox of then, as far as it decided something; without one the answer is the stricter one.
+fn walls_of(line: &DecisionLine) -> Walls {
+    let verdict = serde_json::from_str::<Verdict>(line.verdict.get());
+    let reasons = verdict.map(|verdict| verdict.reasons).unwrap_or_default();
+    if reasons.contains(&Reason::Sandboxed) {
+        return Walls::Enough;
+    }
+    if reasons.contains(&Reason::LeavesSandbox) { Walls::Leaving } else { Walls::None }
 }
 
 /// What a call would touch.
@@ -85,8 +97,7 @@ impl ReadAgain {
             rules,
             paths: &place.paths,
             readable: &place.readable,
-            // The sandbox of then is not known; what was decided without one is the stricter answer.
-            walls: gimlet_policy::Walls::None,
+            walls: place.walls,
             follow: &follow_on_disk,
             git_trap: git_trap_on_disk,
         };

@@ -265,3 +265,29 @@ async fn questions_that_make_no_sense_end_in_one_line() {
     let nothing = simulate(&world, &[]).await;
     assert!(nothing.expect_code(0).stdout.starts_with("no session was found"), "{}", nothing.stdout);
 }
+
+#[tokio::test]
+async fn what_a_sandbox_answered_then_it_answers_again() {
+    let world = world();
+    session(&world, &[], &["make it", "touch out"]).await;
+    let ledger = world.transcripts()[0].with_extension("").join("decisions.ndjson");
+    let lines: Vec<String> = std::fs::read_to_string(&ledger)
+        .unwrap()
+        .lines()
+        .zip([
+            r#"{"decision":"allow","reasons":[{"kind":"sandboxed"}]}"#,
+            r#"{"decision":"ask","reasons":[{"kind":"leavesSandbox"}]}"#,
+        ])
+        .map(|(line, verdict)| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            line["verdict"] = serde_json::from_str(verdict).unwrap();
+            line.to_string()
+        })
+        .collect();
+    std::fs::write(&ledger, lines.join("\n") + "\n").unwrap();
+    let run = simulate(&world, &["--json"]).await;
+    assert_eq!(differences(&run), Vec::<String>::new(), "{}", run.stdout);
+    world.file("rules.json", r#"{"permissions":{"deny":["Bash(make *)"],"allow":["Bash(touch *)"]}}"#);
+    let run = simulate(&world, &["--json", "--rules", "rules.json"]).await;
+    assert_eq!(differences(&run), ["refused 1 Bash make it"], "a rule about the command does not let it out");
+}
