@@ -29,8 +29,10 @@ pub(super) fn page(tally: &Tally) -> String {
         for difference in differences {
             let about = crate::why::in_one_line(&difference.about, ABOUT_WIDTH);
             page.push(format!("  {:>4}  {}  {about}", format!("{}x", difference.calls.len()), difference.tool));
-            page.push(format!("        then: {}", moment(&difference.then)));
-            page.push(format!("        now:  {}", moment(&difference.now)));
+            // What was not recorded then is what the rules in force say today.
+            let before = if difference.then.recorded.is_some() { "then:" } else { "today:" };
+            page.push(format!("        {before:<7}{}", moment(&difference.then)));
+            page.push(format!("        {:<7}{}", "new:", moment(&difference.now)));
         }
     }
     if tally.sessions > 0 {

@@ -81,18 +81,18 @@ async fn only_what_comes_out_differently_is_shown_with_rule_file_and_line_and_no
 
 would now be refused: 2 calls
     2x  Bash  touch a
-        then: allowed: the allow rule `Bash(touch *)` from the user settings ({settings}:1)
-        now:  refused: the deny rule `Bash(touch *)` from --rules ({rules}:2)
+        then:  allowed: the allow rule `Bash(touch *)` from the user settings ({settings}:1)
+        new:   refused: the deny rule `Bash(touch *)` from --rules ({rules}:2)
 
 would now ask: 1 call
     1x  Bash  ls
-        then: allowed: it only reads, inside the working directories
-        now:  asks: the ask rule `Bash(ls *)` from --rules ({rules}:3)
+        then:  allowed: it only reads, inside the working directories
+        new:   asks: the ask rule `Bash(ls *)` from --rules ({rules}:3)
 
 would now be allowed: 1 call
     1x  Bash  mkdir b
-        then: refused, as nobody was there to ask: no rule allows it
-        now:  allowed: the allow rule `Bash(mkdir *)` from --rules ({rules}:4)
+        then:  refused, as nobody was there to ask: no rule allows it
+        new:   allowed: the allow rule `Bash(mkdir *)` from --rules ({rules}:4)
 
 stays: 1 allowed, 1 asked, 0 refused
 "
@@ -182,6 +182,8 @@ async fn transcripts_without_a_ledger_are_compared_with_the_rules_in_force_in_th
         ]
     );
     let total = total(&run);
+    let page = simulate(&world, &["--rules", "rules.json"]).await;
+    assert!(page.stdout.contains("\n        today: allowed: ") && !page.stdout.contains("then:"), "{}", page.stdout);
     assert_eq!((&total["bad_input"], &total["from_ledger"], &total["same"]["ask"]), (&json!(1), &json!(0), &json!(1)));
     assert_eq!(run.lines()[0]["now"]["reasons"][0]["source"]["file"], world.path("rules.json"));
 }
