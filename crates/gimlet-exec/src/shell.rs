@@ -190,7 +190,8 @@ fn find_shell(env: &Env) -> Result<(PathBuf, Language), ShellError> {
     let login = login.filter(|path| Language::of(path) == Some(Language::Bash) && is_runnable(path));
     let search = || find_in_path("bash".as_ref(), env.exact("PATH").map(AsRef::as_ref), Path::new("/"));
     let usual = || ["/bin/bash", "/usr/bin/bash"].map(PathBuf::from).into_iter().find(|path| is_runnable(path));
-    login.or_else(search).or_else(usual).map(|path| (path, Language::Bash)).ok_or(ShellError::NoShell)
+    // The system's own before whatever PATH names first: a folder of the project may be among them.
+    login.or_else(usual).or_else(search).map(|path| (path, Language::Bash)).ok_or(ShellError::NoShell)
 }
 
 /// A prefix is a program, or a program with arguments; a path with spaces that exists is a program.

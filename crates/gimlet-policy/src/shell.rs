@@ -19,6 +19,7 @@ mod tests;
 mod word;
 mod wrappers;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -37,8 +38,8 @@ const LONGEST_UNASKED: usize = 10_000;
 const LONGEST_READ: usize = 128 * 1024;
 /// Scripts inside scripts (`bash -c 'bash -c …'`) that are looked into.
 const MOST_SCRIPTS: usize = 32;
-/// Directories that a text may go to and that are remembered.
-const MOST_DIRECTORIES: usize = 64;
+/// Directories that a text may go to before nobody can say where it stands.
+const MOST_DIRECTORIES: usize = 16;
 
 /// Where a command would run.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +63,8 @@ pub enum Trouble {
     Character,
     TooLong,
     TooDeep,
+    /// It goes to more directories than can be followed.
+    TooMany,
     /// The parser ran out of time.
     Timeout,
 }
@@ -74,6 +77,7 @@ impl fmt::Display for Trouble {
             Trouble::Character => "it contains control or invisible characters",
             Trouble::TooLong => "it is too long",
             Trouble::TooDeep => "it is nested too deeply",
+            Trouble::TooMany => "it changes the directory too often",
             Trouble::Timeout => "analysing it took too long",
         })
     }
@@ -260,6 +264,7 @@ fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Anal
 /// Facts that any reachable command decides.
 fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'_>) {
     let mut directories = vec![facts.cwd.to_path_buf()];
+    let mut seen: HashSet<PathBuf> = directories.iter().cloned().collect();
     let reached: Vec<&[Word]> = analysis.commands.iter().flat_map(|words| reachable(words)).collect();
     let (mut destructive, mut runs_git, mut writer, mut moves) = (false, false, false, false);
     for words in &reached {
@@ -277,10 +282,14 @@ fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'
             for from in known {
                 let reached = target.map(|target| crate::paths::normalise(&from, target));
                 let new =
-                    reached.filter(|reached| directories.len() < MOST_DIRECTORIES && !directories.contains(reached));
+                    reached.filter(|reached| directories.len() < MOST_DIRECTORIES && seen.insert(reached.clone()));
                 directories.extend(new);
             }
         }
+    }
+    if directories.len() >= MOST_DIRECTORIES {
+        // What was not followed could be just the protected one.
+        analysis.trouble.get_or_insert(Trouble::TooMany);
     }
     analysis.runs_unseen_text |= reached.iter().any(|words| wrappers::runs_unseen_text(words));
     let critical = reached.iter().find_map(|words| removal::critical(words, &directories, loops, facts));

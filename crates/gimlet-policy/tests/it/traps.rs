@@ -303,3 +303,12 @@ fn plan_mode_enforces_nothing_where_bypassing_is_open() {
     assert_eq!(run_in("make", &asking, &world(PermissionMode::Plan)), Ask);
     assert_eq!(run_in("ls > x", &asking, &world(PermissionMode::Plan)), Ask);
 }
+
+#[test]
+fn no_number_of_directories_hides_a_protected_one() {
+    let enough = |count: usize| (0..count).map(|n| format!("cd d{n}; ")).collect::<String>();
+    for count in [1, 3, 10, 20, 100] {
+        let command = format!("{}cd .git/hooks; cp /repo/x pre-commit", enough(count));
+        assert_ne!(judge(&command, &rules(&[], &[], &["Bash(cp *)", "Bash(cd *)"])), Allow, "{count}");
+    }
+}
