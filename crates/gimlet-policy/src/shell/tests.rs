@@ -550,6 +550,17 @@ fn trouble_is_named() {
 }
 
 #[test]
+fn braces_and_brackets_with_blanks_between_them_are_no_single_word() {
+    // To bash the last word of `x=] ]` is a program, and that of `ls > } }` an operand.
+    for text in ["a } ]", "x=] ]", "ls > } }", "for i in ] ]; do ls; done", "echo ]\t]", "a; } ]]; b", "npm run ] ]"] {
+        assert_eq!(look(text).trouble, Some(Trouble::Syntax), "{text:?}");
+    }
+    for text in ["echo ]]", "echo ]\\\n]", "echo ']' ]", "echo ] a ]", "echo '] ]'", "echo \\]\\ ]"] {
+        assert_eq!(look(text).trouble, None, "{text:?}");
+    }
+}
+
+#[test]
 fn readers_take_names_that_begin_with_any_letter() {
     for text in ["head \u{e9}-40", "tail \u{1f574}", "head -n 3 \u{e9}", "head -40 \u{e9}"] {
         assert!(look(text).read_only, "{text}");

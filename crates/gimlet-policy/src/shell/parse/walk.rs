@@ -189,7 +189,10 @@ impl<'a> Walk<'a> {
         let sound = match node.kind() {
             "raw_string" => source.len() >= 2 && source.matches('\'').count() == 2,
             "ansi_c_string" => ansi_c_end(source, 2).is_some_and(|end| end + 1 == source.len()),
-            "word" => !has_bare_special(source) && (loose || !source.chars().any(prescan::is_invisible)),
+            "word" => {
+                let one = !has_bare_blank(source) && !source.chars().any(prescan::is_invisible);
+                !has_bare_special(source) && (loose || one)
+            }
             "extglob_pattern" | "regex" | "number" => !has_bare_special(source),
             // The grammar takes a lone dash for one, too.
             "file_descriptor" => {
@@ -381,6 +384,19 @@ fn has_bare_special(source: &str) -> bool {
         match c {
             '\\' => drop(chars.next()),
             '`' | '$' | '(' | '<' | '>' | '"' | '\'' | ';' | '&' => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The grammar takes braces and brackets for one word also where blanks stand between them.
+fn has_bare_blank(source: &str) -> bool {
+    let mut chars = source.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            ' ' | '\t' | '\n' => return true,
             _ => {}
         }
     }
