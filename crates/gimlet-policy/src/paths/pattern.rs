@@ -303,9 +303,9 @@ fn matches_char(piece: &Piece, c: char, fold: bool) -> bool {
         Piece::One => true,
         Piece::Many => false,
         Piece::Class { negated, ranges } => {
-            let within = |c: char| ranges.iter().any(|(low, high)| (*low..=*high).contains(&c));
-            let hit = within(c) || (fold && within(c.to_ascii_uppercase()));
-            hit != *negated
+            let fits = |c: char| ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated;
+            // Either case will do, also for `[!A-Z]`: what forbids must not reach less far than what allows.
+            fits(c) || (fold && fits(c.to_ascii_uppercase()))
         }
     }
 }
@@ -343,6 +343,10 @@ mod tests {
         assert!(matches("\\[a\\]", "/repo/[a]", Strictness::Allow));
         assert!(matches("[a", "/repo/[a", Strictness::Allow));
         assert!(matches("[A-C]x", "/repo/bx", Strictness::Forbid));
+        for strictness in [Strictness::Allow, Strictness::Forbid] {
+            assert!(matches("[!A-Z]x", "/repo/bx", strictness));
+            assert!(!matches("[!a-zA-Z]x", "/repo/bx", strictness));
+        }
     }
 
     #[test]
