@@ -188,8 +188,8 @@ fn spells(pattern: &[char], name: &[char], fold: bool) -> bool {
         ['\\', c, rest @ ..] => step(rest, &|found| same(*c, found)),
         ['[', inside @ ..] => match class(inside) {
             Some((members, negated, rest)) => step(rest, &|c| {
-                let within = |c: char| members.iter().any(|(low, high)| *low <= c && c <= *high);
-                (within(c) || (fold && (within(c.to_ascii_uppercase()) || within(c.to_ascii_lowercase())))) != negated
+                let fits = |c: char| members.iter().any(|(low, high)| *low <= c && c <= *high) != negated;
+                fits(c) || (fold && (fits(c.to_ascii_uppercase()) || fits(c.to_ascii_lowercase())))
             }),
             None => step(inside, &|c| c == '['),
         },

@@ -41,7 +41,9 @@ fn run(data: &[u8]) {
         }
     }
     if let Some(after) = with(&rules, Behavior::Allow, more).map(|rules| decided(command, &rules, &world)) {
-        assert!(before != Decision::Deny || after == Decision::Deny, "one more allow rule {more:?} lifts a denial");
+        // Where questions are refusals, an answer in advance is what a rule is for.
+        let refused = before == Decision::Deny && world.mode != PermissionMode::DontAsk;
+        assert!(!refused || after == Decision::Deny, "one more allow rule {more:?} lifts a denial");
     }
     if analysis.trouble.is_none() && !command.ends_with('\\') {
         check_frames(command, before, &rules, &world);
@@ -71,14 +73,13 @@ fn check_frames(command: &str, before: Decision, rules: &RuleSet, world: &World)
 }
 
 fn check_quotes(words: &[String], before: Decision, rules: &RuleSet, world: &World) {
-    let styles: [fn(&str) -> String; 3] = [quoted, |word| double_quoted(word), |word| escaped(word)];
+    let styles: [fn(&str) -> String; 3] = [quoted, double_quoted, escaped];
     for style in styles {
         let text = words.iter().map(|word| style(word)).collect::<Vec<_>>().join(" ");
-        // Escapes can spell letters that a text must not contain.
-        if analysed(&text).trouble == Some(Trouble::Character) {
-            continue;
-        }
-        assert_eq!(decided(&text, rules, world), before, "{text:?} is the same command");
+        let after = decided(&text, rules, world);
+        // Not every way to write a word is understood, and escapes can spell letters that a text must not contain.
+        let understood = analysed(&text).trouble.is_none();
+        assert!(after == before || (!understood && after > before), "{text:?} is the same command, but {after:?}");
     }
 }
 
