@@ -395,8 +395,6 @@ impl Judge<'_> {
             Subject::Path { spelled, resolved, hops, write: true, .. } => {
                 std::iter::once(spelled).chain(resolved).chain(hops).find(|path| self.world.protects(path)).cloned()
             }
-            // The sandbox holds these itself.
-            Subject::Run { .. } if self.world.walls_are_enough() => None,
             Subject::Run { files, .. } => files.protected.clone(),
             _ => None,
         }

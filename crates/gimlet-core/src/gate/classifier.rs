@@ -33,6 +33,8 @@ const ENTRY_BYTES: usize = 2_000;
 const ACTION_BYTES: usize = 20_000;
 const MAX_TOKENS: u64 = 1_000;
 
+/// What a person's words begin with in the account.
+const PERSON: &str = "person: ";
 const TOOL: &str = "verdict";
 const SCHEMA: &str = r#"{"type":"object","properties":{"allow":{"type":"boolean","description":"true if the action may run without asking the person"},"reason":{"type":"string","description":"one short sentence"}},"required":["allow","reason"],"additionalProperties":false}"#;
 
@@ -167,7 +169,7 @@ impl Classifier {
 
     /// Takes note of what the person said.
     pub(super) fn hear(&self, text: &str) {
-        self.enter(format!("person: {}", cut(text, ENTRY_BYTES)));
+        self.enter(format!("{PERSON}{}", cut(text, ENTRY_BYTES)));
     }
 
     /// Takes note of an action that was let through.
@@ -179,8 +181,11 @@ impl Classifier {
 
     fn enter(&self, entry: String) {
         let entries = &mut lock(&self.account).entries;
-        if entries.len() == MAX_ENTRIES {
-            entries.pop_front();
+        // A person's words, and the limits they set, outlast whatever is done after them.
+        if entries.len() >= MAX_ENTRIES
+            && let Some(oldest) = entries.iter().position(|entry| !entry.starts_with(PERSON))
+        {
+            entries.remove(oldest);
         }
         entries.push_back(entry);
     }

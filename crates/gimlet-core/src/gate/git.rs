@@ -2,7 +2,9 @@
 //! a monitor, a filter or a hook whenever somebody only looks at the status. Git is not asked, its files are read; what
 //! is not understood counts as a trap. The person's own configuration is theirs and is not looked at.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
@@ -55,18 +57,24 @@ struct Repository {
 impl Repository {
     fn at(folder: &Path) -> Option<Self> {
         let dot_git = folder.join(".git");
-        let bare = || ["HEAD", "objects", "refs"].iter().all(|name| folder.join(name).exists());
+        let has = |name: &str| folder.join(name).exists();
+        let bare = || has("HEAD") && ((has("objects") && has("refs")) || has("commondir"));
         let (git_dir, unclear) = match dot_git.metadata() {
-            Ok(metadata) if metadata.is_dir() => (dot_git, false),
-            Ok(_) => match pointer(&dot_git, "gitdir:", folder) {
+            // Without a head git goes on looking elsewhere.
+            Ok(metadata) if metadata.is_dir() => (dot_git.clone(), !dot_git.join("HEAD").exists()),
+            Ok(_) => match pointer(&dot_git, "gitdir: ", folder) {
                 Some(git_dir) => (git_dir, false),
                 None => (dot_git, true),
             },
             Err(_) if bare() => (folder.to_owned(), false),
             Err(_) => return None,
         };
-        let common_dir = pointer(&git_dir.join("commondir"), "", &git_dir).unwrap_or_else(|| git_dir.clone());
-        Some(Self { root: folder.to_owned(), git_dir, common_dir, unclear })
+        let shared = git_dir.join("commondir");
+        let (common_dir, odd) = match pointer(&shared, "", &git_dir) {
+            Some(common_dir) => (common_dir, false),
+            None => (git_dir.clone(), shared.symlink_metadata().is_ok()),
+        };
+        Some(Self { root: folder.to_owned(), git_dir, common_dir, unclear: unclear || odd })
     }
 
     fn trap(&self, depth: usize) -> Option<PathBuf> {
@@ -102,26 +110,38 @@ impl Repository {
             Ok(index) => index.unwrap_or_default(),
             Err(()) => return Some(file),
         };
+        // Part of a split index lies in another file.
+        let is_shared = |entry: fs::DirEntry| entry.file_name().as_bytes().starts_with(b"sharedindex.");
+        if fs::read_dir(&self.git_dir).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_shared))) {
+            return Some(file);
+        }
         let mut places = memmem::find_iter(&index, &REPOSITORY_MODE).peekable();
         places.peek()?;
         // Only plain names can be followed, in a working tree that is where it should be.
-        let plain = matches!(index.get(4..8), Some([0, 0, 0, 2 | 3]));
+        let plain = matches!(index.get(4..8), Some([0, 0, 0, 2]));
         if !plain || depth == 0 || config.contains("objectformat") || has_key(config, "worktree") {
             return Some(file);
         }
-        let names = places.filter_map(|at| {
-            let name = index.get(at + MODE_TO_NAME..)?.split(|byte| *byte == 0).next()?;
-            std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
-        });
-        names.filter_map(|name| Self::at(&self.root.join(name))).find_map(|inner| inner.trap(depth - 1))
+        for at in places {
+            let name = index.get(at + MODE_TO_NAME..).and_then(|rest| rest.split(|byte| *byte == 0).next());
+            let name = name.filter(|name| !name.is_empty()).map(OsStr::from_bytes);
+            let Some(name) = name else { return Some(file) };
+            let trap = Self::at(&self.root.join(name)).and_then(|inner| inner.trap(depth - 1));
+            if trap.is_some() {
+                return trap;
+            }
+        }
+        None
     }
 }
 
 /// The path in a file of one line, from the folder that it is relative to.
 fn pointer(file: &Path, prefix: &str, base: &Path) -> Option<PathBuf> {
     let bytes = read(file, MAX_CONFIG_BYTES).ok()??;
-    let text = std::str::from_utf8(&bytes).ok()?;
-    text.trim().strip_prefix(prefix).map(|path| base.join(path.trim()))
+    let text = std::str::from_utf8(&bytes).ok()?.trim_end_matches(['\r', '\n']);
+    // Git takes blanks for a part of the path.
+    let path = text.strip_prefix(prefix).filter(|path| !path.is_empty() && path.trim() == *path)?;
+    Some(base.join(path))
 }
 
 /// The bytes of a regular file; nothing when there is none.
@@ -164,6 +184,7 @@ mod tests {
     /// What would run in a repository with this configuration.
     fn trapped(config: &str) -> bool {
         let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), ".git/HEAD", "ref: refs/heads/main\n");
         put(folder.path(), ".git/config", config);
         fs::create_dir_all(folder.path().join("sub")).unwrap();
         git_trap_on_disk(&folder.path().join("sub")).is_some()
@@ -214,6 +235,14 @@ mod tests {
         assert!(git_trap_on_disk(&root.join("linked")).is_some());
         put(root, "odd/.git", "who knows");
         assert!(git_trap_on_disk(&root.join("odd")).is_some());
+        put(root, "blank/.git", "gitdir:  ../main/.git\n");
+        assert!(git_trap_on_disk(&root.join("blank")).is_some(), "git takes the second blank for a part of the name");
+        fs::create_dir_all(root.join("empty/.git")).unwrap();
+        assert!(git_trap_on_disk(&root.join("empty")).is_some(), "git looks further where there is no head");
+        put(root, "shared/HEAD", "ref: refs/heads/main\n");
+        put(root, "shared/commondir", "c\n");
+        put(root, "shared/c/config", "[core]\nfsmonitor = evil\n");
+        assert!(git_trap_on_disk(&root.join("shared")).is_some(), "a repository with a common folder elsewhere");
         put(root, "bare/HEAD", "ref: refs/heads/main\n");
         put(root, "bare/config", "[core]\nfsmonitor = evil\n");
         assert_eq!(git_trap_on_disk(&root.join("bare")), None, "this is no repository yet");
@@ -230,8 +259,10 @@ mod tests {
             index.extend([0; 8]);
             index
         };
+        put(root, "outer/.git/HEAD", "ref: refs/heads/main\n");
         put(root, "outer/.git/index", index("inner"));
         assert_eq!(git_trap_on_disk(&root.join("outer")), None, "the inner one is not there");
+        put(root, "outer/inner/.git/HEAD", "ref: refs/heads/main\n");
         put(root, "outer/inner/.git/config", "[core]\nbare = false\n");
         assert_eq!(git_trap_on_disk(&root.join("outer")), None);
         put(root, "outer/inner/.git/config", "[core]\nfsmonitor = evil\n");

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gimlet_policy::shell::{ShellFacts, analyse};
 use gimlet_policy::{
     Call, ClosedFiles, Decision, Destination, Follow, Followed, NeedFacts, Reason, RuleSet, RuleSource, Suggestion,
     Verdict, Walls, World,
@@ -102,7 +103,9 @@ impl Judging<'_> {
 
     fn world(&self, needs: &[Need]) -> World {
         let paths = self.paths;
-        let runs_git = needs.iter().any(|need| matches!(need, Need::Run(text) if text.contains("git")));
+        let facts = ShellFacts { cwd: &paths.cwd, roots: &paths.roots, home: paths.home.as_deref() };
+        // By the words, not by the text: a quote in the middle of a name changes nothing for the shell.
+        let runs_git = needs.iter().any(|need| matches!(need, Need::Run(text) if analyse(text, &facts).runs_git));
         World {
             mode: self.mode,
             start: self.both_spellings(std::slice::from_ref(&paths.project_dir)),

@@ -25,7 +25,7 @@ pub(super) fn edited_paths(words: &[&str]) -> Option<Vec<String>> {
         match word.strip_prefix('-') {
             Some("-") if options => options = false,
             Some(option) if options && !option.is_empty() => {
-                recursive |= option.contains(['r', 'R', 'a']);
+                recursive |= option.contains(['r', 'R', 'a', 'P', 'd']);
                 if takes_value(option, flags, valued)? {
                     rest.next()?;
                 }
@@ -33,9 +33,9 @@ pub(super) fn edited_paths(words: &[&str]) -> Option<Vec<String>> {
             _ => paths.push((*word).to_owned()),
         }
     }
-    // The content of a directory, copied into another, brings names along that nobody sees here.
-    let is_content = |path: &String| path.ends_with("/.") || path.ends_with('/') || path == ".";
-    if paths.is_empty() || (*name == "cp" && recursive && paths.iter().any(is_content)) {
+    // A directory brings names along that nobody sees here, may meet links where it goes, and a link that is copied as
+    // one leads somewhere else from its new place.
+    if paths.is_empty() || (*name == "cp" && recursive) {
         return None;
     }
     if let ("cp" | "mv", Some((target, sources))) = (*name, paths.clone().split_last()) {

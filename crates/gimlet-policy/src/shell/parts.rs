@@ -56,9 +56,20 @@ pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
     }
     for command in &parsed.commands {
         scene.turn_to(command.at);
-        parts.push(part(command, &scene));
+        let mut part = part(command, &scene);
+        // A link leads somewhere else from its new place, which nobody has looked at for what comes next.
+        if parsed.commands.len() > 1 && is_move(command) {
+            part.edits = None;
+        }
+        parts.push(part);
     }
     parts
+}
+
+fn is_move(command: &Command) -> bool {
+    let layers = stripped(&command.words);
+    let name = layers.last().and_then(|layer| layer.words.first()).and_then(Word::value);
+    name.is_some_and(|name| base_name(name) == "mv")
 }
 
 fn part(command: &Command, scene: &Scene<'_>) -> Part {

@@ -150,7 +150,8 @@ impl<'a> Scene<'a> {
     /// A variable that is unset, or that loops give nothing but names in the working directories.
     fn is_tame(&self, name: &str) -> bool {
         // Upper-case names may be anything in the environment, the place of credentials among it.
-        let inherited = name.chars().any(|c| c.is_ascii_uppercase());
+        // And `_` is whatever the command before ended with.
+        let inherited = name == "_" || name.chars().any(|c| c.is_ascii_uppercase());
         !self.unsettled && self.tame.get(name).copied().unwrap_or(!inherited)
     }
 

@@ -312,3 +312,30 @@ fn no_number_of_directories_hides_a_protected_one() {
         assert_ne!(judge(&command, &rules(&[], &[], &["Bash(cp *)", "Bash(cd *)"])), Allow, "{count}");
     }
 }
+
+#[test]
+fn lists_of_files_last_words_and_options_that_are_none_open_nothing() {
+    all_ask(
+        &[
+            "printf '/etc/shadow\\0' | sort --files0-from -",
+            "wc --files0-from=list",
+            "du --files0-from list",
+            "echo /etc/passwd; cat $_",
+            "cat \"$_\"",
+            "git log --format --output=/tmp/x",
+            "git shortlog --format --output=/tmp/x",
+        ],
+        &rules(&[], &[], &[]),
+    );
+}
+
+#[test]
+fn edits_that_bring_unseen_names_or_move_links_are_no_plain_edits() {
+    let none = rules(&[], &[], &[]);
+    for text in ["cp -r tree out", "cp -rT tree /repo", "cp -a s o", "cp -P link up", "mv deep/lnk up && cp x up/y"] {
+        assert_eq!(run(text, &none, PermissionMode::AcceptEdits), Ask, "{text}");
+    }
+    for text in ["cp a b", "mv a b", "mkdir d && touch d/a && cp d/a e", "rm -r d"] {
+        assert_eq!(run(text, &none, PermissionMode::AcceptEdits), Allow, "{text}");
+    }
+}

@@ -204,7 +204,7 @@ fn a_sandbox_answers_questions_but_lifts_no_rule() {
         (Walls::Enough, Ordinary, &[(DenyRule, "Bash(git push *)")], "git push", Deny),
         (Walls::Enough, Ordinary, &[(DenyRule, "Bash(git push *)")], "eval \"$x\"", Ask),
         (Walls::Enough, Ordinary, &[], "rm -rf /", Ask),
-        (Walls::Enough, Ordinary, &[], "echo x > .git/config", Allow),
+        (Walls::Enough, Ordinary, &[], "echo x > .npmrc", Ask),
         (Walls::Leaving, Ordinary, &[(Behavior::Allow, "Bash(make)")], "make", Ask),
         (Walls::Leaving, BypassPermissions, &[], "make", Ask),
         (Walls::Leaving, DontAsk, &[], "make", Deny),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gimlet_config::{Effective, RuleBehavior, RuleLine, Scope};
+use gimlet_config::{Author, Effective, Layer, RuleBehavior, RuleLine, Scope};
 use gimlet_core::Sandboxing;
 use gimlet_exec::{
     Available, Backend, Bubblewrap, CustodianProgram, Exec, ExecConfig, ProbeOptions, Proxy, ProxyConfig, Sandbox,
@@ -29,8 +29,9 @@ pub(super) struct Found {
 /// The sandbox that settings want; an error when they want none of the session without it.
 pub(super) async fn sandboxing(configured: &Configured, roots: &[PathBuf]) -> Result<Found, Report> {
     let settings = &configured.effective.settings.sandbox;
+    let enabled = settings.enabled == Some(true) || persons_own(configured, "enabled") == Some(true);
     let mut found = Found { sandboxing: None, remarks: Vec::new(), scratch: Scratch(None) };
-    if settings.enabled != Some(true) {
+    if !enabled {
         return Ok(found);
     }
     let available = look(settings.bwrap_path.as_ref().map(PathBuf::from)).await;
@@ -98,12 +99,26 @@ fn build(
         sandbox,
         spec,
         available,
-        auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false),
+        auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false) && may_answer(configured),
         may_leave: settings.allow_unsandboxed_commands != Some(false),
         excluded: settings.excluded_commands.clone().unwrap_or_default(),
         quarantine: configured.around.config_home.join("gimlet/quarantine"),
         proxy,
     })
+}
+
+/// Whether being inside may answer questions: only if the person turned the sandbox on, not a project for itself.
+fn may_answer(configured: &Configured) -> bool {
+    let own = |key| persons_own(configured, key);
+    configured.trust.is_known() || (own("enabled") == Some(true) && own("autoAllowBashIfSandboxed") != Some(false))
+}
+
+/// A switch of the sandbox as the person's own files have it. Those of a folder that is not trusted do not change it.
+fn persons_own(configured: &Configured, key: &str) -> Option<bool> {
+    let persons = configured.loaded.layers.iter().rev().filter(|layer| layer.author == Author::Person);
+    let switch = |layer: &Layer| layer.value().pointer(&format!("/sandbox/{key}"))?.as_bool();
+    let value = persons.into_iter().find_map(switch);
+    value.filter(|_| !configured.trust.is_known())
 }
 
 fn make_private(dir: &Path) -> std::io::Result<()> {

@@ -162,3 +162,20 @@ async fn a_sandbox_that_cannot_be_had_is_said_or_ends_the_start() {
     refused.expect_code(1);
     assert!(refused.stderr.contains("failIfUnavailable"), "{}", refused.stderr);
 }
+
+#[tokio::test]
+async fn a_project_cannot_answer_questions_by_turning_the_sandbox_on_nor_open_it() {
+    let world = world();
+    world.file(".claude/settings.json", json!({"sandbox": {"enabled": true}}).to_string());
+    let model = calls(&[command("touch made")]).await;
+    let asked = run(&world, &model, json!({})).await;
+    assert!(!world.project.join("made").exists(), "{:?}", results(&model));
+    assert_eq!(asked.result()["permission_denials"].as_array().unwrap().len(), 1);
+
+    let folder = outside();
+    let out = folder.path().join("out");
+    world.file(".claude/settings.local.json", json!({"sandbox": {"enabled": false}}).to_string());
+    let model = calls(&[command(&format!("touch {}", out.display()))]).await;
+    run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
+    assert!(!out.exists(), "{:?}", results(&model));
+}

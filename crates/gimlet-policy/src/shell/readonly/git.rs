@@ -33,8 +33,7 @@ const LOG_VALUED: &str = "--max-count --skip --since --after --until --before --
     --exclude --min-parents --max-parents --encoding --expand-tabs --notes --show-notes --no-walk --since-as-filter \
     --ancestry-path";
 /// Options whose value may also be the next word.
-const SPACED: &str =
-    "-n --max-count --skip --since --after --until --before --author --committer --grep --format -S -G -L";
+const SPACED: &str = "-n --max-count --skip --since --after --until --before --author --committer --grep -S -G -L";
 const LOG_ATTACHED: &str = "-n -L";
 
 /// The options of one subcommand.
@@ -106,7 +105,7 @@ fn options(subcommand: &str) -> Option<Options> {
             &[LOG, "-n -s -e -c --numbered --summary --email --committer"],
             &[LOG_VALUED, "--group"],
             &["-w -n"],
-            "--since --after --until --before --author --group --format",
+            "--since --after --until --before --author --group",
             true,
         ),
         "branch" => (

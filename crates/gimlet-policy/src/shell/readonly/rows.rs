@@ -125,7 +125,7 @@ pub(super) const ROWS: &[Row] = &[
         short: "clLmw",
         long: "bytes chars lines max-line-length words",
         long_valued: "total",
-        long_filed: "files0-from",
+        long_filed: "",
         ..row("wc", Operands::Paths)
     },
     Row {
@@ -142,7 +142,7 @@ pub(super) const ROWS: &[Row] = &[
         long: "all apparent-size bytes total human-readable si summarize one-file-system separate-dirs null count-links \
                inodes no-dereference dereference dereference-args time",
         long_valued: "max-depth block-size threshold exclude time-style time",
-        long_filed: "files0-from exclude-from",
+        long_filed: "exclude-from",
         ..row("du", Operands::Paths)
     },
     Row {
@@ -220,7 +220,7 @@ pub(super) const ROWS: &[Row] = &[
                ignore-nonprinting month-sort numeric-sort random-sort reverse version-sort check merge stable unique \
                zero-terminated debug",
         long_valued: "key field-separator buffer-size sort parallel batch-size check",
-        long_filed: "files0-from random-source",
+        long_filed: "random-source",
         ..row("sort", Operands::Paths)
     },
     Row {
