@@ -68,6 +68,7 @@ pub(crate) struct Ledger {
     unattended: bool,
     used: u32,
     limited: u32,
+    renewed: bool,
     cures: Vec<std::mem::Discriminant<Cure>>,
     jitter: Jitter,
 }
@@ -81,6 +82,7 @@ impl Ledger {
             unattended: false,
             used: 0,
             limited: 0,
+            renewed: false,
             cures: Vec::new(),
             jitter: Jitter::seeded(),
         }
@@ -90,6 +92,11 @@ impl Ledger {
     pub(crate) fn unattended(mut self, unattended: bool) -> Self {
         self.unattended = unattended;
         self
+    }
+
+    /// Whether a refused key may be replaced by a fresh one: once, and apart from the budget.
+    pub(crate) fn may_renew(&mut self) -> bool {
+        !std::mem::replace(&mut self.renewed, true)
     }
 
     /// Judges a failure. Each kind of cure is tried once.

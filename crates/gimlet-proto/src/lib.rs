@@ -6,6 +6,7 @@
 mod block;
 mod compact_json;
 mod content;
+mod credentials;
 mod env;
 mod event;
 mod hub;
@@ -25,6 +26,7 @@ mod view;
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use compact_json::{compact, is_json_object};
 pub use content::{ContentPart, ResultContent};
+pub use credentials::{CredentialError, Credentials};
 pub use env::Env;
 pub use event::{
     AgentPath, Answer, AskBody, AskView, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Op,

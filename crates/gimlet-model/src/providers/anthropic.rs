@@ -4,6 +4,7 @@
 //! part, and never repeated once text or a tool call of its reply was complete.
 
 mod config;
+mod credential;
 mod exchange;
 mod plan;
 
@@ -69,7 +70,7 @@ impl Model for Anthropic {
         Box::pin(Told::new(|outlet| {
             Box::pin(async move {
                 if let Err(error) = inner.run(&request, &outlet).await {
-                    outlet.push(ModelEvent::Failed(inner.config.redacted(error)));
+                    outlet.push(ModelEvent::Failed(error));
                 }
             })
         }))
@@ -97,8 +98,9 @@ impl Inner {
             let betas =
                 crate::betas::header(&betas, &self.config.extra_betas, &self.learned().refused_betas(&model.id));
             let headers = self.config.headers(betas.as_deref())?;
-            let exchange = Exchange { inner: self, body, headers, model: &model.id, outlet, request };
-            match self.attempts(&exchange, &mut ledger).await? {
+            let secret = self.config.credential.secret(outlet).await?;
+            let exchange = Exchange { inner: self, body, headers, secret, model: &model.id, outlet, request };
+            match self.attempts(exchange, &mut ledger).await? {
                 None => return Ok(()),
                 Some(cure) => once = self.adopt(cure, &model, request, outlet, once)?,
             }
@@ -106,7 +108,8 @@ impl Inner {
     }
 
     /// Sends one body until it is answered. Gives back the cure when the server wants another body.
-    async fn attempts(&self, exchange: &Exchange<'_>, ledger: &mut Ledger) -> Result<Option<Refused>, ModelError> {
+    async fn attempts(&self, mut exchange: Exchange<'_>, ledger: &mut Ledger) -> Result<Option<Refused>, ModelError> {
+        let credential = &self.config.credential;
         let mut may_race = true;
         let mut resets = 0;
         loop {
@@ -130,7 +133,14 @@ impl Inner {
                     _ => failure,
                 },
             };
-            *failure.error = self.config.redacted(*failure.error);
+            *failure.error = credential.told(&exchange.secret, *failure.error);
+            if failure.error.status == Some(401)
+                && ledger.may_renew()
+                && let Some(renewed) = credential.renewed(&exchange.secret, exchange.outlet).await
+            {
+                exchange.secret = renewed?;
+                continue;
+            }
             match ledger.judge(failure.clone()) {
                 Verdict::GiveUp(error) => return Err(error),
                 Verdict::Cure(cure) => return Ok(Some(Refused { cure, error: *failure.error })),
@@ -138,6 +148,8 @@ impl Inner {
                     let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
                     exchange.outlet.push(ModelEvent::Retrying { attempt, max, delay_ms, error });
                     tokio::time::sleep(delay).await;
+                    // It may have become too old meanwhile.
+                    exchange.secret = credential.secret(exchange.outlet).await?;
                 }
             }
         }

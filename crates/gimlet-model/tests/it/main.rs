@@ -5,6 +5,7 @@
 mod answers;
 mod breaks;
 mod connections;
+mod helper;
 mod server;
 
 use std::future::poll_fn;

@@ -1,14 +1,16 @@
 //! Endpoint, credential and limits, read from values that the binary collected. Nothing here is ever printed whole.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_proto::{Env, ErrorKind, ModelError, Secret, VERSION};
+use gimlet_proto::{Credentials, Env, ModelError, VERSION};
 use reqwest::Url;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+
+use super::credential::{Credential, unsendable};
 
 use crate::betas;
 use crate::catalogue::Catalogue;
-use crate::failure::{Again, Failure};
 use crate::transport::Network;
 
 const VENDOR: &str = "https://api.anthropic.com";
@@ -63,13 +65,6 @@ pub struct AnthropicConfig {
     pub user_id: Option<String>,
 }
 
-/// What proves who we are.
-#[derive(Clone, Debug)]
-pub(crate) enum Credential {
-    ApiKey(Secret),
-    Bearer(Secret),
-}
-
 /// Why there is no provider.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -92,6 +87,11 @@ pub enum ConfigError {
 impl AnthropicConfig {
     /// Reads the conventional variables.
     pub fn from_env(env: &Env) -> Result<Self, ConfigError> {
+        Self::from_env_or(env, None)
+    }
+
+    /// Reads the conventional variables; keys come from `helper` where they name none.
+    pub fn from_env_or(env: &Env, helper: Option<Arc<dyn Credentials>>) -> Result<Self, ConfigError> {
         let base = base_url(env.get("ANTHROPIC_BASE_URL").unwrap_or(VENDOR))?;
         let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let first_party = host == "api.anthropic.com" || host.ends_with(".anthropic.com");
@@ -110,7 +110,7 @@ impl AnthropicConfig {
         let unattended = env.flag("CLAUDE_CODE_RETRY_WATCHDOG");
         Ok(Self {
             base_url: base.as_str().trim_end_matches('/').to_owned(),
-            credential: credential(env)?,
+            credential: Credential::find(env, helper)?,
             custom_headers,
             extra_betas,
             catalogue: Catalogue::from_env(env).map_err(|reason| ConfigError::Models { reason })?,
@@ -140,6 +140,7 @@ impl AnthropicConfig {
         match self.credential {
             Credential::ApiKey(_) => "ANTHROPIC_API_KEY",
             Credential::Bearer(_) => "none",
+            Credential::Helper(_) => "apiKeyHelper",
         }
     }
 
@@ -147,43 +148,23 @@ impl AnthropicConfig {
         format!("{}/v1/messages", self.base_url)
     }
 
-    /// The headers of a request. Ours win over the person's own.
+    /// The headers of a request but for its credential. Ours win over the person's own.
     pub(crate) fn headers(&self, betas: Option<&str>) -> Result<HeaderMap, ModelError> {
         let mut headers = self.custom_headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let mut put = |name: HeaderName, value: &str, secret: bool| {
-            let mut value = HeaderValue::from_str(value).map_err(|_| unsendable(&name))?;
-            value.set_sensitive(secret);
+        let mut put = |name: HeaderName, value: &str| {
+            let value = HeaderValue::from_str(value).map_err(|_| *unsendable(&name).error)?;
             headers.insert(name, value);
             Ok(())
         };
-        put(USER_AGENT, &format!("gimlet/{VERSION}"), false)?;
-        put(HeaderName::from_static("anthropic-version"), &self.api_version, false)?;
-        match &self.credential {
-            Credential::ApiKey(key) => put(HeaderName::from_static("x-api-key"), key.expose(), true)?,
-            Credential::Bearer(token) => put(AUTHORIZATION, &format!("Bearer {}", token.expose()), true)?,
-        }
+        put(USER_AGENT, &format!("gimlet/{VERSION}"))?;
+        put(HeaderName::from_static("anthropic-version"), &self.api_version)?;
         if let Some(betas) = betas {
-            put(HeaderName::from_static("anthropic-beta"), betas, false)?;
+            put(HeaderName::from_static("anthropic-beta"), betas)?;
         }
         Ok(headers)
     }
-
-    /// An error without the credential, should a server have repeated it.
-    pub(crate) fn redacted(&self, mut error: ModelError) -> ModelError {
-        let (Credential::ApiKey(secret) | Credential::Bearer(secret)) = &self.credential;
-        // A placeholder of a few letters is no secret, and would be found in ordinary words.
-        if secret.expose().len() >= 8 && error.message.contains(secret.expose()) {
-            error.message = error.message.replace(secret.expose(), "***");
-        }
-        error
-    }
-}
-
-fn unsendable(name: &HeaderName) -> ModelError {
-    *Failure::new(ErrorKind::InvalidRequest, Again::Never, format!("the value of the header {name} cannot be sent"))
-        .error
 }
 
 fn base_url(text: &str) -> Result<Url, ConfigError> {
@@ -191,27 +172,6 @@ fn base_url(text: &str) -> Result<Url, ConfigError> {
     match (url.scheme(), url.has_host()) {
         ("http" | "https", true) => Ok(url),
         (scheme, _) => Err(ConfigError::BaseUrl { reason: format!("its scheme is {scheme}") }),
-    }
-}
-
-fn credential(env: &Env) -> Result<Credential, ConfigError> {
-    let sendable = |name: &'static str, value: &str| {
-        let value = value.trim();
-        match HeaderValue::from_str(value) {
-            Ok(_) if !value.is_empty() => Ok(Secret::new(value)),
-            _ => Err(ConfigError::IllegalCredential { name }),
-        }
-    };
-    if let Some(token) = env.get("ANTHROPIC_AUTH_TOKEN") {
-        return sendable("ANTHROPIC_AUTH_TOKEN", token).map(Credential::Bearer);
-    }
-    if let Some(key) = env.get("ANTHROPIC_API_KEY") {
-        return sendable("ANTHROPIC_API_KEY", key).map(Credential::ApiKey);
-    }
-    let foreign = ["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID"];
-    match foreign.into_iter().find(|name| env.get(name).is_some()) {
-        Some(name) => Err(ConfigError::UnsupportedCredential { name }),
-        None => Err(ConfigError::MissingCredential),
     }
 }
 

@@ -1,4 +1,14 @@
+use gimlet_proto::{ErrorKind, Secret};
+
 use super::*;
+use crate::failure::{Again, Failure};
+
+/// All headers of a request, as they would be sent with this secret.
+fn headers(config: &AnthropicConfig, secret: &str, betas: Option<&str>) -> HeaderMap {
+    let mut headers = config.headers(betas).unwrap();
+    config.credential.put(&Secret::new(secret), &mut headers).unwrap();
+    headers
+}
 
 fn keyed() -> Env {
     Env::default().with("ANTHROPIC_API_KEY", "sk-canary")
@@ -20,7 +30,7 @@ fn a_missing_or_foreign_credential_is_a_typed_error() {
 #[test]
 fn keys_and_tokens_go_into_their_own_headers() {
     let key = AnthropicConfig::from_env(&keyed()).unwrap();
-    let headers = key.headers(Some("b-1")).unwrap();
+    let headers = headers(&key, "sk-canary", Some("b-1"));
     assert_eq!(headers["x-api-key"], "sk-canary");
     assert!(headers["x-api-key"].is_sensitive());
     assert!(!headers.contains_key("authorization"));
@@ -30,7 +40,7 @@ fn keys_and_tokens_go_into_their_own_headers() {
     );
     assert_eq!(key.api_key_source(), "ANTHROPIC_API_KEY");
     let token = AnthropicConfig::from_env(&keyed().with("ANTHROPIC_AUTH_TOKEN", "tok")).unwrap();
-    let headers = token.headers(None).unwrap();
+    let headers = self::headers(&token, "tok", None);
     assert_eq!(headers["authorization"], "Bearer tok");
     assert!(!headers.contains_key("x-api-key") && !headers.contains_key("anthropic-beta"));
     assert_eq!((token.api_key_source(), token.warnings().len()), ("none", 1));
@@ -40,7 +50,7 @@ fn keys_and_tokens_go_into_their_own_headers() {
 fn custom_headers_are_sent_but_never_win_and_errors_name_the_line() {
     let env = keyed().with("ANTHROPIC_CUSTOM_HEADERS", "X-Team: a: b\n\nx-api-key: other\nanthropic-beta: c-1");
     let config = AnthropicConfig::from_env(&env).unwrap();
-    let headers = config.headers(None).unwrap();
+    let headers = headers(&config, "sk-canary", None);
     assert_eq!((&headers["x-team"], &headers["x-api-key"]), (&"a: b".parse().unwrap(), &"sk-canary".parse().unwrap()));
     assert_eq!(config.extra_betas, ["c-1"]);
     let bad = keyed().with("ANTHROPIC_CUSTOM_HEADERS", "A: 1\nno colon");
@@ -83,8 +93,8 @@ fn limits_come_from_the_environment_within_bounds() {
 fn nothing_printable_shows_the_credential() {
     let env = keyed().with("ANTHROPIC_CUSTOM_HEADERS", "X-Gate: hidden").with("HTTPS_PROXY", "http://u:pw@h:1");
     let config = AnthropicConfig::from_env(&env).unwrap();
-    let shown = format!("{config:?} {:?}", config.headers(None).unwrap());
+    let shown = format!("{config:?} {:?}", headers(&config, "sk-canary", None));
     assert!(!shown.contains("canary") && !shown.contains("hidden") && !shown.contains("pw@"), "{shown}");
     let echoed = Failure::new(ErrorKind::Server, Again::Never, "key sk-canary is odd").error;
-    assert_eq!(config.redacted(*echoed).message, "key *** is odd");
+    assert_eq!(config.credential.told(&Secret::new("sk-canary"), *echoed).message, "key *** is odd");
 }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use gimlet_proto::{ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit};
+use gimlet_proto::{ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, Secret};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
@@ -27,7 +27,9 @@ const SAMPLE: usize = 2 << 10;
 pub(super) struct Exchange<'a> {
     pub(super) inner: &'a Inner,
     pub(super) body: Bytes,
+    /// All but the credential.
     pub(super) headers: HeaderMap,
+    pub(super) secret: Secret,
     pub(super) model: &'a str,
     pub(super) outlet: &'a Outlet,
     pub(super) request: &'a ModelRequest,
@@ -81,7 +83,9 @@ impl Exchange<'_> {
         let inner = self.inner;
         inner.transport.settle().await;
         let client = inner.transport.client().await?;
-        let sending = client.post(inner.config.endpoint()).headers(self.headers.clone()).body(self.body.clone()).send();
+        let mut headers = self.headers.clone();
+        inner.config.credential.put(&self.secret, &mut headers)?;
+        let sending = client.post(inner.config.endpoint()).headers(headers).body(self.body.clone()).send();
         let limit = inner.config.patience.headers;
         match self.watched(sending, limit).await {
             Some(Ok(response)) => {
@@ -248,7 +252,7 @@ impl Exchange<'_> {
         match reply.progress() {
             Progress::Complete => reply.finish(|event| self.outlet.push(event)),
             Progress::Usable if failure.again != Again::Never => {
-                let message = self.inner.config.redacted(*failure.error).to_string();
+                let message = self.inner.config.credential.told(&self.secret, *failure.error).to_string();
                 self.outlet.push(ModelEvent::Done(reply.interrupt(Interruption { message })));
             }
             progress => {
