@@ -20,7 +20,13 @@ pub fn conceal_credentials(env: &Env) {
     if !env.all().any(|(name, _)| is_secret(name.as_bytes())) {
         return;
     }
+    forbid_inspection();
+    sys::blank_environment(is_secret);
+}
+
+/// From now on nobody of the same user may look into this process, dumps of it included. For a process that got hold of
+/// a credential after its start.
+pub fn forbid_inspection() {
     // A system that does not know the call has nothing to switch off.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    sys::blank_environment(is_secret);
 }

@@ -18,6 +18,8 @@ mod conceal;
 #[cfg(target_os = "linux")]
 mod custodian;
 #[cfg(target_os = "linux")]
+mod errand;
+#[cfg(target_os = "linux")]
 mod exec;
 #[cfg(target_os = "linux")]
 mod foreground;
@@ -41,9 +43,11 @@ pub use background::{BackgroundCommand, BackgroundState};
 #[cfg(target_os = "linux")]
 pub use capture::{CaptureLimits, Captured, Progress};
 #[cfg(target_os = "linux")]
-pub use conceal::conceal_credentials;
+pub use conceal::{conceal_credentials, forbid_inspection};
 #[cfg(target_os = "linux")]
 pub use custodian::run_custodian_if_asked;
+#[cfg(target_os = "linux")]
+pub use errand::{Errand, ErrandError};
 #[cfg(target_os = "linux")]
 pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spawn, Stdin, Streams};
 #[cfg(target_os = "linux")]

@@ -15,6 +15,7 @@ use gimlet_proto::Env;
 
 use crate::exec::{Exec, ExecError, Running, Spawn, Stdin, Streams, find_in_path, is_runnable};
 use crate::sandbox::{Sandbox, SandboxError};
+pub(crate) use environment::for_errands as errand_environment;
 pub use environment::is_credential_name;
 use snapshot::Snapshot;
 use wrapper::Language;

@@ -69,7 +69,22 @@ pub fn is_credential_name(name: &str) -> bool {
 
 /// The environment of every command of a session.
 pub(super) fn for_commands(own: &Env, session_id: &str, effort: Option<&str>) -> Vec<(OsString, OsString)> {
-    let scrub = own.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB");
+    let mut env = base(own, own.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"));
+    set(&mut env, "CLAUDE_CODE_CHILD_SESSION", "1");
+    set(&mut env, "CLAUDE_CODE_SESSION_ID", session_id);
+    set(&mut env, "CLAUDE_PID", &std::process::id().to_string());
+    if let Some(effort) = effort {
+        set(&mut env, "CLAUDE_EFFORT", effort);
+    }
+    env
+}
+
+/// The environment of the person's own helpers, credentials included: they may need one to get another.
+pub(crate) fn for_errands(own: &Env) -> Vec<(OsString, OsString)> {
+    base(own, false)
+}
+
+fn base(own: &Env, scrub: bool) -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = own
         .all()
         .filter(|(name, _)| is_passed_on(name, scrub))
@@ -85,12 +100,6 @@ pub(super) fn for_commands(own: &Env, session_id: &str, effort: Option<&str>) ->
     set(&mut env, "TERM", "dumb");
     set(&mut env, "CLAUDECODE", "1");
     set(&mut env, "GIMLET", "1");
-    set(&mut env, "CLAUDE_CODE_CHILD_SESSION", "1");
-    set(&mut env, "CLAUDE_CODE_SESSION_ID", session_id);
-    set(&mut env, "CLAUDE_PID", &std::process::id().to_string());
-    if let Some(effort) = effort {
-        set(&mut env, "CLAUDE_EFFORT", effort);
-    }
     env
 }
 

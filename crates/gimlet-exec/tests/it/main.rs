@@ -12,6 +12,7 @@
 
 mod common;
 mod custody;
+mod errand;
 mod output;
 mod sandbox;
 mod sandbox_proxy;
@@ -54,6 +55,11 @@ tests! {
     custody::the_custodian_is_small,
     custody::a_forked_custodian_keeps_as_well,
     custody::a_fork_storm_is_ended,
+    errand::the_answer_is_what_was_printed_and_nothing_else,
+    errand::a_failure_says_how_it_ended_and_the_first_words_of_why,
+    errand::one_that_takes_too_long_or_prints_too_much_is_ended_with_its_tree,
+    errand::dropping_it_ends_its_tree,
+    errand::what_it_leaves_behind_does_not_hold_up_the_answer_and_may_go_on_printing,
     output::both_streams_interleave_as_written,
     output::a_background_grandchild_does_not_hold_the_call,
     output::a_survivor_that_prints_is_neither_stopped_nor_killed,

@@ -1,0 +1,88 @@
+//! Commands that are run for the text they print.
+
+use std::time::{Duration, Instant};
+
+use gimlet_exec::{Errand, ErrandError};
+use gimlet_proto::Env;
+
+use crate::common::{PATIENCE, Session, alive, base_env, eventually, unique_sleep};
+
+async fn ask(session: &Session, command: &str, env: &Env, limit: Duration) -> Result<String, ErrandError> {
+    let cwd = session.path();
+    let answer = Errand { command, cwd: &cwd, env, limit }.run(&session.exec).await?;
+    Ok(String::from_utf8(answer).unwrap())
+}
+
+pub(crate) async fn the_answer_is_what_was_printed_and_nothing_else() {
+    let session = Session::new();
+    let env = base_env().with("VAULT_TOKEN", "t").with("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB", "1");
+    let table = [
+        ("echo one; echo two >&2", "one\n".to_owned()),
+        ("printf ''; head -c 300000 /dev/zero >&2", String::new()),
+        ("head -c 65536 /dev/zero | tr '\\0' x", "x".repeat(65536)),
+        ("pwd -P", format!("{}\n", session.path().display())),
+        // A helper may need one credential to get another.
+        ("echo $VAULT_TOKEN", "t\n".to_owned()),
+        ("test -t 0 || cat; echo end", "end\n".to_owned()),
+        ("exec >&- 2>&-; sleep 0.05", String::new()),
+    ];
+    for (command, answer) in table {
+        assert_eq!(ask(&session, command, &env, PATIENCE).await.unwrap(), answer, "{command}");
+    }
+}
+
+pub(crate) async fn a_failure_says_how_it_ended_and_the_first_words_of_why() {
+    let session = Session::new();
+    let long = "w".repeat(300);
+    let table = [
+        ("exit 3", "it exited with 3".to_owned()),
+        (
+            "echo secret; echo >&2; echo '  locked \u{1b}[31mout' >&2; echo more >&2; exit 1",
+            "it exited with 1: locked out".to_owned(),
+        ),
+        ("kill -9 $$", "it was ended by signal 9".to_owned()),
+        ("echo wwww >&2; exit 2", "it exited with 2: wwww".to_owned()),
+        (&*format!("echo {long} >&2; exit 2"), format!("it exited with 2: {}…", "w".repeat(200))),
+    ];
+    for (command, words) in table {
+        let error = ask(&session, command, &base_env(), PATIENCE).await.unwrap_err();
+        assert_eq!(error.to_string(), words, "{command}");
+        assert!(!format!("{error:?}").contains("secret"));
+    }
+}
+
+pub(crate) async fn one_that_takes_too_long_or_prints_too_much_is_ended_with_its_tree() {
+    let session = Session::new();
+    let sleep = unique_sleep();
+    let slow = format!("setsid sleep {sleep} & echo key; sleep {sleep}");
+    let error = ask(&session, &slow, &base_env(), Duration::from_millis(300)).await.unwrap_err();
+    assert_eq!(error.to_string(), "it did not end within 0.3 s");
+    assert!(alive(&sleep).is_empty(), "nothing is left when the error is told");
+    let loud = format!("setsid sleep {sleep} & while :; do echo key-key-key-key; done");
+    let error = ask(&session, &loud, &base_env(), PATIENCE).await.unwrap_err();
+    assert_eq!(error.to_string(), "it printed more than 64 KiB");
+    assert!(alive(&sleep).is_empty());
+}
+
+pub(crate) async fn dropping_it_ends_its_tree() {
+    let session = Session::new();
+    let sleep = unique_sleep();
+    let (command, env) = (format!("setsid sleep {sleep} & sleep {sleep}"), base_env());
+    tokio::select! {
+        _ = ask(&session, &command, &env, PATIENCE) => unreachable!("it sleeps for longer"),
+        () = eventually("it runs", || alive(&format!("sleep\0{sleep}")).len() == 2) => {}
+    }
+    eventually("the tree ends", || alive(&sleep).is_empty()).await;
+}
+
+pub(crate) async fn what_it_leaves_behind_does_not_hold_up_the_answer_and_may_go_on_printing() {
+    let session = Session::new();
+    let sleep = unique_sleep();
+    let begun = Instant::now();
+    let command = format!("(sleep 0.4; echo late && exec sleep {sleep}) & echo key");
+    assert_eq!(ask(&session, &command, &base_env(), PATIENCE).await.unwrap(), "key\n");
+    assert!(begun.elapsed() < Duration::from_millis(2500));
+    eventually("it goes on after printing", || alive(&format!("sleep\0{sleep}")).len() == 1).await;
+    session.exec.shutdown(Duration::ZERO).await;
+    assert!(alive(&sleep).is_empty());
+}
