@@ -4,6 +4,7 @@
 //! values. What the person wrote is never touched.
 
 use std::borrow::Cow;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use gimlet_proto::{ContentPart, ResultContent, Secret, View};
 
@@ -12,21 +13,40 @@ const MASK: &str = "***";
 /// Shorter values are no secrets but placeholders for local servers, and would be found everywhere.
 const SHORTEST: usize = 8;
 
-/// The values to mask.
+/// More values than this are not kept: a helper that prints another key each time has made the first ones useless
+/// long before.
+const MOST: usize = 256;
+
+/// The values to mask. Copies share them, so what one learns all of them mask.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    secrets: Vec<Secret>,
+    secrets: Arc<RwLock<Vec<Secret>>>,
 }
 
 impl Redactor {
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
-        Self { secrets: secrets.into_iter().filter(|secret| secret.expose().len() >= SHORTEST).collect() }
+        let redactor = Self::default();
+        secrets.into_iter().for_each(|secret| redactor.learn(secret));
+        redactor
+    }
+
+    /// Masks this value, too, from now on.
+    pub fn learn(&self, secret: Secret) {
+        // A list of values is whole whatever a panicking holder was doing.
+        let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        if secret.expose().len() < SHORTEST || secrets.contains(&secret) {
+            return;
+        }
+        if secrets.len() == MOST {
+            secrets.remove(0);
+        }
+        secrets.push(secret);
     }
 
     /// The text without secrets.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut masked = Cow::Borrowed(text);
-        for secret in &self.secrets {
+        for secret in self.secrets.read().unwrap_or_else(PoisonError::into_inner).iter() {
             if masked.contains(secret.expose()) {
                 masked = Cow::Owned(masked.replace(secret.expose(), MASK));
             }
@@ -81,5 +101,17 @@ mod tests {
         let mut content = ResultContent::Parts(vec![ContentPart::Text { text: "sk-0123456789".into() }]);
         redactor.mask_content(&mut content);
         assert_eq!(content.to_text(), "***");
+    }
+
+    #[test]
+    fn a_value_that_comes_later_is_masked_by_every_copy_and_the_list_stays_short() {
+        let redactor = Redactor::default();
+        let copy = redactor.clone();
+        for number in 0..=MOST {
+            redactor.learn(Secret::new(format!("key-number-{number:03}")));
+            redactor.learn(Secret::new(format!("key-number-{number:03}")));
+        }
+        assert_eq!(copy.mask("key-number-256 key-number-001"), "*** ***");
+        assert_eq!(copy.mask("key-number-000"), "key-number-000");
     }
 }
