@@ -1,6 +1,7 @@
 //! From flags and surroundings to an open session.
 
 mod configured;
+mod key_helper;
 mod live;
 mod sandboxed;
 mod sessions;
@@ -13,7 +14,7 @@ use gimlet_core::{Permissions, Processes, Redactor, Review, SessionConfig, Sessi
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
 use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, start_mode};
-use gimlet_proto::{CacheTtl, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
+use gimlet_proto::{CacheTtl, Credentials, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
 
 use crate::args::RunArgs;
 use crate::report::Report;
@@ -51,9 +52,12 @@ pub(crate) async fn start(
     around: &Surroundings,
     manner: Manner,
 ) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
-    let configured = Configured::read(run, around)?;
+    let mut configured = Configured::read(run, around)?;
     let env = &configured.env.clone();
-    let provider = AnthropicConfig::from_env(env).map_err(no_provider)?;
+    let redactor = Redactor::new(credentials(env));
+    let key_helper = configured.key_helper(&redactor);
+    let provider = AnthropicConfig::from_env_or(env, key_helper.clone().map(|helper| helper as Arc<dyn Credentials>))
+        .map_err(|error| no_provider(error, &configured))?;
     let now = configured.now();
     let mut warnings: Vec<String> = now.remarks.into_iter().chain(configured.untrusted()).collect();
     warnings.extend(provider.warnings().iter().cloned());
@@ -80,6 +84,9 @@ pub(crate) async fn start(
     warnings.extend(sweep(&runtime_dir));
     let processes = processes(env, &past.id, effort(run, &configured), &around.config_home, runtime_dir);
     let exec = processes.exec.clone();
+    if let Some(helper) = key_helper {
+        helper.start_with(exec.clone());
+    }
     let options = options(run, &configured, manner);
     let config = SessionConfig {
         id: past.id,
@@ -108,7 +115,7 @@ pub(crate) async fn start(
         outputs: past.outputs,
         result_files: past.result_files,
         processes,
-        redactor: Redactor::new(credentials(env)),
+        redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
     };
     let (handle, life) = gimlet_core::open(config);
@@ -122,8 +129,12 @@ fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
     [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
 }
 
-fn no_provider(error: ConfigError) -> Report {
+fn no_provider(error: ConfigError, configured: &Configured) -> Report {
     match error {
+        ConfigError::MissingCredential if configured.withholds("apiKeyHelper") => {
+            Report::new("no credentials were found, and the apiKeyHelper of this folder is not trusted")
+                .hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
+        }
         ConfigError::MissingCredential => Report::new("no credentials were found")
             .hint("Set ANTHROPIC_API_KEY, or point ANTHROPIC_BASE_URL at a local model server, or try 'gimlet demo'"),
         error => Report::new(error.to_string()),

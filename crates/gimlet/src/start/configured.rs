@@ -1,13 +1,15 @@
 //! What settings, flags and trust say about a session: read when it starts, and looked at again while it runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use gimlet_config::{Effective, Inventory, Loaded, Options, Problem, Severity, Trust, TrustStore};
 use gimlet_core::tool::nearest;
-use gimlet_core::{ReviewRules, SettingsNow};
+use gimlet_core::{Redactor, ReviewRules, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::Env;
 
+use super::key_helper::KeyHelper;
 use super::known_tools;
 use crate::args::RunArgs;
 use crate::report::Report;
@@ -28,6 +30,7 @@ pub(crate) struct Configured {
     pub(crate) effective: Effective,
     /// The environment with what settings add to it.
     pub(crate) env: Env,
+    key_helper: Option<Arc<KeyHelper>>,
 }
 
 impl Configured {
@@ -50,6 +53,7 @@ impl Configured {
             trust: Trust::nothing(),
             effective: Effective::default(),
             env: around.env.clone(),
+            key_helper: None,
         };
         configured.judge();
         for line in &configured.effective.env {
@@ -67,7 +71,29 @@ impl Configured {
             (false, true) => Trust::nothing(),
             (false, false) => TrustStore::new(&self.loaded.locations).trust(),
         };
+        self.take_effect();
+    }
+
+    /// Brings what holds in line with the trust that was given.
+    pub(super) fn take_effect(&mut self) {
         self.effective = self.loaded.effective(&self.inventory, &self.trust);
+        if let Some(helper) = &self.key_helper {
+            helper.set_command(self.effective.settings.api_key_helper.as_deref());
+        }
+    }
+
+    /// The command that prints the key, if settings name one; it follows them from here on.
+    pub(super) fn key_helper(&mut self, redactor: &Redactor) -> Option<Arc<KeyHelper>> {
+        let command = self.effective.settings.api_key_helper.as_deref()?;
+        let helper = Arc::new(KeyHelper::new(self.around.cwd.clone(), self.env.clone(), redactor.clone()));
+        helper.set_command(Some(command));
+        self.key_helper = Some(Arc::clone(&helper));
+        Some(helper)
+    }
+
+    /// Whether a setting by this name is there but not trusted.
+    pub(super) fn withholds(&self, key: &str) -> bool {
+        self.effective.withheld.iter().any(|item| item.name == key)
     }
 
     /// Rules and folders as they are now, with one line for people about each thing that is wrong.

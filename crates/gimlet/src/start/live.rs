@@ -89,8 +89,7 @@ impl LiveSettings for Live {
     fn accept_trust(&mut self) -> SettingsNow {
         let items = self.configured.effective.withheld.clone();
         let trouble = self.accept(&items);
-        let Configured { loaded, inventory, trust, .. } = &self.configured;
-        self.configured.effective = loaded.effective(inventory, trust);
+        self.configured.take_effect();
         let mut now = self.configured.now();
         now.remarks.extend(trouble);
         now

@@ -7,6 +7,7 @@ mod config;
 mod faults;
 mod guide;
 mod hostile;
+mod key_helper;
 mod permissions;
 mod print;
 mod probes;

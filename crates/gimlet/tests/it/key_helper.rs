@@ -1,0 +1,166 @@
+//! The setting `apiKeyHelper`, end to end: when the command runs, what its key is used for, and what is told when there
+//! is none.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
+
+use std::time::{Duration, Instant};
+
+use gimlet_script::{Script, Server};
+use gimlet_testkit::{Run, RunOutput, World};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::world;
+
+/// Settings with a helper that writes a line to `runs` each time before it does `command`.
+fn settings(command: &str) -> String {
+    json!({ "apiKeyHelper": format!("echo run >>runs; {command}") }).to_string()
+}
+
+fn helped(command: &str) -> World {
+    let world = world();
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    std::fs::write(world.home.join(".claude/settings.json"), settings(command)).unwrap();
+    world
+}
+
+fn keyless<'a>(world: &'a World, model: &Server) -> Run<'a> {
+    world.run(model).without_env("ANTHROPIC_API_KEY")
+}
+
+fn runs(world: &World) -> usize {
+    std::fs::read_to_string(world.project.join("runs")).unwrap_or_default().lines().count()
+}
+
+fn keys(model: &Server) -> Vec<Vec<(String, String)>> {
+    let sorted = |mut keys: Vec<(String, String)>| {
+        keys.sort();
+        keys
+    };
+    model.requests().iter().map(|request| sorted(request.credentials())).collect()
+}
+
+fn both(key: &str) -> Vec<(String, String)> {
+    ["authorization", "x-api-key"].map(|header| (header.to_owned(), key.to_owned())).into()
+}
+
+/// Nothing that this run left or printed has this text in it.
+fn nowhere(world: &World, run: &RunOutput, text: &str) {
+    assert!(!run.stdout.contains(text) && !run.stderr.contains(text), "{}\n{}", run.stdout, run.stderr);
+    let mut folders = vec![world.home.clone()];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                assert!(!String::from_utf8_lossy(&bytes).contains(text), "{}", path.display());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_run_serves_a_whole_session_and_the_key_is_masked_in_what_commands_print() {
+    let world = helped("printf '\\n sk-%s \\n\\n' from-the-helper");
+    let command = json!({"command": "printf 'leaked sk-%s' from-the-helper"});
+    let model = Script::new().key("sk-from-the-helper").call("Bash", command).then().say("done").serve().await.unwrap();
+    let log = world.home.join("log");
+    let run = keyless(&world, &model).stream("go").args(["--debug-file", &log.to_string_lossy()]).finish().await;
+    run.expect_code(0);
+    assert_eq!(run.lines()[0]["apiKeySource"], "apiKeyHelper");
+    assert_eq!(keys(&model), [both("sk-from-the-helper"), both("sk-from-the-helper")]);
+    assert_eq!(runs(&world), 1);
+    assert!(model.request(1).body_text().contains("leaked ***"), "{}", model.request(1).body_text());
+    nowhere(&world, &run, "sk-from-the-helper");
+}
+
+#[tokio::test]
+async fn a_refused_key_is_fetched_again_and_the_request_sent_once_more() {
+    let world = helped("echo sk-number-$(wc -l <runs)");
+    let model = Script::new().key("sk-number-2").say("done").serve().await.unwrap();
+    let run = keyless(&world, &model).print("go").finish().await;
+    run.expect_code(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("done\n", ""));
+    assert_eq!(keys(&model), [both("sk-number-1"), both("sk-number-2")]);
+
+    let world = helped("echo sk-number-$(wc -l <runs)");
+    let model = Script::new().key("sk-other").say("done").serve().await.unwrap();
+    let run = keyless(&world, &model).print("go").finish().await;
+    run.expect_code(1);
+    assert_eq!((runs(&world), model.requests().len()), (2, 2));
+    assert!(format!("{}{}", run.stdout, run.stderr).contains("apiKeyHelper"), "{}{}", run.stdout, run.stderr);
+    nowhere(&world, &run, "sk-number-1");
+    nowhere(&world, &run, "sk-number-2");
+}
+
+#[tokio::test]
+async fn a_key_or_token_in_the_environment_leaves_the_helper_alone() {
+    for name in ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"] {
+        let world = helped("echo sk-from-the-helper");
+        let model = Script::new().key("sk-given").say("done").serve().await.unwrap();
+        keyless(&world, &model).env(name, "sk-given").print("go").finish().await.expect_code(0);
+        assert_eq!(runs(&world), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_projects_helper_runs_only_with_trust_and_want_of_trust_is_told() {
+    let world = world();
+    world.file(".claude/settings.json", settings("echo sk-from-the-project"));
+    let model = Script::new().key("sk-from-the-project").say("done").serve().await.unwrap();
+    let run = keyless(&world, &model).print("go").finish().await;
+    run.expect_code(1);
+    assert_eq!((runs(&world), model.requests().len(), run.stderr.lines().count()), (0, 0, 1), "{}", run.stderr);
+    assert!(run.stderr.contains("apiKeyHelper") && run.stderr.contains("--trust"), "{}", run.stderr);
+    keyless(&world, &model).print("go").arg("--trust").finish().await.expect_code(0);
+    assert_eq!(runs(&world), 1);
+}
+
+#[tokio::test]
+async fn without_a_key_nothing_is_sent_and_one_line_says_why() {
+    let table = [
+        ("echo canary; echo the vault is locked >&2; exit 7", "it exited with 7: the vault is locked"),
+        ("true", "it printed nothing"),
+        ("echo; echo", "it printed nothing"),
+        ("echo canary; echo canary", "it printed more than one line"),
+        ("echo canary is not a key", "it printed more than one word"),
+        ("printf 'canary\\377'", "it printed characters that no key has"),
+        ("yes canary", "it printed more than 64 KiB"),
+        ("echo canary; sleep 60", "it did not end within 1 s"),
+    ];
+    for (command, reason) in table {
+        // Written into a script, so that the settings do not hold the word that is looked for.
+        let world = helped("sh ./helper.sh");
+        world.file("helper.sh", command);
+        let model = Script::new().say("done").serve().await.unwrap();
+        let limit = ("GIMLET_API_KEY_HELPER_TIMEOUT_MS", "1000");
+        let run = keyless(&world, &model).env(limit.0, limit.1).print("go").finish().await;
+        run.expect_code(1);
+        let said = format!("{}{}", run.stdout, run.stderr);
+        let line = format!("the command in apiKeyHelper gave no key: {reason}");
+        assert_eq!(said.matches(&line).count(), 1, "{command}: {said}");
+        assert_eq!((runs(&world), model.requests().len()), (1, 0), "{command}");
+        nowhere(&world, &run, "canary");
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_helper_that_still_runs() {
+    let world = helped("echo $$ >pid; exec sleep 60");
+    let model = Script::new().say("done").serve().await.unwrap();
+    let mut run = keyless(&world, &model).print("go").start();
+    let pid_file = world.project.join("pid");
+    let begun = Instant::now();
+    let helper = loop {
+        match std::fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok()) {
+            Some(pid) => break Pid::from_raw(pid).unwrap(),
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "the helper never ran");
+    };
+    kill_process(Pid::from_raw(i32::try_from(run.pid()).unwrap()).unwrap(), Signal::INT).unwrap();
+    let run = tokio::task::spawn_blocking(move || run.wait_with_output()).await.unwrap();
+    run.expect_code(130);
+    assert!(rustix::process::test_kill_process(helper).is_err(), "the helper is still there");
+    assert!(model.requests().is_empty());
+}
