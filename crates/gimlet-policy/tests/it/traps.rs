@@ -254,7 +254,7 @@ fn edits_are_accepted_only_for_plain_edits_inside() {
     for text in [
         "mkdir -p src/new && touch src/new/a.rs",
         "mv a b",
-        "cp -r src copy",
+        "cp src/a copy",
         "rm -rf build",
         "rmdir old",
         "sed -i 's/a/b/g' src/a.rs",
