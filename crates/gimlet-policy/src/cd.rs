@@ -90,11 +90,11 @@ mod tests {
 
     #[test]
     fn one_allow_rule_makes_a_list_of_what_is_allowed() {
-        let allow = [(Behavior::Allow, "Cd(~/work/*)"), (Behavior::Allow, "Cd(//srv/app/**)")];
-        for path in ["/home/ada/work/a", "/srv/app", "/srv/app/deep/er"] {
+        let allow = [(Behavior::Allow, "Cd(~/code/*)"), (Behavior::Allow, "Cd(//srv/app/**)")];
+        for path in ["/home/ada/code/a", "/srv/app", "/srv/app/deep/er"] {
             assert_eq!(cd(&allow, path, path, &[]), Decision::Allow, "{path}");
         }
-        for path in ["/home/ada/work", "/home/ada/work/a/b", "/srv", "/srv/application", "/repo"] {
+        for path in ["/home/ada/code", "/home/ada/code/a/b", "/srv", "/srv/application", "/repo"] {
             assert_eq!(cd(&allow, path, path, &[]), Decision::Deny, "{path}");
         }
         assert_eq!(cd(&allow, "/srv/app/link", "/etc", &[]), Decision::Deny, "both spellings must be named");
