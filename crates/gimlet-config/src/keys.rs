@@ -43,6 +43,14 @@ pub enum Gate {
     Executes,
 }
 
+/// The switches of the sandbox, and the value of each that makes it stricter.
+pub(crate) const SANDBOX_SWITCHES: [(&str, bool); 4] = [
+    ("enabled", true),
+    ("failIfUnavailable", true),
+    ("autoAllowBashIfSandboxed", false),
+    ("allowUnsandboxedCommands", false),
+];
+
 /// One key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {

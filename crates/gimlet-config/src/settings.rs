@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use hooks::{HookGroup, HookHandler, HookKind, is_hook_event};
+pub use hooks::{HOOK_EVENTS, HookGroup, HookHandler, HookKind, is_hook_event};
 pub(crate) use hosted::HostedSettings;
 pub use interface::{
     CommandKind, CommandLine, EditorMode, FooterLink, FooterLinkKind, KeybindingFlavor, NotifyChannel, Renderer,

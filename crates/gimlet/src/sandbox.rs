@@ -68,7 +68,8 @@ pub(crate) async fn explain(args: &SandboxExplainArgs, around: &Surroundings) ->
     Ok(as_text(&available, &spec))
 }
 
-fn exec() -> Exec {
+/// For looking at what this machine can do, and for one command; a session has its own.
+pub(crate) fn exec() -> Exec {
     let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gimlet"));
     let custodian = CustodianProgram::Reexec(own);
     Exec::new(ExecConfig { custodian, session_marker: "sandbox".to_owned(), runtime_dir: None })
@@ -102,7 +103,8 @@ fn spec(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Sandbox
     spec
 }
 
-fn start_proxy(spec: &SandboxSpec, folder: &Path) -> Result<Option<Proxy>, Report> {
+/// The proxy to the hosts that a spec allows, if it allows any. The folder must be the owner's alone.
+pub(crate) fn start_proxy(spec: &SandboxSpec, folder: &Path) -> Result<Option<Proxy>, Report> {
     let SandboxNetwork::Proxy { allow, deny } = &spec.network else { return Ok(None) };
     let (allow, deny) = (allow.clone(), deny.clone());
     let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, resolver: None };

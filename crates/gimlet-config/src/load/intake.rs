@@ -176,12 +176,7 @@ impl Intake<'_> {
     fn narrow_sandbox(&mut self, root: &mut Node) {
         let Some(sandbox) = root.get_mut("sandbox") else { return };
         let mut opened = Vec::new();
-        for (key, closing) in [
-            ("enabled", true),
-            ("failIfUnavailable", true),
-            ("autoAllowBashIfSandboxed", false),
-            ("allowUnsandboxedCommands", false),
-        ] {
+        for (key, closing) in keys::SANDBOX_SWITCHES {
             if sandbox.get(key).is_some_and(|value| value.json != Json::Bool(closing)) {
                 opened.extend(sandbox.remove(key).map(|member| (format!("sandbox.{key}"), member.key_span.start)));
             }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The events that hooks can be set for.
-const EVENTS: [&str; 31] = [
+pub const HOOK_EVENTS: [&str; 31] = [
     "SessionStart",
     "Setup",
     "InstructionsLoaded",
@@ -43,7 +43,7 @@ const EVENTS: [&str; 31] = [
 
 /// Whether there is an event of this name.
 pub fn is_hook_event(name: &str) -> bool {
-    EVENTS.contains(&name)
+    HOOK_EVENTS.contains(&name)
 }
 
 /// What carries a hook out.

@@ -110,6 +110,12 @@ fn collect_words(value: &Value, words: &mut Vec<String>) {
     }
 }
 
+/// A switch of the sandbox may be made stricter at once; the other way is a grant.
+fn opens_sandbox(path: &str, value: &Node) -> bool {
+    let Some(name) = path.strip_prefix("sandbox.") else { return false };
+    keys::SANDBOX_SWITCHES.iter().any(|(switch, closing)| *switch == name && value.json != Json::Bool(*closing))
+}
+
 /// The items of one layer.
 struct LayerItems<'a> {
     project: &'a Project<'a>,
@@ -127,7 +133,7 @@ impl LayerItems<'_> {
             } else if let Some(key) = KEYS.iter().find(|key| key.path == path) {
                 let gated = match self.layer.author {
                     Author::Person => false,
-                    Author::Unknown | Author::Project => key.gate != Gate::Free,
+                    Author::Unknown | Author::Project => key.gate != Gate::Free || opens_sandbox(&path, &member.value),
                 };
                 if gated {
                     self.key(&path, &member.value, key.gate == Gate::Executes);

@@ -3,12 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gimlet_config::{Author, Effective, Layer, RuleBehavior, RuleLine, Scope};
+use gimlet_config::{Author, Effective, RuleBehavior, RuleLine, Scope};
 use gimlet_core::Sandboxing;
-use gimlet_exec::{
-    Available, Backend, Bubblewrap, CustodianProgram, Exec, ExecConfig, ProbeOptions, Proxy, ProxyConfig, Sandbox,
-    SandboxPlace, default_sandbox, probe,
-};
+use gimlet_exec::{Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, default_sandbox, probe};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
 use gimlet_store::new_session_id;
 
@@ -29,9 +26,8 @@ pub(super) struct Found {
 /// The sandbox that settings want; an error when they want none of the session without it.
 pub(super) async fn sandboxing(configured: &Configured, roots: &[PathBuf]) -> Result<Found, Report> {
     let settings = &configured.effective.settings.sandbox;
-    let enabled = settings.enabled == Some(true) || persons_own(configured, "enabled") == Some(true);
     let mut found = Found { sandboxing: None, remarks: Vec::new(), scratch: Scratch(None) };
-    if !enabled {
+    if settings.enabled != Some(true) {
         return Ok(found);
     }
     let available = look(settings.bwrap_path.as_ref().map(PathBuf::from)).await;
@@ -56,9 +52,7 @@ pub(super) async fn sandboxing(configured: &Configured, roots: &[PathBuf]) -> Re
 
 /// Finds out what this machine can do, with processes that end before the session has any of its own.
 async fn look(bubblewrap: Option<PathBuf>) -> Available {
-    let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("gimlet"));
-    let custodian = CustodianProgram::Reexec(own);
-    let exec = Exec::new(ExecConfig { custodian, session_marker: "sandbox".to_owned(), runtime_dir: None });
+    let exec = crate::sandbox::exec();
     let bubblewrap = bubblewrap.map_or(Bubblewrap::IfPresent, Bubblewrap::At);
     let available = probe(&exec, &ProbeOptions { bubblewrap, ..ProbeOptions::default() }).await;
     exec.shutdown(Duration::ZERO).await;
@@ -85,14 +79,7 @@ fn build(
     let temp_dir = scratch.join("tmp");
     make_private(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
     let spec = spec(configured, roots, &temp_dir);
-    let proxy = match &spec.network {
-        SandboxNetwork::Off => None,
-        SandboxNetwork::Proxy { allow, deny } => {
-            let socket = scratch.join("proxy");
-            let config = ProxyConfig { socket, allow: allow.clone(), deny: deny.clone(), resolver: None };
-            Some(Proxy::start(config).map_err(|error| error.to_string())?)
-        }
-    };
+    let proxy = crate::sandbox::start_proxy(&spec, scratch).map_err(|report| report.text())?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
     let sandbox = Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
     Ok(Sandboxing {
@@ -109,16 +96,8 @@ fn build(
 
 /// Whether being inside may answer questions: only if the person turned the sandbox on, not a project for itself.
 fn may_answer(configured: &Configured) -> bool {
-    let own = |key| persons_own(configured, key);
-    configured.trust.is_known() || (own("enabled") == Some(true) && own("autoAllowBashIfSandboxed") != Some(false))
-}
-
-/// A switch of the sandbox as the person's own files have it. Those of a folder that is not trusted do not change it.
-fn persons_own(configured: &Configured, key: &str) -> Option<bool> {
-    let persons = configured.loaded.layers.iter().rev().filter(|layer| layer.author == Author::Person);
-    let switch = |layer: &Layer| layer.value().pointer(&format!("/sandbox/{key}"))?.as_bool();
-    let value = persons.into_iter().find_map(switch);
-    value.filter(|_| !configured.trust.is_known())
+    let mut persons = configured.loaded.layers.iter().filter(|layer| layer.author == Author::Person);
+    configured.trust.is_known() || persons.any(|layer| layer.value()["sandbox"]["enabled"] == true)
 }
 
 fn make_private(dir: &Path) -> std::io::Result<()> {

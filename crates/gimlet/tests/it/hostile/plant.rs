@@ -7,43 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use gimlet_config::HOOK_EVENTS;
 use gimlet_testkit::World;
 use serde_json::{Value, json};
-
-/// Every event that a hook can wait for.
-const EVENTS: [&str; 31] = [
-    "SessionStart",
-    "Setup",
-    "InstructionsLoaded",
-    "UserPromptSubmit",
-    "UserPromptExpansion",
-    "MessageDisplay",
-    "PreToolUse",
-    "PermissionRequest",
-    "PermissionDenied",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PostToolBatch",
-    "Notification",
-    "SubagentStart",
-    "SubagentStop",
-    "TaskCreated",
-    "TaskCompleted",
-    "Stop",
-    "StopFailure",
-    "TeammateIdle",
-    "ConfigChange",
-    "CwdChanged",
-    "DirectoryAdded",
-    "FileChanged",
-    "WorktreeCreate",
-    "WorktreeRemove",
-    "PreCompact",
-    "PostCompact",
-    "Elicitation",
-    "ElicitationResult",
-    "SessionEnd",
-];
 
 pub(super) struct Plant<'a> {
     world: &'a World,
@@ -77,7 +43,7 @@ impl<'a> Plant<'a> {
 
     fn settings(&self) {
         let command = |name: String| json!({"type": "command", "command": self.sings(&name)});
-        let hooks: serde_json::Map<String, Value> = EVENTS
+        let hooks: serde_json::Map<String, Value> = HOOK_EVENTS
             .iter()
             .map(|event| ((*event).to_owned(), json!([{"hooks": [command(format!("hook-{event}"))]}])))
             .chain([(
