@@ -129,6 +129,8 @@ pub struct Permissions {
 pub struct Review {
     pub model: String,
     pub rules: ReviewRules,
+    /// No rule spares a command the review.
+    pub all_shell: bool,
 }
 
 /// Mode and rules, one shared value that every decision reads.
@@ -148,6 +150,8 @@ pub(crate) struct Gate {
     ledger: Ledger,
     /// Answers questions in auto mode.
     classifier: Option<Classifier>,
+    /// In auto mode no rule spares a command the review.
+    review_all_shell: bool,
     live: Mutex<Option<Box<dyn LiveSettings>>>,
 }
 
@@ -159,6 +163,7 @@ impl Gate {
     ) -> Self {
         let review = permissions.review;
         Self {
+            review_all_shell: review.as_ref().is_some_and(|review| review.all_shell),
             in_force: Mutex::new(InForce { mode: permissions.mode, rules: Arc::new(permissions.rules) }),
             bypass_reachable: permissions.bypass_reachable,
             asks,
@@ -369,7 +374,12 @@ impl Gate {
     fn judging<T>(&self, scope: &CallScope, walls: Walls, judge: impl FnOnce(Judging<'_>) -> T) -> T {
         let (mode, rules) = {
             let in_force = lock(&self.in_force);
-            (in_force.mode, in_force.rules.clone())
+            match in_force.mode {
+                PermissionMode::Auto if self.review_all_shell => {
+                    (in_force.mode, Arc::new(in_force.rules.in_auto(self.review_all_shell)))
+                }
+                mode => (mode, in_force.rules.clone()),
+            }
         };
         judge(Judging {
             mode,

@@ -186,12 +186,6 @@ impl RuleSet {
         self
     }
 
-    /// All but what somebody else than whoever manages the machine allows.
-    pub fn without_unmanaged_allows(mut self) -> Self {
-        self.allow.retain(|rule| rule.source.scope == RuleScope::Managed);
-        self
-    }
-
     pub fn rules(&self, behavior: Behavior) -> &[Rule] {
         match behavior {
             Behavior::Allow => &self.allow,

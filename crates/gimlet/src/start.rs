@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
-use gimlet_core::{Permissions, Processes, Redactor, Review, SessionConfig, SessionState, SystemPrompt, TurnOptions};
+use gimlet_core::{Permissions, Processes, Redactor, SessionConfig, SessionState, SystemPrompt, TurnOptions};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
-use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, start_mode};
+use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
 use gimlet_proto::{CacheTtl, Credentials, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
 
 use crate::args::RunArgs;
@@ -88,6 +88,7 @@ pub(crate) async fn start(
         helper.start_with(exec.clone());
     }
     let options = options(run, &configured, manner);
+    let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
@@ -100,11 +101,11 @@ pub(crate) async fn start(
         home: around.home.clone(),
         state: SessionState::new(around.cwd.clone(), now.directories),
         permissions: Permissions {
-            mode: past.mode.filter(|_| !start.chosen).unwrap_or(start.mode),
+            mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
             bypass_reachable: start.bypass_reachable,
             rules: now.rules,
             decisions: past.decisions,
-            review: configured.review_rules().map(|rules| Review { model: "small".to_owned(), rules }),
+            review: configured.review(),
             live: Some(Box::new(Live::new(configured))),
         },
         attended: manner.attended,
@@ -254,7 +255,7 @@ fn mode(run: &RunArgs, configured: &Configured) -> Result<Start, Report> {
         allow_skipping: run.allow_dangerously_skip_permissions,
         defaults: &settings::default_mode(&configured.effective).into_iter().collect::<Vec<_>>(),
         bypass_disabled: permissions.disable_bypass_permissions_mode.is_some(),
-        auto_available: configured.review_rules().is_some(),
+        auto_available: configured.review().is_some(),
     };
     let StartMode { mode, bypass_reachable, warnings } =
         start_mode(&request).map_err(|error| Report::new(error.to_string()))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gimlet_config::{Effective, Inventory, Loaded, Options, Problem, Severity, Trust, TrustStore};
 use gimlet_core::tool::nearest;
-use gimlet_core::{Redactor, ReviewRules, SettingsNow};
+use gimlet_core::{Redactor, Review, ReviewRules, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::Env;
 
@@ -100,7 +100,7 @@ impl Configured {
     pub(crate) fn now(&self) -> SettingsNow {
         let managed_only = self.effective.settings.allow_managed_permission_rules_only == Some(true);
         let flag_rules = self.flag_rules.clone();
-        let mut rules = if managed_only { flag_rules.without_unmanaged_allows() } else { flag_rules };
+        let mut rules = if managed_only { flag_rules.with_managed_allows_only() } else { flag_rules };
         let bad_rules = settings::add_rules(&mut rules, &self.effective);
         let (found, missing) = settings::directories(&self.effective, &self.around);
         let problems = self.loaded.problems.iter().chain(&self.effective.problems);
@@ -128,18 +128,19 @@ impl Configured {
     }
 
     /// How auto mode is to review; `None` where settings took the mode away.
-    pub(crate) fn review_rules(&self) -> Option<ReviewRules> {
+    pub(crate) fn review(&self) -> Option<Review> {
         let settings = &self.effective.settings;
         if settings.disable_auto_mode.is_some() || settings.permissions.disable_auto_mode.is_some() {
             return None;
         }
         let auto = settings.auto_mode.clone().unwrap_or_default();
-        Some(ReviewRules {
+        let rules = ReviewRules {
             environment: auto.environment.unwrap_or_default(),
             allow: auto.allow.unwrap_or_default(),
             soft_deny: auto.soft_deny.unwrap_or_default(),
             hard_deny: auto.hard_deny.unwrap_or_default(),
-        })
+        };
+        Some(Review { model: "small".to_owned(), rules, all_shell: auto.classify_all_shell == Some(true) })
     }
 }
 

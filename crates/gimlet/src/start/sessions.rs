@@ -138,7 +138,7 @@ impl Past {
             outputs: loaded.outputs,
             segment,
             model: loaded.model,
-            mode: loaded.permission_mode.and_then(|mode| gimlet_policy::resumed_mode(mode, false)),
+            mode: loaded.permission_mode,
             result_files,
             decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
             scratch,

@@ -130,3 +130,22 @@ async fn rules_come_before_the_reviewer() {
     assert!(!world.project.join("denied").exists() && world.project.join("asked").exists());
     assert_eq!(reviews(&model).len(), 0);
 }
+
+#[tokio::test]
+async fn settings_can_have_every_command_reviewed_and_a_resumed_session_is_still_in_auto_mode() {
+    let world = world();
+    let settings = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    let text = json!({"autoMode": {"classifyAllShell": true}, "permissions": {"allow": ["Bash(install *)"]}});
+    std::fs::write(settings, text.to_string()).unwrap();
+    let no = || review(json!({"allow": false, "reason": "no"}));
+    let first = model(&[bash("install /dev/null a"), no()]).await;
+    auto(&world, &first, "go", &[]).await;
+    assert_eq!(reviews(&first).len(), 1, "the rule does not spare it");
+
+    let second = model(&[bash("install /dev/null b"), no()]).await;
+    let args = ["-p", "--continue", "--output-format", "stream-json", "--verbose", "--", "go on"];
+    world.run(&second).args(args).finish().await.expect_code(0);
+    assert_eq!(reviews(&second).len(), 1, "the session was in auto mode when it ended");
+    assert!(!world.project.join("a").exists() && !world.project.join("b").exists());
+}
