@@ -51,7 +51,7 @@ pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
                 name: tool.name().to_owned(),
                 description: tool.prompt(cx).trim_end().to_owned(),
                 // A schema is plain JSON already; it cannot fail to render.
-                input_schema: to_raw_value(&offered_schema(tool, cx)).ok()?,
+                input_schema: to_raw_value(&offered_schema(&**tool, cx)).ok()?,
                 eager_input: tool.eager_input(),
                 defer_loading: false,
             })
@@ -60,7 +60,7 @@ pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
         .into()
 }
 
-fn offered_schema(tool: &'static dyn AnyTool, cx: &PromptContext) -> Cow<'static, Value> {
+fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, Value> {
     let hidden = tool.hidden_parameters(cx);
     if hidden.is_empty() {
         return Cow::Borrowed(tool.schema());

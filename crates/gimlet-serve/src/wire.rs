@@ -85,6 +85,7 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::Task(task) => Some(task_line(event, task)),
         Body::Retry(retry) => Some(api_retry(event, retry)),
         Body::Notice(notice) => Some(informational(event, notice)),
+        Body::ModeChanged(mode) => Some(system(event, "status", json!({"status": null, "permissionMode": mode}))),
         // The caller takes the two that need to know what came before.
         Body::TurnEnded(_) | Body::Discarded => None,
         // What programs are told of limits is another thing: whether the plan allows more.
