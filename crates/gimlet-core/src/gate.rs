@@ -197,6 +197,11 @@ impl Gate {
         available
     }
 
+    /// Whether rules take a tool away as a whole.
+    pub(crate) fn removes_tool(&self, name: &str) -> bool {
+        gimlet_policy::removes_tool(&lock(&self.in_force).rules, name)
+    }
+
     /// Forgets what belongs to the turn before.
     pub(crate) fn begin_turn(&self) {
         lock(&self.denials).clear();

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     AskId, AskView, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, Origin, PermissionMode, RateLimit,
-    SessionId, StopReason, ToolUseId, Usage, View,
+    ServerView, SessionId, StopReason, ToolUseId, Usage, View,
 };
 
 /// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
@@ -94,6 +94,7 @@ pub struct Opened {
     pub model: String,
     pub mode: PermissionMode,
     pub tools: Vec<String>,
+    pub servers: Vec<ServerView>,
     pub api_key_source: String,
 }
 

@@ -6,8 +6,8 @@
 mod result;
 
 use gimlet_proto::{
-    AgentPath, AssistantBlock, Body, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice, TaskState, TaskView,
-    ToolFinished, ToolPhase, ToolView, Usage,
+    AgentPath, AssistantBlock, Body, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice, ServerView, TaskState,
+    TaskView, ToolFinished, ToolPhase, ToolView, Usage,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ fn init(event: &Event, opened: &Opened) -> String {
         "cwd": opened.cwd.to_string_lossy(),
         "session_id": event.session,
         "tools": opened.tools,
-        "mcp_servers": [],
+        "mcp_servers": opened.servers.iter().map(server).collect::<Vec<_>>(),
         "model": opened.model,
         "permissionMode": opened.mode,
         "slash_commands": [],
@@ -136,6 +136,10 @@ fn init(event: &Event, opened: &Opened) -> String {
         "uuid": new_uuid(),
     })
     .to_string()
+}
+
+fn server(server: &ServerView) -> Value {
+    json!({"name": server.name, "status": server.status.as_str(), "source": server.source})
 }
 
 fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {

@@ -97,6 +97,7 @@ pub(crate) async fn start(
         effort: effort(run, &configured),
         api_key_source,
         tools,
+        guests: None,
         system: past.segment.system,
         tool_defs: past.segment.tools,
         env: env.clone(),

@@ -25,7 +25,7 @@ use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::steering::Steering;
-use crate::tool::ToolSet;
+use crate::tool::{ToolRef, ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
@@ -41,6 +41,8 @@ pub struct SessionConfig {
     pub effort: Option<String>,
     pub api_key_source: String,
     pub tools: ToolSet,
+    /// Further tools, which may come and go.
+    pub guests: Option<Arc<dyn ToolSource>>,
     /// Frozen for the segment.
     pub system: Arc<[String]>,
     pub tool_defs: Arc<[ToolDef]>,
@@ -90,6 +92,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
+    let own_defs = config.tool_defs.clone();
     let actor = Actor {
         desk: Desk { services, gate, asks: Asks::default(), steering: Steering::default(), dials },
         inbox,
@@ -97,7 +100,9 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         conversation: Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl),
         model: config.model,
         api_key_source: config.api_key_source,
+        own_tools: (config.tools.clone(), own_defs),
         tools: config.tools,
+        guests: config.guests,
         options: config.options,
         items: Arc::default(),
         result_files: config.result_files,
@@ -116,7 +121,11 @@ struct Actor {
     conversation: Conversation,
     model: Arc<dyn Model>,
     api_key_source: String,
+    /// What is offered in this turn.
     tools: ToolSet,
+    /// What is always offered.
+    own_tools: (ToolSet, Arc<[ToolDef]>),
+    guests: Option<Arc<dyn ToolSource>>,
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
@@ -207,9 +216,10 @@ impl Actor {
 
     /// One turn, with the inbox open all along.
     async fn run_turn(&mut self, said: Say) {
+        let cancel = CancellationToken::new();
+        self.invite_guests(&cancel).await;
         self.publish_opened();
         self.publish_snapshot(true);
-        let cancel = CancellationToken::new();
         let turn = self.turn(cancel.clone());
         let Self { conversation, inbox, asked, desk, closing, .. } = self;
         let report = {
@@ -235,6 +245,33 @@ impl Actor {
         };
         self.interrupted = cancel.is_cancelled();
         self.finish_turn(report);
+    }
+
+    /// Finds out which guests there are. Whoever interrupts does not wait for them, nor does the turn that follows.
+    async fn invite_guests(&mut self, cancel: &CancellationToken) {
+        let Some(source) = self.guests.clone() else { return };
+        let mut looking = source.tools();
+        let Self { desk, inbox, closing, .. } = self;
+        let guests = loop {
+            tokio::select! {
+                guests = &mut looking => break guests,
+                () = cancel.cancelled() => return,
+                op = inbox.recv() => match desk.take(op) {
+                    Some(Call::Said(said)) => desk.steering.push(said),
+                    Some(Call::Interrupt) => cancel.cancel(),
+                    Some(Call::Close) => {
+                        *closing = true;
+                        cancel.cancel();
+                    }
+                    None => {}
+                },
+            }
+        };
+        let guests: Vec<ToolRef> =
+            guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())).collect();
+        let (own, defs) = &self.own_tools;
+        self.tools = own.with_guests(&guests);
+        self.conversation.offer(crate::context::with_guests(defs, &guests));
     }
 
     fn finish_turn(&mut self, report: TurnReport) {
@@ -277,6 +314,7 @@ impl Actor {
             model: self.model.facts(&self.desk.dials.model()).id,
             mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            servers: self.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
             api_key_source: self.api_key_source.clone(),
         })));
     }

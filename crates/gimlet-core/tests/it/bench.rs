@@ -229,6 +229,7 @@ impl Bench {
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
+            guests: None,
             env: Env::default(),
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),

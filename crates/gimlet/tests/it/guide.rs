@@ -86,6 +86,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         system: gimlet_core::system_blocks(&Default::default()),
         tool_defs: gimlet_core::tool_defs(&tools, &prompt),
         tools,
+        guests: None,
         env,
         home: None,
         state: SessionState::new(project.to_owned(), Vec::new()),
