@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::hooks::Hooks;
 use crate::past::PastCalls;
 use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
@@ -50,6 +51,7 @@ pub struct Services {
     ops: Option<mpsc::UnboundedSender<Op>>,
     processes: Option<Processes>,
     past: PastCalls,
+    hooks: Hooks,
     sandboxing: Option<Arc<Sandboxing>>,
     /// The time of events that need none, shared.
     no_time: Arc<str>,
@@ -79,6 +81,7 @@ impl Services {
             ops: None,
             processes: None,
             past: PastCalls::default(),
+            hooks: Hooks::default(),
             sandboxing: None,
             no_time: Arc::from(""),
         }
@@ -105,6 +108,17 @@ impl Services {
     /// What the conversation did before this run. A tool that was not called yet may find here what it knew.
     pub fn past(&self) -> &PastCalls {
         &self.past
+    }
+
+    /// Lets others listen to what happens, and have a say in it.
+    pub(crate) fn with_hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
+    /// Who listens to what happens.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
     }
 
     /// Walls commands in.

@@ -82,6 +82,11 @@ pub trait Tool: Send + Sync + 'static {
     /// What the model sees of the output.
     fn to_blocks(&self, output: &Self::Output) -> ResultContent;
 
+    /// Reads an output that somebody else wrote in the tool's form; `None` where the tool does not take any.
+    fn read_output(&self, _json: &str) -> Option<Self::Output> {
+        None
+    }
+
     /// What people see of the output.
     fn view(&self, _input: &Self::Input, output: &Self::Output) -> View {
         View::Text(self.to_blocks(output).to_text())

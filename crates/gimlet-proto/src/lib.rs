@@ -35,8 +35,8 @@ pub use credentials::{CredentialError, Credentials};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
-    AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Opened, Prompt, RetryNotice,
-    TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
+    AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView, Level, Notice,
+    Opened, Prompt, RetryNotice, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};

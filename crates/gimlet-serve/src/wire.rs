@@ -3,6 +3,7 @@
 //! Members that programs rely on are written in the order and with the names that the reference uses; whatever carries
 //! a block carries its exact bytes.
 
+mod hook;
 mod result;
 
 use gimlet_proto::{
@@ -20,6 +21,8 @@ pub use result::startup_failure;
 pub(crate) struct Lines {
     pub(crate) partial: bool,
     pub(crate) replay_prompts: bool,
+    /// Every run of a hook, not only those that open a session.
+    pub(crate) hook_events: bool,
 }
 
 /// The wire towards one consumer.
@@ -85,6 +88,7 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::Task(task) => Some(task_line(event, task)),
         Body::Retry(retry) => Some(api_retry(event, retry)),
         Body::Notice(notice) => Some(informational(event, notice)),
+        Body::Hook(hook) => hook::line(event, hook, lines),
         Body::ModeChanged(mode) => Some(system(event, "status", json!({"status": null, "permissionMode": mode}))),
         // The caller takes the two that need to know what came before.
         Body::TurnEnded(_) | Body::Discarded => None,

@@ -121,6 +121,9 @@ pub(crate) async fn start(
         processes,
         redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
+        driver: None,
+        hooks: Vec::new(),
+        source: past.source,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream;
+use gimlet_core::files::Stamp as FileStamp;
 use gimlet_core::tool::{
     AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
@@ -14,12 +16,16 @@ use gimlet_core::{
     LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
+use gimlet_policy::RuleSet;
 use gimlet_proto::{
-    Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream, Need, Op,
-    PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason, Thinking, TurnReport,
-    Usage,
+    Answer, Block, BlockKind, Body, Driver, DriverHook, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest,
+    ModelStream, Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason,
+    Thinking, TurnReport, Usage,
 };
-use gimlet_store::{Locations, ResultFiles, Stamp, ToolOutputs, Transcript, new_session_id};
+use gimlet_store::{
+    DecisionLedger, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript, TranscriptOptions,
+    new_session_id,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,7 +132,7 @@ pub(crate) struct Step {
     /// How long to take.
     #[serde(default)]
     pub(crate) ms: u64,
-    /// `fail`, `panic`, `hang`, `big`, `large` or nothing.
+    /// `fail`, `panic`, `hang`, `big`, `large`, `write`, `check`, `protected` or nothing.
     #[serde(default)]
     pub(crate) manner: String,
 }
@@ -151,6 +157,8 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
         }
         "big" => Ok(ToolResult::new("x".repeat(200_000))),
         "large" => Ok(ToolResult::new("y".repeat(49_000))),
+        "write" => Ok(write(cx)),
+        "check" => Ok(ToolResult::new(is_fresh(cx).to_string())),
         _ => Ok(ToolResult::new(format!("{} done", step.name))),
     };
     log.leave();
@@ -159,8 +167,28 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
     outcome.map(|result| result.with_change(move |_| log.lines.lock().unwrap().push(format!("change {name}"))))
 }
 
+/// Writes the file and notes that it did.
+fn write(cx: &ToolContext) -> ToolResult<String> {
+    let path = cx.paths.cwd.join("file");
+    std::fs::write(&path, "written").unwrap();
+    let stamp = FileStamp::of(b"written", &std::fs::metadata(&path).unwrap());
+    ToolResult::new("written".to_owned()).with_change(move |state| state.files.record_write(path, stamp))
+}
+
+/// Whether the file is as the session knows it.
+fn is_fresh(cx: &ToolContext) -> bool {
+    let path = cx.paths.cwd.join("file");
+    let stamp = FileStamp::of(&std::fs::read(&path).unwrap(), &std::fs::metadata(&path).unwrap());
+    cx.session(|state| state.files.get(&path).map(|known| known.stamp)) == Some(stamp)
+}
+
+/// The file that a step is about.
+fn target(step: &Step, cx: &PathContext) -> PathBuf {
+    cx.cwd.join(if step.manner == "protected" { ".git/config" } else { "file" })
+}
+
 macro_rules! test_tool {
-    ($tool:ident, $kind:literal, $need:expr) => {
+    ($tool:ident, $kind:literal, $need:expr, $person:literal) => {
         impl Tool for $tool {
             const NAME: &'static str = stringify!($tool);
             type Input = Step;
@@ -168,8 +196,14 @@ macro_rules! test_tool {
             fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
                 "A tool for tests.".into()
             }
-            fn needs(&self, _input: &Step, cx: &PathContext) -> Vec<Need> {
-                vec![$need(cx.cwd.join("file"))]
+            fn needs(&self, input: &Step, cx: &PathContext) -> Vec<Need> {
+                vec![$need(target(input, cx))]
+            }
+            fn requires_user_interaction(&self, _input: &Step) -> bool {
+                $person
+            }
+            fn read_output(&self, json: &str) -> Option<String> {
+                serde_json::from_str(json).ok()
             }
             async fn call(&self, input: Step, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
                 act($kind, input, cx).await
@@ -180,8 +214,12 @@ macro_rules! test_tool {
         }
     };
 }
-test_tool!(Look, "look", Need::Read);
-test_tool!(Touch, "touch", Need::Write);
+test_tool!(Look, "look", Need::Read, false);
+test_tool!(Touch, "touch", Need::Write, false);
+test_tool!(Consult, "consult", Need::Read, true);
+
+/// Wants a person.
+pub(crate) struct Consult;
 
 /// A running session.
 pub(crate) struct Bench {
@@ -190,6 +228,7 @@ pub(crate) struct Bench {
     pub(crate) handle: SessionHandle,
     pub(crate) events: Reader,
     pub(crate) log: Arc<Log>,
+    pub(crate) files: SessionFiles,
     life: JoinSet<()>,
 }
 
@@ -201,11 +240,27 @@ pub(crate) struct Setup {
     pub(crate) concurrency: usize,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
+    /// The program that drives the session, and the hooks that it wants.
+    pub(crate) driver: Option<Arc<dyn Driver>>,
+    pub(crate) hooks: Vec<DriverHook>,
+    pub(crate) rules: RuleSet,
+    /// The session is kept on disk.
+    pub(crate) saved: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { mode: PermissionMode::BypassPermissions, review: false, attended: false, concurrency: 10, live: None }
+        Self {
+            mode: PermissionMode::BypassPermissions,
+            review: false,
+            attended: false,
+            concurrency: 10,
+            live: None,
+            driver: None,
+            hooks: Vec::new(),
+            rules: RuleSet::default(),
+            saved: false,
+        }
     }
 }
 
@@ -217,7 +272,11 @@ impl Bench {
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
         let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
-        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch]);
+        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &Consult]);
+        let transcript = match setup.saved {
+            true => Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap(),
+            false => Transcript::unsaved(id.clone(), stamp),
+        };
         let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None };
         let config = SessionConfig {
             id: id.clone(),
@@ -238,17 +297,21 @@ impl Bench {
                 bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
-                ..Permissions::default()
+                rules: setup.rules,
+                decisions: setup.saved.then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,
             options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
             cache_ttl: None,
-            record: Record::new(Transcript::unsaved(id.clone(), stamp)),
+            record: Record::new(transcript),
             history: Vec::new(),
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
             sandboxing: None,
+            driver: setup.driver,
+            hooks: setup.hooks,
+            source: gimlet_core::StartSource::Startup,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,
@@ -267,7 +330,7 @@ impl Bench {
         let events = handle.subscribe();
         let mut life = JoinSet::new();
         life.spawn(session);
-        Self { dir, model, log: log_of(handle.id.as_str()), handle, events, life }
+        Self { dir, model, log: log_of(handle.id.as_str()), files, handle, events, life }
     }
 
     pub(crate) fn say(&self, text: &str) {

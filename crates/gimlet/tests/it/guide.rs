@@ -100,6 +100,9 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
         sandboxing: None,
+        driver: None,
+        hooks: Vec::new(),
+        source: gimlet_core::StartSource::Startup,
         processes: Processes { exec, shell },
         id,
     }
