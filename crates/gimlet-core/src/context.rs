@@ -66,7 +66,8 @@ pub(crate) fn with_guests(own: &Arc<[ToolDef]>, guests: &[ToolRef]) -> Arc<[Tool
         return own.clone();
     }
     // What a guest says of itself does not depend on its surroundings.
-    let nowhere = PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None };
+    let nowhere =
+        PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None, agents: Vec::new() };
     let guests = tool_defs(&ToolSet::new(guests.iter().cloned()), &nowhere);
     own.iter().chain(guests.iter()).cloned().collect()
 }

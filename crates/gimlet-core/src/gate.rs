@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::{
-    Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Need, Notice, PermissionMode, SuggestedChange,
-    ToolUseId,
+    AgentOffer, Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Need, Notice, PermissionMode,
+    SuggestedChange, ToolUseId,
 };
 use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
@@ -37,6 +37,7 @@ pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
 pub use resolve::follow_on_disk;
 
+use crate::agents::Roster;
 use crate::call::{self, CallScope, Incoming};
 use crate::results::Settled;
 use crate::sandboxing::Sandboxing;
@@ -215,6 +216,11 @@ impl Gate {
     /// Whether rules take a tool away as a whole.
     pub(crate) fn removes_tool(&self, name: &str) -> bool {
         gimlet_policy::removes_tool(&lock(&self.in_force).rules, name)
+    }
+
+    /// The kinds of subagents that rules leave.
+    pub(crate) fn offers(&self, roster: &Roster) -> Vec<AgentOffer> {
+        roster.offers(&lock(&self.in_force).rules.clone())
     }
 
     /// Forgets what belongs to the turn before.

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op, Opened, Say,
-    SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
+    AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op,
+    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
 use gimlet_store::{ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
 use super::desk::{Call, Desk};
+use crate::agents::{AgentSource, Roster};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
@@ -48,6 +49,8 @@ pub struct SessionConfig {
     pub tools: ToolSet,
     /// Further tools, which may come and go.
     pub guests: Option<Arc<dyn ToolSource>>,
+    /// Kinds of subagents that the caller defined; they win over built-in ones of the same name.
+    pub agents: Vec<(String, AgentSpec)>,
     /// Frozen for the segment.
     pub system: Arc<[String]>,
     pub tool_defs: Arc<[ToolDef]>,
@@ -108,6 +111,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         .with_sandboxing(config.sandboxing)
         .with_hooks(hooks),
     );
+    let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
@@ -122,6 +126,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         own_tools: (config.tools.clone(), own_defs),
         tools: config.tools,
         guests: config.guests,
+        roster,
         options: config.options,
         items: Arc::default(),
         result_files: config.result_files,
@@ -146,6 +151,7 @@ struct Actor {
     /// What is always offered.
     own_tools: (ToolSet, Arc<[ToolDef]>),
     guests: Option<Arc<dyn ToolSource>>,
+    roster: Roster,
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
@@ -341,6 +347,7 @@ impl Actor {
             mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
             servers: self.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
+            agents: self.desk.gate.offers(&self.roster).into_iter().map(|offer| offer.name).collect(),
             api_key_source: self.api_key_source.clone(),
         })));
     }

@@ -18,9 +18,9 @@ use gimlet_core::{
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::RuleSet;
 use gimlet_proto::{
-    Answer, Block, BlockKind, Body, Driver, DriverHook, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest,
-    ModelStream, Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason,
-    Thinking, TurnReport, Usage,
+    AgentSpec, Answer, Block, BlockKind, Body, Driver, DriverHook, Env, Event, Model, ModelEvent, ModelFacts,
+    ModelRequest, ModelStream, Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say,
+    SessionHandle, StopReason, Thinking, TurnReport, Usage,
 };
 use gimlet_store::{
     DecisionLedger, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript, TranscriptOptions,
@@ -238,6 +238,8 @@ pub(crate) struct Setup {
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    /// Kinds of subagents that the caller defined.
+    pub(crate) agents: Vec<(String, AgentSpec)>,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
     /// The program that drives the session, and the hooks that it wants.
@@ -260,6 +262,7 @@ impl Default for Setup {
             hooks: Vec::new(),
             rules: RuleSet::default(),
             saved: false,
+            agents: Vec::new(),
         }
     }
 }
@@ -277,7 +280,13 @@ impl Bench {
             true => Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap(),
             false => Transcript::unsaved(id.clone(), stamp),
         };
-        let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None };
+        let prompt = PromptContext {
+            env: Env::default(),
+            tools: Vec::new(),
+            background: true,
+            sandbox: None,
+            agents: Vec::new(),
+        };
         let config = SessionConfig {
             id: id.clone(),
             model: model.clone(),
@@ -289,6 +298,7 @@ impl Bench {
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
             guests: None,
+            agents: setup.agents,
             env: Env::default(),
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),
