@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{AgentHost, Who};
+use crate::dials::Dials;
 use crate::gate::{Gate, Pass, Permit};
 use crate::hooks::AgentTag;
 use crate::results::Settled;
@@ -59,8 +61,13 @@ pub(crate) struct CallScope {
     pub(crate) gate: Arc<Gate>,
     pub(crate) cancel: CancellationToken,
     pub(crate) agent: AgentPath,
-    /// The subagent whose calls these are.
+    /// The subagent whose calls these are, as hooks know it.
     pub(crate) subagent: Option<Arc<AgentTag>>,
+    /// The subagent at work; `None` in the main conversation.
+    pub(crate) who: Who,
+    pub(crate) dials: Dials,
+    /// What sends further agents.
+    pub(crate) host: Arc<AgentHost>,
 }
 
 /// Stages 1 to 6: everything before hooks and permission. Does no I/O.
@@ -126,7 +133,7 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef
 
 /// A call that hooks had no objection to.
 async fn run_cleared(
-    scope: &CallScope,
+    scope: &Arc<CallScope>,
     incoming: &Incoming,
     tool: &ToolRef,
     pass: Pass,
@@ -149,6 +156,8 @@ async fn run_cleared(
         permit.resolved().to_vec(),
     );
     let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
+    let cx = ToolContext { scope: Some(scope.clone()), ..cx };
+    scope.note_call(&incoming.name, permit.summary());
     let label = permit.user_facing_name().to_string();
     let told = hooked::Told::of(scope, tool, &permit);
     publish(scope, &cx, &label, ToolPhase::Running);

@@ -82,7 +82,7 @@ impl Settled {
             view: None,
             new_messages: Vec::new(),
             changes: error.changes,
-            stop_turn: false,
+            stop_turn: error.stop_turn,
             ends_turn: None,
             persisted: false,
         }

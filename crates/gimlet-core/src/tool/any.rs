@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{
-    ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap, Tool,
-    ToolContext, ToolError, coerce,
+    ErrorClass, ForAgents, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap,
+    Tool, ToolContext, ToolError, coerce,
 };
 use crate::gate::Permit;
 
@@ -49,6 +49,7 @@ pub trait AnyTool: Send + Sync {
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str];
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
+    fn for_agents(&self) -> ForAgents;
     fn search_hint(&self) -> &str;
     /// `always_load` wins over `should_defer`.
     fn is_deferred(&self) -> bool;
@@ -98,6 +99,10 @@ impl<T: Tool> AnyTool for T {
 
     fn on_interrupt(&self) -> OnInterrupt {
         Tool::on_interrupt(self)
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        Tool::for_agents(self)
     }
 
     fn search_hint(&self) -> &str {

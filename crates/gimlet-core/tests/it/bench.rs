@@ -10,13 +10,14 @@ use std::time::Duration;
 use futures_util::stream;
 use gimlet_core::files::Stamp as FileStamp;
 use gimlet_core::tool::{
-    AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
+    AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
 use gimlet_core::{
-    LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open,
+    Launch, Launched, LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions,
+    open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
-use gimlet_policy::RuleSet;
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{
     AgentSpec, Answer, Block, BlockKind, Body, Driver, DriverHook, Env, Event, Model, ModelEvent, ModelFacts,
     ModelRequest, ModelStream, Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say,
@@ -37,6 +38,8 @@ use tokio::task::JoinSet;
 #[derive(Default)]
 pub(crate) struct Scripted {
     replies: Mutex<VecDeque<Vec<ModelEvent>>>,
+    /// Replies in the conversations that begin with these words; one without events never ends.
+    tasks: Mutex<BTreeMap<String, VecDeque<Vec<ModelEvent>>>>,
     requests: Mutex<Vec<ModelRequest>>,
 }
 
@@ -58,8 +61,16 @@ impl Model for Scripted {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
+        let task = request.messages[0].blocks[0].as_text().map(|text| text.into_owned()).unwrap_or_default();
         self.requests.lock().unwrap().push(request);
-        let events = self.replies.lock().unwrap().pop_front().expect("a reply for every request");
+        let mut tasks = self.tasks.lock().unwrap();
+        let events = match tasks.get_mut(&task) {
+            Some(replies) => replies.pop_front().expect("a reply for every request of a subagent"),
+            None => self.replies.lock().unwrap().pop_front().expect("a reply for every request"),
+        };
+        if events.is_empty() {
+            return Box::pin(stream::pending());
+        }
         Box::pin(stream::iter(events))
     }
 }
@@ -208,6 +219,9 @@ macro_rules! test_tool {
             async fn call(&self, input: Step, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
                 act($kind, input, cx).await
             }
+            fn for_agents(&self) -> ForAgents {
+                ForAgents::Always
+            }
             fn to_blocks(&self, output: &String) -> ResultContent {
                 output.clone().into()
             }
@@ -220,6 +234,53 @@ test_tool!(Consult, "consult", Need::Read, true);
 
 /// Wants a person.
 pub(crate) struct Consult;
+
+/// Sends a subagent.
+pub(crate) struct Send;
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Errand {
+    task: String,
+    #[serde(default)]
+    subagent_type: Option<String>,
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    background: Option<bool>,
+}
+
+impl Tool for Send {
+    const NAME: &'static str = "Agent";
+    type Input = Errand;
+    type Output = String;
+    fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
+        cx.agents.iter().map(|offer| offer.name.clone()).collect::<Vec<_>>().join(" ").into()
+    }
+    fn needs(&self, _input: &Errand, _cx: &PathContext) -> Vec<Need> {
+        vec![Need::Session]
+    }
+    fn is_concurrency_safe(&self, _input: &Errand, _cx: &PathContext) -> bool {
+        true
+    }
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::ToLaunchOthers
+    }
+    async fn call(&self, input: Errand, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
+        let Errand { task, subagent_type: kind, model, background } = input;
+        let launch = Launch { kind, description: task.clone(), prompt: task, model, background, ..Launch::default() };
+        Ok(ToolResult::new(match cx.launch(launch).await? {
+            Launched::Finished(report) => match report.incomplete {
+                Some(why) => format!("{} [{why}]", report.text),
+                None => report.text,
+            },
+            Launched::GoesOn { id, .. } => id,
+        }))
+    }
+    fn to_blocks(&self, output: &String) -> ResultContent {
+        output.clone().into()
+    }
+}
 
 /// A running session.
 pub(crate) struct Bench {
@@ -238,6 +299,10 @@ pub(crate) struct Setup {
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    /// Replies in conversations of subagents, by their task.
+    pub(crate) tasks: Vec<(&'static str, Vec<Vec<ModelEvent>>)>,
+    pub(crate) env: Env,
+    pub(crate) deny: Vec<&'static str>,
     /// Kinds of subagents that the caller defined.
     pub(crate) agents: Vec<(String, AgentSpec)>,
     /// Settings that can change.
@@ -257,6 +322,9 @@ impl Default for Setup {
             review: false,
             attended: false,
             concurrency: 10,
+            tasks: Vec::new(),
+            env: Env::default(),
+            deny: Vec::new(),
             live: None,
             driver: None,
             hooks: Vec::new(),
@@ -274,12 +342,15 @@ impl Bench {
         let id = new_session_id();
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
-        let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
-        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &Consult]);
-        let transcript = match setup.saved {
-            true => Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap(),
-            false => Transcript::unsaved(id.clone(), stamp),
-        };
+        let tasks = setup.tasks.into_iter().map(|(task, replies)| (task.to_owned(), replies.into())).collect();
+        let model =
+            Arc::new(Scripted { replies: Mutex::new(replies.into()), tasks: Mutex::new(tasks), ..Scripted::default() });
+        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &Consult, &Send]);
+        let mut rules = setup.rules;
+        for rule in setup.deny {
+            rules.add(Behavior::Deny, rule, &RuleSource::new(RuleScope::Session, &project)).unwrap();
+        }
+        let transcript = Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap();
         let prompt = PromptContext {
             env: Env::default(),
             tools: Vec::new(),
@@ -299,15 +370,15 @@ impl Bench {
             tools,
             guests: None,
             agents: setup.agents,
-            env: Env::default(),
+            env: setup.env,
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),
             permissions: Permissions {
                 mode: setup.mode,
+                rules,
                 bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
-                rules: setup.rules,
                 decisions: setup.saved.then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,
