@@ -273,9 +273,10 @@ impl Actor {
     /// One turn, with the inbox open all along.
     async fn run_turn(&mut self, said: Say) {
         let cancel = CancellationToken::new();
+        // From here on the session is at work, whatever it waits for first.
+        self.publish_snapshot(true);
         self.invite_guests(&cancel).await;
         self.publish_opened();
-        self.publish_snapshot(true);
         let turn = self.turn(cancel.clone());
         let Self { conversation, inbox, asked, desk, closing, .. } = self;
         let report = {
