@@ -50,6 +50,8 @@ pub struct SdkJob {
     pub partial: bool,
     pub replay_prompts: bool,
     pub hook_events: bool,
+    /// What subagents say and think, besides what they do.
+    pub subagent_text: bool,
     pub states: StateLines,
     /// The host answers permission questions.
     pub attended: bool,

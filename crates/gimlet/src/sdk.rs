@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_model::ModelOffer;
-use gimlet_proto::{Driver, Env};
+use gimlet_proto::{AgentOffer, Driver, Env};
 use gimlet_serve::sdk::{
-    self, Host, HostLines, Initialize, LOCAL_COMMANDS, ModelCard, SdkEnd, SdkJob, StateLines, Welcome,
+    self, AgentCard, Host, HostLines, Initialize, LOCAL_COMMANDS, ModelCard, SdkEnd, SdkJob, StateLines, Welcome,
 };
 use gimlet_serve::{Face, Output};
+use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -75,6 +76,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         partial: run.include_partial_messages,
         replay_prompts: run.replay_user_messages,
         hook_events: run.include_hook_events,
+        subagent_text: run.forward_subagent_text || around.env.flag("CLAUDE_CODE_FORWARD_SUBAGENT_TEXT"),
         states: state_lines(&around.env),
         attended,
         mirror: feed,
@@ -146,15 +148,37 @@ fn as_wished(run: &RunArgs, wishes: Initialize) -> RunArgs {
         (run.append_system_prompt, run.append_system_prompt_file) = (Some(text), None);
     }
     run.name = wishes.title.or(run.name);
+    run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);
+    run.agents = match (run.agents, wishes.agents) {
+        (Some(flag), Some(wished)) => Some(merged(&flag, wished.get())),
+        (flag, wished) => wished.map(|wished| wished.get().to_owned()).or(flag),
+    };
     run
+}
+
+/// Two objects as one; the second has the last word. What is none is left to whoever reads it to complain about.
+fn merged(first: &str, second: &str) -> String {
+    let object = |text| serde_json::from_str::<Map<String, Value>>(text).ok();
+    match (object(first), object(second)) {
+        (Some(mut all), Some(more)) => {
+            all.extend(more);
+            Value::Object(all).to_string()
+        }
+        (None, _) => first.to_owned(),
+        (_, None) => second.to_owned(),
+    }
 }
 
 fn welcome(facts: &Facts) -> Welcome {
     Welcome {
-        agents: Vec::new(),
+        agents: facts.agents.iter().map(agent_card).collect(),
         output_style: facts.output_style.clone(),
         models: facts.models.iter().map(model_card).collect(),
     }
+}
+
+fn agent_card(offer: &AgentOffer) -> AgentCard {
+    AgentCard { name: offer.name.clone(), description: offer.description.clone(), model: None }
 }
 
 fn model_card(offer: &ModelOffer) -> ModelCard {

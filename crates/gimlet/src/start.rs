@@ -20,8 +20,8 @@ use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError, ModelOffer, ThinkingDisplay};
 use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
 use gimlet_proto::{
-    AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, Servers, SessionHandle, SessionId,
-    Thinking,
+    AgentOffer, AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, Servers,
+    SessionHandle, SessionId, Thinking,
 };
 use gimlet_serve::sdk::Mirror;
 
@@ -57,6 +57,7 @@ pub(crate) struct Facts {
     pub(crate) output_style: String,
     pub(crate) betas: Vec<String>,
     pub(crate) models: Vec<ModelOffer>,
+    pub(crate) agents: Vec<AgentOffer>,
 }
 
 /// What differs between print mode and other uses.
@@ -110,11 +111,6 @@ pub(crate) async fn start(
     let helper = key_helper.clone().map(|helper| helper as Arc<dyn Credentials>);
     let mut provider = AnthropicConfig::from_env_or(env, helper).map_err(|error| no_provider(error, &configured))?;
     attune(&mut provider, run, env);
-    let facts = Facts {
-        output_style: configured.effective.settings.output_style.clone().unwrap_or_else(|| "default".to_owned()),
-        betas: provider.asked_betas().to_vec(),
-        models: provider.offers(),
-    };
     let now = configured.now();
     let mut warnings: Vec<String> = now.remarks.into_iter().chain(configured.untrusted()).collect();
     warnings.extend(provider.warnings().iter().cloned());
@@ -130,6 +126,12 @@ pub(crate) async fn start(
         agents: Roster::built_in(env).with(AgentSource::Caller, agents.clone()).offers(&now.rules),
         background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
         sandbox: walls.sandboxing.as_ref().map(|sandboxing| sandboxing.may_leave),
+    };
+    let facts = Facts {
+        output_style: configured.effective.settings.output_style.clone().unwrap_or_else(|| "default".to_owned()),
+        betas: provider.asked_betas().to_vec(),
+        models: provider.offers(),
+        agents: prompt.agents.clone(),
     };
     let segment = Segment {
         system: gimlet_core::system_blocks(&system_prompt(run, around)?),
@@ -173,6 +175,7 @@ pub(crate) async fn start(
             live: Some(Box::new(Live::new(configured))),
         },
         attended: manner.attended,
+        wakes: manner.driver.is_some(),
         options,
         cache_ttl: cache_ttl(env),
         record: past.record,

@@ -60,6 +60,8 @@ pub struct SessionConfig {
     pub permissions: Permissions,
     /// Someone can be asked.
     pub attended: bool,
+    /// What ended in the background may begin a turn by itself; else it waits for the next prompt.
+    pub wakes: bool,
     pub options: TurnOptions,
     pub cache_ttl: Option<CacheTtl>,
     pub record: Record,
@@ -144,7 +146,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         items,
         result_files: config.result_files,
         snapshot,
-        attended: config.attended,
+        wakes: config.wakes,
         odd_hooks,
         closing: false,
         interrupted: false,
@@ -169,7 +171,7 @@ struct Actor {
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    attended: bool,
+    wakes: bool,
     /// What is wrong with hooks that the session was opened with.
     odd_hooks: Option<String>,
     closing: bool,
@@ -230,13 +232,13 @@ impl Actor {
     }
 
     fn next_in_line(&self) -> Option<Say> {
-        if self.attended { self.desk.steering.pop() } else { self.desk.steering.pop_words() }
+        if self.wakes { self.desk.steering.pop() } else { self.desk.steering.pop_words() }
     }
 
     /// With nobody there, the answer that was asked for is the last word: a notice waits for the next prompt instead of
     /// beginning a turn of its own behind it.
     fn may_begin_turn(&self, said: &Say) -> bool {
-        self.attended || !said.synthetic
+        self.wakes || !said.synthetic
     }
 
     /// Something to be known, without a turn.

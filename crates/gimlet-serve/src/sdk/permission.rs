@@ -36,6 +36,8 @@ struct Request<'a> {
     display_name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<&'a str>,
 }
 
 /// Puts a question to the host. `None` for one that no host can answer.
@@ -58,6 +60,7 @@ pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
         title: format!("gimlet wants to use {label}"),
         display_name: label,
         description: summary,
+        agent_id: view.agent_id.as_deref(),
     };
     Some(Question { ask: view.id, line: frames::request(id, &request), input: input.clone() })
 }
@@ -145,7 +148,7 @@ mod tests {
             path: Some("/srv/x".into()),
             suggestions: vec![SuggestedChange { covers: "edits".into(), update: raw(suggestion) }],
         };
-        question("r1", &AskView { id: AskId(3), agent: AgentPath::default(), body }).unwrap()
+        question("r1", &AskView { id: AskId(3), agent: AgentPath::default(), agent_id: None, body }).unwrap()
     }
 
     #[test]

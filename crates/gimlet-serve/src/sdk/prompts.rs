@@ -44,8 +44,8 @@ pub(super) struct Said {
     pub(super) message: Option<Box<RawValue>>,
 }
 
-/// Reads a `user` line. `wakes`: what a program says in nobody's name begins a turn, too.
-pub(super) fn read_prompt(line: &HostLine, wakes: bool) -> Prompt {
+/// Reads a `user` line.
+pub(super) fn read_prompt(line: &HostLine) -> Prompt {
     let uuid = line.text("uuid").filter(|uuid| !uuid.is_empty()).unwrap_or_else(super::frames::new_id);
     let said =
         Said { uuid: EntryId::new(uuid), origin: origin(line), message: line.raw("message").map(ToOwned::to_owned) };
@@ -64,8 +64,7 @@ pub(super) fn read_prompt(line: &HostLine, wakes: bool) -> Prompt {
         blocks,
         plain,
         uuid: Some(said.uuid),
-        // With nobody to ask, words of gimlet's own wait for somebody's; these are the host's and must not.
-        synthetic: line.flag("isSynthetic") && wakes,
+        synthetic: line.flag("isSynthetic"),
         origin: said.origin,
         when: match line.text("priority").as_deref() {
             Some("now") => When::Now,
@@ -126,7 +125,7 @@ mod tests {
 
     fn prompt(line: Value) -> Prompt {
         let members = serde_json::from_value(line).unwrap();
-        read_prompt(&HostLine::from_members(members), true)
+        read_prompt(&HostLine::from_members(members))
     }
 
     fn say(line: Value) -> Say {

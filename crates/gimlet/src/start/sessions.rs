@@ -164,9 +164,8 @@ impl Wanted<'_> {
 
 /// Sends a copy of whatever is written from here on.
 fn copy_to(mirror: Option<&Mirror>, transcript: &mut Transcript) {
-    let path = transcript.path().map(|path| path.to_string_lossy().into_owned());
-    if let (Some(mirror), Some(path)) = (mirror, path) {
-        transcript.set_mirror(Box::new(mirror.of(&path)));
+    if let Some(mirror) = mirror.cloned() {
+        transcript.set_mirrors(Arc::new(move |path| Box::new(mirror.of(&path.to_string_lossy()))));
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod clearing;
 mod control;
+mod driving;
 mod ending;
 mod exchange;
 mod mirroring;
