@@ -26,9 +26,9 @@ mod trust;
 mod watch;
 
 pub use edit::{Edit, EditError};
-pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, RuleBehavior, RuleLine};
+pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, IdleKey, RuleBehavior, RuleLine};
 pub use files::ReadError;
-pub use keys::{Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close_to, key};
+pub use keys::{Effect, Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close_to, key};
 pub use load::{Author, Layer, Loaded, Options, load};
 pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};

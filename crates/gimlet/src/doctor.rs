@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_config::{Problem, RuleLine, Severity, TrustStore};
+use gimlet_config::{Effect, IdleKey, Problem, RuleLine, Severity, TrustStore};
 use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
 use serde_json::{Value, json};
 
@@ -98,8 +98,11 @@ fn page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
     let titles =
         [(Severity::Error, "Broken"), (Severity::Warning, "Probably not as meant"), (Severity::Info, "Without effect")];
     for (severity, title) in titles {
-        let lines: Vec<String> =
+        let mut lines: Vec<String> =
             problems.iter().filter(|problem| problem.severity == severity).map(ToString::to_string).collect();
+        if severity == Severity::Info {
+            lines.extend(idle_lines(&found.effective.idle_keys()));
+        }
         if !lines.is_empty() {
             sections.push(format!("{title}\n{}", indented(&lines.join("\n"))));
         }
@@ -108,6 +111,19 @@ fn page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
     let lines: Vec<String> = programs.iter().map(program_line).collect();
     sections.push(format!("Programs\n{}", indented(&lines.join("\n"))));
     sections.join("\n\n")
+}
+
+/// One line for each reason why something that is set does nothing.
+fn idle_lines(idle: &[IdleKey]) -> Vec<String> {
+    let reasons = [
+        (Effect::NotYet, "set, but not used by this version of gimlet yet"),
+        (Effect::Hosted, "set, but about hosted services that gimlet does not use"),
+    ];
+    let line = |(effect, words): (Effect, &str)| {
+        let names: Vec<&str> = idle.iter().filter(|idle| idle.effect == effect).map(|idle| idle.key.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
+    };
+    reasons.into_iter().filter_map(line).collect()
 }
 
 fn trust_lines(found: &Found) -> Vec<String> {
@@ -152,6 +168,7 @@ fn json_page(found: &Found, problems: &[Problem], programs: &[Program]) -> Strin
         "version": gimlet_proto::VERSION,
         "settings": files,
         "problems": problems,
+        "without_effect": found.effective.idle_keys(),
         "trust": {
             "folder": found.store.root(),
             "state": trust_words(found),
