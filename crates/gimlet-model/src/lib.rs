@@ -5,8 +5,10 @@
 
 mod betas;
 mod catalogue;
+mod choice;
 mod cure;
 mod failure;
+mod fallback;
 mod formats;
 mod json;
 mod limits;
@@ -16,6 +18,7 @@ mod retry;
 mod sse;
 mod transport;
 
+pub use choice::{ModelChoices, ModelNotAvailable};
 pub use formats::anthropic::{BodyPlan, Flow, Progress, ReplyReader, StreamFault, build_body};
 pub use providers::anthropic::{Anthropic, AnthropicConfig, ConfigError, Patience};
 pub use sse::{SseError, SseEvent, SseLimits, SseParser};
