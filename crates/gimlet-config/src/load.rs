@@ -4,6 +4,7 @@
 mod intake;
 mod layer;
 mod limits;
+mod managed;
 mod tracked;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use crate::scope::{Scope, Sources};
 use intake::Intake;
 
 pub use layer::{Author, Layer};
+pub use managed::Policy;
 
 /// `--settings` may be larger than a file: programs write it.
 const FLAG_MAX_BYTES: u64 = 2 * 1024 * 1024;
@@ -28,6 +30,10 @@ pub struct Options {
     pub settings_flag: Option<String>,
     /// The value of `--setting-sources`.
     pub sources: Sources,
+    /// What the administrator's program printed, once it has been asked.
+    pub policy: Option<Policy>,
+    /// The value of `--managed-settings`: JSON of an embedding program.
+    pub parent: Option<String>,
 }
 
 /// Everything that was read.
@@ -60,7 +66,7 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
     if let Some(flag) = &options.settings_flag {
         loaded.flag(flag);
     }
-    loaded.managed();
+    loaded.managed(options);
     loaded
 }
 
@@ -122,19 +128,6 @@ impl Loaded {
                 self.problem(&path, "--settings names this file, and it does not exist".into());
             }
             Err(error) => self.unreadable(Scope::Flag, &path, &error),
-        }
-    }
-
-    fn managed(&mut self) {
-        let dir = self.locations.managed_dir.clone();
-        let mut paths = vec![self.locations.managed_file()];
-        let drop_ins = self.locations.managed_drop_ins();
-        match drop_in_files(&drop_ins) {
-            Ok(found) => paths.extend(found),
-            Err(error) => self.unreadable(Scope::Managed, &drop_ins, &ReadError::Io(error)),
-        }
-        for path in paths {
-            self.file(Scope::Managed, &path, Author::Person, &dir);
         }
     }
 

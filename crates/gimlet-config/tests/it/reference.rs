@@ -44,7 +44,11 @@ fn key_table() -> String {
             Gate::Executes => "content",
         };
         let from = if key.from == ReadFrom::Any { "" } else { key.from.words() };
-        table.push_str(&format!("| `{}` | {acts} | {from} | {live} | {trust} | {} |\n", key.path, meaning(&schema, key)));
+        table.push_str(&format!(
+            "| `{}` | {acts} | {from} | {live} | {trust} | {} |\n",
+            key.path,
+            meaning(&schema, key)
+        ));
     }
     let names = |wanted: fn(&Key) -> bool| -> String {
         let names = KEYS.iter().filter(|key| wanted(key)).map(|key| format!("`{}`", key.path));
