@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use gimlet_proto::{
-    AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, ModelError, ModelEvent, ModelRequest,
-    Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId,
+    AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, Model, ModelError, ModelEvent, ModelFacts,
+    ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId,
 };
 
 use crate::call::Incoming;
@@ -26,6 +26,14 @@ pub(crate) enum Ending {
     Failed(ModelError),
     /// The person stopped it.
     Aborted,
+}
+
+impl Reply {
+    /// What to count it by: the model that answered, where that is known to be another one than was asked.
+    pub(crate) fn facts(&self, model: &dyn Model, asked: &ModelFacts) -> ModelFacts {
+        let served = model.facts(&self.start.model);
+        if served.known && served.price != asked.price { served } else { asked.clone() }
+    }
 }
 
 /// Sends the request and reads the reply, offering complete tool calls to `calls` as they come.

@@ -95,7 +95,7 @@ async fn drive(
         let facts = turn.model.facts(&turn.model_id);
         let asked = Instant::now();
         let reply = reply::read(turn, conversation, request, &mut calls).await;
-        count(conversation, &facts, &reply, asked);
+        count(conversation, &reply.facts(&*turn.model, &facts), &reply, asked);
         for side in turn.scope.gate.take_spent() {
             conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
         }

@@ -9,8 +9,8 @@ use gimlet_config::Sources;
 use gimlet_proto::PermissionMode;
 
 pub(crate) use commands::{
-    Against, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand, SandboxExplainArgs,
-    SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, WhyArgs, WritableScope,
+    Against, AutoModeCommand, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand,
+    SandboxExplainArgs, SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, WhyArgs, WritableScope,
 };
 
 #[derive(Parser, Debug)]
@@ -68,6 +68,9 @@ pub(crate) struct RunArgs {
     /// The model: an alias (default, opus, sonnet, haiku, fable, small) or an id
     #[arg(long)]
     pub(crate) model: Option<String>,
+    /// Models to go on with while that one is overloaded, separated by commas
+    #[arg(long, value_name = "MODELS", value_delimiter = ',')]
+    pub(crate) fallback_model: Vec<String>,
     /// How hard the model thinks: low, medium, high, xhigh, max
     #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max"])]
     pub(crate) effort: Option<String>,
@@ -110,6 +113,9 @@ pub(crate) struct RunArgs {
     /// More settings for this run: a file, or JSON
     #[arg(long, value_name = "FILE_OR_JSON")]
     pub(crate) settings: Option<String>,
+    /// Managed settings of the program that embeds gimlet, as JSON; the administrator's own come first
+    #[arg(long, value_name = "JSON", hide = true)]
+    pub(crate) managed_settings: Option<String>,
     /// Which settings files to read: user, project, local (naming project trusts the project's files)
     #[arg(long, value_name = "SOURCES")]
     pub(crate) setting_sources: Option<Sources>,
@@ -156,7 +162,6 @@ const NOT_YET: &[&str] = &[
     "--json-schema",
     "--max-budget-usd",
     "--task-budget",
-    "--fallback-model",
     "--betas",
     "--thinking",
     "--thinking-display",
@@ -220,7 +225,6 @@ const COMMANDS_NOT_YET: &[&str] = &[
     "rm",
     "respawn",
     "daemon",
-    "auto-mode",
     "project",
     "auth",
     "setup-token",

@@ -1,6 +1,7 @@
 //! The binary: arguments, wiring, exit codes. Everything it does is in the rooms below.
 
 mod args;
+mod auto_mode;
 mod config_cmd;
 mod demo;
 mod dev;
@@ -99,6 +100,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
         }
         Some(Command::Why(options)) => Ok(why::run(&options, &Surroundings::read()?)?),
         Some(Command::Config { command }) => Ok(config_cmd::run(&command, &Surroundings::read()?)?),
+        Some(Command::AutoMode { command }) => Ok(auto_mode::run(&command, &Surroundings::read()?)?),
         Some(Command::Doctor { json }) => Ok(doctor::run(&Surroundings::read()?, json)),
         Some(Command::Demo) => {
             let env = Env::new(std::env::vars_os());
@@ -147,8 +149,8 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
 
 /// What to say when no prompt mode was chosen, until there is a terminal UI.
 fn without_print(around: &Surroundings) -> Result<ExitCode, Exit> {
-    match gimlet_model::AnthropicConfig::from_env(&around.env) {
-        Ok(_) => Err(Report::new("the terminal UI is not there yet")
+    match welcome::has_credentials(around) {
+        Ok(()) => Err(Report::new("the terminal UI is not there yet")
             .hint("Use print mode: gimlet -p \"what to do\"  (gimlet --help shows more)")
             .into()),
         Err(ConfigError::MissingCredential) => {

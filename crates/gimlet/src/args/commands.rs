@@ -28,6 +28,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// What the reviewer of auto mode is told
+    AutoMode {
+        #[command(subcommand)]
+        command: AutoModeCommand,
+    },
     /// Look for what is broken in settings, trust and programs; ends with 1 when something is
     Doctor {
         /// Print one JSON object
@@ -171,6 +176,24 @@ pub(crate) struct SandboxWalls {
     /// Use this bubblewrap, or none with the word none
     #[arg(long, value_name = "PATH")]
     pub(crate) bubblewrap: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum AutoModeCommand {
+    /// Print the built-in rules as JSON
+    Defaults {
+        /// Only lists and rules that begin with this
+        #[arg(long, value_name = "PREFIX")]
+        label: Option<String>,
+    },
+    /// Print the rules that hold here as JSON: your own and, where they are kept, the built-in ones
+    Config,
+    /// Remove autoMode from your settings, so that the built-in rules hold again
+    Reset {
+        /// Do not ask first
+        #[arg(short = 'y', long)]
+        yes: bool,
+    },
 }
 
 #[derive(Subcommand, Debug)]

@@ -28,6 +28,7 @@ impl Live {
         self.configured.loaded = self.configured.loaded.reload(&self.configured.options);
         self.configured.judge();
         let mut now = self.configured.now();
+        now.env = self.configured.renew_env();
         let changes = key_changes(&before, &self.configured.effective);
         let late: Vec<&str> =
             changes.iter().filter(|change| change.reload == Reload::Start).map(|change| change.key.as_str()).collect();
@@ -91,6 +92,7 @@ impl LiveSettings for Live {
         let trouble = self.accept(&items);
         self.configured.take_effect();
         let mut now = self.configured.now();
+        now.env = self.configured.renew_env();
         now.remarks.extend(trouble);
         now
     }
