@@ -210,8 +210,9 @@ impl Configured {
 /// The beginning of a text, without anything that would make it more than a few words.
 fn one_line(text: &str) -> String {
     const MAX_CHARS: usize = 80;
-    let words: Vec<&str> = text.split(|mark: char| mark.is_whitespace() || mark.is_control()).collect();
-    words.join(" ").trim().chars().take(MAX_CHARS).collect()
+    let between = |mark: char| mark.is_whitespace() || mark.is_control();
+    let words: Vec<&str> = text.split(between).filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(MAX_CHARS).collect()
 }
 
 /// What is wrong with a rule; most often it is the name of the tool.
