@@ -78,11 +78,13 @@ impl Loaded {
             let broken = |problem: &&mut crate::Problem| {
                 problem.severity == Severity::Error && problem.file == layer.file && problem.key.is_empty()
             };
-            if now.layers.iter().any(|other| other.file == layer.file) {
+            let is_whole = now.layers.iter().any(|other| other.file == layer.file && !other.salvaged);
+            if is_whole || layer.salvaged {
                 continue;
             }
             if let Some(problem) = now.problems.iter_mut().find(broken) {
                 problem.message.push_str("; what it said before still holds");
+                now.layers.retain(|other| other.file != layer.file);
                 let at = now.layers.partition_point(|other| other.scope <= layer.scope);
                 now.layers.insert(at, layer.clone());
             }

@@ -48,7 +48,7 @@ async fn where_only_managed_rules_count_nobody_else_allows_anything() {
 #[tokio::test]
 async fn damaged_managed_settings_are_told_and_lift_nothing() {
     for (text, expected) in [
-        ("{\"permissions\": {\n\"deny\": [\"Bash(rmdir *)\"", [true, false, false, true]),
+        ("{\"permissions\": {\n\"deny\": [\"Bash(rmdir *)\"", [true, false, false, false]),
         ("{\"permissions\": {\n\"deny\": [\"Bash(rmdir *)\", 5]}}", [true, false, false, false]),
         ("{\"model\": [],\n\"permissions\": {\"deny\": [\"Bash(rmdir *)\"]}}", [true, false, false, false]),
     ] {
