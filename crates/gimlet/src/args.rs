@@ -265,6 +265,18 @@ pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
     }
 }
 
+/// The command that these arguments name, as far as they name one: `gimlet config set`.
+pub(crate) fn command_named(args: &[String]) -> String {
+    let mut words = "gimlet".to_owned();
+    let mut command = Cli::command();
+    for arg in args {
+        let Some(next) = command.find_subcommand(arg).cloned() else { break };
+        words = format!("{words} {arg}");
+        command = next;
+    }
+    words
+}
+
 fn value_of<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
     args.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix(flag) {
         Some("") => args.get(at + 1).map(String::as_str),

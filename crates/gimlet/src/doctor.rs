@@ -142,7 +142,7 @@ fn trust_words(found: &Found) -> &'static str {
         (_, 0) => "trusted",
         (true, _) => "trusted before, and changed since",
         (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
-        (false, _) => "not trusted",
+        (false, _) => "not trusted; --trust uses what waits for one run",
     }
 }
 

@@ -74,8 +74,10 @@ fn parse(arguments: &[String]) -> Result<Cli, Exit> {
         let several_words = matches!(error.kind(), ErrorKind::ArgumentConflict | ErrorKind::UnknownArgument)
             && arguments.iter().any(|argument| argument == "-p" || argument == "--print")
             && arguments.iter().filter(|argument| !argument.starts_with('-')).count() > 1;
-        let hint =
-            if several_words { "Put the prompt in quotes: gimlet -p \"what to do\"" } else { "See 'gimlet --help'" };
+        let hint = match several_words {
+            true => "Put the prompt in quotes: gimlet -p \"what to do\"".to_owned(),
+            false => format!("See '{} --help'", args::command_named(arguments)),
+        };
         Report::new(in_one_line(&error.to_string())).hint(hint).into()
     })
 }
@@ -85,7 +87,7 @@ fn in_one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let said: Vec<&str> = lines.map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: ")).collect();
-    said.join("; ")
+    said.join("; ").replace(":; ", ": ")
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Exit> {
