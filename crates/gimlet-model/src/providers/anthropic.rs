@@ -88,7 +88,12 @@ impl Inner {
 
     /// One request until its reply is told whole by the wanted model or by one that stands in for it.
     async fn run(&self, request: &ModelRequest, outlet: &Outlet) -> Result<(), ModelError> {
-        let chain = self.chain(&request.model);
+        // Whoever chose it, at the start or later: there is no way around the list of those that may be used.
+        let wanted = self
+            .config
+            .model_for(Some(&request.model))
+            .map_err(|error| *Failure::new(ErrorKind::InvalidRequest, Again::Never, error.to_string()).error)?;
+        let chain = self.chain(&wanted);
         let mut place = self.fallen.skipped(request).min(chain.len() - 1);
         loop {
             let (model, next) = (&chain[place], chain.get(place + 1));

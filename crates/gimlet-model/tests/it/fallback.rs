@@ -96,3 +96,15 @@ async fn an_id_goes_out_under_the_providers_name_with_the_facts_of_its_own() {
         assert_eq!((facts.id.as_str(), facts.known, facts.price.is_some()), ("arn:aws:model/x", true, true), "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_model_that_may_not_be_used_is_never_asked() {
+    let server = Server::start(vec![stream(&REPLY)]).await;
+    let choices = ModelChoices { available: Some(vec!["haiku".into()]), enforced: true, ..ModelChoices::default() };
+    let provider = Anthropic::new(AnthropicConfig::from_env(&env(&server)).unwrap().with_choices(choices));
+    let events = told(&provider, request("hi")).await;
+    assert_eq!(course(&events), ["failed InvalidRequest"]);
+    assert!(failed(&events).message.contains("'claude-sonnet-5-5'"), "{:?}", failed(&events));
+    assert_eq!(course(&told(&provider, ModelRequest { model: "default".into(), ..request("hi") }).await), WHOLE);
+    assert_eq!(models(&server), ["claude-haiku-5-5"]);
+}
