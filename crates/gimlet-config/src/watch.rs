@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::effective::Effective;
-use crate::keys::{self, Reload};
+use crate::keys::{self, Effect, Reload};
 use crate::load::{Loaded, Options, drop_in_files, load};
 use crate::locations::Locations;
 use crate::problem::Severity;
@@ -100,13 +100,14 @@ pub struct KeyChange {
     pub reload: Reload,
 }
 
-/// Which keys differ between two states, and whether a running session takes them up.
+/// Which keys that do something differ between two states, and whether a running session takes them up.
 pub fn key_changes(before: &Effective, after: &Effective) -> Vec<KeyChange> {
     let mut names = before.merged.keys();
     names.extend(after.merged.keys());
     names.sort();
     names.dedup();
     names.retain(|name| before.merged.get(name) != after.merged.get(name));
+    names.retain(|name| keys::key(name).is_some_and(|row| row.effect == Effect::Acts));
     let change = |key: String| {
         let reload = keys::key(&key).map_or(Reload::Start, |row| row.reload);
         KeyChange { key, reload }

@@ -27,6 +27,8 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     problems.extend(found.effective.problems.iter().cloned());
     problems.extend(found.effective.rules.iter().filter_map(bad_rule));
     problems.extend(odd_rules(&found));
+    problems.extend(gimlet_config::state_problem(&found.loaded.locations));
+    problems.extend(policy_helper(&found));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let programs = programs(around, found.loaded.locations.project_root());
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error)
@@ -34,6 +36,19 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     let page = if as_json { json_page(&found, &problems, &programs) } else { page(&found, &problems, &programs) };
     crate::say(&gimlet_serve::sanitise(&page));
     if broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
+}
+
+/// Here nothing is started, so what the administrator's program would say is not known.
+fn policy_helper(found: &Found) -> Option<Problem> {
+    let helper = found.loaded.policy_helper()?;
+    Some(Problem {
+        severity: Severity::Info,
+        file: found.loaded.locations.managed_file(),
+        line: None,
+        column: None,
+        key: "policyHelper".into(),
+        message: format!("a session asks {} for the managed settings; what is shown here is without them", helper.path),
+    })
 }
 
 /// A rule that cannot be honoured. One that was to forbid something is worse than one that was to allow it.

@@ -140,7 +140,8 @@ impl Configured {
         // A rule or a mode that is not used is missed at once, whatever it was for.
         let pressing = |problem: &&Problem| {
             problem.severity == Severity::Error
-                || (problem.severity == Severity::Warning && problem.key.starts_with("permissions."))
+                || (problem.severity == Severity::Warning
+                    && (problem.key.starts_with("permissions.") || is_parents(problem)))
         };
         let errors = problems.filter(pressing);
         let mut remarks: Vec<String> = errors.map(ToString::to_string).collect();
@@ -224,8 +225,13 @@ fn with_nearest_tool(problem: &RuleProblem) -> String {
     }
 }
 
+/// Whether it is about what an embedding program gave.
+fn is_parents(problem: &Problem) -> bool {
+    problem.file.as_os_str() == "--managed-settings"
+}
+
 fn is_flag(run: &RunArgs, around: &Surroundings, problem: &Problem) -> bool {
-    if problem.file.as_os_str() == "--managed-settings" {
+    if is_parents(problem) {
         return true;
     }
     let Some(flag) = &run.settings else { return false };

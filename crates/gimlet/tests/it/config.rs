@@ -195,6 +195,10 @@ async fn no_state_of_the_files_takes_the_doctor_down() {
     sick.expect_code(1);
     assert!(sick.stdout.contains("it is a folder, not a file"), "{}", sick.stdout);
     std::fs::remove_dir(&file).unwrap();
+    std::fs::write(world.home.join(".claude.json"), "{\n\"projects\": {,}}").unwrap();
+    let sick = gimlet(&world, &["doctor"]).await;
+    assert!(sick.expect_code(0).stdout.contains(".claude.json:2:14: "), "{}", sick.stdout);
+    assert_eq!(std::fs::read_to_string(world.home.join(".claude.json")).unwrap(), "{\n\"projects\": {,}}");
     world.file(".claude/settings.json", r#"{"\u001b[31mred\u0007": 1}"#);
     let sick = gimlet(&world, &["doctor"]).await;
     assert!(sick.stdout.contains("red: gimlet does not know this key"), "{}", sick.stdout);

@@ -121,6 +121,8 @@ async fn an_embedding_programs_settings_can_forbid_beside_an_administrators() {
         let (run, done) = tried(&world, &["--managed-settings", given]).await;
         run.expect_code(0);
         assert_eq!(done, expected, "{admin}: {}", run.stderr);
+        let dropped = run.stderr.contains("--managed-settings: not used");
+        assert_eq!(dropped, admin == r#"{"model": "haiku"}"#, "{admin}: {}", run.stderr);
     }
     let (world, _outer) = managed("{}");
     let (run, _) = tried(&world, &["--managed-settings", "{broken"]).await;
