@@ -147,6 +147,8 @@ pub struct Review {
     pub rules: ReviewRules,
     /// No rule spares a command the review.
     pub all_shell: bool,
+    /// Commands in plan mode are reviewed too.
+    pub in_plan: bool,
 }
 
 /// Mode and rules, one shared value that every decision reads.
@@ -168,6 +170,7 @@ pub(crate) struct Gate {
     classifier: Option<Classifier>,
     /// In auto mode no rule spares a command the review.
     review_all_shell: bool,
+    review_in_plan: bool,
     live: Mutex<Option<Box<dyn LiveSettings>>>,
 }
 
@@ -180,6 +183,7 @@ impl Gate {
         let review = permissions.review;
         Self {
             review_all_shell: review.as_ref().is_some_and(|review| review.all_shell),
+            review_in_plan: review.as_ref().is_some_and(|review| review.in_plan),
             in_force: Mutex::new(InForce { mode: permissions.mode, rules: Arc::new(permissions.rules) }),
             bypass_reachable: permissions.bypass_reachable,
             asks,
@@ -406,7 +410,8 @@ impl Gate {
         verdict: &Verdict,
     ) -> Option<Result<Answered, Refusal>> {
         let classifier = self.classifier.as_ref().filter(|_| verdict.reasons.contains(&Reason::ClassifierMayAnswer))?;
-        match classifier.review(prepared, verdict, &scope.cancel).await {
+        let planning = self.mode() == PermissionMode::Plan;
+        match classifier.review(prepared, verdict, planning, &scope.cancel).await {
             Opinion::Allow => Some(Ok(Answered::Go(Word::allowed_by(Decider::Classifier)))),
             Opinion::Refuse(why) => {
                 let mut message = format!(
@@ -452,6 +457,7 @@ impl Gate {
             paths: &scope.services.paths(),
             readable: &[scope.services.session_results_dir()],
             walls,
+            plan_reviewed: self.review_in_plan,
             follow: &follow_on_disk,
             git_trap: git_trap_on_disk,
         })

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use futures_util::StreamExt;
 use gimlet_proto::{
-    AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, ModelError, ModelEvent, ModelRequest,
-    Notice, ReplyEnd, ReplyStart, RetryNotice,
+    AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, Model, ModelError, ModelEvent, ModelFacts,
+    ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice,
 };
 
 use crate::call::Incoming;
@@ -25,6 +25,14 @@ pub(crate) enum Ending {
     Failed(ModelError),
     /// The person stopped it.
     Aborted,
+}
+
+impl Reply {
+    /// What to count it by: the model that answered, where that is known to be another one than was asked.
+    pub(crate) fn facts(&self, model: &dyn Model, asked: &ModelFacts) -> ModelFacts {
+        let served = model.facts(&self.start.model);
+        if served.known && served.price != asked.price { served } else { asked.clone() }
+    }
 }
 
 /// Sends the request and reads the reply, offering complete tool calls to `calls` as they come.

@@ -141,7 +141,7 @@ async fn drive(
         let facts = turn.facts();
         let asked = Instant::now();
         let reply = reply::read(turn, conversation, request, &mut calls).await;
-        count(conversation, turn, &facts, &reply, asked);
+        count(conversation, turn, &reply.facts(&*turn.model, &facts), &reply, asked);
         for side in turn.scope.gate.take_spent() {
             conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
         }

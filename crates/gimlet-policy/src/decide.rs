@@ -79,6 +79,8 @@ pub struct World {
     pub git_trap: Option<PathBuf>,
     /// Where the call's commands run.
     pub walls: Walls,
+    /// A reviewer looks at commands while only a plan is made.
+    pub plan_reviewed: bool,
 }
 
 /// Whether a call's commands run in a sandbox.
@@ -252,7 +254,8 @@ impl Judge<'_> {
     /// A question that a classifier may answer where the mode has one.
     fn ask(&self, reason: Reason) -> Verdict {
         let mut verdict = self.ask_a_person(reason);
-        if self.world.mode == PermissionMode::Auto {
+        let in_plan = self.world.mode == PermissionMode::Plan && self.world.plan_reviewed;
+        if self.world.mode == PermissionMode::Auto || (in_plan && self.subjects.iter().any(Subject::is_run)) {
             verdict.reasons.push(Reason::ClassifierMayAnswer);
         }
         verdict

@@ -25,6 +25,8 @@ pub struct Judging<'a> {
     pub readable: &'a [PathBuf],
     /// Where the call's commands run.
     pub walls: Walls,
+    /// A reviewer looks at commands while only a plan is made.
+    pub plan_reviewed: bool,
     /// How links are followed.
     pub follow: Follow<'a>,
     /// The file by which git, started in this folder, would run what a repository names.
@@ -117,6 +119,7 @@ impl Judging<'_> {
             home: paths.home.clone(),
             bypass_available: self.bypass_reachable,
             walls: self.walls,
+            plan_reviewed: self.plan_reviewed,
             git_trap: runs_git.then(|| (self.git_trap)(&paths.cwd)).flatten(),
             ..World::default()
         }

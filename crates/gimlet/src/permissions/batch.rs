@@ -93,6 +93,7 @@ impl Row {
             rules: &rules,
             paths: &paths,
             readable: &[],
+            plan_reviewed: false,
             follow: &follow,
             git_trap: |_| None,
         };

@@ -3,11 +3,13 @@
 mod auto;
 mod bad_settings;
 mod basics;
+mod choices;
 mod config;
 mod faults;
 mod guide;
 mod hostile;
 mod key_helper;
+mod many_writers;
 mod permissions;
 mod print;
 mod probes;

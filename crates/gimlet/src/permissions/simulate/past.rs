@@ -98,6 +98,7 @@ impl ReadAgain {
             paths: &place.paths,
             readable: &place.readable,
             walls: place.walls,
+            plan_reviewed: false,
             follow: &follow_on_disk,
             git_trap: git_trap_on_disk,
         };
