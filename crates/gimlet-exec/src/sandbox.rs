@@ -34,7 +34,7 @@ pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
 pub(crate) use helper::run_if_asked;
 use plan::{Plan, Walls};
 pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
-pub use proxy::{Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver};
+pub use proxy::{HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream};
 use seccomp::{Inet, Sockets};
 pub use violations::{Aftermath, violations};
 

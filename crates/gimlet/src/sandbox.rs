@@ -107,7 +107,7 @@ fn spec(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Sandbox
 pub(crate) fn start_proxy(spec: &SandboxSpec, folder: &Path) -> Result<Option<Proxy>, Report> {
     let SandboxNetwork::Proxy { allow, deny } = &spec.network else { return Ok(None) };
     let (allow, deny) = (allow.clone(), deny.clone());
-    let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, resolver: None };
+    let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, ..ProxyConfig::default() };
     Proxy::start(config).map(Some).map_err(|error| Report::new(error.to_string()))
 }
 
