@@ -6,6 +6,7 @@
 mod asks;
 mod classifier;
 mod git;
+mod hosts;
 mod judge;
 mod ledger;
 mod live;
@@ -30,6 +31,7 @@ pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
 pub use git::git_trap_on_disk;
+pub(crate) use hosts::HostGate;
 pub use judge::{Judged, Judging};
 pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;

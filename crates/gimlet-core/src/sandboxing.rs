@@ -12,6 +12,7 @@ use gimlet_policy::{Walls, runs_one_of};
 use gimlet_proto::{Need, SandboxSpec, Violation};
 use serde_json::{Map, Value};
 
+use crate::gate::HostGate;
 use crate::tool::PathContext;
 
 /// The parameter by which a call asks to run outside.
@@ -32,6 +33,8 @@ pub struct Sandboxing {
     pub quarantine: PathBuf,
     /// Reaches the hosts that are allowed, if any are.
     pub proxy: Option<Proxy>,
+    /// Hosts that are on no list are asked about; otherwise they are refused.
+    pub asks_about_hosts: bool,
 }
 
 impl Sandboxing {
@@ -50,6 +53,13 @@ impl Sandboxing {
         }
         // A wall that is missing could be just the one that matters.
         if self.auto_allow && self.available.missing_layers().is_empty() { Walls::Enough } else { Walls::Inside }
+    }
+
+    /// Lets the gate decide about hosts that are on no list.
+    pub(crate) fn ask_about_hosts(&self, gate: HostGate) {
+        if let Some(proxy) = self.proxy.as_ref().filter(|_| self.asks_about_hosts) {
+            proxy.ask_through(Arc::new(gate));
+        }
     }
 
     /// Notes how protected files are before a command runs.

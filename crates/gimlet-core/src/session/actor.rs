@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::SessionState;
 use crate::call::CallScope;
 use crate::conversation::Conversation;
-use crate::gate::{Asked, Asks, Gate, Permissions};
+use crate::gate::{Asked, Asks, Gate, HostGate, Permissions};
 use crate::past::PastCalls;
 use crate::record::Record;
 use crate::redact::Redactor;
@@ -82,6 +82,9 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_sandboxing(config.sandboxing),
     );
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
+    if let Some(sandboxing) = services.sandboxing() {
+        sandboxing.ask_about_hosts(HostGate::new(gate.clone(), &services));
+    }
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let actor = Actor {
@@ -192,7 +195,15 @@ impl Actor {
 
     /// Idle: handles operations until something is said.
     async fn wait_for_words(&mut self) -> Option<Said> {
-        match self.inbox.recv().await {
+        let op = tokio::select! {
+            // A command in the background may want to know something.
+            Some(ask) = self.asked.recv() => {
+                self.asks.open(ask, &self.services);
+                return None;
+            }
+            op = self.inbox.recv() => op,
+        };
+        match op {
             Some(Op::Say { blocks, plain, uuid, synthetic }) => Some(Said { blocks, plain, uuid, synthetic }),
             Some(Op::SetMode(mode)) => {
                 set_mode(&self.gate, &self.services, mode);
@@ -204,10 +215,13 @@ impl Actor {
                 self.publish_snapshot(false);
                 None
             }
-            // Nothing is asked.
-            Some(Op::Answer { .. }) => None,
+            Some(Op::Answer { ask, answer }) => {
+                self.asks.answer(ask, answer, &self.services);
+                None
+            }
             // Nothing runs, unless in the background: whoever closes the session next does not want to wait for that.
             Some(Op::Interrupt) => {
+                self.asks.close_all(&self.services);
                 self.interrupted = true;
                 None
             }

@@ -11,7 +11,7 @@ use gimlet_core::tool::{
     AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
 use gimlet_core::{
-    LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open,
+    LiveSettings, Permissions, Processes, Record, Review, Sandboxing, SessionConfig, SessionState, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_proto::{
@@ -19,7 +19,7 @@ use gimlet_proto::{
     PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, SessionHandle, StopReason, Thinking, TurnReport,
     Usage,
 };
-use gimlet_store::{Locations, ResultFiles, Stamp, ToolOutputs, Transcript, new_session_id};
+use gimlet_store::{DecisionLedger, DecisionLine, Locations, ResultFiles, Stamp, SessionFiles, ToolOutputs, Transcript, new_session_id, read_decisions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -190,6 +190,7 @@ pub(crate) struct Bench {
     pub(crate) handle: SessionHandle,
     pub(crate) events: Reader,
     pub(crate) log: Arc<Log>,
+    files: SessionFiles,
     life: JoinSet<()>,
 }
 
@@ -201,11 +202,20 @@ pub(crate) struct Setup {
     pub(crate) concurrency: usize,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
+    /// The walls around commands.
+    pub(crate) sandboxing: Option<Sandboxing>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { mode: PermissionMode::BypassPermissions, review: false, attended: false, concurrency: 10, live: None }
+        Self {
+            mode: PermissionMode::BypassPermissions,
+            review: false,
+            attended: false,
+            concurrency: 10,
+            live: None,
+            sandboxing: None,
+        }
     }
 }
 
@@ -235,6 +245,7 @@ impl Bench {
                 bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
+                decisions: Some(DecisionLedger::new(&files)),
                 ..Permissions::default()
             },
             attended: setup.attended,
@@ -253,7 +264,7 @@ impl Bench {
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
-            sandboxing: None,
+            sandboxing: setup.sandboxing.map(Arc::new),
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,
@@ -272,7 +283,7 @@ impl Bench {
         let events = handle.subscribe();
         let mut life = JoinSet::new();
         life.spawn(session);
-        Self { dir, model, log: log_of(handle.id.as_str()), handle, events, life }
+        Self { dir, model, log: log_of(handle.id.as_str()), handle, events, files, life }
     }
 
     pub(crate) fn say(&self, text: &str) {
@@ -299,6 +310,11 @@ impl Bench {
     /// What the tools did so far, in order.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.log.lines.lock().unwrap().clone()
+    }
+
+    /// What was decided so far.
+    pub(crate) fn decisions(&self) -> Vec<DecisionLine> {
+        read_decisions(&self.files).unwrap().0
     }
 
     pub(crate) async fn close(mut self) -> TempDir {

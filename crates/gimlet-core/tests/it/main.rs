@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken bench is a failed test")]
 
 mod bench;
+mod hosts;
 mod live;
 mod permission;
 mod results;

@@ -1,0 +1,164 @@
+//! Hosts that a command in the sandbox wants to reach and that are on no list: decided like a fetch from that host, by
+//! the same rules and mode, with the same question, and written down like every other decision.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Weak};
+
+use gimlet_exec::{HostAnswer, HostJudge};
+use gimlet_policy::{Decision, Suggestion, Verdict, Walls};
+use gimlet_proto::{Answer, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
+use gimlet_store::Outcome;
+use serde_json::value::to_raw_value;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::ledger::Word;
+use super::refusal::{Denied, Refusal, UNATTENDED};
+use super::{Answered, Gate, Judged, raw};
+use crate::call::CallScope;
+use crate::services::Services;
+use crate::tool::{PermissionVerdict, Prepared, ToolSet};
+
+/// What such a decision is called where calls of tools are listed.
+const NAME: &str = "SandboxNetworkAccess";
+/// The tool whose rules speak of hosts.
+const RULES_OF: &str = "WebFetch";
+/// A rule for a host speaks of these.
+const WEB_PORTS: [u16; 2] = [80, 443];
+
+/// Answers the proxy of a session's sandbox.
+pub(crate) struct HostGate {
+    gate: Arc<Gate>,
+    /// Weak, because the services own the sandbox.
+    services: Weak<Services>,
+}
+
+impl HostGate {
+    pub(crate) fn new(gate: Arc<Gate>, services: &Arc<Services>) -> Self {
+        Self { gate, services: Arc::downgrade(services) }
+    }
+}
+
+impl HostJudge for HostGate {
+    fn judge(&self, host: &str, port: u16) -> BoxFuture<'static, HostAnswer> {
+        let (gate, services) = (self.gate.clone(), self.services.upgrade());
+        let (host, port) = (host.to_owned(), port);
+        Box::pin(async move {
+            let Some(services) = services else { return HostAnswer::REFUSED };
+            // No turn's own: a command in the background asks as well. Whoever ends the turn closes its questions.
+            let cancel = CancellationToken::new();
+            let (tools, agent) = (ToolSet::new(Vec::new()), Default::default());
+            let scope = CallScope { services, tools, gate: gate.clone(), cancel, agent };
+            gate.decide_on_host(&scope, &host, port).await
+        })
+    }
+}
+
+impl Gate {
+    async fn decide_on_host(&self, scope: &CallScope, host: &str, port: u16) -> HostAnswer {
+        self.refresh(&scope.services);
+        let prepared = request(host, port);
+        let call = ToolUseId::new(format!("{NAME}:{host}:{port}"));
+        let verdict = self.judging(scope, Walls::None, |judging| judging.verdict(as_fetch(&prepared)));
+        let (answer, lasts) = match verdict.decision {
+            // By rule or mode, which can change.
+            Decision::Allow => (Ok(Word::policy(Outcome::Allowed)), false),
+            Decision::Deny => (Err(refused(&prepared, &verdict, "rule")), false),
+            Decision::Ask => self.ask_about_host(scope, &call, &prepared, &verdict).await,
+        };
+        let (word, allow) = match answer {
+            Ok(word) => (word, true),
+            Err(refusal) => (Word::of_refusal(&refusal, &verdict), false),
+        };
+        self.ledger.note(scope, self.mode(), &call, &prepared, &verdict, &word);
+        HostAnswer { allow, lasts }
+    }
+
+    /// The answer of the reviewer or of a person, and whether it holds for the rest of the session.
+    async fn ask_about_host(
+        &self,
+        scope: &CallScope,
+        call: &ToolUseId,
+        prepared: &Prepared,
+        verdict: &Verdict,
+    ) -> (Result<Word, Refusal>, bool) {
+        match self.review(scope, prepared, verdict).await {
+            Some(Ok(Answered::Go(word))) => return (Ok(word), true),
+            Some(Ok(Answered::Edited(_))) => return (Err(Refusal::Cancelled), false),
+            // Another command may have a better reason to go there.
+            Some(Err(refusal)) => return (Err(refusal), false),
+            None => {}
+        }
+        let Some(asks) = &self.asks else { return (Err(refused(prepared, verdict, UNATTENDED)), false) };
+        let (reply, answer) = oneshot::channel();
+        let body = AskBody::Permission {
+            tool: NAME.to_owned(),
+            call: call.clone(),
+            input: raw(&prepared.input),
+            summary: prepared.description.clone(),
+            reason: "a command in the sandbox wants to reach a host that is on no list".to_owned(),
+            suggestions: self.host_suggestions(scope, prepared),
+        };
+        if asks.send(super::Asked { agent: scope.agent.clone(), body, reply }).is_err() {
+            return (Err(Refusal::Cancelled), false);
+        }
+        match answer.await {
+            Ok(Answer::Yes) => (Ok(Word::person(Outcome::Allowed)), true),
+            Ok(Answer::Always(updates)) => {
+                self.change(scope, &updates);
+                (Ok(Word::person(Outcome::Allowed)), true)
+            }
+            Ok(Answer::No { message, .. }) => (Err(Refusal::ByPerson { message, stop_turn: false }), true),
+            // There is no input that could be another.
+            Ok(Answer::Edited(_)) | Err(_) => (Err(Refusal::Cancelled), false),
+        }
+    }
+
+    /// The rule that would answer for good; rules about hosts know no other ports than the web's.
+    fn host_suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
+        let on_the_web = prepared.given.get("port").and_then(Value::as_u64);
+        if !on_the_web.is_some_and(|port| WEB_PORTS.iter().any(|known| u64::from(*known) == port)) {
+            return Vec::new();
+        }
+        let found = self.judging(scope, Walls::None, |judging| judging.suggestions(as_fetch(prepared)));
+        let change = |Suggestion { covers, update }: Suggestion| {
+            Some(SuggestedChange { covers, update: Arc::from(to_raw_value(&update).ok()?) })
+        };
+        found.into_iter().filter_map(change).collect()
+    }
+}
+
+/// The wish of a command as a call that can be judged and shown.
+fn request(host: &str, port: u16) -> Prepared {
+    let given: Map<String, Value> = [("host".to_owned(), json!(host)), ("port".to_owned(), json!(port))].into_iter().collect();
+    Prepared {
+        tool: NAME,
+        typed: Box::new(()),
+        input: Value::Object(given.clone()),
+        given,
+        needs: needs(host, port),
+        read_only: false,
+        destructive: false,
+        concurrency_safe: true,
+        requires_user_interaction: false,
+        verdict: PermissionVerdict::Passthrough,
+        path: None,
+        description: format!("connect to {host}:{port}"),
+        user_facing_name: Cow::Borrowed("Network"),
+    }
+}
+
+/// A rule that allows a host speaks of its web site; whatever else listens there is another matter.
+fn needs(host: &str, port: u16) -> Vec<Need> {
+    let other = (!WEB_PORTS.contains(&port)).then_some(Need::Opaque);
+    std::iter::once(Need::Fetch(format!("https://{host}/"))).chain(other).collect()
+}
+
+fn as_fetch(prepared: &Prepared) -> Judged<'_> {
+    Judged { tool: RULES_OF, ..Judged::from(prepared) }
+}
+
+fn refused(prepared: &Prepared, verdict: &Verdict, origin: &'static str) -> Refusal {
+    Refusal::Denied(Denied::new(origin, verdict.model_text(NAME), prepared, verdict))
+}
