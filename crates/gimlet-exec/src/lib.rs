@@ -54,7 +54,7 @@ pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spa
 pub use foreground::{Ended, Finished, Foreground};
 #[cfg(target_os = "linux")]
 pub use sandbox::{
-    Aftermath, Available, Backend, Bubblewrap, Guard, HostAnswer, HostJudge, Layer, ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason,
+    Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason,
     Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace, Upstream, default_sandbox, probe, violations,
 };
 #[cfg(target_os = "linux")]

@@ -7,6 +7,7 @@
 //! Linux only. What can be had is found out by [`probe`]; nothing here decides whether a command has to be sandboxed.
 
 mod bubblewrap;
+mod census;
 mod defaults;
 mod environment;
 mod gitconfig;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
 
 use crate::exec::{Spawn, find_in_path};
+pub use census::Census;
 pub use defaults::{SandboxPlace, default_sandbox};
 pub use guard::Guard;
 pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
@@ -86,6 +88,13 @@ impl Sandbox {
 
     pub fn available(&self) -> &Available {
         &self.available
+    }
+
+    /// The same walls, which hold these paths as they are as well.
+    pub fn holding(&self, paths: &[PathBuf]) -> Self {
+        let mut sandbox = self.clone();
+        sandbox.spec.deny_write.extend_from_slice(paths);
+        sandbox
     }
 
     /// The same command inside the sandbox. `needed` are files that it reads wherever they are.

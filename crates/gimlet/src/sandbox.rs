@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use gimlet_exec::{
-    Aftermath, Available, Backend, Bubblewrap, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer, ProbeOptions,
+    Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer, ProbeOptions,
     Proxy, ProxyConfig, Running, Sandbox, SandboxPlace, Spawn, Stdin, Streams, default_sandbox, probe, violations,
 };
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
@@ -41,12 +41,14 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let stdin = if std::io::stdin().is_terminal() { Stdin::Null } else { Stdin::Pipe };
     let (program, cwd) = (program.clone(), around.cwd.clone());
     let spawn = Spawn { program, args: rest.to_vec(), cwd, env, stdin, streams: Streams::Split, report: false };
+    let mut census = Census::default();
+    let guard = Guard::before(&spec, &available, &mut census);
+    let sandbox = sandbox.holding(guard.held());
     let spawn = sandbox.wrap(spawn, &[]).map_err(|error| Report::new(error.to_string()))?;
-    let guard = Guard::before(&spec, &available);
     let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
     let (exit, errors) = carry(&mut running).await?;
     exec.shutdown(GRACE).await;
-    let mut found = guard.after(&around.config_home.join("gimlet/quarantine"));
+    let mut found = guard.after(&around.config_home.join("gimlet/quarantine"), &mut census);
     let refusals = proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
     let aftermath = Aftermath { spec: &spec, cwd: &around.cwd, exit: Some(exit), output: &errors, refusals: &refusals };
     found.extend(violations(aftermath));

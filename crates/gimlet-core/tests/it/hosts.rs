@@ -40,6 +40,8 @@ fn sandboxing(dir: &Path, asks_about_hosts: bool) -> Sandboxing {
         quarantine: dir.join("quarantine"),
         proxy: Some(proxy),
         asks_about_hosts,
+        expected: Vec::new(),
+        state: Default::default(),
     }
 }
 
