@@ -3,12 +3,14 @@
 //! Whether a command is walled in is decided once, by the gate, and travels with its permit: a tool cannot leave the
 //! sandbox on its own.
 
+mod closed;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_exec::{Aftermath, Available, Census, Exit, Guard, Proxy, Sandbox, violations};
 use gimlet_policy::shell::ShellFacts;
-use gimlet_policy::{Walls, runs_one_of};
+use gimlet_policy::{ClosedFiles, Walls, runs_one_of};
 use gimlet_proto::{Need, SandboxSpec, Violation};
 use serde_json::{Map, Value};
 
@@ -35,6 +37,8 @@ pub struct Sandboxing {
     pub proxy: Option<Proxy>,
     /// Hosts that are on no list are asked about; otherwise they are refused.
     pub asks_about_hosts: bool,
+    /// Files that patterns close, looked for before every command.
+    pub closed: Option<ClosedFiles>,
     /// Refusals that are not worth telling: a part of the command, or `*`, and parts of what would be told.
     pub expected: Vec<(String, Vec<String>)>,
     pub state: Mutex<WatchState>,
@@ -71,11 +75,15 @@ impl Sandboxing {
         let this = self.clone();
         let look = move || {
             this.check_leftovers();
-            Guard::before(&this.spec, &this.available, &mut lock(&this.state).census)
+            let guard = Guard::before(&this.spec, &this.available, &mut lock(&this.state).census);
+            let closed = this.closed.as_ref().filter(|_| !this.spec.files_open);
+            let closed = closed.map(|closed| closed::closed_in(&this.spec.write, closed)).unwrap_or_default();
+            (guard, closed)
         };
-        let guard = tokio::task::spawn_blocking(look).await;
-        let guard = guard.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
-        let sandbox = self.sandbox.holding(guard.held());
+        let looked = tokio::task::spawn_blocking(look).await;
+        let (guard, closed) =
+            looked.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
+        let sandbox = self.sandbox.holding(guard.held()).closing(&closed);
         Ok(Watch { walls: self.clone(), sandbox, guard: Some(guard) })
     }
 

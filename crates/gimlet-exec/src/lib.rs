@@ -54,8 +54,9 @@ pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spa
 pub use foreground::{Ended, Finished, Foreground};
 #[cfg(target_os = "linux")]
 pub use sandbox::{
-    Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason,
-    Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace, Upstream, default_sandbox, probe, violations,
+    Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, ProbeOptions, Proxy,
+    ProxyConfig, ProxyError, Reason, Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace,
+    Upstream, default_sandbox, probe, violations,
 };
 #[cfg(target_os = "linux")]
 pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name};

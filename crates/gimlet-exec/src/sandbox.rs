@@ -97,12 +97,18 @@ impl Sandbox {
         sandbox
     }
 
+    /// The same walls, in which these paths cannot be read either.
+    pub fn closing(mut self, paths: &[PathBuf]) -> Self {
+        self.spec.deny_read.extend_from_slice(paths);
+        self
+    }
+
     /// The same command inside the sandbox. `needed` are files that it reads wherever they are.
     pub fn wrap(&self, spawn: Spawn, needed: &[&Path]) -> Result<Spawn, SandboxError> {
         let path = spawn.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
         let program = find_in_path(&spawn.program, path, &spawn.cwd)
             .ok_or_else(|| SandboxError::NotFound { program: spawn.program.clone() })?;
-        let split = environment::prepare(spawn.env, &self.spec.keep_env, self.spec.temp_dir.as_deref());
+        let split = environment::prepare(spawn.env, &self.spec);
         let mut env = split.env;
         env.retain(|(name, _)| !environment::is_proxy_name(name));
         let mut plan = self.plan(spawn.cwd.clone(), program);
@@ -128,6 +134,7 @@ impl Sandbox {
         Plan {
             walls,
             landlock: self.available.landlock_abi > 0,
+            files_open: spec.files_open,
             write: spec.write.iter().chain(&spec.temp_dir).cloned().collect(),
             deny_write: spec.deny_write.clone(),
             deny_read: spec.deny_read.clone(),
@@ -135,6 +142,7 @@ impl Sandbox {
             sockets: Sockets { inet, unix: spec.unix_sockets },
             proxy,
             max_processes: spec.max_processes,
+            max_memory: spec.max_memory,
             env: Vec::new(),
             cwd,
             program,

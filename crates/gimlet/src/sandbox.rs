@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use gimlet_exec::{
-    Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer, ProbeOptions,
-    Proxy, ProxyConfig, Running, Sandbox, SandboxPlace, Spawn, Stdin, Streams, default_sandbox, probe, violations,
+    Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer,
+    ProbeOptions, Proxy, ProxyConfig, Running, Sandbox, SandboxPlace, Spawn, Stdin, Streams, Upstream, default_sandbox,
+    probe, violations,
 };
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
 use serde_json::json;
@@ -31,7 +32,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let exec = exec();
     let available = probe(&exec, &options(&args.walls)).await;
     let spec = spec(&args.walls, around, &scratch.path.join("tmp"));
-    let proxy = start_proxy(&spec, &scratch.path)?;
+    let proxy = start_proxy(&spec, Upstream::default(), &scratch.path)?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
     let sandbox =
         Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| Report::new(error.to_string()))?;
@@ -106,10 +107,10 @@ fn spec(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Sandbox
 }
 
 /// The proxy to the hosts that a spec allows, if it allows any. The folder must be the owner's alone.
-pub(crate) fn start_proxy(spec: &SandboxSpec, folder: &Path) -> Result<Option<Proxy>, Report> {
+pub(crate) fn start_proxy(spec: &SandboxSpec, upstream: Upstream, folder: &Path) -> Result<Option<Proxy>, Report> {
     let SandboxNetwork::Proxy { allow, deny } = &spec.network else { return Ok(None) };
     let (allow, deny) = (allow.clone(), deny.clone());
-    let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, ..ProxyConfig::default() };
+    let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, upstream, ..ProxyConfig::default() };
     Proxy::start(config).map(Some).map_err(|error| Report::new(error.to_string()))
 }
 

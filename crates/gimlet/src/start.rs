@@ -59,12 +59,12 @@ pub(crate) async fn start(
     let provider = AnthropicConfig::from_env_or(env, key_helper.clone().map(|helper| helper as Arc<dyn Credentials>))
         .map_err(|error| no_provider(error, &configured))?;
     let now = configured.now();
-    let mut warnings: Vec<String> = now.remarks.into_iter().chain(configured.untrusted()).collect();
+    let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted()).collect();
     warnings.extend(provider.warnings().iter().cloned());
     let start = mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let tools = tools(run, env, &now.rules)?;
-    let walls = sandboxed::sandboxing(&configured, &now.directories).await?;
+    let walls = sandboxed::sandboxing(&configured, &now, start.answers_about_hosts(manner)).await?;
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
         env: env.clone(),
@@ -244,6 +244,13 @@ struct Start {
     /// By a flag: that of a resumed session does not count then.
     chosen: bool,
     warnings: Vec<String>,
+}
+
+impl Start {
+    /// Whether somebody or something could answer what a sandboxed command wants to know.
+    fn answers_about_hosts(&self, manner: Manner) -> bool {
+        manner.attended || self.bypass_reachable || self.mode == PermissionMode::Auto
+    }
 }
 
 /// The mode to start in; bypass is refused to root outside a sandbox.

@@ -131,7 +131,8 @@ impl Gate {
 
 /// The wish of a command as a call that can be judged and shown.
 fn request(host: &str, port: u16) -> Prepared {
-    let given: Map<String, Value> = [("host".to_owned(), json!(host)), ("port".to_owned(), json!(port))].into_iter().collect();
+    let given: Map<String, Value> =
+        [("host".to_owned(), json!(host)), ("port".to_owned(), json!(port))].into_iter().collect();
     Prepared {
         tool: NAME,
         typed: Box::new(()),

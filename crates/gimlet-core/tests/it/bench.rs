@@ -19,7 +19,10 @@ use gimlet_proto::{
     PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, SessionHandle, StopReason, Thinking, TurnReport,
     Usage,
 };
-use gimlet_store::{DecisionLedger, DecisionLine, Locations, ResultFiles, Stamp, SessionFiles, ToolOutputs, Transcript, new_session_id, read_decisions};
+use gimlet_store::{
+    DecisionLedger, DecisionLine, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript, new_session_id,
+    read_decisions,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -40,6 +40,7 @@ fn sandboxing(dir: &Path, asks_about_hosts: bool) -> Sandboxing {
         quarantine: dir.join("quarantine"),
         proxy: Some(proxy),
         asks_about_hosts,
+        closed: None,
         expected: Vec::new(),
         state: Default::default(),
     }
@@ -107,15 +108,11 @@ async fn a_person_is_asked_once_for_a_host_and_the_answer_holds_for_the_session(
     assert!(said.contains("denied") && asked.is_empty(), "{said}");
     let decisions: Vec<_> =
         scene.bench.decisions().into_iter().map(|line| (line.tool, line.summary, line.outcome, line.by)).collect();
-    let line = |summary: &str, outcome| {
-        ("SandboxNetworkAccess".to_owned(), summary.to_owned(), outcome, Decider::Person)
-    };
+    let line =
+        |summary: &str, outcome| ("SandboxNetworkAccess".to_owned(), summary.to_owned(), outcome, Decider::Person);
     assert_eq!(
         decisions,
-        [
-            line("connect to a.example:443", Outcome::Allowed),
-            line("connect to b.example:443", Outcome::Refused)
-        ]
+        [line("connect to a.example:443", Outcome::Allowed), line("connect to b.example:443", Outcome::Refused)]
     );
     scene.bench.close().await;
 }

@@ -217,11 +217,7 @@ async fn serve(mut client: UnixStream, shared: &Shared) -> io::Result<()> {
         return hand_on(client, &seen, port).await;
     }
     let greeting = tokio::time::timeout(HEAD_PATIENCE, async {
-        if speaks_socks {
-            read_socks(&mut client, &mut seen).await
-        } else {
-            read_http(&mut client, &mut seen).await
-        }
+        if speaks_socks { read_socks(&mut client, &mut seen).await } else { read_http(&mut client, &mut seen).await }
     });
     let Some(wanted) = greeting.await?? else {
         return client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").await;

@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use gimlet_exec::{
-    Available, Backend, Bubblewrap, Census, Exec, Exit, Guard, Layer, ProbeOptions, Running, Sandbox, Spawn, Stdin, Streams,
-    probe,
+    Available, Backend, Bubblewrap, Census, Exec, Exit, Guard, Layer, ProbeOptions, Running, Sandbox, Spawn, Stdin,
+    Streams, probe,
 };
 use gimlet_proto::SandboxSpec;
 use tokio::io::AsyncReadExt;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use gimlet_core::{Services, Watch, WatchedEnd};
 use gimlet_core::tasks::{NewTask, Stop, Task};
 use gimlet_core::tool::ToolResult;
+use gimlet_core::{Services, Watch, WatchedEnd};
 use gimlet_exec::{BackgroundCommand, Ended, Finished, Foreground, Progress};
 use gimlet_proto::{AgentPath, Body, Level, Notice, TaskState};
 use tokio::sync::watch;
