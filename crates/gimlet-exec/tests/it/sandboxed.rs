@@ -281,3 +281,59 @@ pub(crate) async fn what_the_walls_refused_is_recognised() {
         assert_eq!(violations(aftermath), [Violation::Write { path: target }], "{:?}: {output}", kind.backend);
     }
 }
+
+pub(crate) async fn a_closed_place_within_an_open_one_within_a_closed_one_stays_closed() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(path("closed/open/shut")).unwrap();
+        for name in ["closed/a", "closed/open/b", "closed/open/shut/c", "closed/open/d"] {
+            std::fs::write(path(name), format!("<{name}>")).unwrap();
+        }
+        let spec = SandboxSpec {
+            write: vec![path("temp")],
+            deny_read: ["closed", "closed/open/shut", "closed/open/d"].map(path).to_vec(),
+            allow_read: vec![path("closed/open")],
+            ..folder.spec()
+        };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let script = "cat closed/a closed/open/b closed/open/shut/c closed/open/d 2>/dev/null";
+        let wrapped = sandbox.wrap(folder.bash(script), &[]).unwrap();
+        let (_, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+        assert_eq!(said, "<closed/open/b>", "{:?}", kind.backend);
+    }
+}
+
+pub(crate) async fn with_files_open_everything_else_is_closed() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let (folder, elsewhere) = (Folder::new(), tempfile::tempdir().unwrap());
+        let spec = SandboxSpec { files_open: true, ..folder.spec() };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let script = format!(
+            "echo x > {}/made && echo written; exec 3<>/dev/tcp/127.0.0.1/1 || echo closed; \
+             kill -0 {} 2>/dev/null || echo apart; unshare -U true 2>/dev/null || echo bare",
+            elsewhere.path().display(),
+            std::process::id(),
+        );
+        let wrapped = sandbox.wrap(folder.bash(&script), &[]).unwrap();
+        let (_, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+        let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("bash:")).collect();
+        assert_eq!(said, ["written", "closed", "apart", "bare"], "{:?}", kind.backend);
+    }
+}
+
+pub(crate) async fn a_command_that_wants_more_memory_than_its_limit_does_not_get_it() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let spec = SandboxSpec { max_memory: Some(200 << 20), ..folder.spec() };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let script = "python3 -S -c 'x = bytearray(50 << 20); print(1)'; \
+                      python3 -S -c 'x = bytearray(400 << 20); print(2)' 2>/dev/null; ulimit -c";
+        let wrapped = sandbox.wrap(folder.bash(script), &[]).unwrap();
+        let (_, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+        assert_eq!(said, "1\n0\n", "{:?}", kind.backend);
+    }
+}
