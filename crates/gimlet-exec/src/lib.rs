@@ -24,6 +24,8 @@ mod exec;
 #[cfg(target_os = "linux")]
 mod foreground;
 #[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
 mod procfs;
 #[cfg(target_os = "linux")]
 mod sandbox;
@@ -52,6 +54,8 @@ pub use errand::{Errand, ErrandError};
 pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spawn, Stdin, Streams};
 #[cfg(target_os = "linux")]
 pub use foreground::{Ended, Finished, Foreground};
+#[cfg(target_os = "linux")]
+pub use memory::{MemoryGroup, MemoryGroupError, parse_memory_limit};
 #[cfg(target_os = "linux")]
 pub use sandbox::{
     Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, ProbeOptions, Proxy,

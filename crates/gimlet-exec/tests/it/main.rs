@@ -13,6 +13,7 @@
 mod common;
 mod custody;
 mod errand;
+mod memory;
 mod output;
 mod sandbox;
 mod sandbox_proxy;
@@ -60,6 +61,7 @@ tests! {
     errand::one_that_takes_too_long_or_prints_too_much_is_ended_with_its_tree,
     errand::dropping_it_ends_its_tree,
     errand::what_it_leaves_behind_does_not_hold_up_the_answer_and_may_go_on_printing,
+    memory::a_command_that_outgrows_the_group_is_ended_and_others_go_on,
     output::both_streams_interleave_as_written,
     output::a_background_grandchild_does_not_hold_the_call,
     output::a_survivor_that_prints_is_neither_stopped_nor_killed,
