@@ -12,7 +12,7 @@ use gimlet_exec::{
     ProbeOptions, Proxy, ProxyConfig, Running, Sandbox, SandboxPlace, Spawn, Stdin, Streams, Upstream, default_sandbox,
     probe, violations,
 };
-use gimlet_proto::{SandboxNetwork, SandboxSpec};
+use gimlet_proto::{Env, SandboxNetwork, SandboxSpec};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -30,7 +30,7 @@ const TAIL_BYTES: usize = 64 * 1024;
 pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
     let scratch = Scratch::new()?;
     let exec = exec();
-    let available = probe(&exec, &options(&args.walls)).await;
+    let available = probe(&exec, &options(&args.walls, &around.env)).await;
     let spec = spec(&args.walls, around, &scratch.path.join("tmp"));
     let proxy = start_proxy(&spec, Upstream::default(), &scratch.path)?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
 /// What the sandbox of this folder is, as text or JSON.
 pub(crate) async fn explain(args: &SandboxExplainArgs, around: &Surroundings) -> Result<String, Report> {
     let exec = exec();
-    let available = probe(&exec, &options(&args.walls)).await;
+    let available = probe(&exec, &options(&args.walls, &around.env)).await;
     exec.shutdown(GRACE).await;
     let spec = spec(&args.walls, around, Path::new("$TMPDIR"));
     if args.json {
@@ -78,13 +78,22 @@ pub(crate) fn exec() -> Exec {
     Exec::new(ExecConfig { custodian, session_marker: "sandbox".to_owned(), runtime_dir: None })
 }
 
-fn options(walls: &SandboxWalls) -> ProbeOptions {
+fn options(walls: &SandboxWalls, env: &Env) -> ProbeOptions {
     let bubblewrap = match &walls.bubblewrap {
-        None => Bubblewrap::IfPresent,
+        None => bubblewrap(env),
         Some(path) if path.as_os_str() == "none" => Bubblewrap::Never,
         Some(path) => Bubblewrap::At(path.clone()),
     };
     ProbeOptions { bubblewrap, ..ProbeOptions::default() }
+}
+
+/// When bubblewrap is used, as the environment has it.
+pub(crate) fn bubblewrap(env: &Env) -> Bubblewrap {
+    match env.get("GIMLET_SANDBOX") {
+        Some("bwrap") => Bubblewrap::First,
+        Some("namespaces") => Bubblewrap::Never,
+        _ => Bubblewrap::IfNeeded,
+    }
 }
 
 fn spec(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> SandboxSpec {

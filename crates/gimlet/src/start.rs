@@ -3,6 +3,7 @@
 mod configured;
 mod key_helper;
 mod live;
+mod memory;
 mod sandboxed;
 mod sessions;
 
@@ -22,6 +23,8 @@ use crate::settings;
 use crate::surroundings::Surroundings;
 use configured::Configured;
 use live::Live;
+use memory::Memory;
+use sandboxed::Wishes;
 use sessions::{Past, Scratch, Segment};
 
 /// A session ready to run.
@@ -64,7 +67,10 @@ pub(crate) async fn start(
     let start = mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let tools = tools(run, env, &now.rules)?;
-    let walls = sandboxed::sandboxing(&configured, &now, start.answers_about_hosts(manner)).await?;
+    let memory = Memory::of(env);
+    warnings.extend(memory.remark.clone());
+    let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
+    let walls = sandboxed::sandboxing(&configured, &now, wishes).await?;
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
         env: env.clone(),
@@ -84,6 +90,9 @@ pub(crate) async fn start(
     warnings.extend(sweep(&runtime_dir));
     let processes = processes(env, &past.id, effort(run, &configured), &around.config_home, runtime_dir);
     let exec = processes.exec.clone();
+    if let Some(group) = memory.group {
+        exec.share_memory(group);
+    }
     if let Some(helper) = key_helper {
         helper.start_with(exec.clone());
     }

@@ -92,6 +92,7 @@ tests! {
     sandboxed::killing_gimlet_leaves_nothing_in_any_sandbox,
     sandboxed::walls_that_cannot_be_put_up_stop_the_command,
     sandboxed::what_is_missing_is_named,
+    sandboxed::namespaces_of_its_own_come_first_unless_somebody_wants_bubblewrap,
     sandboxed::a_bubblewrap_that_commands_could_replace_is_not_used,
     sandboxed::a_shell_reports_its_directory_from_inside,
     sandboxed::a_closed_place_can_have_an_open_one_in_it,

@@ -214,6 +214,18 @@ pub(crate) async fn what_is_missing_is_named() {
     assert!(weak.notes[0].contains("/bin/false"), "{:?}", weak.notes);
 }
 
+pub(crate) async fn namespaces_of_its_own_come_first_unless_somebody_wants_bubblewrap() {
+    let exec = common::exec(None);
+    assert_eq!(probe(&exec, &ProbeOptions::default()).await.backend, Backend::Namespaces);
+    let path = std::path::PathBuf::from("/usr/bin/bwrap");
+    for bubblewrap in [Bubblewrap::First, Bubblewrap::At(path.clone())] {
+        let options = ProbeOptions { bubblewrap, own_namespaces: true };
+        assert_eq!(probe(&exec, &options).await.backend, Backend::Bubblewrap { path: path.clone() });
+    }
+    let options = ProbeOptions { own_namespaces: false, ..ProbeOptions::default() };
+    assert_eq!(probe(&exec, &options).await.backend, Backend::Bubblewrap { path });
+}
+
 pub(crate) async fn a_bubblewrap_that_commands_could_replace_is_not_used() {
     let folder = Folder::new();
     let path = folder.path().join("bwrap");

@@ -26,20 +26,28 @@ pub(super) struct Found {
     pub(super) scratch: Scratch,
 }
 
+/// What is wanted besides what settings say.
+#[derive(Clone, Copy)]
+pub(super) struct Wishes {
+    /// There is somebody or something that decides about hosts on no list.
+    pub(super) answered: bool,
+    /// The most memory for each process.
+    pub(super) max_memory: Option<u64>,
+}
+
 /// The sandbox that settings want; an error when they want none of the session without it.
-///
-/// `answered` says whether there is somebody or something that decides about hosts on no list.
-pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, answered: bool) -> Result<Found, Report> {
+pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishes: Wishes) -> Result<Found, Report> {
     let settings = &configured.effective.settings.sandbox;
     let mut found = Found { sandboxing: None, remarks: Vec::new(), scratch: Scratch(None) };
     if settings.enabled != Some(true) {
         return Ok(found);
     }
-    let available = look(settings.bwrap_path.as_ref().map(PathBuf::from)).await;
+    let named = settings.bwrap_path.as_ref().map(|path| Bubblewrap::At(PathBuf::from(path)));
+    let available = look(named.unwrap_or_else(|| crate::sandbox::bubblewrap(&configured.env))).await;
     // A name that nobody can guess, so that nobody can have put a link there.
     let root = std::env::temp_dir().join(format!("gimlet-{}", new_session_id()));
     found.scratch = Scratch(Some(root.clone()));
-    match build(configured, now, available.clone(), &root, answered) {
+    match build(configured, now, available.clone(), &root, wishes) {
         Ok(sandboxing) => {
             found.remarks.extend(missing(&available));
             found.remarks.extend(less_than_asked_for(settings, &sandboxing));
@@ -57,9 +65,8 @@ pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, answe
 }
 
 /// Finds out what this machine can do, with processes that end before the session has any of its own.
-async fn look(bubblewrap: Option<PathBuf>) -> Available {
+async fn look(bubblewrap: Bubblewrap) -> Available {
     let exec = crate::sandbox::exec();
-    let bubblewrap = bubblewrap.map_or(Bubblewrap::IfPresent, Bubblewrap::At);
     let available = probe(&exec, &ProbeOptions { bubblewrap, ..ProbeOptions::default() }).await;
     exec.shutdown(Duration::ZERO).await;
     available
@@ -94,7 +101,7 @@ fn build(
     now: &SettingsNow,
     available: Available,
     scratch: &Path,
-    answered: bool,
+    wishes: Wishes,
 ) -> Result<Sandboxing, String> {
     if let Backend::None { why } = &available.backend {
         return Err(why.clone());
@@ -106,9 +113,10 @@ fn build(
     let mut spec = spec(configured, &now.directories, &temp_dir);
     // What was taken away from one command is not for the next.
     spec.deny_read.push(quarantine.clone());
+    spec.max_memory = wishes.max_memory;
     let asks_about_hosts = !only_lists_count(settings);
     if available.backend != Backend::Landlock {
-        spec.network = network(configured, asks_about_hosts && answered);
+        spec.network = network(configured, asks_about_hosts && wishes.answered);
     }
     let proxy = crate::sandbox::start_proxy(&spec, upstream(settings), scratch).map_err(|report| report.text())?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
