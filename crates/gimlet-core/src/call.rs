@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use crate::gate::{Gate, Pass, Permit};
 use crate::results::Settled;
 use crate::services::Services;
-use crate::tool::{AnyTool, ErrorClass, OnInterrupt, PathContext, Prepared, ToolContext, ToolError, ToolSet, nearest};
+use crate::tool::{
+    AnyTool, ErrorClass, OnInterrupt, PathContext, Prepared, ToolContext, ToolError, ToolRef, ToolSet, nearest,
+};
 
 /// How much of an unreadable input is told back.
 const MAX_BAD_INPUT: usize = 8 * 1024;
@@ -49,14 +51,14 @@ pub(crate) fn prepare(
     incoming: &Incoming,
     tools: &ToolSet,
     paths: &PathContext,
-) -> Result<(&'static dyn AnyTool, Prepared), ToolError> {
+) -> Result<(ToolRef, Prepared), ToolError> {
     if let Some(raw) = &incoming.bad_input {
         return Err(unreadable(raw));
     }
     let Some(tool) = tools.find(&incoming.name) else { return Err(unknown_tool(&incoming.name, tools)) };
     let input: Value = serde_json::from_str(incoming.input.get()).map_err(|_| unreadable(incoming.input.get()))?;
     match catch_unwind(AssertUnwindSafe(|| tool.prepare(input, paths))) {
-        Ok(prepared) => prepared.map(|prepared| (tool, prepared)),
+        Ok(prepared) => prepared.map(|prepared| (tool.clone(), prepared)),
         Err(_) => Err(ToolError::new(ErrorClass::Internal, format!("{} failed while reading its input", tool.name()))),
     }
 }
@@ -88,12 +90,12 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
 }
 
 /// Stages 7 to 13: permission, the call itself, and its result. Never fails, never panics.
-pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: &'static dyn AnyTool, pass: Pass) -> Settled {
+pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass) -> Settled {
     let name = tool.name();
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
     }
-    let permit = match scope.gate.pass(&scope, tool, &incoming, pass).await {
+    let permit = match scope.gate.pass(&scope, &*tool, &incoming, pass).await {
         Ok(permit) => permit,
         Err(refusal) => return refusal.into_settled(&scope, &incoming),
     };
@@ -111,7 +113,7 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: &'stati
     let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
     let label = permit.user_facing_name().to_string();
     publish(&scope, &cx, &label, ToolPhase::Running);
-    let result = AssertUnwindSafe(supervise(tool, permit, &cx, &scope, &label)).catch_unwind().await;
+    let result = AssertUnwindSafe(supervise(&*tool, permit, &cx, &scope, &label)).catch_unwind().await;
     let mut settled = match result {
         Ok(Ok(outcome)) => Settled::done(name, outcome),
         Ok(Err(error)) => Settled::failed(error),
@@ -137,7 +139,7 @@ fn publish(scope: &CallScope, cx: &ToolContext, label: &str, phase: ToolPhase) {
 
 /// Runs the call with a heartbeat, and gives up on it when it ignores its cancellation.
 async fn supervise(
-    tool: &'static dyn AnyTool,
+    tool: &dyn AnyTool,
     permit: Permit,
     cx: &ToolContext,
     scope: &CallScope,

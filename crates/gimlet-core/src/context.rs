@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use gimlet_proto::ToolDef;
+use gimlet_proto::{Env, ToolDef};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
@@ -18,7 +18,7 @@ pub use frozen::{tools_from_json, tools_to_json};
 
 use crate::gate::Gate;
 use crate::services::Services;
-use crate::tool::{AnyTool, PromptContext, ToolSet};
+use crate::tool::{AnyTool, PromptContext, ToolRef, ToolSet};
 
 const SYSTEM: &str = include_str!("context/system.md");
 
@@ -51,7 +51,7 @@ pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
                 name: tool.name().to_owned(),
                 description: tool.prompt(cx).trim_end().to_owned(),
                 // A schema is plain JSON already; it cannot fail to render.
-                input_schema: to_raw_value(&offered_schema(tool, cx)).ok()?,
+                input_schema: to_raw_value(&offered_schema(&**tool, cx)).ok()?,
                 eager_input: tool.eager_input(),
                 defer_loading: false,
             })
@@ -60,7 +60,18 @@ pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
         .into()
 }
 
-fn offered_schema(tool: &'static dyn AnyTool, cx: &PromptContext) -> Cow<'static, Value> {
+/// The list with guests behind the tools that are always there.
+pub(crate) fn with_guests(own: &Arc<[ToolDef]>, guests: &[ToolRef]) -> Arc<[ToolDef]> {
+    if guests.is_empty() {
+        return own.clone();
+    }
+    // What a guest says of itself does not depend on its surroundings.
+    let nowhere = PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None };
+    let guests = tool_defs(&ToolSet::new(guests.iter().cloned()), &nowhere);
+    own.iter().chain(guests.iter()).cloned().collect()
+}
+
+fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, Value> {
     let hidden = tool.hidden_parameters(cx);
     if hidden.is_empty() {
         return Cow::Borrowed(tool.schema());

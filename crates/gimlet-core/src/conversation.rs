@@ -47,6 +47,13 @@ impl Conversation {
         }
     }
 
+    /// Changes the list of tools, if it is another one: the cached prefix ends with it.
+    pub(crate) fn offer(&mut self, tools: Arc<[ToolDef]>) {
+        if self.tools != tools {
+            self.tools = tools;
+        }
+    }
+
     pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
         self.messages.clone()
     }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::{
-    Answer, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, SuggestedChange, ToolUseId,
+    Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, SuggestedChange, ToolUseId,
 };
 use gimlet_store::{DecisionLedger, Outcome};
 use serde_json::value::{RawValue, to_raw_value};
@@ -199,6 +199,11 @@ impl Gate {
         available
     }
 
+    /// Whether rules take a tool away as a whole.
+    pub(crate) fn removes_tool(&self, name: &str) -> bool {
+        gimlet_policy::removes_tool(&lock(&self.in_force).rules, name)
+    }
+
     /// Forgets what belongs to the turn before.
     pub(crate) fn begin_turn(&self) {
         lock(&self.denials).clear();
@@ -245,7 +250,7 @@ impl Gate {
     pub(crate) async fn pass(
         &self,
         scope: &CallScope,
-        tool: &'static dyn AnyTool,
+        tool: &dyn AnyTool,
         incoming: &Incoming,
         pass: Pass,
     ) -> Result<Permit, Refusal> {
@@ -253,9 +258,13 @@ impl Gate {
             Pass::Granted(permit) => return Ok(*permit),
             Pass::Undecided(prepared) => prepared,
         };
+        // The grounds of the questions that were answered with a yes: only others are asked about again.
+        let mut answered: Vec<Reason> = Vec::new();
         for _ in 0..MAX_EDITS {
             let (verdict, found) = self.decide(scope, &prepared);
+            let settled = !answered.is_empty() && verdict.reasons.iter().all(|reason| answered.contains(reason));
             let answer = match verdict.decision {
+                Decision::Ask if settled => Ok(Answered::Go(Word::person(Outcome::Allowed))),
                 Decision::Allow => Ok(Answered::Go(Word::policy(Outcome::Allowed))),
                 Decision::Deny => {
                     let message = verdict.model_text(tool.name());
@@ -266,6 +275,7 @@ impl Gate {
             let (word, end) = match answer {
                 Ok(Answered::Edited(input)) => {
                     prepared = edited(scope, incoming, input)?;
+                    answered.extend(verdict.reasons);
                     continue;
                 }
                 Ok(Answered::Go(word)) => (word, None),
@@ -302,17 +312,20 @@ impl Gate {
         let Some(asks) = &self.asks else {
             let message = format!(
                 "{} This run has nobody who could be asked, so it was refused.",
-                verdict.model_text(prepared.tool)
+                verdict.model_text(&prepared.tool)
             );
             return Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, message, prepared, verdict)));
         };
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
-            tool: prepared.tool.to_owned(),
+            tool: prepared.tool.to_string(),
             call: incoming.id.clone(),
             input: raw(&prepared.input),
+            label: prepared.user_facing_name.to_string(),
             summary: prepared.description.clone(),
             reason: verdict.explain(),
+            reason_kind: refusal::kind(verdict),
+            path: prepared.path.clone(),
             suggestions: self.suggestions(scope, prepared),
         };
         asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
@@ -322,12 +335,15 @@ impl Gate {
             answer = answer => answer.map_err(|_| Refusal::Cancelled)?,
         };
         match answer {
-            Answer::Yes => Ok(Answered::Go(Word::person(Outcome::Allowed))),
-            Answer::Always(updates) => {
-                self.change(scope, &updates);
-                Ok(Answered::Go(Word::person(Outcome::Allowed)))
+            Answer::Yes(Approval { input, changes }) => {
+                if !changes.is_empty() {
+                    self.change(scope, &changes);
+                }
+                Ok(match input {
+                    Some(input) => Answered::Edited(input),
+                    None => Answered::Go(Word::person(Outcome::Allowed)),
+                })
             }
-            Answer::Edited(input) => Ok(Answered::Edited(input)),
             Answer::No { message, interrupt } => {
                 let stop_turn = interrupt || message.trim().is_empty();
                 Err(Refusal::ByPerson { message, stop_turn })

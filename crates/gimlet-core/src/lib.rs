@@ -6,6 +6,7 @@
 mod call;
 mod context;
 mod conversation;
+mod dials;
 pub mod files;
 mod gate;
 mod ledger;

@@ -5,11 +5,9 @@
 
 use std::io::ErrorKind;
 
-use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyStart, ToolUseId};
+use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyStart, Say, ToolUseId};
 use gimlet_store::{AssistantHead, Durable, Interrupted, Transcript, TranscriptError, UserEntry, UserKind};
 use serde_json::value::RawValue;
-
-use crate::steering::Said;
 
 /// Writes what happens, in order.
 pub struct Record {
@@ -39,7 +37,7 @@ impl Record {
         &mut self.transcript
     }
 
-    pub(crate) fn prompt(&mut self, said: &Said) -> EntryId {
+    pub(crate) fn prompt(&mut self, said: &Say) -> EntryId {
         let kind = if said.synthetic { UserKind::Meta } else { UserKind::Prompt };
         self.transcript.user(UserEntry { blocks: &said.blocks, plain: said.plain, kind, uuid: said.uuid.clone() })
     }

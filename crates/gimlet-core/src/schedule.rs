@@ -13,7 +13,7 @@ use tokio::task::{Id, JoinSet};
 use crate::call::{self, CallScope, Incoming};
 use crate::gate::Pass;
 use crate::results::{Settled, cancelled};
-use crate::tool::{AnyTool, ErrorClass, ResultCap, ToolError};
+use crate::tool::{ErrorClass, ResultCap, ToolError, ToolRef};
 
 /// How many calls run at once unless the environment says otherwise.
 const DEFAULT_CONCURRENCY: usize = 10;
@@ -52,7 +52,7 @@ struct Slot {
 }
 
 enum State {
-    Waiting(&'static dyn AnyTool, Box<Pass>),
+    Waiting(ToolRef, Box<Pass>),
     Running,
     Over(Box<Settled>),
     Taken,

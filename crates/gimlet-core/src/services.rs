@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use gimlet_exec::{Exec, Shell, ShellError};
-use gimlet_proto::{AgentPath, Block, Body, Env, Event, Hub, Op, SessionId, ToolPhase, ToolUseId, ToolView};
+use gimlet_proto::{
+    AgentPath, Block, Body, Env, Event, Hub, Op, Origin, Say, SessionId, ToolPhase, ToolUseId, ToolView,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -146,7 +148,7 @@ impl Services {
     /// A context for one call. `resolved` is what the gate found each path to be.
     pub fn context(
         self: &Arc<Self>,
-        tool: &'static str,
+        tool: impl Into<Arc<str>>,
         call: ToolUseId,
         agent: AgentPath,
         cancel: CancellationToken,
@@ -160,7 +162,7 @@ impl Services {
             paths: self.paths(),
             services: self.clone(),
             started: Instant::now(),
-            tool,
+            tool: tool.into(),
             summary,
             resolved,
             closed: None,
@@ -248,7 +250,8 @@ impl Services {
             let blocks = vec![Block::text(&text)];
             // After the session closed there is nobody left to tell.
             if let Some(ops) = &self.ops {
-                drop(ops.send(Op::Say { blocks, plain: false, uuid: None, synthetic: true }));
+                let origin = Some(Origin::TaskNotification);
+                drop(ops.send(Op::Say(Say { blocks, synthetic: true, origin, ..Say::default() })));
             }
         }
     }
@@ -271,7 +274,7 @@ impl Services {
             &cx.agent,
             Body::Tool(Box::new(ToolView {
                 call: cx.call.clone(),
-                name: cx.tool.to_owned(),
+                name: cx.tool.to_string(),
                 summary: cx.summary.clone(),
                 phase,
             })),

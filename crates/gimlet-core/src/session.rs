@@ -1,6 +1,7 @@
 //! A session: its state and the actor that owns it.
 
 mod actor;
+mod desk;
 mod state;
 
 pub use actor::{SessionConfig, open};

@@ -6,15 +6,19 @@
 
 mod any;
 mod context;
+mod guest;
 mod input;
 mod outcome;
 mod set;
+mod source;
 
 pub use any::{AnyTool, Prepared};
 pub use context::{PathContext, PromptContext, ToolContext};
+pub use guest::{Guest, GuestCall, GuestResult, GuestTool};
 pub use input::{InputProblem, Problem, coerce};
 pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
-pub use set::{ToolSet, nearest};
+pub use set::{ToolRef, ToolSet, nearest};
+pub use source::ToolSource;
 
 use std::borrow::Cow;
 use std::path::PathBuf;

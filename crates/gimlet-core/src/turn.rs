@@ -7,22 +7,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    Block, Body, Denial, ItemId, Level, Model, ModelRequest, Notice, Prompt, StopReason, Thinking, ToolChoice,
-    ToolFinished, ToolUseId, TurnEnd, TurnReport,
+    Block, Body, Denial, ItemId, Level, Model, ModelFacts, ModelRequest, Notice, Origin, Prompt, Say, StopReason,
+    ToolChoice, ToolFinished, ToolUseId, TurnEnd, TurnReport,
 };
 
 use crate::call::{CallScope, Incoming};
 use crate::conversation::Conversation;
+use crate::dials::Dials;
 use crate::reply::{self, Ending, Reply};
 use crate::results::{self, BatchBudget};
 use crate::schedule::Calls;
-use crate::steering::{Said, Steering};
+use crate::steering::Steering;
 use outcome::{Limits, Next};
 
 /// Everything a turn runs with, fixed when it starts (mode, rules and model are read where they are used).
 pub(crate) struct Turn {
     pub(crate) model: Arc<dyn Model>,
-    pub(crate) model_id: String,
+    pub(crate) dials: Dials,
     pub(crate) scope: Arc<CallScope>,
     pub(crate) options: TurnOptions,
     pub(crate) steering: Steering,
@@ -35,8 +36,8 @@ pub(crate) struct Turn {
 pub struct TurnOptions {
     /// Model round trips per prompt.
     pub max_turns: Option<u32>,
-    pub thinking: Thinking,
-    pub effort: Option<String>,
+    /// What the session may cost, in dollars.
+    pub max_budget_usd: Option<f64>,
     /// The model may call several tools in one reply.
     pub parallel_tools: bool,
     /// Readers may start while the reply streams.
@@ -46,7 +47,25 @@ pub struct TurnOptions {
     pub concurrency: usize,
 }
 
+impl Default for TurnOptions {
+    fn default() -> Self {
+        Self {
+            max_turns: None,
+            max_budget_usd: None,
+            parallel_tools: true,
+            streaming_execution: true,
+            wire_events: false,
+            concurrency: 10,
+        }
+    }
+}
+
 impl Turn {
+    /// What is known about the model of the moment.
+    pub(crate) fn facts(&self) -> ModelFacts {
+        self.model.facts(&self.dials.model())
+    }
+
     pub(crate) fn publish(&self, body: Body) {
         self.scope.services.publish(&self.scope.agent, body);
     }
@@ -61,19 +80,20 @@ impl Turn {
 }
 
 /// Runs one prompt to its end. Whatever happens, history stays valid and on disk.
-pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Said) -> TurnReport {
+pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
     turn.scope.gate.begin_turn();
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
     }
+    let origin = prompt.origin.clone();
     accept(conversation, turn, prompt);
     let mut limits = Limits::default();
     let (end, text, stop_reason) = drive(conversation, turn, &mut limits).await;
     conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
     conversation.record.durable().await;
-    report(conversation, turn, end, text, stop_reason, started)
+    report(conversation, turn, Ended { end, text, stop_reason, origin }, started)
 }
 
 async fn drive(
@@ -89,10 +109,13 @@ async fn drive(
         if let Some(max) = turn.options.max_turns.filter(|max| conversation.ledger.turn_requests() >= *max) {
             break TurnEnd::MaxTurns(max);
         }
+        if let Some(max) = overspent(conversation, turn) {
+            break TurnEnd::Budget(max);
+        }
         turn.scope.gate.refresh(&turn.scope.services);
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         let request = build_request(conversation, turn, limits);
-        let facts = turn.model.facts(&turn.model_id);
+        let facts = turn.facts();
         let asked = Instant::now();
         let reply = reply::read(turn, conversation, request, &mut calls).await;
         count(conversation, &facts, &reply, asked);
@@ -106,7 +129,12 @@ async fn drive(
             stop_reason = end.stop_reason.clone();
         }
         let next = outcome::settle(conversation, turn, limits, reply, &calls);
+        let spent = overspent(conversation, turn);
+        if spent.is_some() {
+            calls.cancel_waiting("the session reached its budget before this call began");
+        }
         let results = match next {
+            Next::End(TurnEnd::Completed) => break spent.map_or(TurnEnd::Completed, TurnEnd::Budget),
             Next::End(end) => break end,
             Next::Again => {
                 if stop_reason == Some(StopReason::MaxTokens) {
@@ -133,11 +161,11 @@ async fn drive(
                 break TurnEnd::Aborted { in_tools: false };
             }
         };
-        if turn.scope.cancel.is_cancelled() || results.stop {
+        if turn.scope.cancel.is_cancelled() || results.stop || turn.steering.is_urgent() {
             outcome::mark_interrupted(conversation, turn, true);
             break TurnEnd::Aborted { in_tools: true };
         }
-        for said in turn.steering.take_all() {
+        for said in turn.steering.take_joining() {
             accept(conversation, turn, said);
         }
     };
@@ -151,10 +179,9 @@ async fn drive(
 }
 
 /// Puts a prompt on disk, then into history, then before people's eyes.
-pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Said) {
+pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
     if conversation.is_empty() {
-        let context =
-            crate::context::environment(&turn.scope.services, &turn.model.facts(&turn.model_id).id, &turn.scope.gate);
+        let context = crate::context::environment(&turn.scope.services, &turn.facts().id, &turn.scope.gate);
         conversation.record.meta(&context);
         conversation.push_user(vec![Block::text(&context)]);
     }
@@ -163,28 +190,35 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Said) {
     }
     let uuid = conversation.record.prompt(&said);
     conversation.push_user(said.blocks.clone());
-    turn.publish(Body::Prompt(Prompt { uuid, blocks: said.blocks, plain: said.plain, synthetic: said.synthetic }));
+    turn.publish(Body::Prompt(Prompt {
+        uuid,
+        blocks: said.blocks,
+        plain: said.plain,
+        synthetic: said.synthetic,
+        origin: said.origin,
+    }));
 }
 
 fn build_request(conversation: &mut Conversation, turn: &Turn, limits: &Limits) -> ModelRequest {
     if conversation.ensure_paired() {
         turn.notice(Level::Warning, "a tool call had lost its result; please report this");
     }
+    let choice = turn.dials.now();
     ModelRequest {
-        model: turn.model_id.clone(),
+        model: choice.model,
         max_tokens: limits.max_tokens,
         system: conversation.system.clone(),
         tools: conversation.tools.clone(),
         tool_choice: ToolChoice::Auto { parallel: turn.options.parallel_tools },
         cache: conversation.plan_cache(),
         messages: conversation.messages(),
-        thinking: turn.options.thinking,
-        effort: turn.options.effort.clone(),
+        thinking: choice.thinking,
+        effort: choice.effort,
         want_wire_events: turn.options.wire_events,
     }
 }
 
-fn count(conversation: &mut Conversation, facts: &gimlet_proto::ModelFacts, reply: &Reply, asked: Instant) {
+fn count(conversation: &mut Conversation, facts: &ModelFacts, reply: &Reply, asked: Instant) {
     match &reply.ending {
         Ending::Complete(end) => {
             conversation.ledger.count(facts, &end.usage, asked.elapsed());
@@ -193,6 +227,12 @@ fn count(conversation: &mut Conversation, facts: &gimlet_proto::ModelFacts, repl
         Ending::Aborted => conversation.ledger.count(facts, &reply.start.usage, asked.elapsed()),
         Ending::Failed(_) => conversation.ledger.count_time(asked.elapsed()),
     }
+}
+
+/// The ceiling, once the session has reached it.
+fn overspent(conversation: &Conversation, turn: &Turn) -> Option<f64> {
+    let spent = conversation.ledger.total_cost_usd()?;
+    turn.options.max_budget_usd.filter(|max| spent >= *max)
 }
 
 struct BatchEnd {
@@ -270,14 +310,16 @@ fn append_result(conversation: &mut Conversation, turn: &Turn, call: &Incoming, 
     block
 }
 
-fn report(
-    conversation: &Conversation,
-    turn: &Turn,
+/// How a turn came to its end.
+struct Ended {
     end: TurnEnd,
     text: String,
     stop_reason: Option<StopReason>,
-    started: Instant,
-) -> TurnReport {
+    origin: Option<Origin>,
+}
+
+fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Instant) -> TurnReport {
+    let Ended { end, text, stop_reason, origin } = ended;
     let requests = conversation.ledger.turn_requests();
     let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
     let denials: Vec<Denial> = turn.scope.gate.take_denials();
@@ -292,5 +334,7 @@ fn report(
         total_cost_usd: conversation.ledger.total_cost_usd(),
         by_model: conversation.ledger.by_model(),
         denials,
+        origin,
+        queued: turn.steering.waiting(),
     }
 }

@@ -1,4 +1,4 @@
-//! The one stream of events that every front end reads, and the operations that they send back.
+//! The one stream of events that every front end reads.
 //!
 //! No variant is named after a tool, and nothing here derives serde: what goes to disk and what goes over a public wire
 //! are shapes of their own, each converted in one place.
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    AskId, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, PermissionMode, RateLimit, SessionId, StopReason,
-    ToolUseId, Usage, View,
+    AskId, AskView, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, Origin, PermissionMode, RateLimit,
+    ServerView, SessionId, StopReason, ToolUseId, Usage, View,
 };
 
 /// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
@@ -72,6 +72,8 @@ pub enum Body {
     /// What the provider said about the account's limits; for diagnosis.
     RateLimits(Vec<RateLimit>),
     Notice(Notice),
+    /// Decisions are taken in another mode from now on.
+    ModeChanged(PermissionMode),
     /// The turn is over; everything of it is on disk.
     TurnEnded(Box<TurnReport>),
     /// The session is over; nothing follows.
@@ -92,6 +94,7 @@ pub struct Opened {
     pub model: String,
     pub mode: PermissionMode,
     pub tools: Vec<String>,
+    pub servers: Vec<ServerView>,
     pub api_key_source: String,
 }
 
@@ -104,6 +107,8 @@ pub struct Prompt {
     pub plain: bool,
     /// Written by gimlet, not by a person.
     pub synthetic: bool,
+    /// Who it comes from, when that is said.
+    pub origin: Option<Origin>,
 }
 
 /// Text that belongs to a block under way.
@@ -193,72 +198,6 @@ pub struct Denial {
     pub allow_with: Option<String>,
 }
 
-/// A question for a person.
-#[derive(Clone, Debug)]
-pub struct AskView {
-    pub id: AskId,
-    pub agent: AgentPath,
-    pub body: AskBody,
-}
-
-#[derive(Clone, Debug)]
-pub enum AskBody {
-    /// May this call run?
-    Permission {
-        tool: String,
-        call: ToolUseId,
-        input: Arc<RawValue>,
-        summary: String,
-        reason: String,
-        /// The changes that together would answer this question for good.
-        suggestions: Vec<SuggestedChange>,
-    },
-    /// May what this folder's own files name be used?
-    Trust(TrustQuestion),
-}
-
-/// A change of permissions that a person can choose, shown before it is made.
-#[derive(Clone, Debug)]
-pub struct SuggestedChange {
-    /// What it would let pass from then on.
-    pub covers: String,
-    /// In the form that hooks and programs share.
-    pub update: Arc<RawValue>,
-}
-
-/// What in a folder waits for trust.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrustQuestion {
-    pub folder: PathBuf,
-    pub items: Vec<TrustItem>,
-}
-
-/// One thing that would run or allow something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrustItem {
-    pub title: String,
-    pub file: PathBuf,
-    pub line: Option<usize>,
-    /// Its text, or how it differs from what was accepted before.
-    pub shown: String,
-    /// Nothing under this name was accepted before.
-    pub is_new: bool,
-}
-
-/// The answer to a question.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    Yes,
-    /// Yes, and make these changes, in the form of [`SuggestedChange::update`].
-    Always(Vec<Arc<RawValue>>),
-    /// Run it with this input instead; it is decided again.
-    Edited(Box<RawValue>),
-    No {
-        message: String,
-        interrupt: bool,
-    },
-}
-
 /// How a background task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
@@ -309,6 +248,8 @@ pub enum TurnEnd {
     Completed,
     Failed(ModelError),
     MaxTurns(u32),
+    /// The session has cost this many dollars or more.
+    Budget(f64),
     /// Interrupted while the model spoke (`false`) or while tools ran or waited (`true`).
     Aborted {
         in_tools: bool,
@@ -334,26 +275,8 @@ pub struct TurnReport {
     pub total_cost_usd: Option<f64>,
     pub by_model: Vec<ModelUsage>,
     pub denials: Vec<Denial>,
-}
-
-/// What a front end asks of a session.
-#[derive(Debug)]
-pub enum Op {
-    /// A prompt. During a turn it joins after the running tool calls.
-    Say {
-        blocks: Vec<Block>,
-        plain: bool,
-        uuid: Option<EntryId>,
-        synthetic: bool,
-    },
-    Answer {
-        ask: AskId,
-        answer: Answer,
-    },
-    /// Stop the running turn; the session goes on.
-    Interrupt,
-    SetMode(PermissionMode),
-    SetModel(String),
-    /// Finish: stop what runs, end background work, write what is left.
-    Close,
+    /// Who the turn's prompt came from, when that was said.
+    pub origin: Option<Origin>,
+    /// Prompts that wait for their own turn.
+    pub queued: usize,
 }

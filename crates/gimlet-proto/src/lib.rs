@@ -3,10 +3,12 @@
 //! Nothing here reads a file, opens a socket, starts a process or knows a tool by name. Every other crate may use this
 //! one, so it stays small and calm: a change here rebuilds the house.
 
+mod ask;
 mod block;
 mod compact_json;
 mod content;
 mod credentials;
+mod driver;
 mod env;
 mod event;
 mod hub;
@@ -14,24 +16,27 @@ mod ids;
 mod message;
 mod model;
 mod need;
+mod op;
 mod permission;
 mod sandbox;
 mod secret;
+mod servers;
 mod session;
 mod slip;
 mod stop;
 mod usage;
 mod view;
 
+pub use ask::{Answer, Approval, AskBody, AskView, SuggestedChange, TrustItem, TrustQuestion};
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use compact_json::{compact, is_json_object};
 pub use content::{ContentPart, ResultContent};
 pub use credentials::{CredentialError, Credentials};
+pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
-    AgentPath, Answer, AskBody, AskView, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Op,
-    Opened, Prompt, RetryNotice, SuggestedChange, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TrustItem,
-    TrustQuestion, TurnEnd, TurnReport,
+    AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Opened, Prompt, RetryNotice,
+    TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
@@ -41,9 +46,11 @@ pub use model::{
     ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ToolChoice, ToolDef,
 };
 pub use need::Need;
+pub use op::{Interrupted, Op, Origin, Reply, Say, When};
 pub use permission::PermissionMode;
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
+pub use servers::{ServerStatus, ServerTool, ServerView, Servers, ServersChanged};
 pub use session::{SessionHandle, Snapshot};
 pub use slip::edit_distance;
 pub use stop::StopReason;

@@ -4,7 +4,7 @@ mod activity;
 
 use std::time::Duration;
 
-use gimlet_proto::{Block, Body, Event, Level, Op, Reader, SessionHandle, TurnEnd, TurnReport};
+use gimlet_proto::{Body, Event, Level, Op, Reader, Say, SessionHandle, TurnEnd, TurnReport};
 use tokio::sync::mpsc;
 
 use crate::sanitise;
@@ -100,7 +100,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
 }
 
 fn say(handle: &SessionHandle, text: &str) {
-    handle.send(Op::Say { blocks: vec![Block::text(text)], plain: true, uuid: None, synthetic: false });
+    handle.send(Op::Say(Say::text(text)));
 }
 
 async fn drive(
@@ -123,13 +123,13 @@ async fn drive(
             Some(()) = interrupts.recv() => {
                 printer.interrupted = true;
                 input = None;
-                handle.send(Op::Interrupt);
+                handle.send(Op::interrupt());
                 if !busy {
                     close(handle);
                 }
             }
             () = printer.out.gone() => {
-                handle.send(Op::Interrupt);
+                handle.send(Op::interrupt());
                 close(handle);
                 while events.next().await.is_some() {}
                 break;
@@ -272,6 +272,7 @@ fn closing_words(report: &TurnReport) -> String {
         TurnEnd::Completed | TurnEnd::Refused { .. } => report.text.trim_end().to_owned(),
         TurnEnd::Failed(error) => format!("API Error: {error}"),
         TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
+        TurnEnd::Budget(max) => format!("Error: reached the limit of ${max} (--max-budget-usd)"),
         TurnEnd::Aborted { .. } => String::new(),
     }
 }

@@ -6,8 +6,8 @@
 mod result;
 
 use gimlet_proto::{
-    AgentPath, AssistantBlock, Body, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice, TaskState, TaskView,
-    ToolFinished, ToolPhase, ToolView, Usage,
+    AgentPath, AssistantBlock, Body, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice, ServerView, TaskState,
+    TaskView, ToolFinished, ToolPhase, ToolView, Usage,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -85,6 +85,7 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::Task(task) => Some(task_line(event, task)),
         Body::Retry(retry) => Some(api_retry(event, retry)),
         Body::Notice(notice) => Some(informational(event, notice)),
+        Body::ModeChanged(mode) => Some(system(event, "status", json!({"status": null, "permissionMode": mode}))),
         // The caller takes the two that need to know what came before.
         Body::TurnEnded(_) | Body::Discarded => None,
         // What programs are told of limits is another thing: whether the plan allows more.
@@ -121,7 +122,7 @@ fn init(event: &Event, opened: &Opened) -> String {
         "cwd": opened.cwd.to_string_lossy(),
         "session_id": event.session,
         "tools": opened.tools,
-        "mcp_servers": [],
+        "mcp_servers": opened.servers.iter().map(server).collect::<Vec<_>>(),
         "model": opened.model,
         "permissionMode": opened.mode,
         "slash_commands": [],
@@ -135,6 +136,10 @@ fn init(event: &Event, opened: &Opened) -> String {
         "uuid": new_uuid(),
     })
     .to_string()
+}
+
+fn server(server: &ServerView) -> Value {
+    json!({"name": server.name, "status": server.status.as_str(), "source": server.source})
 }
 
 fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {

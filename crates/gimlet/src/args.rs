@@ -43,6 +43,13 @@ pub(crate) enum InputFormat {
     Text,
 }
 
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(amount) if amount.is_finite() && amount > 0.0 => Ok(amount),
+        Ok(_) | Err(_) => Err("it must be a positive number, such as 0.5".to_owned()),
+    }
+}
+
 #[derive(Args, Debug, Clone)]
 pub(crate) struct RunArgs {
     /// What to do
@@ -74,6 +81,9 @@ pub(crate) struct RunArgs {
     /// Stop after this many model round trips
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
+    /// Stop when the session has cost this many dollars
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_budget_usd: Option<f64>,
     /// Use this system prompt instead of gimlet's own
     #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
     pub(crate) system_prompt: Option<String>,
@@ -154,7 +164,6 @@ const NOT_YET: &[&str] = &[
     "--permission-prompt-tool",
     "--permission-prompts",
     "--json-schema",
-    "--max-budget-usd",
     "--task-budget",
     "--fallback-model",
     "--betas",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use gimlet_proto::{Block, Body, Env, Op, TurnEnd};
+use gimlet_proto::{Body, Env, Op, Say, TurnEnd};
 use gimlet_script::{Script, Server};
 use gimlet_serve::{Colour, Watcher};
 use tokio::task::JoinSet;
@@ -54,7 +54,7 @@ async fn play(env: &Env, scratch: &Scratch) -> Result<ExitCode, Report> {
     let mut events = started.handle.subscribe();
     let mut life = JoinSet::new();
     life.spawn(started.life);
-    started.handle.send(Op::Say { blocks: vec![Block::text(PROMPT)], plain: true, uuid: None, synthetic: false });
+    started.handle.send(Op::Say(Say::text(PROMPT)));
 
     let mut completed = false;
     while let Some(event) = events.next().await {

@@ -102,8 +102,11 @@ pub(crate) async fn start(
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
         model_id,
+        thinking: thinking(&configured),
+        effort: effort(run, &configured),
         api_key_source,
         tools,
+        guests: None,
         system: past.segment.system,
         tool_defs: past.segment.tools,
         env: env.clone(),
@@ -169,17 +172,21 @@ fn effort(run: &RunArgs, configured: &Configured) -> Option<String> {
     env.or(run.effort.as_deref()).or(setting).map(str::to_owned)
 }
 
+/// How the model thinks: the environment, then the settings.
+fn thinking(configured: &Configured) -> Thinking {
+    let budget = configured.env.integer("MAX_THINKING_TOKENS");
+    match (budget, configured.effective.settings.always_thinking_enabled) {
+        (Some(0), _) | (None, Some(false)) => Thinking::Off,
+        (Some(tokens), _) => Thinking::Budget(tokens),
+        (None, _) => Thinking::ModelDefault,
+    }
+}
+
 fn options(run: &RunArgs, configured: &Configured, manner: Manner) -> TurnOptions {
     let env = &configured.env;
-    let budget = env.integer("MAX_THINKING_TOKENS");
     TurnOptions {
         max_turns: run.max_turns,
-        thinking: match (budget, configured.effective.settings.always_thinking_enabled) {
-            (Some(0), _) | (None, Some(false)) => Thinking::Off,
-            (Some(tokens), _) => Thinking::Budget(tokens),
-            (None, _) => Thinking::ModelDefault,
-        },
-        effort: effort(run, configured),
+        max_budget_usd: run.max_budget_usd,
         parallel_tools: !env.flag("CLAUDE_CODE_DISABLE_PARALLEL_TOOL_USE"),
         streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
         wire_events: manner.wire_events,
@@ -295,7 +302,7 @@ fn tools(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
         wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|name| name == tool.name()))
             && !removes_tool(rules, tool.name())
     });
-    Ok(ToolSet::new(kept.collect()))
+    Ok(ToolSet::new(kept))
 }
 
 /// The tools named by `--tools`; `None` for all.

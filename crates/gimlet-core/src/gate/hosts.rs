@@ -6,19 +6,19 @@ use std::sync::{Arc, Weak};
 
 use gimlet_exec::{HostAnswer, HostJudge};
 use gimlet_policy::{Decision, Suggestion, Verdict, Walls};
-use gimlet_proto::{Answer, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
+use gimlet_proto::{Answer, Approval, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
 use gimlet_store::Outcome;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Word;
-use super::refusal::{Denied, Refusal, UNATTENDED};
+use super::refusal::{self, Denied, Refusal, UNATTENDED};
 use super::{Answered, Gate, Judged, raw};
 use crate::call::CallScope;
 use crate::services::Services;
-use crate::tool::{PermissionVerdict, Prepared, ToolSet};
+use crate::tool::{PermissionVerdict, Prepared, ToolRef, ToolSet};
 
 /// What such a decision is called where calls of tools are listed.
 const NAME: &str = "SandboxNetworkAccess";
@@ -48,7 +48,7 @@ impl HostJudge for HostGate {
             let Some(services) = services else { return HostAnswer::REFUSED };
             // No turn's own: a command in the background asks as well. Whoever ends the turn closes its questions.
             let cancel = CancellationToken::new();
-            let (tools, agent) = (ToolSet::new(Vec::new()), Default::default());
+            let (tools, agent) = (ToolSet::new(Vec::<ToolRef>::new()), Default::default());
             let scope = CallScope { services, tools, gate: gate.clone(), cancel, agent };
             gate.decide_on_host(&scope, &host, port).await
         })
@@ -96,22 +96,29 @@ impl Gate {
             tool: NAME.to_owned(),
             call: call.clone(),
             input: raw(&prepared.input),
+            label: prepared.user_facing_name.to_string(),
             summary: prepared.description.clone(),
             reason: "a command in the sandbox wants to reach a host that is on no list".to_owned(),
+            reason_kind: refusal::kind(verdict),
+            path: None,
             suggestions: self.host_suggestions(scope, prepared),
         };
         if asks.send(super::Asked { agent: scope.agent.clone(), body, reply }).is_err() {
             return (Err(Refusal::Cancelled), false);
         }
         match answer.await {
-            Ok(Answer::Yes) => (Ok(Word::person(Outcome::Allowed)), true),
-            Ok(Answer::Always(updates)) => {
-                self.change(scope, &updates);
+            // There is only this host to say yes to.
+            Ok(Answer::Yes(Approval { input: Some(input), .. })) if !is_same(&input, &prepared.input) => {
+                (Err(Refusal::Cancelled), false)
+            }
+            Ok(Answer::Yes(Approval { changes, .. })) => {
+                if !changes.is_empty() {
+                    self.change(scope, &changes);
+                }
                 (Ok(Word::person(Outcome::Allowed)), true)
             }
             Ok(Answer::No { message, .. }) => (Err(Refusal::ByPerson { message, stop_turn: false }), true),
-            // There is no input that could be another.
-            Ok(Answer::Edited(_)) | Err(_) => (Err(Refusal::Cancelled), false),
+            Err(_) => (Err(Refusal::Cancelled), false),
         }
     }
 
@@ -134,7 +141,7 @@ fn request(host: &str, port: u16) -> Prepared {
     let given: Map<String, Value> =
         [("host".to_owned(), json!(host)), ("port".to_owned(), json!(port))].into_iter().collect();
     Prepared {
-        tool: NAME,
+        tool: Cow::Borrowed(NAME),
         typed: Box::new(()),
         input: Value::Object(given.clone()),
         given,
@@ -158,6 +165,11 @@ fn needs(host: &str, port: u16) -> Vec<Need> {
 
 fn as_fetch(prepared: &Prepared) -> Judged<'_> {
     Judged { tool: RULES_OF, ..Judged::from(prepared) }
+}
+
+/// Programs give back what they were asked about.
+fn is_same(given: &RawValue, asked: &Value) -> bool {
+    serde_json::from_str::<Value>(given.get()).is_ok_and(|given| given == *asked)
 }
 
 fn refused(prepared: &Prepared, verdict: &Verdict, origin: &'static str) -> Refusal {

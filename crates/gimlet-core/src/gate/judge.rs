@@ -45,7 +45,7 @@ pub struct Judged<'a> {
 impl<'a> From<&'a Prepared> for Judged<'a> {
     fn from(prepared: &'a Prepared) -> Self {
         Self {
-            tool: prepared.tool,
+            tool: &prepared.tool,
             needs: &prepared.needs,
             input: Some(&prepared.given),
             needs_person: prepared.requires_user_interaction,

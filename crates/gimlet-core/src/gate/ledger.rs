@@ -85,7 +85,7 @@ impl Ledger {
             at: gimlet_store::timestamp(),
             call: call.to_string(),
             agent: scope.agent.parent_tool_use().map(ToString::to_string),
-            tool: prepared.tool.to_owned(),
+            tool: prepared.tool.to_string(),
             summary: cut(&summary, SUMMARY_BYTES).to_owned(),
             outcome: word.outcome,
             by: word.by,

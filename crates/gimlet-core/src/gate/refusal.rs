@@ -114,3 +114,22 @@ pub(super) fn origin(verdict: &Verdict) -> &'static str {
         Some(_) | None => "other",
     }
 }
+
+/// The ground of a question, in the words that programs know.
+pub(super) fn kind(verdict: &Verdict) -> &'static str {
+    match verdict.reasons.first() {
+        Some(Reason::Rule { .. } | Reason::MayMatchRule { .. }) => "rule",
+        Some(Reason::Mode(_)) => "mode",
+        Some(Reason::Hook(_)) => "hook",
+        Some(Reason::OutsideWorkingDirectories(_)) => "workingDir",
+        Some(Reason::LeavesSandbox) => "sandboxOverride",
+        Some(
+            Reason::CriticalRemoval(_)
+            | Reason::ProtectedPath(_)
+            | Reason::Credentials(_)
+            | Reason::GitRuns(_)
+            | Reason::OddPath(_),
+        ) => "safetyCheck",
+        Some(_) | None => "other",
+    }
+}

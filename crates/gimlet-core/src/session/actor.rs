@@ -6,24 +6,26 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, Answer, AskBody, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, PermissionMode,
-    SessionHandle, SessionId, Snapshot, ToolDef, TurnReport,
+    AgentPath, Answer, AskBody, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, Say, SessionHandle,
+    SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
 use gimlet_store::{ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
+use super::desk::{Call, Desk};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
+use crate::dials::{Choice, Dials};
 use crate::gate::{Asked, Asks, Gate, HostGate, Permissions};
 use crate::past::PastCalls;
 use crate::record::Record;
 use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
-use crate::steering::{Said, Steering};
-use crate::tool::ToolSet;
+use crate::steering::Steering;
+use crate::tool::{ToolRef, ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
@@ -33,9 +35,14 @@ const TASK_GRACE: Duration = Duration::from_secs(5);
 pub struct SessionConfig {
     pub id: SessionId,
     pub model: Arc<dyn Model>,
+    /// An id or an alias.
     pub model_id: String,
+    pub thinking: Thinking,
+    pub effort: Option<String>,
     pub api_key_source: String,
     pub tools: ToolSet,
+    /// Further tools, which may come and go.
+    pub guests: Option<Arc<dyn ToolSource>>,
     /// Frozen for the segment.
     pub system: Arc<[String]>,
     pub tool_defs: Arc<[ToolDef]>,
@@ -87,18 +94,18 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
     }
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
+    let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
+    let own_defs = config.tool_defs.clone();
     let actor = Actor {
-        services,
-        gate,
+        desk: Desk { services, gate, asks: Asks::default(), steering: Steering::default(), dials },
         inbox,
         asked,
-        asks: Asks::default(),
-        steering: Steering::default(),
         conversation: Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl),
         model: config.model,
-        model_id: config.model_id,
         api_key_source: config.api_key_source,
+        own_tools: (config.tools.clone(), own_defs),
         tools: config.tools,
+        guests: config.guests,
         options: config.options,
         items: Arc::default(),
         result_files: config.result_files,
@@ -111,17 +118,17 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
 }
 
 struct Actor {
-    services: Arc<Services>,
-    gate: Arc<Gate>,
+    desk: Desk,
     inbox: mpsc::UnboundedReceiver<Op>,
     asked: mpsc::UnboundedReceiver<Asked>,
-    asks: Asks,
-    steering: Steering,
     conversation: Conversation,
     model: Arc<dyn Model>,
-    model_id: String,
     api_key_source: String,
+    /// What is offered in this turn.
     tools: ToolSet,
+    /// What is always offered.
+    own_tools: (ToolSet, Arc<[ToolDef]>),
+    guests: Option<Arc<dyn ToolSource>>,
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
@@ -142,8 +149,9 @@ impl Actor {
                 None => self.wait_for_words().await,
             };
             match said {
+                Some(said) if said.silent => self.take_in(said),
                 Some(said) if self.may_begin_turn(&said) => self.run_turn(said).await,
-                Some(notice) => self.steering.push(notice),
+                Some(notice) => self.desk.steering.push(notice),
                 None => {}
             }
         }
@@ -152,120 +160,132 @@ impl Actor {
 
     /// Before anything else: may what this folder's files name be used? Until the answer is yes, nothing of it is.
     async fn ask_for_trust(&mut self) {
-        let Some(question) = self.gate.trust_question() else { return };
+        let Some(question) = self.desk.gate.trust_question() else { return };
         let (reply, mut answer) = oneshot::channel();
         let asked = Asked { agent: AgentPath::default(), body: AskBody::Trust(question), reply };
-        self.asks.open(asked, &self.services);
+        let Self { desk, inbox, closing, .. } = self;
+        desk.asks.open(asked, &desk.services);
         loop {
             tokio::select! {
                 biased;
                 answer = &mut answer => {
-                    if matches!(answer, Ok(Answer::Yes | Answer::Always(_))) {
-                        self.gate.accept_trust(&self.services);
+                    if matches!(answer, Ok(Answer::Yes(_))) {
+                        desk.gate.accept_trust(&desk.services);
                     }
                     return;
                 }
-                op = self.inbox.recv() => match op {
-                    Some(Op::Say { blocks, plain, uuid, synthetic }) => {
-                        self.steering.push(Said { blocks, plain, uuid, synthetic });
-                    }
-                    Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.services),
-                    Some(Op::SetMode(mode)) => set_mode(&self.gate, &self.services, mode),
-                    Some(Op::SetModel(model)) => self.model_id = model,
+                op = inbox.recv() => match desk.take(op) {
+                    Some(Call::Said(said)) => desk.steering.push(said),
                     // Whoever does not want to answer has not said yes.
-                    Some(Op::Interrupt) => self.asks.close_all(&self.services),
-                    Some(Op::Close) | None => {
-                        self.closing = true;
-                        self.asks.close_all(&self.services);
+                    Some(Call::Interrupt) => desk.asks.close_all(&desk.services),
+                    Some(Call::Close) => {
+                        *closing = true;
+                        desk.asks.close_all(&desk.services);
                     }
+                    None => {}
                 },
             }
         }
     }
 
-    fn next_in_line(&self) -> Option<Said> {
-        if self.attended { self.steering.pop() } else { self.steering.pop_words() }
+    fn next_in_line(&self) -> Option<Say> {
+        if self.attended { self.desk.steering.pop() } else { self.desk.steering.pop_words() }
     }
 
     /// With nobody there, the answer that was asked for is the last word: a notice waits for the next prompt instead of
     /// beginning a turn of its own behind it.
-    fn may_begin_turn(&self, said: &Said) -> bool {
+    fn may_begin_turn(&self, said: &Say) -> bool {
         self.attended || !said.synthetic
     }
 
+    /// Something to be known, without a turn.
+    fn take_in(&mut self, said: Say) {
+        let turn = self.turn(CancellationToken::new());
+        turn::accept(&mut self.conversation, &turn, said);
+    }
+
     /// Idle: handles operations until something is said.
-    async fn wait_for_words(&mut self) -> Option<Said> {
+    async fn wait_for_words(&mut self) -> Option<Say> {
+        let Self { desk, inbox, asked, .. } = self;
         let op = tokio::select! {
             // A command in the background may want to know something.
-            Some(ask) = self.asked.recv() => {
-                self.asks.open(ask, &self.services);
+            Some(ask) = asked.recv() => {
+                desk.asks.open(ask, &desk.services);
                 return None;
             }
-            op = self.inbox.recv() => op,
+            op = inbox.recv() => op,
         };
-        match op {
-            Some(Op::Say { blocks, plain, uuid, synthetic }) => Some(Said { blocks, plain, uuid, synthetic }),
-            Some(Op::SetMode(mode)) => {
-                set_mode(&self.gate, &self.services, mode);
-                self.publish_snapshot(false);
-                None
-            }
-            Some(Op::SetModel(model)) => {
-                self.model_id = model;
-                self.publish_snapshot(false);
-                None
-            }
-            Some(Op::Answer { ask, answer }) => {
-                self.asks.answer(ask, answer, &self.services);
-                None
-            }
+        match self.desk.take(op) {
+            Some(Call::Said(said)) => return Some(said),
             // Nothing runs, unless in the background: whoever closes the session next does not want to wait for that.
-            Some(Op::Interrupt) => {
-                self.asks.close_all(&self.services);
+            Some(Call::Interrupt) => {
+                self.desk.asks.close_all(&self.desk.services);
                 self.interrupted = true;
-                None
             }
-            Some(Op::Close) | None => {
-                self.closing = true;
-                None
-            }
+            Some(Call::Close) => self.closing = true,
+            None => self.publish_snapshot(false),
         }
+        None
     }
 
     /// One turn, with the inbox open all along.
-    async fn run_turn(&mut self, said: Said) {
+    async fn run_turn(&mut self, said: Say) {
+        let cancel = CancellationToken::new();
+        self.invite_guests(&cancel).await;
         self.publish_opened();
         self.publish_snapshot(true);
-        let cancel = CancellationToken::new();
         let turn = self.turn(cancel.clone());
-        let Self { conversation, inbox, asked, asks, steering, gate, model_id, closing, services, .. } = self;
+        let Self { conversation, inbox, asked, desk, closing, .. } = self;
         let report = {
             let mut running = Box::pin(turn::run(conversation, &turn, said));
             loop {
                 tokio::select! {
                     report = &mut running => break report,
-                    Some(ask) = asked.recv() => asks.open(ask, services),
-                    op = inbox.recv() => match op {
-                        Some(Op::Say { blocks, plain, uuid, synthetic }) => {
-                            steering.push(Said { blocks, plain, uuid, synthetic });
-                        }
-                        Some(Op::Answer { ask, answer }) => asks.answer(ask, answer, services),
-                        Some(Op::SetMode(mode)) => set_mode(gate, services, mode),
-                        Some(Op::SetModel(model)) => *model_id = model,
-                        Some(Op::Interrupt) => cancel.cancel(),
-                        Some(Op::Close) | None => {
+                    Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
+                    op = inbox.recv() => match desk.take(op) {
+                        Some(Call::Said(said)) => desk.steering.push(said),
+                        Some(Call::Interrupt) => cancel.cancel(),
+                        Some(Call::Close) => {
                             *closing = true;
                             cancel.cancel();
                         }
+                        None => {}
                     },
                 }
                 if cancel.is_cancelled() {
-                    asks.close_all(services);
+                    desk.asks.close_all(&desk.services);
                 }
             }
         };
         self.interrupted = cancel.is_cancelled();
         self.finish_turn(report);
+    }
+
+    /// Finds out which guests there are. Whoever interrupts does not wait for them, nor does the turn that follows.
+    async fn invite_guests(&mut self, cancel: &CancellationToken) {
+        let Some(source) = self.guests.clone() else { return };
+        let mut looking = source.tools();
+        let Self { desk, inbox, closing, .. } = self;
+        let guests = loop {
+            tokio::select! {
+                guests = &mut looking => break guests,
+                () = cancel.cancelled() => return,
+                op = inbox.recv() => match desk.take(op) {
+                    Some(Call::Said(said)) => desk.steering.push(said),
+                    Some(Call::Interrupt) => cancel.cancel(),
+                    Some(Call::Close) => {
+                        *closing = true;
+                        cancel.cancel();
+                    }
+                    None => {}
+                },
+            }
+        };
+        let guests: Vec<ToolRef> =
+            guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())).collect();
+        let (own, defs) = &self.own_tools;
+        self.tools = own.with_guests(&guests);
+        self.conversation.offer(crate::context::with_guests(defs, &guests));
     }
 
     fn finish_turn(&mut self, report: TurnReport) {
@@ -283,31 +303,32 @@ impl Actor {
     fn turn(&self, cancel: CancellationToken) -> Turn {
         Turn {
             model: self.model.clone(),
-            model_id: self.model_id.clone(),
+            dials: self.desk.dials.clone(),
             scope: Arc::new(CallScope {
-                services: self.services.clone(),
+                services: self.desk.services.clone(),
                 tools: self.tools.clone(),
-                gate: self.gate.clone(),
+                gate: self.desk.gate.clone(),
                 cancel,
                 agent: AgentPath::default(),
             }),
             options: self.options.clone(),
-            steering: self.steering.clone(),
+            steering: self.desk.steering.clone(),
             items: self.items.clone(),
             result_files: self.result_files.clone(),
         }
     }
 
     fn publish(&self, body: Body) {
-        self.services.publish(&AgentPath::default(), body);
+        self.desk.services.publish(&AgentPath::default(), body);
     }
 
     fn publish_opened(&self) {
         self.publish(Body::Opened(Arc::new(Opened {
-            cwd: self.services.paths().cwd,
-            model: self.model.facts(&self.model_id).id,
-            mode: self.gate.mode(),
+            cwd: self.desk.services.paths().cwd,
+            model: self.model.facts(&self.desk.dials.model()).id,
+            mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            servers: self.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
             api_key_source: self.api_key_source.clone(),
         })));
     }
@@ -315,18 +336,18 @@ impl Actor {
     fn publish_snapshot(&self, busy: bool) {
         self.snapshot.send_replace(Arc::new(Snapshot {
             busy,
-            mode: self.gate.mode(),
-            model: self.model_id.clone(),
-            cwd: self.services.paths().cwd,
+            mode: self.desk.gate.mode(),
+            model: self.desk.dials.model(),
+            cwd: self.desk.services.paths().cwd,
             context_tokens: self.conversation.context_tokens,
             by_model: self.conversation.ledger.by_model(),
-            tasks: self.services.tasks.all().iter().map(|task| task.view()).collect(),
+            tasks: self.desk.services.tasks.all().iter().map(|task| task.view()).collect(),
         }));
     }
 
     /// Background work gets a short grace, then everything ends and everything is written.
     async fn close(mut self) {
-        let tasks = self.services.tasks.running();
+        let tasks = self.desk.services.tasks.running();
         let all_ended = async {
             for task in &tasks {
                 task.finished().await;
@@ -342,12 +363,12 @@ impl Actor {
             () = tokio::time::sleep(patience) => false,
         };
         if !ended {
-            let running = self.services.tasks.running();
+            let running = self.desk.services.tasks.running();
             let names: Vec<String> = running.iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
             let text = format!("stopped what still ran in the background: {}", names.join(", "));
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
         }
-        self.services.close().await;
+        self.desk.services.close().await;
         self.conversation.record.close().await;
         self.tell_trouble();
         self.publish(Body::Closed);
@@ -358,17 +379,9 @@ impl Actor {
 async fn interrupt(inbox: &mut mpsc::UnboundedReceiver<Op>) {
     loop {
         match inbox.recv().await {
-            Some(Op::Interrupt) => return,
+            Some(Op::Interrupt { .. }) => return,
             Some(_) => {}
             None => std::future::pending().await,
         }
-    }
-}
-
-/// Changes the mode, or says why not.
-fn set_mode(gate: &Gate, services: &Services, mode: PermissionMode) {
-    if !gate.set_mode(mode) {
-        let text = format!("the mode {mode} cannot be chosen in this session; the mode stays {}", gate.mode());
-        services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
     }
 }

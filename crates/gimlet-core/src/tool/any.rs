@@ -18,7 +18,7 @@ use crate::gate::Permit;
 
 /// A call whose input was parsed once; needs, hooks, decision and run all see this value.
 pub struct Prepared {
-    pub(crate) tool: &'static str,
+    pub(crate) tool: Cow<'static, str>,
     pub(crate) typed: Box<dyn Any + Send + Sync>,
     /// The parameters that were given, in their own spelling: what rules about a parameter are held against.
     pub given: Map<String, Value>,
@@ -38,17 +38,17 @@ pub struct Prepared {
 
 /// A tool as the runtime sees it.
 pub trait AnyTool: Send + Sync {
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
     fn aliases(&self) -> &'static [&'static str];
     fn is_enabled(&self, env: &Env) -> bool;
     fn is_hidden(&self) -> bool;
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
     /// JSON Schema of the input; the same bytes in every process.
-    fn schema(&self) -> &'static Value;
+    fn schema(&self) -> &Value;
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str];
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
-    fn search_hint(&self) -> &'static str;
+    fn search_hint(&self) -> &str;
     /// `always_load` wins over `should_defer`.
     fn is_deferred(&self) -> bool;
     fn eager_input(&self) -> bool;
@@ -59,7 +59,7 @@ pub trait AnyTool: Send + Sync {
 }
 
 impl<T: Tool> AnyTool for T {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         T::NAME
     }
 
@@ -79,7 +79,7 @@ impl<T: Tool> AnyTool for T {
         Tool::prompt(self, cx)
     }
 
-    fn schema(&self) -> &'static Value {
+    fn schema(&self) -> &Value {
         schema_of::<T>()
     }
 
@@ -95,7 +95,7 @@ impl<T: Tool> AnyTool for T {
         Tool::on_interrupt(self)
     }
 
-    fn search_hint(&self) -> &'static str {
+    fn search_hint(&self) -> &str {
         Tool::search_hint(self)
     }
 
@@ -126,7 +126,7 @@ impl<T: Tool> AnyTool for T {
         })?;
         let input = serde_json::to_value(&typed).unwrap_or(Value::Null);
         Ok(Prepared {
-            tool: T::NAME,
+            tool: Cow::Borrowed(T::NAME),
             given: fields,
             input,
             needs: self.needs(&typed, cx),

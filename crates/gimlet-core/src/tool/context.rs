@@ -80,7 +80,7 @@ pub struct ToolContext {
     pub paths: PathContext,
     pub services: Arc<Services>,
     pub(crate) started: Instant,
-    pub(crate) tool: &'static str,
+    pub(crate) tool: Arc<str>,
     pub(crate) summary: String,
     /// Each path the gate looked at and what it really is.
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,

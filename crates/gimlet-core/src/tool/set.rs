@@ -1,33 +1,76 @@
 //! The tools of one step: looked up by name, then by alias.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use gimlet_proto::edit_distance;
 
 use super::AnyTool;
 
+/// One tool of a session: of the table, which lives for ever, or one that came from elsewhere and may go again.
+#[derive(Clone)]
+pub enum ToolRef {
+    BuiltIn(&'static dyn AnyTool),
+    Guest(Arc<dyn AnyTool>),
+}
+
+impl Deref for ToolRef {
+    type Target = dyn AnyTool;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            ToolRef::BuiltIn(tool) => *tool,
+            ToolRef::Guest(tool) => tool.as_ref(),
+        }
+    }
+}
+
+impl From<&'static dyn AnyTool> for ToolRef {
+    fn from(tool: &'static dyn AnyTool) -> Self {
+        ToolRef::BuiltIn(tool)
+    }
+}
+
+impl<T: AnyTool> From<&'static T> for ToolRef {
+    fn from(tool: &'static T) -> Self {
+        ToolRef::BuiltIn(tool)
+    }
+}
+
+impl From<Arc<dyn AnyTool>> for ToolRef {
+    fn from(tool: Arc<dyn AnyTool>) -> Self {
+        ToolRef::Guest(tool)
+    }
+}
+
 /// The tools that a session offers, in the order in which the model sees them.
 #[derive(Clone)]
 pub struct ToolSet {
-    tools: Arc<[&'static dyn AnyTool]>,
+    tools: Arc<[ToolRef]>,
 }
 
 impl ToolSet {
-    pub fn new(tools: Vec<&'static dyn AnyTool>) -> Self {
-        Self { tools: tools.into() }
+    pub fn new<T: Into<ToolRef>>(tools: impl IntoIterator<Item = T>) -> Self {
+        Self { tools: tools.into_iter().map(Into::into).collect() }
     }
 
-    pub fn find(&self, name: &str) -> Option<&'static dyn AnyTool> {
+    /// These tools and the guests, without those that another tool has the name of.
+    pub fn with_guests(&self, guests: &[ToolRef]) -> Self {
+        let guests = guests.iter().filter(|guest| self.find(guest.name()).is_none());
+        Self { tools: self.tools.iter().chain(guests).cloned().collect() }
+    }
+
+    pub fn find(&self, name: &str) -> Option<&ToolRef> {
         let by_name = self.tools.iter().find(|tool| tool.name() == name);
-        by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases().contains(&name))).copied()
+        by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases().contains(&name)))
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &'static dyn AnyTool> {
-        self.tools.iter().copied()
+    pub fn iter(&self) -> impl Iterator<Item = &ToolRef> {
+        self.tools.iter()
     }
 
     /// The tools that the model is told about.
-    pub fn offered(&self) -> impl Iterator<Item = &'static dyn AnyTool> {
+    pub fn offered(&self) -> impl Iterator<Item = &ToolRef> {
         self.iter().filter(|tool| !tool.is_hidden())
     }
 }

@@ -118,7 +118,7 @@ fn cut_call(
     calls: &Calls,
 ) -> Next {
     limits.cut_calls += 1;
-    let facts = turn.model.facts(&turn.model_id);
+    let facts = turn.facts();
     if limits.cut_calls == 1 {
         let doubled = limits.max_tokens.unwrap_or_else(|| facts.max_output_tokens.min(32_000)) * 2;
         limits.max_tokens = Some(doubled.min(facts.max_output_tokens));
@@ -203,5 +203,6 @@ pub(crate) fn mark_interrupted(conversation: &mut Conversation, turn: &Turn, in_
         blocks: vec![block],
         plain: false,
         synthetic: true,
+        origin: None,
     }));
 }

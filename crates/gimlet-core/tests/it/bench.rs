@@ -16,7 +16,7 @@ use gimlet_core::{
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_proto::{
     Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream, Need, Op,
-    PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, SessionHandle, StopReason, Thinking, TurnReport,
+    PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason, Thinking, TurnReport,
     Usage,
 };
 use gimlet_store::{
@@ -236,10 +236,13 @@ impl Bench {
             id: id.clone(),
             model: model.clone(),
             model_id: "test".into(),
+            thinking: Thinking::ModelDefault,
+            effort: None,
             api_key_source: "none".into(),
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
+            guests: None,
             env: Env::default(),
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),
@@ -252,15 +255,7 @@ impl Bench {
                 ..Permissions::default()
             },
             attended: setup.attended,
-            options: TurnOptions {
-                max_turns: None,
-                thinking: Thinking::ModelDefault,
-                effort: None,
-                parallel_tools: true,
-                streaming_execution: true,
-                wire_events: false,
-                concurrency: setup.concurrency,
-            },
+            options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
             cache_ttl: None,
             record: Record::new(Transcript::unsaved(id.clone(), stamp)),
             history: Vec::new(),
@@ -290,7 +285,7 @@ impl Bench {
     }
 
     pub(crate) fn say(&self, text: &str) {
-        self.handle.send(Op::Say { blocks: vec![Block::text(text)], plain: true, uuid: None, synthetic: false });
+        self.handle.send(Op::Say(Say::text(text)));
     }
 
     /// Reads events until the turn is over; `each` may answer questions.

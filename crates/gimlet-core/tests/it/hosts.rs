@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use gimlet_core::{LiveSettings, Sandboxing, SettingsNow};
 use gimlet_exec::{Available, Backend, Proxy, ProxyConfig, Sandbox};
 use gimlet_policy::PermissionUpdate;
-use gimlet_proto::{Answer, AskBody, Body, Op, PermissionMode, SandboxNetwork, SandboxSpec, TrustQuestion};
+use gimlet_proto::{Answer, Approval, AskBody, Body, Op, PermissionMode, SandboxNetwork, SandboxSpec, TrustQuestion};
 use gimlet_store::{Decider, Outcome};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -94,24 +94,32 @@ fn in_mode(mode: PermissionMode, attended: bool) -> Setup {
 #[tokio::test]
 async fn a_person_is_asked_once_for_a_host_and_the_answer_holds_for_the_session() {
     let mut scene = Scene::new(in_mode(PermissionMode::Default, true), true, Vec::new());
-    let (said, asked) = scene.reach("a.example:443", |_| Answer::Yes).await;
+    let (said, asked) = scene.reach("a.example:443", |_| Answer::yes()).await;
     assert!(said.contains(LET_THROUGH), "{said}");
     assert_eq!(asked, [r#"SandboxNetworkAccess {"host":"a.example","port":443}"#]);
-    let (said, asked) = scene.reach("a.example:80", |_| Answer::Yes).await;
+    let (said, asked) = scene.reach("a.example:80", |_| Answer::yes()).await;
     assert!(said.contains(LET_THROUGH) && asked.is_empty(), "{said} {asked:?}");
     let no = |_: &AskBody| Answer::No { message: "not there".into(), interrupt: false };
     let (said, asked) = scene.reach("b.example:443", no).await;
     assert!(said.contains(DECLINED) && asked.len() == 1, "{said}");
-    let (said, asked) = scene.reach("b.example:443", |_| Answer::Yes).await;
+    let (said, asked) = scene.reach("b.example:443", |_| Answer::yes()).await;
     assert!(said.contains(DECLINED) && asked.is_empty(), "{said}");
-    let (said, asked) = scene.reach("denied.example:443", |_| Answer::Yes).await;
+    // Programs answer with the input; another one is no answer to this question.
+    for (input, expected) in [(r#"{"port":443,"host":"c.example"}"#, LET_THROUGH), (r#"{"host":"x"}"#, DECLINED)] {
+        let host = if expected == LET_THROUGH { "c.example:443" } else { "d.example:443" };
+        let input = serde_json::value::RawValue::from_string(input.to_owned()).unwrap();
+        let yes = |_: &AskBody| Answer::Yes(Approval { input: Some(input.clone()), changes: Vec::new() });
+        let (said, _) = scene.reach(host, yes).await;
+        assert!(said.contains(expected), "{said}");
+    }
+    let (said, asked) = scene.reach("denied.example:443", |_| Answer::yes()).await;
     assert!(said.contains("denied") && asked.is_empty(), "{said}");
     let decisions: Vec<_> =
         scene.bench.decisions().into_iter().map(|line| (line.tool, line.summary, line.outcome, line.by)).collect();
     let line =
         |summary: &str, outcome| ("SandboxNetworkAccess".to_owned(), summary.to_owned(), outcome, Decider::Person);
     assert_eq!(
-        decisions,
+        decisions[..2],
         [line("connect to a.example:443", Outcome::Allowed), line("connect to b.example:443", Outcome::Refused)]
     );
     scene.bench.close().await;
@@ -128,7 +136,7 @@ async fn the_mode_decides_where_it_leaves_nothing_to_ask() {
         (PermissionMode::BypassPermissions, true, false, "not in the list", None),
     ] {
         let mut scene = Scene::new(in_mode(mode, attended), asks, Vec::new());
-        let (said, asked) = scene.reach("a.example:443", |_| Answer::Yes).await;
+        let (said, asked) = scene.reach("a.example:443", |_| Answer::yes()).await;
         assert!(said.contains(expected) && asked.is_empty(), "{mode} {attended} {asks}: {said}");
         assert_eq!(scene.bench.decisions().first().map(|line| line.by), by, "{mode} {attended} {asks}");
         scene.bench.close().await;
@@ -141,7 +149,7 @@ async fn in_auto_mode_the_reviewer_answers() {
         let verdict = call("v", "verdict", json!({"allow": allow, "reason": "because"}));
         let setup = Setup { review: true, ..in_mode(PermissionMode::Auto, true) };
         let mut scene = Scene::new(setup, true, vec![reply(&[verdict])]);
-        let (said, asked) = scene.reach("a.example:443", |_| Answer::Yes).await;
+        let (said, asked) = scene.reach("a.example:443", |_| Answer::yes()).await;
         assert!(said.contains(expected) && asked.is_empty(), "{said} {asked:?}");
         assert_eq!(scene.bench.decisions()[0].by, Decider::Classifier);
         let question = format!("{:?}", scene.bench.model.requests()[0].messages);
@@ -180,7 +188,7 @@ async fn do_not_ask_again_is_a_rule_in_local_settings_and_only_for_ports_that_ru
     let mut scene = Scene::new(setup, true, Vec::new());
     let always = |body: &AskBody| {
         let AskBody::Permission { suggestions, .. } = body else { panic!("{body:?}") };
-        Answer::Always(suggestions.iter().map(|change| change.update.clone()).collect())
+        Answer::Yes(Approval { input: None, changes: suggestions.iter().map(|change| change.update.clone()).collect() })
     };
     let (said, _) = scene.reach("a.example:443", always).await;
     assert!(said.contains(LET_THROUGH), "{said}");

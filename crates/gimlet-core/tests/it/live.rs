@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use gimlet_core::{LiveSettings, SettingsNow};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
-use gimlet_proto::{Answer, AskBody, Block, Body, Op, PermissionMode, TrustItem, TrustQuestion};
+use gimlet_proto::{Answer, Approval, AskBody, Block, Body, Op, PermissionMode, TrustItem, TrustQuestion};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -75,7 +75,7 @@ async fn nothing_is_sent_before_the_question_of_trust_is_answered_and_yes_takes_
             let AskBody::Trust(question) = &ask.body else { panic!("{:?}", ask.body) };
             assert_eq!(model.requests().len(), 0, "the model must not be asked before the person was");
             asked.push(question.items[0].title.clone());
-            handle.send(Op::Answer { ask: ask.id, answer: Answer::Yes });
+            handle.send(Op::Answer { ask: ask.id, answer: Answer::yes() });
         })
         .await;
     assert_eq!(asked, ["hook PreToolUse *"]);
@@ -95,7 +95,7 @@ async fn a_no_or_silence_trusts_nothing_and_the_session_goes_on_without() {
                 let Body::Ask(ask) = &event.body else { return };
                 match answer.clone() {
                     Some(answer) => handle.send(Op::Answer { ask: ask.id, answer }),
-                    None => handle.send(Op::Interrupt),
+                    None => handle.send(Op::interrupt()),
                 };
             })
             .await;
@@ -130,7 +130,7 @@ async fn what_is_allowed_for_good_is_offered_applied_and_kept() {
             asked += 1;
             let update = r#"{"type":"addRules","rules":[{"toolName":"Touch"}],"behavior":"allow","destination":"localSettings"}"#;
             let update = Arc::from(RawValue::from_string(update.into()).unwrap());
-            handle.send(Op::Answer { ask: ask.id, answer: Answer::Always(vec![update]) });
+            handle.send(Op::Answer { ask: ask.id, answer: Answer::Yes(Approval { input: None, changes: vec![update] }) });
         })
         .await;
     assert_eq!(asked, 1, "the second call needs no question");

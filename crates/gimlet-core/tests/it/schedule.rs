@@ -126,7 +126,7 @@ async fn an_interrupt_in_a_mixed_batch_gives_every_call_exactly_one_result() {
     let (log, handle) = (bench.log.clone(), bench.handle.clone());
     let interrupt = async {
         log.gate.notified().await;
-        handle.send(Op::Interrupt);
+        handle.send(Op::interrupt());
     };
     let (report, ()) = tokio::join!(bench.turn(|_, _| {}), interrupt);
     assert!(matches!(report.end, TurnEnd::Aborted { in_tools: true }), "{:?}", report.end);

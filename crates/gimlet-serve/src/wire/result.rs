@@ -102,6 +102,9 @@ fn verdict(report: &TurnReport) -> Verdict {
         TurnEnd::MaxTurns(max) => {
             failure("error_max_turns", "max_turns", vec![format!("Reached maximum number of turns ({max})")])
         }
+        TurnEnd::Budget(max) => {
+            failure("error_max_budget_usd", "budget_exhausted", vec![format!("Reached maximum budget (${max})")])
+        }
         TurnEnd::Aborted { in_tools } => {
             let reason = if *in_tools { "aborted_tools" } else { "aborted_streaming" };
             failure("error_during_execution", reason, Vec::new())

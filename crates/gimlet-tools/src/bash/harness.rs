@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gimlet_core::tool::{AnyTool, Tool, ToolContext, ToolError};
 use gimlet_core::{Processes, Services, SessionState};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
-use gimlet_proto::{AgentPath, Body, Env, Hub, Op, Reader, SessionId, TaskState, ToolPhase, ToolUseId, View};
+use gimlet_proto::{AgentPath, Body, Env, Hub, Op, Reader, Say, SessionId, TaskState, ToolPhase, ToolUseId, View};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -152,7 +152,9 @@ impl Bench {
     pub(crate) fn said_to_model(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         while let Ok(op) = self.ops.try_recv() {
-            let Op::Say { blocks, synthetic: true, .. } = op else { panic!("only synthetic words come from tasks") };
+            let Op::Say(Say { blocks, synthetic: true, .. }) = op else {
+                panic!("only synthetic words come from tasks")
+            };
             said.extend(blocks.iter().filter_map(|block| block.as_text().map(|text| text.to_string())));
         }
         said

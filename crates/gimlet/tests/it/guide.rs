@@ -9,7 +9,7 @@ use gimlet_core::tool::{PromptContext, ToolSet};
 use gimlet_core::{Processes, Record, SessionConfig, SessionState, TurnOptions};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig};
-use gimlet_proto::{Block, Body, Env, Op, Thinking};
+use gimlet_proto::{Block, Body, Env, Op, Say, Thinking};
 use gimlet_script::Script;
 use gimlet_store::{Locations, ResultFiles, Stamp, Transcript, new_session_id};
 use serde_json::json;
@@ -46,7 +46,7 @@ async fn a_session_runs_the_guides_tool_through_the_gate() {
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(life);
     let blocks = vec![Block::text("how many words are in a.txt?")];
-    handle.send(Op::Say { blocks, plain: true, uuid: None, synthetic: false });
+    handle.send(Op::Say(Say { blocks, plain: true, ..Say::default() }));
     let mut answer = String::new();
     while let Some(event) = events.next().await {
         if let Body::TurnEnded(report) = event.body {
@@ -80,24 +80,19 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
     SessionConfig {
         model: Arc::new(Anthropic::new(provider)),
         model_id: "default".to_owned(),
+        thinking: Thinking::ModelDefault,
+        effort: None,
         api_key_source: String::new(),
         system: gimlet_core::system_blocks(&Default::default()),
         tool_defs: gimlet_core::tool_defs(&tools, &prompt),
         tools,
+        guests: None,
         env,
         home: None,
         state: SessionState::new(project.to_owned(), Vec::new()),
         permissions: gimlet_core::Permissions::default(),
         attended: false,
-        options: TurnOptions {
-            max_turns: None,
-            thinking: Thinking::ModelDefault,
-            effort: None,
-            parallel_tools: true,
-            streaming_execution: true,
-            wire_events: false,
-            concurrency: 1,
-        },
+        options: TurnOptions { concurrency: 1, ..TurnOptions::default() },
         cache_ttl: None,
         record: Record::new(Transcript::unsaved(id.clone(), stamp)),
         history: Vec::new(),

@@ -1,0 +1,81 @@
+//! What can be changed while a session runs and is read at every request: the model and how it thinks.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gimlet_proto::Thinking;
+
+/// A session's choices of model. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Dials {
+    now: Arc<Mutex<Choice>>,
+    start: Arc<Choice>,
+}
+
+/// One position of the dials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// An id or an alias.
+    pub(crate) model: String,
+    pub(crate) thinking: Thinking,
+    pub(crate) effort: Option<String>,
+}
+
+impl Dials {
+    pub(crate) fn new(start: Choice) -> Self {
+        Self { now: Arc::new(Mutex::new(start.clone())), start: Arc::new(start) }
+    }
+
+    pub(crate) fn now(&self) -> Choice {
+        self.lock().clone()
+    }
+
+    pub(crate) fn model(&self) -> String {
+        self.lock().model.clone()
+    }
+
+    /// Changes the model; `None` goes back to the first.
+    pub(crate) fn set_model(&self, model: Option<String>) -> Result<(), String> {
+        let model = model.filter(|model| model != "default").unwrap_or_else(|| self.start.model.clone());
+        if !is_plausible(&model) {
+            return Err(format!("'{model}' cannot be the name of a model"));
+        }
+        self.lock().model = model;
+        Ok(())
+    }
+
+    /// Changes how the model thinks; `None` goes back to the start.
+    pub(crate) fn set_thinking(&self, thinking: Option<Thinking>) {
+        self.lock().thinking = thinking.unwrap_or(self.start.thinking);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Choice> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which ids a server knows only the server can say; this keeps out what no server can mean.
+fn is_plausible(model: &str) -> bool {
+    !model.trim().is_empty()
+        && model.len() <= 200
+        && !model.starts_with('-')
+        && model.chars().all(|char| !char.is_whitespace() && !char.is_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dials_go_back_to_where_they_started() {
+        let dials = Dials::new(Choice { model: "a".into(), thinking: Thinking::Off, effort: None });
+        dials.set_model(Some("b".into())).unwrap();
+        dials.set_thinking(Some(Thinking::Budget(9)));
+        assert_eq!(dials.now(), Choice { model: "b".into(), thinking: Thinking::Budget(9), effort: None });
+        for bad in ["", "two words", "-x", "line\nbreak"] {
+            assert!(dials.set_model(Some(bad.into())).is_err(), "{bad}");
+        }
+        dials.set_model(None).unwrap();
+        dials.set_thinking(None);
+        assert_eq!(dials.now(), *dials.start);
+    }
+}

@@ -1,0 +1,73 @@
+//! The session's front desk: takes operations, at any time, and keeps what waits. It never touches the conversation, so
+//! that it is open while a turn runs.
+
+use std::sync::Arc;
+
+use gimlet_proto::{AgentPath, Body, Interrupted, Op, PermissionMode, Say};
+
+use crate::dials::Dials;
+use crate::gate::{Asks, Gate};
+use crate::services::Services;
+use crate::steering::Steering;
+
+/// What the desk cannot settle by itself.
+pub(super) enum Call {
+    Said(Say),
+    /// Whatever runs is to stop.
+    Interrupt,
+    Close,
+}
+
+/// Everything that operations change.
+pub(super) struct Desk {
+    pub(super) services: Arc<Services>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) asks: Asks,
+    pub(super) steering: Steering,
+    pub(super) dials: Dials,
+}
+
+impl Desk {
+    /// Settles an operation, or says what is left to do; `None` in place of an operation is the end of them.
+    pub(super) fn take(&mut self, op: Option<Op>) -> Option<Call> {
+        match op {
+            Some(Op::Say(said)) => return Some(Call::Said(said)),
+            Some(Op::Close) | None => return Some(Call::Close),
+            Some(Op::Interrupt { cancel_queued, reply }) => {
+                let cancelled = if cancel_queued { self.steering.withdraw_all() } else { Vec::new() };
+                reply.send(Ok(Interrupted { still_queued: self.steering.ids(), cancelled }));
+                return Some(Call::Interrupt);
+            }
+            Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.services),
+            Some(Op::SetMode { mode, reply }) => reply.send(self.set_mode(mode)),
+            Some(Op::SetModel { model, reply }) => reply.send(self.dials.set_model(model)),
+            Some(Op::SetThinking { thinking, reply }) => {
+                self.dials.set_thinking(thinking);
+                reply.send(Ok(()));
+            }
+            Some(Op::Withdraw { prompt, reply }) => reply.send(Ok(self.steering.withdraw(&prompt))),
+            Some(Op::StopTask { task, reply }) => {
+                let task = self.services.tasks.find(&task);
+                self.services.spawn(async move {
+                    if let Some(task) = task {
+                        task.stop().await;
+                    }
+                    reply.send(Ok(()));
+                });
+            }
+        }
+        None
+    }
+
+    /// Changes the mode, or says why not.
+    fn set_mode(&self, mode: PermissionMode) -> Result<(), String> {
+        let before = self.gate.mode();
+        if !self.gate.set_mode(mode) {
+            return Err(format!("the mode {mode} cannot be chosen in this session; the mode stays {before}"));
+        }
+        if mode != before {
+            self.services.publish(&AgentPath::default(), Body::ModeChanged(mode));
+        }
+        Ok(())
+    }
+}

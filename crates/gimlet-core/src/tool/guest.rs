@@ -1,0 +1,174 @@
+//! Tools that are not part of gimlet: their schema is data, and somebody else runs them.
+//!
+//! They pass through the same gate as every other tool. What their makers say about them (that they only read) is
+//! believed for running them side by side, never for permission.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use gimlet_proto::{BoxFuture, Env, Need, ResultContent, View};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use super::{
+    AnyTool, ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Prepared, PromptContext, ResultCap,
+    ToolContext, ToolError,
+};
+use crate::gate::Permit;
+
+/// What is known about a guest.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// The name the model calls; unique in a session.
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the input: an object.
+    pub schema: Value,
+    /// Its maker says that it only looks.
+    pub says_read_only: bool,
+    /// Never approved without a person.
+    pub requires_user_interaction: bool,
+    /// It touches nothing but the session itself, so nobody needs to be asked.
+    pub own: bool,
+    pub max_result_chars: ResultCap,
+    /// The name for people.
+    pub label: String,
+}
+
+/// What a guest gave back.
+pub struct GuestResult {
+    /// The structured output that hooks and programs see.
+    pub output: Box<RawValue>,
+    pub content: ResultContent,
+    /// Text that enters the conversation right after this call's result.
+    pub new_messages: Vec<String>,
+}
+
+/// Whoever runs a guest's calls.
+pub trait GuestCall: Send + Sync {
+    /// What is wrong with an input, if anything; in words for the model.
+    fn check(&self, _input: &Map<String, Value>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Does the work. Reached only through the gate.
+    fn call<'a>(
+        &'a self,
+        input: Map<String, Value>,
+        cx: &'a ToolContext,
+    ) -> BoxFuture<'a, Result<GuestResult, ToolError>>;
+}
+
+/// A guest with whoever runs it.
+pub struct GuestTool {
+    guest: Guest,
+    host: Arc<dyn GuestCall>,
+}
+
+impl GuestTool {
+    pub fn new(guest: Guest, host: Arc<dyn GuestCall>) -> Self {
+        Self { guest, host }
+    }
+}
+
+impl AnyTool for GuestTool {
+    fn name(&self) -> &str {
+        &self.guest.name
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn is_enabled(&self, _env: &Env) -> bool {
+        true
+    }
+
+    fn is_hidden(&self) -> bool {
+        false
+    }
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        Cow::Owned(self.guest.description.clone())
+    }
+
+    fn schema(&self) -> &Value {
+        &self.guest.schema
+    }
+
+    fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn max_result_chars(&self) -> ResultCap {
+        self.guest.max_result_chars
+    }
+
+    fn on_interrupt(&self) -> OnInterrupt {
+        OnInterrupt::Cancel
+    }
+
+    fn search_hint(&self) -> &str {
+        ""
+    }
+
+    fn is_deferred(&self) -> bool {
+        false
+    }
+
+    fn eager_input(&self) -> bool {
+        false
+    }
+
+    fn prepare(&self, input: Value, _cx: &PathContext) -> Result<Prepared, ToolError> {
+        let invalid = |problem: &str| {
+            let text =
+                format!("InputValidationError: {} was called with an invalid input:\n{problem}", self.guest.name);
+            ToolError::new(ErrorClass::SchemaInvalid, text)
+        };
+        let Value::Object(fields) = input else { return Err(invalid("- it must be a JSON object")) };
+        self.host.check(&fields).map_err(|problem| invalid(&problem))?;
+        Ok(Prepared {
+            tool: Cow::Owned(self.guest.name.clone()),
+            typed: Box::new(fields.clone()),
+            input: Value::Object(fields.clone()),
+            given: fields,
+            needs: vec![if self.guest.own { Need::Session } else { Need::Opaque }],
+            read_only: false,
+            destructive: false,
+            concurrency_safe: self.guest.says_read_only,
+            requires_user_interaction: self.guest.requires_user_interaction,
+            verdict: PermissionVerdict::Passthrough,
+            path: None,
+            description: String::new(),
+            user_facing_name: Cow::Owned(self.guest.label.clone()),
+        })
+    }
+
+    fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>> {
+        Box::pin(async move {
+            let Some(input) = permit.into_input::<Map<String, Value>>(&self.guest.name) else {
+                let text = format!("a permit for another tool was presented to {}", self.guest.name);
+                return Err(ToolError::new(ErrorClass::Internal, text));
+            };
+            let result = self.host.call(input, cx).await?;
+            let view = View::Text(result.content.to_text());
+            Ok(Outcome {
+                output: result.output,
+                content: result.content,
+                view,
+                new_messages: result.new_messages,
+                changes: Vec::new(),
+            })
+        })
+    }
+}
+
+impl GuestResult {
+    /// A result that is one text, for the model and for programs.
+    pub fn text(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let output = to_raw_value(&text).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        Self { output, content: ResultContent::Text(text), new_messages: Vec::new() }
+    }
+}

@@ -1,0 +1,60 @@
+//! The program that drives a session, where there is one: what it can be called for beyond answering questions, and what
+//! it brings along. Core and the MCP room call it; the front end that speaks its protocol implements it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use crate::{BoxFuture, ToolUseId};
+
+/// Calls into the driving program. Dropping a future withdraws the call.
+pub trait Driver: Send + Sync {
+    /// Runs one of its hooks; gives the hook's output, an object.
+    fn hook(&self, call: HookCall) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
+
+    /// Passes a JSON-RPC message to an MCP server inside it; gives the server's answer (for a notification, anything).
+    fn mcp(&self, server: &str, message: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
+}
+
+/// One call of a hook.
+#[derive(Clone, Debug)]
+pub struct HookCall {
+    pub callback: Arc<str>,
+    pub input: Arc<RawValue>,
+    /// For hooks about a tool call.
+    pub tool_use: Option<ToolUseId>,
+}
+
+/// Why a call came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriverError {
+    /// The program is gone, or will not answer any more.
+    Closed,
+    /// It said so itself.
+    Failed(String),
+}
+
+impl std::fmt::Display for DriverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DriverError::Closed => f.write_str("Stream closed"),
+            DriverError::Failed(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for DriverError {}
+
+/// Hooks that the program wants called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverHook {
+    /// The event's public name. One that nobody knows never fires.
+    pub event: String,
+    /// `None` for every subject.
+    pub matcher: Option<String>,
+    pub callbacks: Vec<Arc<str>>,
+    pub timeout: Option<Duration>,
+    /// A failing hook blocks what it guards.
+    pub blocks_on_failure: bool,
+}

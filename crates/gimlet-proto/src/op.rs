@@ -1,0 +1,141 @@
+//! What front ends ask of a session, and how they learn what came of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::{Answer, AskId, Block, EntryId, PermissionMode, Thinking};
+
+/// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
+#[derive(Debug)]
+pub enum Op {
+    /// A prompt, or something that the model is to know.
+    Say(Say),
+    Answer {
+        ask: AskId,
+        answer: Answer,
+    },
+    /// Stop the running turn; the session goes on.
+    Interrupt {
+        /// Forget the prompts that wait as well.
+        cancel_queued: bool,
+        reply: Reply<Interrupted>,
+    },
+    SetMode {
+        mode: PermissionMode,
+        reply: Reply<()>,
+    },
+    SetModel {
+        /// `None`: the one that the session started with.
+        model: Option<String>,
+        reply: Reply<()>,
+    },
+    SetThinking {
+        /// `None`: as the session started.
+        thinking: Option<Thinking>,
+        reply: Reply<()>,
+    },
+    /// Forget a prompt that waits; says whether it was still waiting.
+    Withdraw {
+        prompt: EntryId,
+        reply: Reply<bool>,
+    },
+    /// End a background task. One that is gone already is no error.
+    StopTask {
+        task: String,
+        reply: Reply<()>,
+    },
+    /// Finish: stop what runs, end background work, write what is left.
+    Close,
+}
+
+impl Op {
+    /// Stop the running turn and nothing else; nobody waits for an answer.
+    pub fn interrupt() -> Self {
+        Op::Interrupt { cancel_queued: false, reply: Reply::nobody() }
+    }
+}
+
+/// Something said to the session.
+#[derive(Clone, Debug, Default)]
+pub struct Say {
+    pub blocks: Vec<Block>,
+    /// Given as one string, and stored as one.
+    pub plain: bool,
+    /// The id that the prompt is to have everywhere.
+    pub uuid: Option<EntryId>,
+    /// Written by gimlet (a background task ended) or by a program, not by a person.
+    pub synthetic: bool,
+    pub origin: Option<Origin>,
+    pub when: When,
+    /// Only to be known: no turn begins because of it.
+    pub silent: bool,
+}
+
+impl Say {
+    /// One text that somebody typed.
+    pub fn text(text: &str) -> Self {
+        Self { blocks: vec![Block::text(text)], plain: true, ..Self::default() }
+    }
+}
+
+/// When a prompt that comes during a turn is taken up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    /// After the running tool calls, in the same turn; else as the next turn.
+    #[default]
+    Next,
+    /// As a turn of its own, after this one.
+    Later,
+    /// The turn stops after the running tool calls, and this is the next one.
+    Now,
+}
+
+/// Where a prompt comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Origin {
+    Human,
+    /// A background task ended.
+    TaskNotification,
+}
+
+/// What an interrupt met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Prompts that will still run.
+    pub still_queued: Vec<EntryId>,
+    /// Prompts that were forgotten.
+    pub cancelled: Vec<EntryId>,
+}
+
+/// Where the outcome of an operation goes. Nobody has to wait for it; dropping it says nothing.
+pub struct Reply<T>(Option<oneshot::Sender<Result<T, String>>>);
+
+impl<T> Reply<T> {
+    /// For somebody who waits.
+    pub fn channel() -> (Self, oneshot::Receiver<Result<T, String>>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self(Some(sender)), receiver)
+    }
+
+    /// For an operation whose outcome nobody asks for.
+    pub fn nobody() -> Self {
+        Self(None)
+    }
+
+    /// Tells the outcome; an error is one line for people.
+    pub fn send(self, outcome: Result<T, String>) {
+        if let Some(sender) = self.0 {
+            // Whoever stopped waiting does not need to know.
+            drop(sender.send(outcome));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Reply(awaited)" } else { "Reply(nobody)" })
+    }
+}
