@@ -18,6 +18,7 @@ mod model;
 mod need;
 mod op;
 mod permission;
+mod protected;
 mod sandbox;
 mod secret;
 mod servers;
@@ -48,6 +49,7 @@ pub use model::{
 pub use need::Need;
 pub use op::{Interrupted, Op, Origin, Reply, Say, When};
 pub use permission::PermissionMode;
+pub use protected::{PROTECTED_NAMES, ProtectedName};
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
 pub use servers::{ServerStatus, ServerTool, ServerView, Servers, ServersChanged};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::SandboxSpec;
+use gimlet_proto::{PROTECTED_NAMES, SandboxSpec};
 
 use super::census::{is_repository, link_target};
 
@@ -39,31 +39,9 @@ const CREDENTIALS: &[&str] = &[
 /// Secrets of the machine, which a command of root could read.
 const MACHINE_SECRETS: &[&str] = &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh"];
 
-/// Files in a folder that make other programs run something or change whom they trust.
-const PROTECTED: &[&str] = &[
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".claude/agents",
-    ".claude/commands",
-    ".claude/hooks",
-    ".claude/plugins",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-    ".claude/skills",
-    ".claude/workflows",
-    ".envrc",
-    ".gitconfig",
-    ".idea",
-    ".mcp.json",
-    ".profile",
-    ".vscode",
-    ".zlogin",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
-];
+/// The parts of a project's `.claude` that run something or change whom others trust.
+const PROTECTED_IN_CLAUDE: &[&str] =
+    &["agents", "commands", "hooks", "plugins", "settings.json", "settings.local.json", "skills", "workflows"];
 /// The same inside the folder of a repository; the last says where git finds the others.
 const PROTECTED_IN_REPOSITORY: &[&str] = &["hooks", "config", "config.worktree", "commondir"];
 
@@ -90,7 +68,8 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     let mut deny_write: Vec<PathBuf> = vec![place.config_home.to_owned()];
     deny_write.extend(place.home.map(|home| home.join(".claude.json")));
     for root in write.clone() {
-        deny_write.extend(PROTECTED.iter().map(|name| root.join(name)));
+        deny_write.extend(PROTECTED_NAMES.iter().filter(|known| known.walled).map(|known| root.join(known.name)));
+        deny_write.extend(PROTECTED_IN_CLAUDE.iter().map(|name| root.join(".claude").join(name)));
         // Git follows a file wherever it leads. Repositories further down are looked for before every command.
         match root.join(".git") {
             link if link.is_file() => deny_write.push(link),
