@@ -79,9 +79,10 @@ impl Sandbox {
         if wants_proxy && proxy_socket.is_none() {
             return Err(SandboxError::NoProxy);
         }
-        Ok(Self { spec, available, proxy_socket })
+        Ok(Self { spec: look_up(spec), available, proxy_socket })
     }
 
+    /// What it was made from, with links followed in what may be written or read.
     pub fn spec(&self) -> &SandboxSpec {
         &self.spec
     }
@@ -114,7 +115,7 @@ impl Sandbox {
         let mut plan = self.plan(spawn.cwd.clone(), program);
         plan.env = split.held_back;
         plan.args = std::iter::once(spawn.program).chain(spawn.args).collect();
-        plan.allow_read.extend(needed.iter().map(|path| path.to_path_buf()));
+        plan.allow_read.extend(needed.iter().map(|path| real(path)));
         let mut args: Vec<OsString> = vec![helper::ARGUMENT.into(), helper::OUTER.into()];
         args.extend(plan.encode());
         Ok(Spawn { program: probe::OWN_IMAGE.into(), args, env, ..spawn })
@@ -148,6 +149,34 @@ impl Sandbox {
             program,
             args: Vec::new(),
         }
+    }
+}
+
+/// Follows links now, once and for all: whoever may write a folder could replace what lies in it by a link before the
+/// next command, and would get whatever that leads to.
+fn look_up(mut spec: SandboxSpec) -> SandboxSpec {
+    let led: Vec<(PathBuf, PathBuf)> = spec.write.iter().map(|path| (path.clone(), real(path))).collect();
+    for (spelled, real) in led.iter().filter(|(spelled, real)| spelled != real) {
+        // What is closed or held there is so under either name.
+        for list in [&mut spec.deny_write, &mut spec.deny_read] {
+            let below = list.iter().filter_map(|path| Some(real.join(path.strip_prefix(spelled).ok()?)));
+            let below: Vec<PathBuf> = below.collect();
+            list.extend(below);
+        }
+    }
+    spec.write = led.into_iter().map(|(_, real)| real).collect();
+    spec.allow_read = spec.allow_read.iter().map(|path| real(path)).collect();
+    spec.temp_dir = spec.temp_dir.map(|path| real(&path));
+    spec
+}
+
+/// A path without links; one that is not there goes through its deepest ancestor that is.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    match there.and_then(|(ancestor, real)| Some((path.strip_prefix(ancestor).ok()?, real))) {
+        Some((rest, real)) if rest.as_os_str().is_empty() => real,
+        Some((rest, real)) => real.join(rest),
+        None => path.to_owned(),
     }
 }
 

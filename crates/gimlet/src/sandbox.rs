@@ -36,6 +36,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
     let sandbox =
         Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| Report::new(error.to_string()))?;
+    let spec = sandbox.spec().clone();
     let [program, rest @ ..] = args.command.as_slice() else { return Err(Report::new("there is no command to run")) };
     let env: Vec<(OsString, OsString)> =
         around.env.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

@@ -18,6 +18,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use super::census::{Census, Repositories, is_repository, link_target};
 use super::defaults::protected_in;
 use super::gitconfig::is_harmless;
+use super::plan::unswapped;
 use super::probe::{Available, Layer};
 
 /// The most that is kept of one protected place. A larger one is checked by its stamps and cannot be put back.
@@ -34,7 +35,7 @@ pub struct Guard {
     held: Vec<PathBuf>,
     /// Writable folders that were no repositories themselves.
     plain_folders: Vec<PathBuf>,
-    /// Writable folders, links followed, whose repositories are looked for again afterwards.
+    /// Writable folders whose repositories are looked for again afterwards.
     roots: Vec<PathBuf>,
     /// The repositories that were there.
     repositories: Repositories,
@@ -57,7 +58,7 @@ impl Guard {
         if spec.files_open {
             return Self::of_nothing();
         }
-        let roots: Vec<PathBuf> = spec.write.iter().filter_map(|root| root.canonicalize().ok()).collect();
+        let roots = unswapped(&spec.write);
         let repositories = census.look(&roots);
         let has_mounts = available.layers().contains(&Layer::Mounts);
         let inner = repositories.folders.iter().map(|folder| protected_in(folder));
@@ -79,7 +80,7 @@ impl Guard {
             }
         }
         for path in &spec.deny_write {
-            if let Some(root) = root_of(path, &spec.write) {
+            if let Some(root) = root_of(path, &roots) {
                 watch(root, path, has_mounts);
             }
         }

@@ -18,6 +18,7 @@ use rustix::thread::CapabilitySet;
 use super::kernel::{self, Disposition};
 use super::mounts::MountError;
 use super::plan::{Plan, Walls, places};
+use super::seccomp::Neighbours;
 use super::{bubblewrap, landlock, mounts, relay, seccomp};
 use crate::sys::{self, Fork};
 
@@ -101,7 +102,7 @@ fn outer(words: Vec<OsString>) -> SetupError {
 enum Never {}
 
 fn become_bubblewrap(plan: &Plan, program: &Path, words: Vec<OsString>) -> Result<Never, SetupError> {
-    let code = kernel::filter_bytes(&seccomp::filter(filter_of_bubblewrap(plan)));
+    let code = kernel::filter_bytes(&seccomp::filter(filter_of_bubblewrap(plan), Neighbours::Hidden));
     let filter = rustix::fs::memfd_create("filter", MemfdFlags::CLOEXEC).map_err(step("making the filter"))?;
     let mut file = std::fs::File::from(filter);
     file.write_all(&code).and_then(|()| io::Seek::rewind(&mut file)).map_err(step("writing the filter"))?;
@@ -303,7 +304,8 @@ fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupE
     // Descriptor 3 is the command line's report.
     kernel::close_from(4).map_err(step("closing descriptors"))?;
     if !matches!(plan.walls, Walls::Bubblewrap(_)) || filter_of_bubblewrap(plan) != plan.sockets {
-        kernel::enforce_filter(&mut seccomp::filter(plan.sockets)).map_err(step("enforcing the filter"))?;
+        let neighbours = if plan.walls == Walls::Absent { Neighbours::InSight } else { Neighbours::Hidden };
+        kernel::enforce_filter(&mut seccomp::filter(plan.sockets, neighbours)).map_err(step("enforcing the filter"))?;
     }
     let source = kernel::become_program(&program, &args, &env);
     Err(SetupError::Program { program: plan.program.clone(), source })

@@ -7,10 +7,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 use super::kernel::{Handled, Ruleset, landlock_abi};
-use super::plan::{Plan, Walls};
+use super::plan::{Plan, Walls, unswapped};
 use super::seccomp::Inet;
 
 const EXECUTE: u64 = 1;
@@ -62,25 +62,28 @@ pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
         for path in around("/".as_ref(), &[closed.as_slice(), &["/dev".into()]].concat()) {
             rules.allow(&path, read)?;
         }
-        for path in plan.allow_read.iter().filter_map(|path| path.canonicalize().ok()) {
+        for path in unswapped(&plan.allow_read) {
             // What is closed within what is open stays closed.
             let closed: Vec<PathBuf> = closed.iter().filter(|closed| closed.starts_with(&path)).cloned().collect();
             let open = if closed.is_empty() { vec![path] } else { around(&path, &closed) };
-            open.iter().try_for_each(|path| rules.allow(path, read))?;
+            open.iter().try_for_each(|path| rules.allow_real(path, read))?;
         }
     } else {
         rules.allow("/".as_ref(), read)?;
         // Private to this command, like the one that the plan names.
         rules.allow("/tmp".as_ref(), change)?;
     }
-    for path in &plan.write {
-        rules.allow(path, change)?;
+    for path in unswapped(&plan.write) {
+        rules.allow_real(&path, change)?;
     }
     for device in DEVICES {
         rules.allow(&Path::new("/dev").join(device), READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV)?;
     }
-    for dir in ["/dev/pts", "/dev/ptmx", "/dev/shm"] {
-        rules.allow(dir.as_ref(), change & !EXECUTE)?;
+    rules.allow("/dev/shm".as_ref(), change & !EXECUTE)?;
+    if plan.walls != Walls::Absent {
+        // Private as well. Without mounts they would be everybody's terminals.
+        rules.allow("/dev/pts".as_ref(), change & !EXECUTE)?;
+        rules.allow("/dev/ptmx".as_ref(), change & !EXECUTE)?;
     }
     rules.set.enforce()
 }
@@ -94,9 +97,24 @@ struct Rules {
 impl Rules {
     /// Allows these rights beneath a path; a path that is not there needs none.
     fn allow(&self, path: &Path, rights: u64) -> io::Result<()> {
-        let Ok(opened) = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return Ok(()) };
-        let rights = rights & self.files & applicable(&opened)?;
-        if rights == 0 { Ok(()) } else { self.set.allow_beneath(&opened, rights) }
+        match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(opened) => self.allow_opened(&opened, rights),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The same for a path that has no links in it: one that is there now was put there by somebody else.
+    fn allow_real(&self, path: &Path, rights: u64) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(opened) => self.allow_opened(&opened, rights),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn allow_opened(&self, opened: &OwnedFd, rights: u64) -> io::Result<()> {
+        let rights = rights & self.files & applicable(opened)?;
+        if rights == 0 { Ok(()) } else { self.set.allow_beneath(opened, rights) }
     }
 }
 

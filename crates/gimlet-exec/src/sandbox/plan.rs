@@ -172,6 +172,12 @@ pub(super) enum Place {
     Closed,
 }
 
+/// The paths that are there and are still what they were when they were looked up: one that leads elsewhere by now was
+/// replaced by a link, and what it leads to was never meant.
+pub(super) fn unswapped(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().filter(|path| path.canonicalize().is_ok_and(|real| real == **path)).cloned().collect()
+}
+
 /// The places of a plan in the order in which they are made: parents before what lies in them, so that the more
 /// specific one holds. Only what exists is in it.
 pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
@@ -181,7 +187,7 @@ pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
     let mut places: Vec<(PathBuf, Place)> = vec![("/tmp".into(), Place::Private)];
     let real =
         |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().filter_map(|path| path.canonicalize().ok()).collect() };
-    let writable = real(&plan.write);
+    let writable = unswapped(&plan.write);
     let is_writable = |path: &Path| writable.iter().any(|root| path.starts_with(root));
     let closed = real(&plan.deny_read);
     let held = real(&plan.deny_write);
@@ -191,11 +197,14 @@ pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
         places.extend(between.map(|dir| (dir.to_owned(), Place::Writable)));
     }
     places.extend(held.into_iter().filter(|path| is_writable(path)).map(|path| (path, Place::ReadOnly)));
-    for path in real(&plan.allow_read).into_iter().chain(plan.cwd.canonicalize()) {
+    for path in unswapped(&plan.allow_read) {
         if path.starts_with("/tmp") || closed.iter().any(|closed| path.starts_with(closed)) {
             places.push((path, Place::Readable));
         }
     }
+    // Not where something is closed: commands say themselves where the next one begins.
+    let cwd = plan.cwd.canonicalize().ok().filter(|cwd| !closed.iter().any(|closed| cwd.starts_with(closed)));
+    places.extend(cwd.filter(|cwd| cwd.starts_with("/tmp")).map(|cwd| (cwd, Place::Readable)));
     places.extend(writable.iter().map(|path| (path.clone(), Place::Writable)));
     places.extend(closed.into_iter().map(|path| (path, Place::Closed)));
     // Of several claims to one path the strictest holds.

@@ -97,6 +97,8 @@ tests! {
     sandboxed::a_shell_reports_its_directory_from_inside,
     sandboxed::a_closed_place_can_have_an_open_one_in_it,
     sandboxed::a_closed_place_within_an_open_one_within_a_closed_one_stays_closed,
+    sandboxed::a_link_in_place_of_a_folder_that_may_be_written_opens_nothing,
+    sandboxed::a_link_to_a_closed_place_does_not_open_it_as_a_folder_to_read_or_to_begin_in,
     sandboxed::with_files_open_everything_else_is_closed,
     sandboxed::a_command_that_wants_more_memory_than_its_limit_does_not_get_it,
     sandboxed::what_the_walls_refused_is_recognised,

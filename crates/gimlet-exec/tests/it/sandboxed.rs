@@ -349,3 +349,53 @@ pub(crate) async fn a_command_that_wants_more_memory_than_its_limit_does_not_get
         assert_eq!(said, "1\n0\n", "{:?}", kind.backend);
     }
 }
+
+/// Runs one script after the other behind the same walls, as commands of a session.
+async fn one_after_the_other(exec: &Exec, folder: &Folder, sandbox: &Sandbox, scripts: &[String]) -> String {
+    let mut all = String::new();
+    for script in scripts {
+        let wrapped = sandbox.wrap(folder.bash(script), &[]).unwrap();
+        all += &finish(exec.spawn(wrapped).await.unwrap()).await.1;
+    }
+    all
+}
+
+pub(crate) async fn a_link_in_place_of_a_folder_that_may_be_written_opens_nothing() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let (folder, outside) = (Folder::new(), tempfile::tempdir_in("/var/tmp").unwrap());
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("there")).unwrap();
+        std::os::unix::fs::symlink(root.join("there"), root.join("link")).unwrap();
+        // As rules that allow edits there have it: one that is there, one that is not yet, one by a link.
+        let write = ["", "there", "later", "link"].map(|name| root.join(name)).to_vec();
+        let spec = SandboxSpec { write, ..folder.spec() };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let out = outside.path().display();
+        let swap = format!("ln -s {out} later; mv there old && ln -s {out} there; ln -sfn {out} link; true");
+        let write = "echo x > later/a; echo x > there/b; echo x > link/c; echo x > inside; true".to_owned();
+        one_after_the_other(&exec, &folder, &sandbox, &[swap, write]).await;
+        assert_eq!(outside.path().read_dir().unwrap().count(), 0, "{:?}", kind.backend);
+        assert!(root.join("inside").exists(), "{:?}", kind.backend);
+    }
+}
+
+pub(crate) async fn a_link_to_a_closed_place_does_not_open_it_as_a_folder_to_read_or_to_begin_in() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let (folder, closed) = (Folder::new(), tempfile::tempdir_in("/var/tmp").unwrap());
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(closed.path().join("deep")).unwrap();
+        std::fs::write(closed.path().join("deep/key"), "secret").unwrap();
+        let (deny_read, allow_read) = (vec![closed.path().to_owned()], vec![root.join("pub")]);
+        let spec = SandboxSpec { write: vec![root.clone()], deny_read, allow_read, ..folder.spec() };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let deep = closed.path().join("deep");
+        let link = format!("ln -s {0} pub; ln -s {0} begin; true", deep.display());
+        let read = "cat pub/key".to_owned();
+        let mut said = one_after_the_other(&exec, &folder, &sandbox, &[link, read]).await;
+        let spawn = Spawn { cwd: root.join("begin"), ..folder.bash("cat key") };
+        said += &finish(exec.spawn(sandbox.wrap(spawn, &[]).unwrap()).await.unwrap()).await.1;
+        assert!(!said.contains("secret"), "{:?}: {said}", kind.backend);
+    }
+}

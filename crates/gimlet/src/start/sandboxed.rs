@@ -121,6 +121,7 @@ fn build(
     let proxy = crate::sandbox::start_proxy(&spec, upstream(settings), scratch).map_err(|report| report.text())?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
     let sandbox = Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
+    let spec = sandbox.spec().clone();
     Ok(Sandboxing {
         sandbox,
         available,
