@@ -45,6 +45,18 @@ pub enum PermissionVerdict {
     Deny(String),
 }
 
+/// Which subagents may have a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForAgents {
+    Always,
+    /// Those that somebody waits for.
+    InForeground,
+    /// The same, while they may launch others at all: it is the tool for that.
+    ToLaunchOthers,
+    /// It speaks with the person, or about the session as a whole.
+    Never,
+}
+
 /// What happens to a running call when the turn is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnInterrupt {
@@ -81,6 +93,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What the model sees of the output.
     fn to_blocks(&self, output: &Self::Output) -> ResultContent;
+
+    /// Reads an output that somebody else wrote in the tool's form; `None` where the tool does not take any.
+    fn read_output(&self, _json: &str) -> Option<Self::Output> {
+        None
+    }
 
     /// What people see of the output.
     fn view(&self, _input: &Self::Input, output: &Self::Output) -> View {
@@ -178,6 +195,11 @@ pub trait Tool: Send + Sync + 'static {
 
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::Cancel
+    }
+
+    /// Which subagents may have it.
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::InForeground
     }
 
     /// A few words for tool search.

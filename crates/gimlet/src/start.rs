@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
-use gimlet_core::{Permissions, Processes, Redactor, SessionConfig, SessionState, SystemPrompt, TurnOptions};
+use gimlet_core::{
+    AgentSource, Permissions, Processes, Redactor, Roster, SessionConfig, SessionState, SystemPrompt, TurnOptions,
+};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
 use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
-use gimlet_proto::{CacheTtl, Credentials, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
+use gimlet_proto::{AgentSpec, CacheTtl, Credentials, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
 
 use crate::args::RunArgs;
 use crate::report::Report;
@@ -71,10 +73,12 @@ pub(crate) async fn start(
     warnings.extend(memory.remark.clone());
     let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
     let walls = sandboxed::sandboxing(&configured, &now, wishes).await?;
+    let agents = agents(run)?;
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
         env: env.clone(),
         tools: tools.offered().map(|tool| tool.name().to_owned()).collect(),
+        agents: Roster::built_in(env).with(AgentSource::Caller, agents.clone()).offers(&now.rules),
         background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
         sandbox: walls.sandboxing.as_ref().map(|sandboxing| sandboxing.may_leave),
     };
@@ -107,6 +111,7 @@ pub(crate) async fn start(
         api_key_source,
         tools,
         guests: None,
+        agents,
         system: past.segment.system,
         tool_defs: past.segment.tools,
         env: env.clone(),
@@ -130,6 +135,9 @@ pub(crate) async fn start(
         processes,
         redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
+        driver: None,
+        hooks: Vec::new(),
+        source: past.source,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })
@@ -203,8 +211,6 @@ fn cache_ttl(env: &Env) -> Option<CacheTtl> {
 
 /// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
 const TOOLS_TO_COME: &[&str] = &[
-    "Agent",
-    "Task",
     "Skill",
     "Cd",
     "PowerShell",
@@ -327,6 +333,17 @@ fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Ve
         wanted.push(tool.name().to_owned());
     }
     Ok(Some(wanted))
+}
+
+/// The kinds of subagents that `--agents` defines.
+fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
+    let Some(json) = &run.agents else { return Ok(Vec::new()) };
+    let wrong = |error: serde_json::Error| {
+        Report::new(format!("--agents: {error}"))
+            .hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
+    };
+    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
+    given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
 }
 
 fn system_prompt(run: &RunArgs, around: &Surroundings) -> Result<SystemPrompt, Report> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use gimlet_exec::{HostAnswer, HostJudge};
 use gimlet_policy::{Decision, Suggestion, Verdict, Walls};
-use gimlet_proto::{Answer, Approval, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
-use gimlet_store::Outcome;
+use gimlet_proto::{AgentPath, Answer, Approval, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
+use gimlet_store::Decider;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -16,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::ledger::Word;
 use super::refusal::{self, Denied, Refusal, UNATTENDED};
 use super::{Answered, Gate, Judged, raw};
-use crate::call::CallScope;
+use crate::agents::AgentHost;
+use crate::call::{CallScope, Incoming};
+use crate::dials::Dials;
 use crate::services::Services;
 use crate::tool::{PermissionVerdict, Prepared, ToolRef, ToolSet};
 
@@ -32,25 +34,40 @@ pub(crate) struct HostGate {
     gate: Arc<Gate>,
     /// Weak, because the services own the sandbox.
     services: Weak<Services>,
+    dials: Dials,
+    host: Arc<AgentHost>,
 }
 
 impl HostGate {
-    pub(crate) fn new(gate: Arc<Gate>, services: &Arc<Services>) -> Self {
-        Self { gate, services: Arc::downgrade(services) }
+    pub(crate) fn new(gate: &Arc<Gate>, services: &Arc<Services>, dials: &Dials, host: &Arc<AgentHost>) -> Self {
+        let (gate, dials, host) = (gate.clone(), dials.clone(), host.clone());
+        Self { gate, services: Arc::downgrade(services), dials, host }
+    }
+
+    /// No turn's own: a command in the background asks as well. Whoever ends a turn closes its questions.
+    fn scope(&self) -> Option<CallScope> {
+        Some(CallScope {
+            services: self.services.upgrade()?,
+            tools: ToolSet::new(Vec::<ToolRef>::new()),
+            gate: self.gate.clone(),
+            cancel: CancellationToken::new(),
+            agent: AgentPath::default(),
+            subagent: None,
+            who: None,
+            dials: self.dials.clone(),
+            host: self.host.clone(),
+        })
     }
 }
 
 impl HostJudge for HostGate {
     fn judge(&self, host: &str, port: u16) -> BoxFuture<'static, HostAnswer> {
-        let (gate, services) = (self.gate.clone(), self.services.upgrade());
-        let (host, port) = (host.to_owned(), port);
+        let (scope, host) = (self.scope(), host.to_owned());
         Box::pin(async move {
-            let Some(services) = services else { return HostAnswer::REFUSED };
-            // No turn's own: a command in the background asks as well. Whoever ends the turn closes its questions.
-            let cancel = CancellationToken::new();
-            let (tools, agent) = (ToolSet::new(Vec::<ToolRef>::new()), Default::default());
-            let scope = CallScope { services, tools, gate: gate.clone(), cancel, agent };
-            gate.decide_on_host(&scope, &host, port).await
+            match scope {
+                Some(scope) => scope.gate.decide_on_host(&scope, &host, port).await,
+                None => HostAnswer::REFUSED,
+            }
         })
     }
 }
@@ -59,19 +76,24 @@ impl Gate {
     async fn decide_on_host(&self, scope: &CallScope, host: &str, port: u16) -> HostAnswer {
         self.refresh(&scope.services);
         let prepared = request(host, port);
-        let call = ToolUseId::new(format!("{NAME}:{host}:{port}"));
+        let incoming = Incoming {
+            id: ToolUseId::new(format!("{NAME}:{host}:{port}")),
+            name: NAME.to_owned(),
+            input: raw(&prepared.input),
+            bad_input: None,
+        };
         let verdict = self.judging(scope, Walls::None, |judging| judging.verdict(as_fetch(&prepared)));
         let (answer, lasts) = match verdict.decision {
             // By rule or mode, which can change.
-            Decision::Allow => (Ok(Word::policy(Outcome::Allowed)), false),
+            Decision::Allow => (Ok(Word::allowed_by(Decider::Policy)), false),
             Decision::Deny => (Err(refused(&prepared, &verdict, "rule")), false),
-            Decision::Ask => self.ask_about_host(scope, &call, &prepared, &verdict).await,
+            Decision::Ask => self.ask_about_host(scope, &incoming, &prepared, &verdict).await,
         };
         let (word, allow) = match answer {
             Ok(word) => (word, true),
             Err(refusal) => (Word::of_refusal(&refusal, &verdict), false),
         };
-        self.ledger.note(scope, self.mode(), &call, &prepared, &verdict, &word);
+        self.ledger.note(scope, self.mode(), &incoming.id, &prepared, &verdict, &word);
         HostAnswer { allow, lasts }
     }
 
@@ -79,13 +101,13 @@ impl Gate {
     async fn ask_about_host(
         &self,
         scope: &CallScope,
-        call: &ToolUseId,
+        incoming: &Incoming,
         prepared: &Prepared,
         verdict: &Verdict,
     ) -> (Result<Word, Refusal>, bool) {
-        match self.review(scope, prepared, verdict).await {
+        match self.review(scope, incoming, prepared, verdict).await {
             Some(Ok(Answered::Go(word))) => return (Ok(word), true),
-            Some(Ok(Answered::Edited(_))) => return (Err(Refusal::Cancelled), false),
+            Some(Ok(Answered::Edited { .. })) => return (Err(Refusal::Cancelled), false),
             // Another command may have a better reason to go there.
             Some(Err(refusal)) => return (Err(refusal), false),
             None => {}
@@ -94,8 +116,8 @@ impl Gate {
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
             tool: NAME.to_owned(),
-            call: call.clone(),
-            input: raw(&prepared.input),
+            call: incoming.id.clone(),
+            input: incoming.input.clone(),
             label: prepared.user_facing_name.to_string(),
             summary: prepared.description.clone(),
             reason: "a command in the sandbox wants to reach a host that is on no list".to_owned(),
@@ -115,7 +137,7 @@ impl Gate {
                 if !changes.is_empty() {
                     self.change(scope, &changes);
                 }
-                (Ok(Word::person(Outcome::Allowed)), true)
+                (Ok(Word::allowed_by(Decider::Person)), true)
             }
             Ok(Answer::No { message, .. }) => (Err(Refusal::ByPerson { message, stop_turn: false }), true),
             Err(_) => (Err(Refusal::Cancelled), false),

@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken bench is a failed test")]
 
+mod agents;
 mod bench;
+mod driver;
+mod hooked_calls;
+mod hooked_turns;
 mod hosts;
 mod live;
 mod permission;

@@ -44,18 +44,21 @@ pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
     });
     let services = &call.cx.services;
     let task = services.tasks.add(NewTask {
+        id: None,
         kind: "local_bash",
         description: call.input.title(),
         command: Some(call.input.command.clone()),
         call: Some(call.cx.call.clone()),
+        owner: call.cx.agent.clone(),
+        agent: None,
         output_file: call.output_file.clone(),
         stop,
     });
     services.task_changed(&task, None);
     let life = (!call.cx.agent.0.is_empty()).then_some(LIFE_IN_AGENT);
     let watched = call.take_watch().map(|watch| (watch, call.started_in.dir.clone()));
-    let services_again = Arc::downgrade(services);
-    let keeper = Keeper { command, task: task.clone(), watched, services: services_again, _over: looked_after };
+    let (task_again, lasting) = (task.clone(), services.lasting());
+    let keeper = Keeper { command, task: task_again, watched, services: lasting, _over: looked_after };
     services.spawn(keeper.keep(QUIET_AFTER_QUESTION, life));
     task
 }
@@ -259,10 +262,13 @@ mod tests {
         let output_file = cx.services.results_dir.join("kept.output");
         let command = Foreground::new(run.running, CaptureLimits::foreground(1_000, output_file.clone()));
         let task = cx.services.tasks.add(NewTask {
+            id: None,
             kind: "local_bash",
             description: "kept".to_owned(),
             command: None,
             call: None,
+            owner: cx.agent.clone(),
+            agent: None,
             output_file,
             stop: Box::new(|| Box::pin(ready(()))),
         });
