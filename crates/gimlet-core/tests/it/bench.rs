@@ -382,7 +382,7 @@ impl Bench {
                 bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
-                decisions: Some(DecisionLedger::new(&files)),
+                decisions: (setup.saved || setup.sandboxing.is_some()).then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,
             options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
