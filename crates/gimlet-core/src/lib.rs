@@ -39,7 +39,7 @@ pub use hooks::{
 pub use past::PastCalls;
 pub use record::Record;
 pub use redact::Redactor;
-pub use sandboxing::Sandboxing;
+pub use sandboxing::{Sandboxing, Watch, WatchState, WatchedEnd};
 pub use schedule::concurrency;
 pub use services::{Processes, Services};
 pub use session::{SessionConfig, SessionState, open};

@@ -324,6 +324,10 @@ impl Services {
         if let Some(processes) = &self.processes {
             processes.exec.shutdown(KILL_GRACE).await;
         }
+        if let Some(walls) = self.sandboxing.clone() {
+            // Nothing of any command is left; a check that fails leaves only what it could not move.
+            drop(tokio::task::spawn_blocking(move || walls.check_leftovers()).await);
+        }
     }
 
     /// Tells people that a background task changed and, once it ended by itself, the model too.

@@ -5,6 +5,7 @@ mod configured;
 mod dropped_turn;
 mod key_helper;
 mod live;
+mod memory;
 mod models;
 mod policy;
 mod sandboxed;
@@ -35,6 +36,8 @@ use crate::surroundings::Surroundings;
 pub(crate) use configured::Configured;
 pub(crate) use live::FlagSettings;
 use live::Live;
+use memory::Memory;
+use sandboxed::Wishes;
 pub(crate) use sessions::Scratch;
 use sessions::{Past, Segment};
 
@@ -117,13 +120,16 @@ pub(crate) async fn start(
         .with_choices(models::choices(run, &configured));
     attune(&mut provider, run, env);
     let now = configured.now();
-    let mut warnings: Vec<String> = now.remarks.into_iter().chain(configured.untrusted()).collect();
+    let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted()).collect();
     warnings.extend(provider.warnings().iter().cloned());
     let start = mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let tools = tools(run, env, &now.rules)?;
+    let memory = Memory::of(env);
+    warnings.extend(memory.remark.clone());
+    let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
+    let walls = sandboxed::sandboxing(&configured, &now, wishes).await?;
     let agents = agents(run)?;
-    let walls = sandboxed::sandboxing(&configured, &now.directories).await?;
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
         env: env.clone(),
@@ -152,6 +158,9 @@ pub(crate) async fn start(
     warnings.extend(sweep(&runtime_dir));
     let processes = processes(env, &past.id, effort(run, &configured), &around.config_home, runtime_dir);
     let exec = processes.exec.clone();
+    if let Some(group) = memory.group {
+        exec.share_memory(group);
+    }
     if let Some(helper) = key_helper {
         helper.start_with(exec.clone());
     }
@@ -356,6 +365,13 @@ struct Start {
     /// By a flag: that of a resumed session does not count then.
     chosen: bool,
     warnings: Vec<String>,
+}
+
+impl Start {
+    /// Whether somebody or something could answer what a sandboxed command wants to know.
+    fn answers_about_hosts(&self, manner: &Manner) -> bool {
+        manner.attended || self.bypass_reachable || self.mode == PermissionMode::Auto
+    }
 }
 
 /// The mode to start in; bypass is refused to root outside a sandbox.

@@ -7,6 +7,7 @@ mod bench;
 mod driver;
 mod hooked_calls;
 mod hooked_turns;
+mod hosts;
 mod live;
 mod permission;
 mod results;
