@@ -29,11 +29,10 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
-pub use git::git_trap_on_disk;
 pub use judge::{Judged, Judging};
 pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
-pub use resolve::follow_on_disk;
+pub use resolve::OnDisk;
 
 use crate::call::{self, CallScope, Incoming};
 use crate::results::Settled;
@@ -388,8 +387,7 @@ impl Gate {
             paths: &scope.services.paths(),
             readable: std::slice::from_ref(&scope.services.results_dir),
             walls,
-            follow: &follow_on_disk,
-            git_trap: git_trap_on_disk,
+            view: &OnDisk,
         })
     }
 

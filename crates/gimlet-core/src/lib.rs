@@ -24,10 +24,7 @@ pub mod tool;
 mod turn;
 
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
-pub use gate::{
-    Judged, Judging, LiveSettings, Permissions, Permit, Review, ReviewRules, SettingsNow, follow_on_disk,
-    git_trap_on_disk,
-};
+pub use gate::{Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SettingsNow};
 pub use past::PastCalls;
 pub use record::Record;
 pub use redact::Redactor;

@@ -2,7 +2,6 @@
 //! the mode, a rule or harmlessness allows, and otherwise a question. Every need of a call must pass; the strictest
 //! outcome wins. No input can make it wait or fail: doubt asks.
 
-mod condition;
 mod files;
 mod subject;
 #[cfg(test)]
@@ -10,11 +9,12 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-pub use condition::Condition;
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
 
-use crate::paths::{Followed, PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
+use crate::paths::{
+    FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, is_secret, normalise,
+};
 use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier, is_set_aside};
 use crate::shell::{Analysis, Part, Trouble, Word, base_name, reachable};
 use crate::verdict::{Decision, Reason, Verdict};
@@ -75,8 +75,6 @@ pub struct World {
     pub home: Option<PathBuf>,
     /// The session could switch to `bypassPermissions`: then `plan` only asks the model to hold back.
     pub bypass_available: bool,
-    /// The file by which git, started in `cwd`, would run programs that the repository names.
-    pub git_trap: Option<PathBuf>,
     /// Where the call's commands run.
     pub walls: Walls,
 }
@@ -142,18 +140,15 @@ impl World {
     }
 }
 
-/// Says where a path leads once links are followed, as [`NeedFacts::resolved`] does for the paths of other needs.
-pub type Follow<'a> = &'a dyn Fn(&Path) -> Option<Followed>;
-
 /// Decides on a call in a world without links.
 pub fn decide(call: &Call<'_>, rules: &RuleSet, world: &World) -> Verdict {
-    decide_following(call, rules, world, &|path| Some(Followed::plain(normalise(&world.cwd, path))))
+    decide_seeing(call, rules, world, &Unseen { cwd: &world.cwd })
 }
 
-/// Decides on a call. The files that a command names only come to light while it is analysed, so `follow` is asked about
+/// Decides on a call. The files that a command names only come to light while it is analysed, so `view` is asked about
 /// them: absolute paths in which `..` has not been touched, for it means something else behind a link.
-pub fn decide_following(call: &Call<'_>, rules: &RuleSet, world: &World, follow: Follow<'_>) -> Verdict {
-    decide_after_hook(call, rules, world, follow, None)
+pub fn decide_seeing(call: &Call<'_>, rules: &RuleSet, world: &World, view: &dyn FileView) -> Verdict {
+    decide_after_hook(call, rules, world, view, None)
 }
 
 /// What a hook that looked at the call first has to say; one that denies is not asked about here.
@@ -170,10 +165,10 @@ pub fn decide_after_hook(
     call: &Call<'_>,
     rules: &RuleSet,
     world: &World,
-    follow: Follow<'_>,
+    view: &dyn FileView,
     hook: Option<&HookSay>,
 ) -> Verdict {
-    let subjects = subject::subjects(call, world, follow);
+    let subjects = subject::subjects(call, rules, world, view);
     let judge = Judge {
         call,
         rules,
@@ -333,9 +328,11 @@ impl Judge<'_> {
     fn forbids_files(&self, pattern: &PathPattern, rule: &Rule, files: &Files) -> Fit {
         let reads = rule.tool == "Read";
         let touched = files.touched.iter().filter(|file| file.write || reads);
-        let mut fit = Fit::No;
+        let hit = |path: &PathBuf| self.path_forbids(pattern, rule, path);
+        let spoken = files.spoken.as_ref().is_none_or(|paths| paths.iter().any(hit));
+        let mut fit = if reads && spoken { Fit::Perhaps } else { Fit::No };
         for file in touched {
-            let hit = file.paths.iter().any(|path| self.path_forbids(pattern, rule, path));
+            let hit = file.paths.iter().any(hit);
             let below = |path: &PathBuf| pattern.may_match_below(path, self.places(rule, Strictness::Forbid));
             let doubtful = !file.certain || (file.tree && file.paths.iter().any(below));
             fit = fit.max(match doubtful {
@@ -504,7 +501,7 @@ impl Judge<'_> {
         }
         let reason = match self.allow_rule(|_| false) {
             Some(bare) if self.world.mode != PermissionMode::Plan => bare,
-            _ => self.grant_parts(&analysis.parts, &files.parts).map_err(|reason| match reason {
+            _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match reason {
                 Reason::Default => self.missing_grant(analysis, files),
                 reason => reason,
             })?,
@@ -534,10 +531,11 @@ impl Judge<'_> {
     }
 
     /// Every part of a command must be granted by something; the reason is that of the part that took the most.
-    fn grant_parts(&self, parts: &[Part], files: &[PartFiles]) -> Result<Reason, Reason> {
+    fn grant_parts(&self, parts: &[Part], files: &Files) -> Result<Reason, Reason> {
         let mut reason = None;
-        for (part, files) in parts.iter().zip(files) {
-            let granted = self.grant_part(part, files)?;
+        for (part, of_part) in parts.iter().zip(&files.parts) {
+            let trap = files.git_trap.as_ref().filter(|_| may_run_git(part));
+            let granted = self.grant_part(part, of_part, trap)?;
             if reason.is_none() || reason == Some(Reason::ReadOnly) {
                 reason = Some(granted);
             }
@@ -545,8 +543,7 @@ impl Judge<'_> {
         reason.ok_or(Reason::Default)
     }
 
-    fn grant_part(&self, part: &Part, files: &PartFiles) -> Result<Reason, Reason> {
-        let trap = self.world.git_trap.as_ref().filter(|_| may_run_git(part));
+    fn grant_part(&self, part: &Part, files: &PartFiles, trap: Option<&PathBuf>) -> Result<Reason, Reason> {
         let reading = part.reading.as_ref().filter(|_| trap.is_none());
         if reading.is_some_and(|reading| !(reading.recursive && self.forbids_some_reads())) {
             // What a link leads to counts, too.
@@ -562,7 +559,9 @@ impl Judge<'_> {
             return Ok(Reason::Mode(self.world.mode));
         }
         let matches = |rule: &&Rule| match &rule.specifier {
-            Specifier::Command(pattern) => part.layers.iter().any(|words| pattern.allows(words)),
+            Specifier::Command(pattern) => {
+                !files.unseen_writes && part.layers.iter().any(|words| pattern.allows(words))
+            }
             _ => false,
         };
         let missing = || trap.filter(|_| part.reading.is_some()).cloned().map_or(Reason::Default, Reason::GitRuns);

@@ -5,6 +5,9 @@ mod escape;
 mod links;
 pub(crate) mod lossy;
 mod pattern;
+mod table;
+mod view;
+mod wildcards;
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -13,6 +16,10 @@ use crate::rules::wildcard;
 pub use escape::pattern_for;
 pub use links::{Entry, Followed, follow_links};
 pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness};
+pub use table::FileTable;
+pub(crate) use view::Unseen;
+pub use view::{FileView, Kind, Listed, Listing};
+pub(crate) use wildcards::{Segment, Wildcards, WildcardsBuilder};
 
 /// Linux' limit for a path, in bytes.
 const LONGEST_PATH: usize = 4096;

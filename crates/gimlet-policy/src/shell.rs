@@ -5,6 +5,7 @@
 mod editing;
 mod facts;
 mod kinds;
+mod looks;
 mod node_words;
 mod parse;
 mod parts;
@@ -25,7 +26,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, wildcards};
 pub(crate) use parts::{Part, WRITERS};
+pub(crate) use readonly::Reading;
 pub(crate) use scan::static_words;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
@@ -257,7 +260,9 @@ fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Anal
     let sources: Option<Vec<_>> = analysis.redirects.iter().map(|redirect| scene.source(&redirect.target)).collect();
     let (Some(readings), Some(sources)) = (readings, sources) else { return };
     let trees = readings.iter().any(|reading| reading.recursive);
-    let reads = readings.iter().flat_map(|reading| reading.paths.clone()).chain(sources.concat()).collect();
+    let mut known = HashSet::new();
+    let reads = readings.iter().flat_map(|reading| reading.paths.clone()).chain(sources.concat());
+    let reads = reads.filter(|path| known.insert(path.clone())).collect();
     (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }
 

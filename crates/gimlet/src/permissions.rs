@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gimlet_core::tool::{AnyTool, PathContext, Prepared, nearest};
-use gimlet_core::{Judging, follow_on_disk, git_trap_on_disk};
+use gimlet_core::{Judging, OnDisk};
 use gimlet_policy::{Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::Env;
 use serde_json::{Value, json};
@@ -41,8 +41,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         rules: &rules,
         paths: &paths,
         readable: &[],
-        follow: &follow_on_disk,
-        git_trap: git_trap_on_disk,
+        view: &OnDisk,
     };
     let verdict = judging.verdict((&prepared).into());
     let suggestions = judging.suggestions((&prepared).into());

@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_policy::shell::{ShellFacts, analyse};
 use gimlet_policy::{
-    Call, ClosedFiles, Decision, Destination, Follow, Followed, NeedFacts, Reason, RuleSet, RuleSource, Suggestion,
+    Call, ClosedFiles, Decision, Destination, FileView, Followed, NeedFacts, Reason, RuleSet, RuleSource, Suggestion,
     Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
@@ -25,10 +24,8 @@ pub struct Judging<'a> {
     pub readable: &'a [PathBuf],
     /// Where the call's commands run.
     pub walls: Walls,
-    /// How links are followed.
-    pub follow: Follow<'a>,
-    /// The file by which git, started in this folder, would run what a repository names.
-    pub git_trap: fn(&Path) -> Option<PathBuf>,
+    /// The files that the call would meet.
+    pub view: &'a dyn FileView,
 }
 
 /// What a call would touch and what it was given.
@@ -70,25 +67,25 @@ impl Judging<'_> {
 
     /// What "don't ask again" could save for a call that asks.
     pub fn suggestions(&self, judged: Judged<'_>) -> Vec<Suggestion> {
-        let (needs, world) = (self.facts(judged.needs), self.world(judged.needs));
+        let (needs, world) = (self.facts(judged.needs), self.world());
         // Generated patterns begin at the root of the file system, so their anchor does not matter.
         let source = |destination: Destination| RuleSource::new(destination.scope(), &self.paths.project_dir);
         let verdict = with_own_verdict(self.decide(judged, &needs, &world), judged.own);
         if verdict.decision != Decision::Ask || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
             return Vec::new();
         }
-        gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.follow, &source)
+        gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.view, &source)
     }
 
     pub(super) fn judge(&self, judged: Judged<'_>) -> Judgement {
-        let (needs, world) = (self.facts(judged.needs), self.world(judged.needs));
+        let (needs, world) = (self.facts(judged.needs), self.world());
         let verdict = with_own_verdict(self.decide(judged, &needs, &world), judged.own);
         let resolved = needs.iter().filter_map(|facts| Some((path_of(&facts.need)?.clone(), facts.resolved.clone()?)));
         Judgement { verdict, resolved: resolved.collect(), closed: ClosedFiles::new(self.rules, &world, &needs) }
     }
 
     fn decide(&self, judged: Judged<'_>, needs: &[NeedFacts], world: &World) -> Verdict {
-        gimlet_policy::decide_following(&call(judged, needs), self.rules, world, self.follow)
+        gimlet_policy::decide_seeing(&call(judged, needs), self.rules, world, self.view)
     }
 
     fn facts(&self, needs: &[Need]) -> Vec<NeedFacts> {
@@ -98,14 +95,11 @@ impl Judging<'_> {
 
     /// Relative paths begin at the working directory.
     fn lead(&self, path: &Path) -> Option<Followed> {
-        (self.follow)(&self.paths.cwd.join(path))
+        self.view.follow(&self.paths.cwd.join(path))
     }
 
-    fn world(&self, needs: &[Need]) -> World {
+    fn world(&self) -> World {
         let paths = self.paths;
-        let facts = ShellFacts { cwd: &paths.cwd, roots: &paths.roots, home: paths.home.as_deref() };
-        // By the words, not by the text: a quote in the middle of a name changes nothing for the shell.
-        let runs_git = needs.iter().any(|need| matches!(need, Need::Run(text) if analyse(text, &facts).runs_git));
         World {
             mode: self.mode,
             start: self.both_spellings(std::slice::from_ref(&paths.project_dir)),
@@ -116,7 +110,6 @@ impl Judging<'_> {
             home: paths.home.clone(),
             bypass_available: self.bypass_reachable,
             walls: self.walls,
-            git_trap: runs_git.then(|| (self.git_trap)(&paths.cwd)).flatten(),
             ..World::default()
         }
     }

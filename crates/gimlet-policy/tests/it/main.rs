@@ -5,6 +5,7 @@
 mod corpus;
 mod invariants;
 mod limits;
+mod links;
 mod own_files;
 mod properties;
 mod rules;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gimlet_core::tool::{AnyTool, PathContext, PermissionVerdict, Prepared};
-use gimlet_core::{Judged, Judging, follow_on_disk, git_trap_on_disk};
+use gimlet_core::{Judged, Judging, OnDisk};
 use gimlet_policy::{Reason, RuleSet, Verdict, Walls};
 use gimlet_proto::{Need, PermissionMode};
 use gimlet_store::{DecisionLine, PastCall};
@@ -98,8 +98,7 @@ impl ReadAgain {
             paths: &place.paths,
             readable: &place.readable,
             walls: place.walls,
-            follow: &follow_on_disk,
-            git_trap: git_trap_on_disk,
+            view: &OnDisk,
         };
         judging.verdict(match self {
             Self::BuiltIn(prepared, _) => Judged::from(prepared.as_ref()),
