@@ -15,10 +15,13 @@ use serde_json::{Map, Value};
 use crate::paths::{
     FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, is_secret, normalise,
 };
-use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier, is_set_aside};
-use crate::shell::{Analysis, Part, Trouble, Word, base_name, reachable};
+use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier, is_set_aside};
+use crate::shell::{Analysis, Launches, Part, Trouble, Word, base_name, launches, places, reachable};
 use crate::verdict::{Decision, Reason, Verdict};
 use subject::{Files, PartFiles, Subject, Touched};
+
+/// Words that could start what a rule is about, but begin another command of that program, before it is one doubt too many.
+const MOST_DOUBTS: usize = 64;
 
 /// One need, with what the caller found out about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,10 +291,14 @@ impl Judge<'_> {
             // Whatever tool runs a command, it is the shell that was forbidden.
             (Specifier::All, Subject::Run { .. }) if rule.tool == "Bash" => Fit::Yes,
             (Specifier::Parameter(_) | Specifier::Agent(_) | Specifier::Skill(_), _) => self.forbids_input(rule),
-            (Specifier::Command(pattern), Subject::Run { analysis, .. }) => {
-                let unseen = if analysis.runs_unseen_text { Fit::Perhaps } else { Fit::No };
+            (Specifier::Command(pattern), Subject::Run { analysis, launches: launched, .. }) => {
                 let reached = analysis.commands.iter().flat_map(|words| reachable(words));
-                reached.map(|words| pattern.forbids(words)).max().unwrap_or(Fit::No).max(unseen)
+                match reached.map(|words| pattern.forbids(words)).max() {
+                    Some(fit) if fit > Fit::No => fit,
+                    _ if analysis.runs_unseen_text => Fit::Perhaps,
+                    _ if may_launch(launched.get_or_init(|| launches(analysis)), pattern) => Fit::Perhaps,
+                    _ => Fit::No,
+                }
             }
             (Specifier::Path(pattern), Subject::Path { spelled, resolved, hops, write, .. }) => {
                 // A file that may not be read may not be changed either.
@@ -580,6 +587,18 @@ impl Judge<'_> {
     fn forbids_some_reads(&self) -> bool {
         crate::closed::closing(self.rules).next().is_some()
     }
+}
+
+/// Whether a program that the rule is about could be started by a way that no table knows.
+fn may_launch(launched: &Launches, pattern: &CommandPattern) -> bool {
+    let mut doubts = 0;
+    launched.too_many
+        || launched.commands.iter().flat_map(|words| places(words)).any(|(name, words)| {
+            pattern.may_name(name) && {
+                doubts += 1;
+                doubts > MOST_DOUBTS || pattern.forbids(words) > Fit::No
+            }
+        })
 }
 
 /// Whether a part is git's. One that is nobody's by name could be.

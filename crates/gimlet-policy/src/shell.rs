@@ -5,6 +5,7 @@
 mod editing;
 mod facts;
 mod kinds;
+mod launch;
 mod looks;
 mod node_words;
 mod parse;
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use launch::{Launches, launches, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, wildcards};
 pub(crate) use parts::{Part, WRITERS};
 pub(crate) use readonly::Reading;
@@ -138,6 +140,12 @@ pub struct Analysis {
     pub treacherous: bool,
     /// What has to be permitted one by one; empty when the text has parts that no rule about single commands speaks of.
     pub(crate) parts: Vec<Part>,
+    /// The values of assignments before commands and on their own, as far as they are static.
+    pub(crate) assigned: Vec<String>,
+    /// Here-documents and here-strings.
+    pub(crate) documents: Vec<String>,
+    /// Commands whose output another one reads.
+    pub(crate) piped: Vec<Vec<Word>>,
 }
 
 /// Analyses a command text.
@@ -171,9 +179,10 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     let loops = parsed.loops.clone();
     let first = parsed.commands.first().map(|command| command.words.clone()).unwrap_or_default();
     let last = parsed.last_command.and_then(|at| parsed.commands.get(at)).map(|command| command.words.clone());
-    let (commands, complete) = all_commands(text, parsed);
-    analysis.commands = commands;
-    analysis.runs_unseen_text = !complete;
+    let found = all_commands(text, parsed);
+    analysis.commands = found.commands;
+    analysis.runs_unseen_text = found.incomplete;
+    (analysis.assigned, analysis.documents, analysis.piped) = (found.assigned, found.documents, found.piped);
     describe(&mut analysis, &loops, facts);
     analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(&first));
     analysis.last_pipeline_command = last.and_then(|words| command_name(&words));
@@ -190,8 +199,8 @@ fn static_values(words: &[Word]) -> Option<Vec<String>> {
 }
 
 /// The commands of the tree; when the tree is in doubt, also whatever the linear reading finds; and the commands of
-/// scripts that these hand to other shells. Also whether every script was looked into.
-fn all_commands(text: &str, parsed: parse::Parsed) -> (Vec<Vec<Word>>, bool) {
+/// scripts that these hand to other shells.
+fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     let mut found = Found::default();
     found.add(text, parsed);
     let (mut scripts, mut at, mut fed) = (0, 0, false);
@@ -201,7 +210,7 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> (Vec<Vec<Word>>, bool) {
         if reached.iter().any(|words| wrappers::runs_unseen_text(words)) && !fed {
             // Which text reaches which shell is not followed: any document and any echo may.
             fed = true;
-            nested.append(&mut found.documents);
+            nested.extend(found.documents.iter().cloned());
             nested.extend(found.commands.iter().filter_map(|words| facts::echoed(words)).take(MOST_SCRIPTS));
         }
         for script in nested {
@@ -211,16 +220,19 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> (Vec<Vec<Word>>, bool) {
         }
         at += 1;
     }
-    let complete = at == found.commands.len();
-    (found.commands, complete)
+    found.incomplete = at != found.commands.len();
+    found
 }
 
 /// What was found in a text and in the texts inside it.
 #[derive(Default)]
 struct Found {
     commands: Vec<Vec<Word>>,
-    /// Here-documents and here-strings.
     documents: Vec<String>,
+    assigned: Vec<String>,
+    piped: Vec<Vec<Word>>,
+    /// Not every script was looked into.
+    incomplete: bool,
 }
 
 impl Found {
@@ -228,8 +240,17 @@ impl Found {
         if parsed.trouble.is_some() {
             self.commands.extend(scan::commands(text));
         }
-        self.commands
-            .extend(parsed.commands.into_iter().map(|command| command.words).filter(|words| !words.is_empty()));
+        self.assigned.extend(parsed.assigned);
+        let read: HashSet<usize> = parsed.pipes.iter().map(|(from, _)| *from).collect();
+        for command in parsed.commands {
+            self.assigned.extend(command.assignments.into_iter().filter_map(|assignment| assignment.value));
+            if read.contains(&command.at) {
+                self.piped.push(command.words.clone());
+            }
+            if !command.words.is_empty() {
+                self.commands.push(command.words);
+            }
+        }
         let documents = parsed.redirects.iter().filter(|redirect| redirect.operator.starts_with("<<"));
         self.documents.extend(documents.filter_map(|redirect| redirect.target.value().map(str::to_owned)));
     }

@@ -1,5 +1,6 @@
 //! The needs of a call in the form that rules are held against: paths normalised, commands analysed, hosts read.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::Need;
@@ -7,7 +8,7 @@ use gimlet_proto::Need;
 use super::{Call, NeedFacts, World, files};
 use crate::paths::{FileView, is_odd, normalise};
 use crate::rules::{RuleSet, host_of};
-use crate::shell::{Analysis, ShellFacts, Trouble, analyse};
+use crate::shell::{Analysis, Launches, ShellFacts, Trouble, analyse};
 
 /// A file that a shell command names.
 #[derive(Clone, Debug)]
@@ -56,7 +57,7 @@ pub(super) struct PartFiles {
 #[derive(Debug)]
 pub(super) enum Subject {
     Path { spelled: PathBuf, resolved: Option<PathBuf>, hops: Vec<PathBuf>, write: bool, odd: bool },
-    Run { analysis: Box<Analysis>, files: Files },
+    Run { analysis: Box<Analysis>, files: Files, launches: OnceCell<Launches> },
     Fetch { host: Option<String> },
     Session,
     Opaque,
@@ -106,5 +107,5 @@ fn run_subject(text: &str, rules: &RuleSet, world: &World, view: &dyn FileView) 
     let facts = ShellFacts { cwd: &world.cwd, roots: &world.roots, home: world.home.as_deref() };
     let analysis = analyse(text, &facts);
     let files = files::of(&analysis, rules, world, view);
-    Subject::Run { analysis: Box::new(analysis), files }
+    Subject::Run { analysis: Box::new(analysis), files, launches: OnceCell::new() }
 }

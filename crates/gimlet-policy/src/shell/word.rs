@@ -80,7 +80,7 @@ impl Word {
         text
     }
 
-    #[cfg(test)]
+    /// A word of nothing but these letters.
     pub(crate) fn literal(text: &str) -> Self {
         Self { pieces: vec![Piece::Text(text.to_owned())], splits: false }
     }

@@ -4,6 +4,7 @@
 
 mod corpus;
 mod invariants;
+mod launchers;
 mod limits;
 mod links;
 mod own_files;
