@@ -301,7 +301,8 @@ impl Gate {
                 "{} This run has nobody who could be asked, so it was refused.",
                 verdict.model_text(prepared.tool)
             );
-            return Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, message, prepared, verdict)));
+            let suggested = self.suggestions(scope, prepared);
+            return Err(Refusal::Denied(Denied::unattended(message, prepared, verdict, &suggested)));
         };
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
@@ -386,6 +387,7 @@ impl Gate {
             rules: &rules,
             paths: &scope.services.paths(),
             readable: std::slice::from_ref(&scope.services.results_dir),
+            own: &scope.services.own_folders(),
             walls,
             view: &OnDisk,
         })

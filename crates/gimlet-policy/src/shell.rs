@@ -100,7 +100,7 @@ pub struct FileRedirect {
 pub struct Analysis {
     /// The words, when the whole text is one simple command of static words.
     pub simple: Option<Vec<String>>,
-    /// Every command found anywhere in the text, wrapped ones and scripts for other shells included.
+    /// Every command found anywhere in the text, scripts for other shells included, each once.
     pub commands: Vec<Vec<Word>>,
     /// It only reads, and only inside the working directories (as spelled; see `reads`).
     pub read_only: bool,
@@ -221,6 +221,9 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
         at += 1;
     }
     found.incomplete = at != found.commands.len();
+    // What holds for a command holds for it wherever it stands again.
+    let mut known = HashSet::with_capacity(found.commands.len());
+    found.commands.retain(|words| known.insert(words.clone()));
     found
 }
 

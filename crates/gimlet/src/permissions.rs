@@ -31,6 +31,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     let around = Surroundings { cwd: cwd.clone(), ..around };
     let (in_force, roots) = if args.rules.is_empty() { in_force(&around) } else { (RuleSet::default(), Vec::new()) };
     let (rules, warnings) = rules(in_force, &args.rules, &from, &cwd)?;
+    let own = crate::start::own_folders(&around);
     let mut paths = places(cwd, around.home, around.env);
     paths.roots.extend(roots);
     let prepared = prepare(args, &paths)?;
@@ -41,6 +42,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         rules: &rules,
         paths: &paths,
         readable: &[],
+        own: &own,
         view: &OnDisk,
     };
     let verdict = judging.verdict((&prepared).into());

@@ -22,6 +22,8 @@ pub struct Judging<'a> {
     pub paths: &'a PathContext,
     /// Further folders that may always be read.
     pub readable: &'a [PathBuf],
+    /// Folders of the session's own, which it may always write.
+    pub own: &'a [PathBuf],
     /// Where the call's commands run.
     pub walls: Walls,
     /// The files that the call would meet.
@@ -106,12 +108,28 @@ impl Judging<'_> {
             resolved_cwd: self.lead(&paths.cwd).map(|cwd| cwd.real).filter(|real| *real != paths.cwd),
             roots: self.both_spellings(&paths.roots),
             readable: self.both_spellings(self.readable),
+            own_writable: self.own_spellings(),
             cwd: paths.cwd.clone(),
             home: paths.home.clone(),
             bypass_available: self.bypass_reachable,
             walls: self.walls,
-            ..World::default()
         }
+    }
+
+    /// The session's own folders as spelt and as they really are. Below the project only the project itself is followed:
+    /// a link that it brings along must not make another folder the session's own.
+    fn own_spellings(&self) -> Vec<PathBuf> {
+        let project = &self.paths.project_dir;
+        let mut all = Vec::with_capacity(self.own.len() * 2);
+        for folder in self.own {
+            let real = match folder.strip_prefix(project) {
+                Ok(rest) => self.lead(project).map(|followed| followed.real.join(rest)),
+                Err(_) => self.lead(folder).map(|followed| followed.real),
+            };
+            all.push(folder.clone());
+            all.extend(real.filter(|real| real != folder));
+        }
+        all
     }
 
     /// Folders as spelt and as they really are.
@@ -150,4 +168,45 @@ fn with_own_verdict(verdict: Verdict, own: &PermissionVerdict) -> Verdict {
     let mut reasons = vec![Reason::Tool(why.clone())];
     reasons.extend(verdict.reasons);
     Verdict { decision, reasons }
+}
+
+#[cfg(test)]
+mod tests {
+    use gimlet_policy::FileTable;
+    use gimlet_proto::Env;
+
+    use super::*;
+
+    #[test]
+    fn a_link_of_the_project_makes_no_other_folder_the_sessions_own() {
+        let mut links = FileTable::default();
+        links.add_link("/repo/.claude/agent-memory", "../.git/hooks");
+        links.add_link("/home/ada/.claude", "/dotfiles/claude");
+        let paths = PathContext {
+            cwd: "/repo".into(),
+            project_dir: "/repo".into(),
+            roots: vec!["/repo".into()],
+            home: Some("/home/ada".into()),
+            env: Env::default(),
+        };
+        let own = ["/repo/.claude/agent-memory".into(), "/home/ada/.claude/plans".into()];
+        let judging = Judging {
+            mode: PermissionMode::AcceptEdits,
+            bypass_reachable: false,
+            rules: &RuleSet::default(),
+            paths: &paths,
+            readable: &[],
+            own: &own,
+            walls: Walls::None,
+            view: &links,
+        };
+        let write = |path: &str| {
+            let needs = [Need::Write(path.into())];
+            let own = &PermissionVerdict::Passthrough;
+            judging.verdict(Judged { tool: "Write", needs: &needs, input: None, needs_person: false, own }).decision
+        };
+        assert_eq!(write("/repo/.claude/agent-memory/pre-commit"), Decision::Ask, "it is a hook of git's");
+        assert_eq!(write("/home/ada/.claude/plans/a.md"), Decision::Allow, "the person's own folder is a link");
+        assert_eq!(write("/home/ada/.claude/settings.json"), Decision::Ask);
+    }
 }

@@ -8,6 +8,8 @@ mod spoken;
 mod tests;
 mod trees;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::World;
@@ -140,12 +142,14 @@ pub(super) struct Place<'a> {
     moved: bool,
     view: Option<&'a dyn FileView>,
     eyes: Option<Eyes<'a>>,
+    /// What was looked up before.
+    known: RefCell<HashMap<PathBuf, (Vec<PathBuf>, bool)>>,
 }
 
 impl<'a> Place<'a> {
     fn new(analysis: &'a Analysis, world: &'a World, view: Option<&'a dyn FileView>) -> Self {
         let (directories, moved) = (&analysis.directories, analysis.changes_directory);
-        Self { world, directories, moved, view, eyes: view.map(Eyes::new) }
+        Self { world, directories, moved, view, eyes: view.map(Eyes::new), known: RefCell::default() }
     }
 
     fn part(&self, part: &Part) -> PartFiles {
@@ -229,6 +233,15 @@ impl<'a> Place<'a> {
     /// The path as spelled and as links lead it, from every directory where a command may stand, and whether every link
     /// could be followed.
     pub(super) fn spellings(&self, path: &Path) -> (Vec<PathBuf>, bool) {
+        if let Some(known) = self.known.borrow().get(path) {
+            return known.clone();
+        }
+        let found = self.look_up(path);
+        self.known.borrow_mut().insert(path.to_owned(), found.clone());
+        found
+    }
+
+    fn look_up(&self, path: &Path) -> (Vec<PathBuf>, bool) {
         let (mut paths, mut followed) = (Vec::new(), true);
         let absolute = path.is_absolute();
         for directory in self.directories.iter().take(if absolute { 1 } else { MOST_DIRECTORIES }) {

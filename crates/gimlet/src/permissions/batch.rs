@@ -96,6 +96,7 @@ impl Row {
             rules: &rules,
             paths: &paths,
             readable: &[],
+            own: &[],
             view: &view,
         };
         match (&self.command, &self.path) {

@@ -17,6 +17,7 @@ pub(super) struct Place {
     pub(super) paths: PathContext,
     pub(super) mode: PermissionMode,
     readable: Vec<PathBuf>,
+    own: Vec<PathBuf>,
     walls: Walls,
 }
 
@@ -41,6 +42,7 @@ impl Place {
             },
             mode: mode.and_then(|mode| mode.parse().ok()).unwrap_or_default(),
             readable: vec![sides.results.clone()],
+            own: crate::start::own_folders(around),
             walls: line.map_or(Walls::None, walls_of),
         }
     }
@@ -97,6 +99,7 @@ impl ReadAgain {
             rules,
             paths: &place.paths,
             readable: &place.readable,
+            own: &place.own,
             walls: place.walls,
             view: &OnDisk,
         };
