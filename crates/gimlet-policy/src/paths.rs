@@ -117,7 +117,7 @@ pub(crate) fn is_odd(path: &Path) -> bool {
 }
 
 /// `/proc/…/root`, `cwd` and `fd` lead to any other path without showing it.
-fn is_process_alias(path: &Path) -> bool {
+pub(crate) fn is_process_alias(path: &Path) -> bool {
     let mut names = segments(path);
     let alias = [OsStr::new("root"), OsStr::new("cwd"), OsStr::new("fd"), OsStr::new("exe"), OsStr::new("map_files")];
     match names.next().and_then(OsStr::to_str) {

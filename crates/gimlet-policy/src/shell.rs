@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use facts::echoed;
 pub(crate) use launch::{Launches, launches, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, wildcards};
 pub(crate) use parts::{Part, WRITERS};
@@ -34,7 +35,7 @@ pub(crate) use readonly::Reading;
 pub(crate) use scan::static_words;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
-pub(crate) use wrappers::{base_name, reachable};
+pub(crate) use wrappers::{base_name, is_seen_through, reachable};
 
 /// Beyond this many characters a command always asks.
 const LONGEST_UNASKED: usize = 10_000;
@@ -142,9 +143,11 @@ pub struct Analysis {
     pub(crate) parts: Vec<Part>,
     /// The values of assignments before commands and on their own, as far as they are static.
     pub(crate) assigned: Vec<String>,
+    /// A value before a command is only known when the text runs.
+    pub(crate) assigns_unseen: bool,
     /// Here-documents and here-strings.
     pub(crate) documents: Vec<String>,
-    /// Commands whose output another one reads.
+    /// Commands whose output another one reads, or that becomes words or a file of another.
     pub(crate) piped: Vec<Vec<Word>>,
 }
 
@@ -182,7 +185,8 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     let found = all_commands(text, parsed);
     analysis.commands = found.commands;
     analysis.runs_unseen_text = found.incomplete;
-    (analysis.assigned, analysis.documents, analysis.piped) = (found.assigned, found.documents, found.piped);
+    (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
+    (analysis.documents, analysis.piped) = (found.documents, found.piped);
     describe(&mut analysis, &loops, facts);
     analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(&first));
     analysis.last_pipeline_command = last.and_then(|words| command_name(&words));
@@ -211,7 +215,7 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
             // Which text reaches which shell is not followed: any document and any echo may.
             fed = true;
             nested.extend(found.documents.iter().cloned());
-            nested.extend(found.commands.iter().filter_map(|words| facts::echoed(words)).take(MOST_SCRIPTS));
+            nested.extend(found.commands.iter().filter_map(|words| echoed(words)).take(MOST_SCRIPTS));
         }
         for script in nested {
             scripts += 1;
@@ -234,6 +238,8 @@ struct Found {
     documents: Vec<String>,
     assigned: Vec<String>,
     piped: Vec<Vec<Word>>,
+    /// Some value is only known when the text runs.
+    assigns_unseen: bool,
     /// Not every script was looked into.
     incomplete: bool,
 }
@@ -246,8 +252,9 @@ impl Found {
         self.assigned.extend(parsed.assigned);
         let read: HashSet<usize> = parsed.pipes.iter().map(|(from, _)| *from).collect();
         for command in parsed.commands {
+            self.assigns_unseen |= command.assignments.iter().any(|assignment| assignment.value.is_none());
             self.assigned.extend(command.assignments.into_iter().filter_map(|assignment| assignment.value));
-            if read.contains(&command.at) {
+            if read.contains(&command.at) || command.within.is_some() {
                 self.piped.push(command.words.clone());
             }
             if !command.words.is_empty() {

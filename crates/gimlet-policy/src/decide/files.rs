@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use super::World;
 use super::subject::{Files, PartFiles, Touched};
 use crate::closed::closing;
-use crate::paths::{FileView, Followed, is_protected, normalise};
+use crate::paths::{FileView, Followed, is_process_alias, is_protected, normalise};
 use crate::rules::RuleSet;
 use crate::shell::{Analysis, Part, Piece, Reading, WRITERS, Word, base_name, named_paths, reachable, wildcards};
 use looking::Eyes;
@@ -127,8 +127,7 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
     });
     let mut spoken = Some(Vec::new());
     if closing(rules).next().is_some() {
-        spoken =
-            reached().map(|words| spoken::paths(words, &place)).collect::<Option<Vec<_>>>().map(|all| all.concat());
+        spoken = spoken::paths(analysis, &place);
     }
     let git_trap = view.filter(|_| analysis.runs_git).and_then(|view| view.git_trap(&world.cwd));
     Files { touched, redirects, protected, parts, spoken, git_trap }
@@ -227,7 +226,8 @@ impl<'a> Place<'a> {
         let path = Path::new(text);
         let (paths, followed) = self.spellings(path);
         let stays = path.is_absolute() || !self.moved;
-        Touched { paths, certain: !text.is_empty() && stays && followed, write, tree: false }
+        let certain = !text.is_empty() && stays && followed && !paths.iter().any(|path| is_process_alias(path));
+        Touched { paths, certain, write, tree: false }
     }
 
     /// The path as spelled and as links lead it, from every directory where a command may stand, and whether every link

@@ -247,7 +247,7 @@ pub(crate) struct Launches {
 /// What the commands of a text could start.
 pub(crate) fn launches(analysis: &Analysis) -> Launches {
     let mut found = Launches::default();
-    let mut launching = false;
+    let mut launching = analysis.assigns_unseen;
     for words in analysis.commands.iter().flat_map(|words| reachable(words)) {
         launching |= found.add_command(words);
     }
@@ -274,15 +274,18 @@ impl Launches {
         }
         let known = known_words(words);
         let Some((name, arguments)) = known.split_first() else { return false };
-        let words = &words[1..];
+        let (whole, words) = (words, &words[1..]);
         if START_NOTHING.contains(name) {
+            // `[[ -v 'a[$(…)]' ]]`: some builtins evaluate what stands between brackets.
+            let evaluated = |word: &&&str| word.contains('[') && (word.contains("$(") || word.contains('`'));
+            arguments.iter().filter(evaluated).for_each(|word| self.add_text(word, DEEPEST));
             return false;
         }
         if is_seen_through(name) {
             // What it starts was found by the tables; what it sets may be started later.
             let values = arguments.iter().filter(|word| scan::assigned_name(word).is_some());
             values.filter_map(|word| word.split_once('=')).for_each(|(_, value)| self.add_text(value, DEEPEST));
-            return false;
+            return *name == "parallel" || (*name == "xargs" && !starts_nothing_inside(whole));
         }
         if let Some((_, runners)) = NAME_THINGS.iter().find(|(thing, _)| thing == name) {
             let runs = arguments.iter().position(|word| runners.contains(word));
@@ -344,6 +347,12 @@ impl Launches {
             self.commands.push(words);
         }
     }
+}
+
+/// Whether what `xargs` starts is known to start nothing in turn.
+fn starts_nothing_inside(words: &[Word]) -> bool {
+    let innermost = reachable(words).pop().and_then(|inner| inner.first()?.value().map(base_name));
+    innermost.is_some_and(|name| START_NOTHING.contains(&name) || name == "xargs")
 }
 
 fn git_runs(arguments: &[&str]) -> bool {

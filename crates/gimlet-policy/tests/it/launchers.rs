@@ -107,6 +107,13 @@ const DOUBTFUL: &[&str] = &[
     "rsync -e 'rm x' a b:c",
     "gdb -ex 'shell rm x'",
     "ld.so.wrapper rm x",
+    "printf 'rm x\\n' | parallel",
+    "echo 'rm x' | xargs -I{} sh -c '{}'",
+    "echo rm | xargs -I{} {} x",
+    "BASH_ENV=<(echo rm x) bash -c :",
+    "logrotate -f <(echo 'x { postrotate rm x endscript }')",
+    "[[ -v 'a[$(rm x)]' ]]",
+    "read 'a[`rm x`]'",
 ];
 
 /// The same name where it starts nothing.
@@ -114,6 +121,8 @@ const HARMLESS: &[&str] = &[
     "grep rm file",
     "grep -rn 'rm x' src",
     "echo rm",
+    "echo rm | xargs grep -r",
+    "echo \"$(echo rm)\"",
     "echo 'rm x'",
     "printf '%s' 'rm x'",
     "which curl",

@@ -236,6 +236,11 @@ fn a_closed_file_is_not_opened_by_programs_that_nobody_knows() {
             "git show HEAD:.env",
             "git add .env",
             "cd sub && tool .env",
+            "python3 <<'E'\nprint(open('.env').read())\nE\n",
+            "cpio -o <<< .env",
+            "echo .env | tool --list",
+            "tool /proc/self/cwd/.env",
+            "cat /proc/self/cwd/.env",
         ] {
             assert_eq!(judged(text, &files, &closing, mode), Ask, "{text} in {mode}");
         }
@@ -248,6 +253,8 @@ fn a_closed_file_is_not_opened_by_programs_that_nobody_knows() {
             "tool *.txt",
             "tool --env",
             "make",
+            "git commit -m 'say what .env is for'",
+            "cat <<'E'\nsee .env\nE\n",
         ] {
             assert_eq!(judged(text, &files, &closing, mode), Allow, "{text} in {mode}");
         }

@@ -5,10 +5,11 @@
 use std::path::PathBuf;
 
 use super::{Place, writes};
-use crate::shell::{Piece, Word, base_name};
+use crate::paths::is_process_alias;
+use crate::shell::{Analysis, Piece, Word, base_name, echoed, is_seen_through, reachable};
 
-/// Stretches of one command's words that are looked up.
-const MOST_STRETCHES: usize = 512;
+/// Stretches of one text that are looked up.
+const MOST_STRETCHES: usize = 1_024;
 
 /// Programs that open none of their words, or only look at names, sizes and dates.
 const OPEN_NOTHING: &[&str] = &[
@@ -17,30 +18,62 @@ const OPEN_NOTHING: &[&str] = &[
     "test", "tr", "true", "type", "uname", "unset", "wait", "which", "whoami",
 ];
 
-/// Every path that the words of such a program could stand for; `None` when there are too many to look up.
-pub(super) fn paths(words: &[Word], place: &Place<'_>) -> Option<Vec<PathBuf>> {
-    let Some((name, arguments)) = words.split_first() else { return Some(Vec::new()) };
-    let known = |name: &str| OPEN_NOTHING.contains(&name) || writes(name, arguments).is_some();
-    if name.value().map(base_name).is_some_and(known) {
-        return Some(Vec::new());
-    }
-    let mut left = MOST_STRETCHES;
-    let mut paths = Vec::new();
-    for word in arguments {
-        match (word.value(), word.pieces()) {
-            (Some(text), _) => {
-                for stretch in stretches(text) {
-                    left = left.checked_sub(1)?;
-                    paths.extend(place.spellings(stretch.as_ref()).0);
-                }
-            }
-            (None, pieces) if pieces.iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Glob(_))) => {
-                paths.extend(place.matched(word).unwrap_or_default());
-            }
-            (None, _) => paths.extend(place.touched(word, false).paths),
+/// Every path that the words and the input of such programs could stand for; `None` when that cannot be said.
+pub(super) fn paths(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
+    let mut spoken = Spoken { place, left: MOST_STRETCHES, paths: Vec::new() };
+    let mut strangers = false;
+    for words in analysis.commands.iter().flat_map(|words| reachable(words)) {
+        let Some((name, arguments)) = words.split_first() else { continue };
+        let name = name.value().map(base_name);
+        if name.is_some_and(|name| OPEN_NOTHING.contains(&name) || writes(name, arguments).is_some()) {
+            continue;
+        }
+        // What git and its kin are told in several words is a message.
+        let messages = matches!(name, Some("git" | "gh" | "glab" | "hg" | "jj"));
+        strangers |= !messages && !name.is_some_and(is_seen_through);
+        for word in arguments {
+            spoken.word(word, messages)?;
         }
     }
-    Some(paths)
+    if strangers {
+        let echoed = analysis.piped.iter().filter_map(|words| echoed(words));
+        for text in analysis.documents.iter().cloned().chain(echoed) {
+            spoken.text(&text)?;
+        }
+    }
+    Some(spoken.paths)
+}
+
+struct Spoken<'a> {
+    place: &'a Place<'a>,
+    left: usize,
+    paths: Vec<PathBuf>,
+}
+
+impl Spoken<'_> {
+    fn word(&mut self, word: &Word, messages: bool) -> Option<()> {
+        match (word.value(), word.pieces()) {
+            (Some(text), _) if messages && text.contains(char::is_whitespace) => {}
+            (Some(text), _) => self.text(text)?,
+            (None, pieces) if pieces.iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Glob(_))) => {
+                self.paths.extend(self.place.matched(word).unwrap_or_default());
+            }
+            (None, _) => self.paths.extend(self.place.touched(word, false).paths),
+        }
+        Some(())
+    }
+
+    fn text(&mut self, text: &str) -> Option<()> {
+        for stretch in stretches(text) {
+            self.left = self.left.checked_sub(1)?;
+            let found = self.place.spellings(stretch.as_ref()).0;
+            if found.iter().any(|path| is_process_alias(path)) {
+                return None;
+            }
+            self.paths.extend(found);
+        }
+        Some(())
+    }
 }
 
 /// The stretches of a word that a program could take for a path.
