@@ -97,7 +97,7 @@ pub(super) fn reading(words: &[Word], feed: Feed, scene: &Scene<'_>, in_loop: bo
     let fixed = || arguments.iter().map(Word::value).collect::<Option<Vec<&str>>>().filter(|_| feed == Feed::None);
     match name {
         "cd" => change_directory(&fixed()?, scene, in_loop),
-        "printf" => special::is_plain_printf(arguments).then(Reading::default),
+        "printf" => special::is_plain_printf(arguments).then(|| of_globs(arguments, scene))?,
         "test" | "[" | "[[" if feed == Feed::None => of_words(conditions::files(words)?, scene),
         "date" if feed == Feed::None => of_words(special::date(arguments)?, scene),
         "find" => find_reading(&fixed()?, scene),
@@ -168,15 +168,18 @@ pub(super) fn is_free(operand: &str) -> bool {
     matches!(operand, "-" | "/dev/null")
 }
 
+/// A glob looks into directories, whatever becomes of the names.
+fn of_globs(words: &[Word], scene: &Scene<'_>) -> Option<Reading> {
+    let mut reading = Reading::default();
+    for word in words.iter().filter(|word| word.pieces().iter().any(|piece| matches!(piece, Piece::Glob(_)))) {
+        reading.add(scene.operand(word, Role::TEXT)?);
+    }
+    Some(reading)
+}
+
 fn of_row(row: &Row, arguments: &[Word], feed: Feed, scene: &Scene<'_>) -> Option<Reading> {
     if row.operands == Operands::Text {
-        let globs = arguments.iter().filter(|word| word.pieces().iter().any(|piece| matches!(piece, Piece::Glob(_))));
-        let mut reading = Reading::default();
-        // A glob looks into directories, whatever becomes of the names.
-        for word in globs {
-            reading.add(scene.operand(word, Role::TEXT)?);
-        }
-        return Some(reading);
+        return of_globs(arguments, scene);
     }
     let split = Split::read(row, arguments)?;
     let dynamic = split.paths.iter().any(|operand| operand.word.is_dynamic()) || feed != Feed::None;
@@ -336,9 +339,10 @@ impl<'a> Split<'a> {
             Value::NextFile => self.paths.push(Operand { word: rest.next()?, role: Role::FILE }),
             Value::Next => {
                 let word = rest.next()?;
-                // When it is not sure that this is a flag, its value may be a path.
-                if self.doubtful {
-                    self.paths.push(Operand { word, role: Role::FILE });
+                // When it is not sure that this is a flag, its value may be a path; and what becomes several words is
+                // not only its value.
+                if self.doubtful || word.may_split() {
+                    self.paths.push(Operand { word, role: Role::OPERAND });
                 }
                 self.doubtful |= word.may_split();
             }

@@ -123,6 +123,13 @@ fn a_name_that_is_an_option_is_no_operand() {
 fn a_name_with_blanks_is_cut_where_lists_become_words() {
     for odd in ["a /etc/passwd", "b\nc", "t\tu"] {
         let files = tree(&[(odd, None), ("x", None)]);
+        if odd.contains('/') {
+            assert_eq!(
+                judge("for p in */*/*; do grep -e $p; done", &files),
+                Ask,
+                "a value that is cut is more than that"
+            );
+        }
         for text in [
             "find . | xargs cat",
             "cat $(find .)",
