@@ -161,6 +161,23 @@ const START_NOTHING: &[&str] = &[
     "zip",
 ];
 
+/// Flags with which some of them do.
+const RUNNING_FLAGS: &[(&str, &str)] = &[
+    ("install", "--strip-program"),
+    ("less", "+"),
+    ("man", "-H"),
+    ("man", "-P"),
+    ("man", "--html"),
+    ("man", "--pager"),
+    ("more", "+"),
+    ("rg", "--hostname-bin"),
+    ("rg", "--pre"),
+    ("sort", "--comp"),
+    ("split", "--filter"),
+    ("zip", "-T"),
+    ("zip", "--unzip-command"),
+];
+
 /// Programs whose words are names of tasks, packages and other things of theirs, with the words behind which one is a
 /// program after all.
 const NAME_THINGS: &[(&str, &[&str])] = &[
@@ -180,13 +197,13 @@ const NAME_THINGS: &[(&str, &[&str])] = &[
     ("flatpak", &["run"]),
     ("gcloud", &[]),
     ("gem", &["exec"]),
-    ("gh", &[]),
+    ("gh", &["exec"]),
     ("glab", &[]),
     ("go", &[]),
     ("gradle", &[]),
     ("helm", &[]),
     ("journalctl", &[]),
-    ("just", &[]),
+    ("just", &["--shell"]),
     ("kubectl", &["run", "exec", "debug"]),
     ("make", &[]),
     ("mvn", &[]),
@@ -275,7 +292,9 @@ impl Launches {
         let known = known_words(words);
         let Some((name, arguments)) = known.split_first() else { return false };
         let (whole, words) = (words, &words[1..]);
-        if START_NOTHING.contains(name) {
+        let told_to =
+            |(program, flag): &(&str, &str)| program == name && arguments.iter().any(|word| word.starts_with(flag));
+        if START_NOTHING.contains(name) && !RUNNING_FLAGS.iter().any(told_to) {
             // `[[ -v 'a[$(…)]' ]]`: some builtins evaluate what stands between brackets.
             let evaluated = |word: &&&str| word.contains('[') && (word.contains("$(") || word.contains('`'));
             arguments.iter().filter(evaluated).for_each(|word| self.add_text(word, DEEPEST));
@@ -285,15 +304,25 @@ impl Launches {
             // What it starts was found by the tables; what it sets may be started later.
             let values = arguments.iter().filter(|word| scan::assigned_name(word).is_some());
             values.filter_map(|word| word.split_once('=')).for_each(|(_, value)| self.add_text(value, DEEPEST));
+            // `strace -o '|COMMAND'`
+            arguments.iter().filter(|word| word.starts_with(['|', '!'])).for_each(|word| self.add_text(word, DEEPEST));
             return *name == "parallel" || (*name == "xargs" && !starts_nothing_inside(whole));
         }
         if let Some((_, runners)) = NAME_THINGS.iter().find(|(thing, _)| thing == name) {
             let runs = arguments.iter().position(|word| runners.contains(word));
             if let Some(at) = runs {
                 self.push(words[at + 1..].to_vec());
+                arguments[at + 1..].iter().for_each(|word| self.add_values(word));
             }
-            let told = |word: &&&str| word.contains(['=', '$', '`', '!']);
-            arguments.iter().filter(told).for_each(|word| self.add_values(word));
+            // Where titles and messages are usual, several words are one.
+            let writes_prose = matches!(*name, "gh" | "glab" | "aws" | "az" | "gcloud");
+            let told = |word: &&&str| {
+                word.contains(['=', '$', '`', '!']) || word.starts_with('/') || (!writes_prose && word.contains(' '))
+            };
+            for word in arguments.iter().filter(told) {
+                self.add_values(word);
+                self.push(vec![Word::literal(word)]);
+            }
             return runs.is_some() || matches!(*name, "make" | "just" | "task" | "ninja");
         }
         let runs = match *name {
@@ -317,7 +346,8 @@ impl Launches {
         if let Some((_, value)) = word.split_once('=') {
             self.add_text(value, DEEPEST);
         }
-        if let Some((at, _)) = word.strip_prefix('-').and_then(|rest| rest.char_indices().nth(1)) {
+        let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        if let Some((at, _)) = short.and_then(|rest| rest.char_indices().nth(1)) {
             self.add_text(&word[at + 1..], DEEPEST);
         }
     }
