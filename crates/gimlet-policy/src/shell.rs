@@ -143,6 +143,8 @@ pub struct Analysis {
     pub(crate) parts: Vec<Part>,
     /// The values of assignments before commands and on their own, as far as they are static.
     pub(crate) assigned: Vec<String>,
+    /// The static words that loops go through.
+    pub(crate) looped: Vec<String>,
     /// A value before a command is only known when the text runs.
     pub(crate) assigns_unseen: bool,
     /// Here-documents and here-strings.
@@ -186,7 +188,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     analysis.commands = found.commands;
     analysis.runs_unseen_text = found.incomplete;
     (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
-    (analysis.documents, analysis.piped) = (found.documents, found.piped);
+    (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
     describe(&mut analysis, &loops, facts);
     analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(&first));
     analysis.last_pipeline_command = last.and_then(|words| command_name(&words));
@@ -237,6 +239,7 @@ struct Found {
     commands: Vec<Vec<Word>>,
     documents: Vec<String>,
     assigned: Vec<String>,
+    looped: Vec<String>,
     piped: Vec<Vec<Word>>,
     /// Some value is only known when the text runs.
     assigns_unseen: bool,
@@ -250,6 +253,8 @@ impl Found {
             self.commands.extend(scan::commands(text));
         }
         self.assigned.extend(parsed.assigned);
+        let looped = parsed.loops.iter().flat_map(|found| &found.words);
+        self.looped.extend(looped.filter_map(|word| word.value().map(str::to_owned)));
         let read: HashSet<usize> = parsed.pipes.iter().map(|(from, _)| *from).collect();
         for command in parsed.commands {
             self.assigns_unseen |= command.assignments.iter().any(|assignment| assignment.value.is_none());

@@ -21,18 +21,25 @@ const OPEN_NOTHING: &[&str] = &[
 /// Every path that the words and the input of such programs could stand for; `None` when that cannot be said.
 pub(super) fn paths(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
     let mut spoken = Spoken { place, left: MOST_STRETCHES, paths: Vec::new() };
-    let mut strangers = false;
+    let (mut any, mut strangers) = (false, false);
     for words in analysis.commands.iter().flat_map(|words| reachable(words)) {
         let Some((name, arguments)) = words.split_first() else { continue };
         let name = name.value().map(base_name);
         if name.is_some_and(|name| OPEN_NOTHING.contains(&name) || writes(name, arguments).is_some()) {
             continue;
         }
+        any = true;
         // What git and its kin are told in several words is a message.
         let messages = matches!(name, Some("git" | "gh" | "glab" | "hg" | "jj"));
         strangers |= !messages && !name.is_some_and(is_seen_through);
         for word in arguments {
             spoken.word(word, messages)?;
+        }
+    }
+    if any {
+        // Which value goes where is not followed.
+        for value in analysis.assigned.iter().chain(&analysis.looped) {
+            spoken.text(value)?;
         }
     }
     if strangers {
@@ -58,7 +65,14 @@ impl Spoken<'_> {
             (None, pieces) if pieces.iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Glob(_))) => {
                 self.paths.extend(self.place.matched(word).unwrap_or_default());
             }
-            (None, _) => self.paths.extend(self.place.touched(word, false).paths),
+            (None, pieces) => {
+                self.paths.extend(self.place.touched(word, false).paths);
+                for piece in pieces {
+                    // Behind a variable a slash begins no path.
+                    let Piece::Text(text) = piece else { continue };
+                    self.text(text.trim_start_matches('/'))?;
+                }
+            }
         }
         Some(())
     }
