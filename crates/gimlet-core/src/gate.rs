@@ -32,12 +32,11 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
-pub use git::git_trap_on_disk;
 pub(crate) use hosts::HostGate;
 pub use judge::{Judged, Judging};
 pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
-pub use resolve::follow_on_disk;
+pub use resolve::OnDisk;
 
 use crate::agents::Roster;
 use crate::call::{self, CallScope, Incoming};
@@ -362,7 +361,8 @@ impl Gate {
                 "{} This run has nobody who could be asked, so it was refused.",
                 verdict.model_text(&prepared.tool)
             );
-            return Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, message, prepared, verdict)));
+            let suggested = self.suggestions(scope, prepared);
+            return Err(Refusal::Denied(Denied::unattended(message, prepared, verdict, &suggested)));
         };
         let _asking = scope.services.pulse.asking();
         let (reply, answer) = oneshot::channel();
@@ -458,10 +458,10 @@ impl Gate {
             rules: &rules,
             paths: &scope.services.paths(),
             readable: &[scope.services.session_results_dir()],
+            own: &scope.services.own_folders(),
             walls,
             plan_reviewed: self.review_in_plan,
-            follow: &follow_on_disk,
-            git_trap: git_trap_on_disk,
+            view: &OnDisk,
         })
     }
 

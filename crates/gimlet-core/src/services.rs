@@ -219,6 +219,11 @@ impl Services {
         }
     }
 
+    /// Folders that the session may always write.
+    pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
+        self.lock_state().own.clone()
+    }
+
     /// A context for one call. `resolved` is what the gate found each path to be.
     pub fn context(
         self: &Arc<Self>,

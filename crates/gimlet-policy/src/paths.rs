@@ -5,6 +5,9 @@ mod escape;
 mod links;
 pub(crate) mod lossy;
 mod pattern;
+mod table;
+mod view;
+mod wildcards;
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -15,6 +18,10 @@ use crate::rules::wildcard;
 pub use escape::pattern_for;
 pub use links::{Entry, Followed, follow_links};
 pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness};
+pub use table::FileTable;
+pub(crate) use view::Unseen;
+pub use view::{FileView, Kind, Listed, Listing};
+pub(crate) use wildcards::{Segment, Wildcards, WildcardsBuilder};
 
 /// Linux' limit for a path, in bytes.
 const LONGEST_PATH: usize = 4096;
@@ -72,7 +79,7 @@ pub(crate) fn is_odd(path: &Path) -> bool {
 }
 
 /// `/proc/…/root`, `cwd` and `fd` lead to any other path without showing it.
-fn is_process_alias(path: &Path) -> bool {
+pub(crate) fn is_process_alias(path: &Path) -> bool {
     let mut names = segments(path);
     let alias = [OsStr::new("root"), OsStr::new("cwd"), OsStr::new("fd"), OsStr::new("exe"), OsStr::new("map_files")];
     match names.next().and_then(OsStr::to_str) {

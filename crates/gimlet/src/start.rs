@@ -28,6 +28,7 @@ use gimlet_proto::{
     SessionHandle, SessionId, Thinking,
 };
 use gimlet_serve::sdk::Mirror;
+use gimlet_store::Locations;
 
 use crate::args::{RunArgs, ThinkingDisplayFlag, ThinkingFlag};
 use crate::report::Report;
@@ -181,7 +182,7 @@ pub(crate) async fn start(
         tool_defs: past.segment.tools,
         env: env.clone(),
         home: around.home.clone(),
-        state: SessionState::new(around.cwd.clone(), now.directories),
+        state: SessionState::new(around.cwd.clone(), now.directories).with_own(own_folders(around)),
         permissions: Permissions {
             mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
             bypass_reachable: start.bypass_reachable,
@@ -475,6 +476,19 @@ fn sweep(runtime_dir: &Path) -> Option<String> {
         Ok(_) => None,
         Err(error) => Some(format!("looking for processes of killed runs failed: {error}")),
     }
+}
+
+/// The folders that a session writes plans and memories to. One that a setting moved elsewhere gets no leave by that.
+pub(crate) fn own_folders(around: &Surroundings) -> Vec<PathBuf> {
+    let memory = Locations::new(&around.config_home).project(&around.cwd).dir().join("memory");
+    let project = around.cwd.join(".claude");
+    vec![
+        around.config_home.join("plans"),
+        memory,
+        around.config_home.join("agent-memory"),
+        project.join("agent-memory"),
+        project.join("agent-memory-local"),
+    ]
 }
 
 fn processes(env: &Env, id: &SessionId, effort: Option<String>, config_home: &Path, runtime_dir: PathBuf) -> Processes {
