@@ -5,7 +5,7 @@ mod unavailable;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
+use clap::{ArgAction, Args, Parser, ValueEnum};
 use gimlet_config::Sources;
 use gimlet_proto::PermissionMode;
 
@@ -256,6 +256,8 @@ pub(crate) fn command_named(args: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
