@@ -5,7 +5,7 @@ mod unavailable;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
 use gimlet_config::Sources;
 use gimlet_proto::PermissionMode;
 
