@@ -75,6 +75,12 @@ struct Now {
     source: Option<StartSource>,
 }
 
+impl Now {
+    fn entries(&self) -> impl Iterator<Item = &HookEntry> {
+        self.groups.iter().flat_map(|(_, entries)| entries)
+    }
+}
+
 /// The driving program's hooks.
 const DRIVER: &str = "driver";
 
@@ -92,8 +98,7 @@ impl Hooks {
             Some((_, before)) => *before = entries,
             None => now.groups.push((group, entries)),
         }
-        let listened =
-            now.groups.iter().flat_map(|(_, entries)| entries).fold(0, |bits, entry| bits | entry.event.bit());
+        let listened = now.entries().fold(0, |bits, entry| bits | entry.event.bit());
         self.listened.store(listened, Ordering::Relaxed);
     }
 
@@ -118,7 +123,7 @@ impl Hooks {
 
     /// Whether a hook waits for this very thing.
     pub(crate) fn is_awaited(&self, event: HookEvent, subject: &str, aliases: &[&str]) -> bool {
-        self.listens(event) && !self.waiting(event, Some(subject), aliases).is_empty()
+        self.listens(event) && self.lock().entries().any(|entry| entry.wants(event, Some(subject), aliases))
     }
 
     /// How the session came to be, for whoever tells it first.
@@ -134,7 +139,7 @@ impl Hooks {
     /// The longest time that somebody chose for a hook of this event, zero if nobody did; `None` without any hook.
     pub(crate) fn longest_chosen(&self, event: HookEvent) -> Option<Duration> {
         let now = self.lock();
-        let entries = now.groups.iter().flat_map(|(_, entries)| entries).filter(|entry| entry.event == event);
+        let entries = now.entries().filter(|entry| entry.event == event);
         entries.map(|entry| entry.timeout.unwrap_or_default()).max()
     }
 
@@ -188,12 +193,7 @@ impl Hooks {
     }
 
     fn waiting(&self, event: HookEvent, subject: Option<&str>, aliases: &[&str]) -> Vec<HookEntry> {
-        let wants = |entry: &&HookEntry| {
-            let names = subject.into_iter().chain(aliases.iter().copied());
-            entry.event == event && (subject.is_none() || names.into_iter().any(|name| entry.matcher.matches(name)))
-        };
-        let now = self.lock();
-        now.groups.iter().flat_map(|(_, entries)| entries).filter(wants).cloned().collect()
+        self.lock().entries().filter(|entry| entry.wants(event, subject, aliases)).cloned().collect()
     }
 
     /// What hooks are told.
