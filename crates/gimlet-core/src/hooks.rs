@@ -13,6 +13,8 @@ mod matcher;
 mod occasion;
 mod output;
 mod round;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
