@@ -190,13 +190,13 @@ async fn an_interrupt_while_hooks_look_at_the_end_aborts_the_turn() {
     let program = Program::default().answers("h", |_, _| Reaction::Hang);
     let (mut bench, program) = bench(Setup::default(), program, vec![hook("Stop", &["h"])], words(&["1"]));
     bench.say("go");
-    let report = bench
-        .turn(|event, handle| {
-            if matches!(event.body, Body::Hook(_)) {
-                handle.send(Op::interrupt());
-            }
-        })
-        .await;
+    let turn = bench.turn(|event, handle| {
+        if matches!(event.body, Body::Hook(_)) {
+            handle.send(Op::interrupt());
+        }
+    });
+    // Far less than the hook's own time.
+    let report = tokio::time::timeout(Duration::from_secs(20), turn).await.expect("the turn ends at once");
     assert!(matches!(report.end, TurnEnd::Aborted { in_tools: false }), "{:?}", report.end);
     assert_eq!(program.withdrawn(), ["h"]);
     bench.close().await;
