@@ -34,7 +34,6 @@ pub(crate) use occasion::{BatchCall, CallFacts, Occasion};
 pub(crate) use output::{Permission, RequestAnswer};
 
 use crate::call::CallScope;
-use crate::dials::Dials;
 use round::Round;
 
 /// Which subagent a firing is about.
@@ -50,7 +49,6 @@ pub struct AgentTag {
 pub(crate) struct HookSurroundings {
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) transcript: Option<PathBuf>,
-    pub(crate) dials: Option<Dials>,
     pub(crate) files: Option<ResultFiles>,
     /// How the session came to be; told before its first prompt.
     pub(crate) source: Option<StartSource>,
@@ -64,7 +62,6 @@ pub struct Hooks {
     now: Mutex<Now>,
     driver: Option<Arc<dyn Driver>>,
     transcript: Option<PathBuf>,
-    dials: Option<Dials>,
     files: Option<ResultFiles>,
 }
 
@@ -88,9 +85,9 @@ const DRIVER: &str = "driver";
 
 impl Hooks {
     pub(crate) fn new(around: HookSurroundings) -> Self {
-        let HookSurroundings { driver, transcript, dials, files, source } = around;
+        let HookSurroundings { driver, transcript, files, source } = around;
         let now = Mutex::new(Now { source, ..Now::default() });
-        Self { listened: AtomicU32::new(0), now, driver, transcript, dials, files }
+        Self { listened: AtomicU32::new(0), now, driver, transcript, files }
     }
 
     /// Puts these hooks in place of all that the same group brought before.
@@ -209,12 +206,12 @@ impl Hooks {
         set("transcript_path", json!(self.transcript.as_deref().unwrap_or(std::path::Path::new("")).to_string_lossy()));
         set("cwd", json!(scope.services.paths().cwd.to_string_lossy()));
         if occasion.tells_mode() {
-            set("permission_mode", json!(scope.gate.mode()));
+            set("permission_mode", json!(scope.gate.mode_of(scope)));
         }
         if let Some(prompt) = &self.lock().prompt {
             set("prompt_id", json!(prompt));
         }
-        if let Some(effort) = self.dials.as_ref().and_then(|dials| dials.now().effort) {
+        if let Some(effort) = scope.dials.now().effort {
             set("effort", json!({"level": effort}));
         }
         if let Some(agent) = &scope.subagent {

@@ -225,11 +225,14 @@ async fn drive(
 pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
     open_conversation(conversation, turn);
     // Only the person speaks for the person.
-    if !said.synthetic && turn.scope.who.is_none() {
+    let of_session = turn.scope.who.is_none();
+    if !said.synthetic && of_session {
         turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said);
-    turn.scope.services.hooks().note_prompt(&uuid);
+    if of_session {
+        turn.scope.services.hooks().note_prompt(&uuid);
+    }
     conversation.push_user(said.blocks.clone());
     turn.publish(Body::Prompt(Prompt {
         uuid,

@@ -29,7 +29,7 @@ impl Gate {
         let denied = Denied::by_hook(reason, prepared);
         let refusal = Refusal::ByHook { denied, at_once: true, stop_turn: false };
         let word = Word::of_refusal(&refusal, &verdict);
-        self.ledger.note(scope, self.mode(), &incoming.id, prepared, &verdict, &word);
+        self.ledger.note(scope, self.mode_of(scope), &incoming.id, prepared, &verdict, &word);
         refusal
     }
 

@@ -4,16 +4,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, Body, BoxFuture, Env, HookPhase, Hub, Model, ModelFacts, ModelRequest, ModelStream, SessionId, ToolUseId,
+    AgentPath, Body, BoxFuture, Env, HookPhase, Hub, Model, ModelFacts, ModelRequest, ModelStream, SessionId, Thinking,
+    ToolUseId,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::agents::{AgentHost, HostParts, Roster};
+use crate::dials::{Choice, Dials};
 use crate::gate::{Gate, Permissions};
+use crate::ledger::Ledger;
+use crate::record::Record;
 use crate::services::Services;
 use crate::session::SessionState;
 use crate::tool::ToolSet;
+use crate::turn::TurnOptions;
 
 struct NoModel;
 
@@ -57,6 +63,20 @@ fn stage(subagent: Option<AgentTag>) -> Stage {
     let state = SessionState::new("/work".into(), Vec::new());
     let services = Services::new(SessionId::new("s"), Env::default(), None, "/results".into(), hub.clone(), state);
     let model: Arc<dyn Model> = Arc::new(NoModel);
+    let (env, id) = (Env::default(), SessionId::new("s"));
+    let files = gimlet_store::Locations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/work"));
+    let transcript = gimlet_store::Transcript::unsaved(id.clone(), gimlet_store::Stamp::default());
+    let host = AgentHost::new(HostParts {
+        model: &model,
+        roster: Roster::default(),
+        env: &env,
+        options: &TurnOptions::default(),
+        items: &Arc::default(),
+        result_files: &ResultFiles::new(&files.session(&id)),
+        transcripts: Record::new(transcript).agents(),
+        cache_ttl: None,
+        ledger: &Ledger::default(),
+    });
     let scope = CallScope {
         services: Arc::new(services),
         tools: ToolSet::new(Vec::<crate::tool::ToolRef>::new()),
@@ -64,6 +84,9 @@ fn stage(subagent: Option<AgentTag>) -> Stage {
         cancel: CancellationToken::new(),
         agent: AgentPath::default(),
         subagent: subagent.map(Arc::new),
+        who: None,
+        dials: Dials::new(Choice { model: "m".into(), thinking: Thinking::Off, effort: Some("high".into()) }),
+        host: Arc::new(host),
     };
     Stage { scope, hub, told: Arc::default() }
 }

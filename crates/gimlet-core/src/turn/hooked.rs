@@ -52,7 +52,14 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
             return Some((TurnEnd::HookStopped, reason));
         }
     }
-    for text in std::mem::take(&mut conversation.opening) {
+    let opening = std::mem::take(&mut conversation.opening);
+    let (before, after) = if turn.scope.subagent.is_some() {
+        // A subagent's record begins with its task.
+        (Vec::new(), opening)
+    } else {
+        (opening, Vec::new())
+    };
+    for text in before {
         super::open_conversation(conversation, turn);
         say(conversation, &text);
     }
@@ -60,7 +67,7 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
         accept(conversation, turn, Say::text(&text));
     }
     accept(conversation, turn, said);
-    for text in fired.contexts {
+    for text in after.into_iter().chain(fired.contexts) {
         say(conversation, &text);
     }
     rename(conversation, fired.title);
