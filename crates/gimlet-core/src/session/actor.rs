@@ -91,7 +91,6 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let hooks = Hooks::new(HookSurroundings {
         driver: config.driver,
         transcript: config.record.transcript().path().map(ToOwned::to_owned),
-        dials: Some(dials.clone()),
         files: Some(config.result_files.clone()),
         source: Some(config.source),
     });

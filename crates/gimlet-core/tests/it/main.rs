@@ -6,6 +6,7 @@ mod agents;
 mod bench;
 mod driver;
 mod hooked_calls;
+mod hooked_gate;
 mod hooked_turns;
 mod hosts;
 mod live;
