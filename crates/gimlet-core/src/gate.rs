@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::{
-    Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, SuggestedChange, ToolUseId,
+    AgentOffer, Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, SuggestedChange,
+    ToolUseId,
 };
 use gimlet_store::{DecisionLedger, Outcome};
 use serde_json::value::{RawValue, to_raw_value};
@@ -35,6 +36,7 @@ pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
 pub use resolve::follow_on_disk;
 
+use crate::agents::Roster;
 use crate::call::{self, CallScope, Incoming};
 use crate::results::Settled;
 use crate::sandboxing::Sandboxing;
@@ -195,6 +197,11 @@ impl Gate {
             lock(&self.in_force).mode = mode;
         }
         available
+    }
+
+    /// The kinds of subagents that rules leave.
+    pub(crate) fn offers(&self, roster: &Roster) -> Vec<AgentOffer> {
+        roster.offers(&lock(&self.in_force).rules.clone())
     }
 
     /// Forgets what belongs to the turn before.

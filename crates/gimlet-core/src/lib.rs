@@ -3,6 +3,7 @@
 //! It knows no terminal, no HTTP and no wire protocol, and no tool by name. Front ends see it through
 //! `gimlet_proto::SessionHandle`; tools see it through [`tool::ToolContext`].
 
+mod agents;
 mod call;
 mod context;
 mod conversation;
@@ -24,6 +25,7 @@ pub mod tasks;
 pub mod tool;
 mod turn;
 
+pub use agents::{AgentSource, Roster};
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
     Judged, Judging, LiveSettings, Permissions, Permit, Review, ReviewRules, SettingsNow, follow_on_disk,

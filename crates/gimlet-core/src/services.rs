@@ -241,7 +241,7 @@ impl Services {
 
     /// Tells people that a background task changed and, once it ended by itself, the model too.
     pub fn task_changed(&self, task: &Task, for_model: Option<String>) {
-        self.publish(&AgentPath::default(), Body::Task(task.view()));
+        self.publish(&AgentPath::default(), Body::Task(Box::new(task.view())));
         if let Some(text) = for_model {
             let blocks = vec![Block::text(&text)];
             // After the session closed there is nobody left to tell.

@@ -66,8 +66,8 @@ pub enum Body {
     Denied(Denial),
     Ask(Box<AskView>),
     AskClosed(AskId),
-    /// A background task changed.
-    Task(TaskView),
+    /// A task began, went on or ended.
+    Task(Box<TaskView>),
     Retry(RetryNotice),
     /// What the provider said about the account's limits; for diagnosis.
     RateLimits(Vec<RateLimit>),
@@ -94,6 +94,8 @@ pub struct Opened {
     pub model: String,
     pub mode: PermissionMode,
     pub tools: Vec<String>,
+    /// The kinds of subagents on offer.
+    pub agents: Vec<String>,
     pub api_key_source: String,
 }
 
@@ -206,16 +208,38 @@ pub enum TaskState {
     Killed,
 }
 
-/// A background task.
+/// Work that has a life of its own: a command in the background, or a subagent anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskView {
     pub id: String,
+    /// `local_bash`, `local_agent`, …
     pub kind: &'static str,
     pub description: String,
     pub call: Option<ToolUseId>,
     pub state: TaskState,
     pub output_file: PathBuf,
     pub exit_code: Option<i32>,
+    /// Nobody waits for it.
+    pub backgrounded: bool,
+    /// For subagents: what kind it is, what it was asked to do, and how many others stand between it and the main
+    /// conversation, itself counted.
+    pub subagent_type: Option<String>,
+    pub prompt: Option<String>,
+    pub depth: u32,
+    pub progress: Option<TaskProgress>,
+    /// One line about how it ended.
+    pub summary: Option<String>,
+}
+
+/// How far a task has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskProgress {
+    pub total_tokens: u64,
+    pub tool_uses: u64,
+    pub duration_ms: u64,
+    pub last_tool: Option<String>,
+    /// What it is doing now.
+    pub description: String,
 }
 
 /// A request will be sent again.

@@ -3,6 +3,7 @@
 //! Nothing here reads a file, opens a socket, starts a process or knows a tool by name. Every other crate may use this
 //! one, so it stays small and calm: a change here rebuilds the house.
 
+mod agent;
 mod ask;
 mod block;
 mod compact_json;
@@ -26,6 +27,7 @@ mod stop;
 mod usage;
 mod view;
 
+pub use agent::{AgentOffer, AgentSpec};
 pub use ask::{Answer, Approval, AskBody, AskView, SuggestedChange, TrustItem, TrustQuestion};
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use compact_json::{compact, is_json_object};
@@ -35,7 +37,7 @@ pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
     AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Opened, Prompt, RetryNotice,
-    TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
+    TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};

@@ -26,7 +26,8 @@ impl Asks {
         self.next += 1;
         let id = AskId(self.next);
         self.open.insert(id, asked.reply);
-        let view = AskView { id, agent: asked.agent.clone(), body: asked.body };
+        let agent_id = services.tasks.agent_id(&asked.agent);
+        let view = AskView { id, agent: asked.agent.clone(), agent_id, body: asked.body };
         services.publish(&asked.agent, Body::Ask(Box::new(view)));
     }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, Answer, AskBody, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, Say, SessionHandle,
-    SessionId, Snapshot, Thinking, ToolDef, TurnReport,
+    AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, Say,
+    SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
 use gimlet_store::{ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
 use super::desk::{Call, Desk};
+use crate::agents::{AgentSource, Roster};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
@@ -41,6 +42,8 @@ pub struct SessionConfig {
     pub effort: Option<String>,
     pub api_key_source: String,
     pub tools: ToolSet,
+    /// Kinds of subagents that the caller defined; they win over built-in ones of the same name.
+    pub agents: Vec<(String, AgentSpec)>,
     /// Frozen for the segment.
     pub system: Arc<[String]>,
     pub tool_defs: Arc<[ToolDef]>,
@@ -86,6 +89,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_redactor(config.redactor)
         .with_sandboxing(config.sandboxing),
     );
+    let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
@@ -98,6 +102,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         model: config.model,
         api_key_source: config.api_key_source,
         tools: config.tools,
+        roster,
         options: config.options,
         items: Arc::default(),
         result_files: config.result_files,
@@ -117,6 +122,7 @@ struct Actor {
     model: Arc<dyn Model>,
     api_key_source: String,
     tools: ToolSet,
+    roster: Roster,
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
@@ -277,6 +283,7 @@ impl Actor {
             model: self.model.facts(&self.desk.dials.model()).id,
             mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            agents: self.desk.gate.offers(&self.roster).into_iter().map(|offer| offer.name).collect(),
             api_key_source: self.api_key_source.clone(),
         })));
     }

@@ -15,9 +15,9 @@ use gimlet_core::{
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_proto::{
-    Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream, Need, Op,
-    PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason, Thinking, TurnReport,
-    Usage,
+    AgentSpec, Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream,
+    Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason, Thinking,
+    TurnReport, Usage,
 };
 use gimlet_store::{Locations, ResultFiles, Stamp, ToolOutputs, Transcript, new_session_id};
 use schemars::JsonSchema;
@@ -199,13 +199,22 @@ pub(crate) struct Setup {
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    /// Kinds of subagents that the caller defined.
+    pub(crate) agents: Vec<(String, AgentSpec)>,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { mode: PermissionMode::BypassPermissions, review: false, attended: false, concurrency: 10, live: None }
+        Self {
+            mode: PermissionMode::BypassPermissions,
+            review: false,
+            attended: false,
+            concurrency: 10,
+            agents: Vec::new(),
+            live: None,
+        }
     }
 }
 
@@ -218,7 +227,13 @@ impl Bench {
         let stamp = Stamp::default();
         let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
         let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch]);
-        let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None };
+        let prompt = PromptContext {
+            env: Env::default(),
+            tools: Vec::new(),
+            background: true,
+            sandbox: None,
+            agents: Vec::new(),
+        };
         let config = SessionConfig {
             id: id.clone(),
             model: model.clone(),
@@ -229,6 +244,7 @@ impl Bench {
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
+            agents: setup.agents,
             env: Env::default(),
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),
