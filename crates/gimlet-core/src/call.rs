@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{AgentHost, Who};
+use crate::dials::Dials;
 use crate::gate::{Gate, Pass, Permit};
 use crate::results::Settled;
 use crate::services::Services;
@@ -44,6 +46,11 @@ pub(crate) struct CallScope {
     pub(crate) gate: Arc<Gate>,
     pub(crate) cancel: CancellationToken,
     pub(crate) agent: AgentPath,
+    /// The subagent at work; `None` in the main conversation.
+    pub(crate) who: Who,
+    pub(crate) dials: Dials,
+    /// What sends further agents.
+    pub(crate) host: Arc<AgentHost>,
 }
 
 /// Stages 1 to 6: everything before hooks and permission. Does no I/O.
@@ -111,6 +118,8 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef
         permit.resolved().to_vec(),
     );
     let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
+    let cx = ToolContext { scope: Some(scope.clone()), ..cx };
+    scope.note_call(&incoming.name, permit.summary());
     let label = permit.user_facing_name().to_string();
     publish(&scope, &cx, &label, ToolPhase::Running);
     let result = AssertUnwindSafe(supervise(&*tool, permit, &cx, &scope, &label)).catch_unwind().await;

@@ -16,8 +16,7 @@ use serde_json::value::to_raw_value;
 
 pub use frozen::{tools_from_json, tools_to_json};
 
-use crate::gate::Gate;
-use crate::services::Services;
+use crate::call::CallScope;
 use crate::tool::{AnyTool, PromptContext, ToolSet};
 
 const SYSTEM: &str = include_str!("context/system.md");
@@ -73,8 +72,8 @@ fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, Valu
 }
 
 /// The facts of this place, as the first thing in the conversation.
-pub(crate) fn environment(services: &Services, model: &str, gate: &Gate) -> String {
-    let paths = services.paths();
+pub(crate) fn environment(scope: &CallScope, model: &str) -> String {
+    let paths = scope.services.paths();
     let mut text = String::from("<environment>\n");
     // Writing to a String cannot fail.
     let _ = writeln!(text, "Working directory: {}", paths.project_dir.display());
@@ -90,8 +89,8 @@ pub(crate) fn environment(services: &Services, model: &str, gate: &Gate) -> Stri
     let _ = writeln!(text, "Platform: {}", std::env::consts::OS);
     let _ = writeln!(text, "Date: {}", jiff::Zoned::now().date());
     let _ = writeln!(text, "Model: {model}");
-    let _ = writeln!(text, "Permission mode: {}", gate.mode());
-    if !gate.is_attended() {
+    let _ = writeln!(text, "Permission mode: {}", scope.gate.mode_of(scope));
+    if scope.who.is_none() && !scope.gate.is_attended() {
         text.push_str(
             "Nobody is watching: no question can be answered and no permission can be given while you work. Only your \
              last message is shown, so say there what you did, what you could not do, and which permission was missing.\n",

@@ -47,6 +47,12 @@ impl Conversation {
         }
     }
 
+    /// Counts into the purse of another conversation.
+    pub(crate) fn with_ledger(mut self, ledger: Ledger) -> Self {
+        self.ledger = ledger;
+        self
+    }
+
     pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
         self.messages.clone()
     }

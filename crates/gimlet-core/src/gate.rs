@@ -186,13 +186,23 @@ impl Gate {
         lock(&self.in_force).mode
     }
 
-    /// Changes the mode; false when this session cannot have it.
-    pub(crate) fn set_mode(&self, mode: PermissionMode) -> bool {
-        let available = match mode {
+    /// The mode in which calls of this scope are decided: that of the session, or a subagent's own where it may have one.
+    pub(crate) fn mode_of(&self, scope: &CallScope) -> PermissionMode {
+        let session = self.mode();
+        scope.who.as_ref().map_or(session, |who| who.mode.under(session, |mode| self.is_available(mode)))
+    }
+
+    fn is_available(&self, mode: PermissionMode) -> bool {
+        match mode {
             PermissionMode::BypassPermissions => self.bypass_reachable,
             PermissionMode::Auto => self.classifier.is_some(),
             _ => true,
-        };
+        }
+    }
+
+    /// Changes the mode; false when this session cannot have it.
+    pub(crate) fn set_mode(&self, mode: PermissionMode) -> bool {
+        let available = self.is_available(mode);
         if available {
             lock(&self.in_force).mode = mode;
         }
@@ -201,7 +211,11 @@ impl Gate {
 
     /// The kinds of subagents that rules leave.
     pub(crate) fn offers(&self, roster: &Roster) -> Vec<AgentOffer> {
-        roster.offers(&lock(&self.in_force).rules.clone())
+        roster.offers(&self.rules())
+    }
+
+    pub(crate) fn rules(&self) -> Arc<RuleSet> {
+        lock(&self.in_force).rules.clone()
     }
 
     /// Forgets what belongs to the turn before.
@@ -237,7 +251,14 @@ impl Gate {
             Pass::Undecided(prepared) => {
                 let (verdict, found) = self.decide(scope, &prepared);
                 if verdict.decision == Decision::Allow {
-                    self.ledger.note(scope, self.mode(), call, &prepared, &verdict, &Word::policy(Outcome::Allowed));
+                    self.ledger.note(
+                        scope,
+                        self.mode_of(scope),
+                        call,
+                        &prepared,
+                        &verdict,
+                        &Word::policy(Outcome::Allowed),
+                    );
                     self.show(&prepared);
                     return (Pass::Granted(Box::new(Permit { call: *prepared, found })), true);
                 }
@@ -281,7 +302,7 @@ impl Gate {
                 Ok(Answered::Go(word)) => (word, None),
                 Err(refusal) => (Word::of_refusal(&refusal, &verdict), Some(refusal)),
             };
-            self.ledger.note(scope, self.mode(), &incoming.id, &prepared, &verdict, &word);
+            self.ledger.note(scope, self.mode_of(scope), &incoming.id, &prepared, &verdict, &word);
             if let Some(refusal) = end {
                 return Err(refusal);
             }
@@ -316,6 +337,7 @@ impl Gate {
             );
             return Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, message, prepared, verdict)));
         };
+        let _asking = scope.services.pulse.asking();
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
             tool: prepared.tool.to_string(),
@@ -345,7 +367,9 @@ impl Gate {
                 })
             }
             Answer::No { message, interrupt } => {
-                let stop_turn = interrupt || message.trim().is_empty();
+                // Nobody waits for a background agent: it loses this one call and finds another way.
+                let waited_for = scope.who.as_ref().is_none_or(|who| !who.background);
+                let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
             }
         }
@@ -390,21 +414,17 @@ impl Gate {
     }
 
     fn judging<T>(&self, scope: &CallScope, walls: Walls, judge: impl FnOnce(Judging<'_>) -> T) -> T {
-        let (mode, rules) = {
-            let in_force = lock(&self.in_force);
-            match in_force.mode {
-                PermissionMode::Auto if self.review_all_shell => {
-                    (in_force.mode, Arc::new(in_force.rules.in_auto(self.review_all_shell)))
-                }
-                mode => (mode, in_force.rules.clone()),
-            }
+        let mode = self.mode_of(scope);
+        let rules = match (mode, self.rules()) {
+            (PermissionMode::Auto, rules) if self.review_all_shell => Arc::new(rules.in_auto(self.review_all_shell)),
+            (_, rules) => rules,
         };
         judge(Judging {
             mode,
             bypass_reachable: self.bypass_reachable,
             rules: &rules,
             paths: &scope.services.paths(),
-            readable: std::slice::from_ref(&scope.services.results_dir),
+            readable: &[scope.services.session_results_dir()],
             walls,
             follow: &follow_on_disk,
             git_trap: git_trap_on_disk,

@@ -25,7 +25,7 @@ pub mod tasks;
 pub mod tool;
 mod turn;
 
-pub use agents::{AgentSource, Roster};
+pub use agents::{AgentReport, AgentSource, Launch, Launched, Roster};
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
     Judged, Judging, LiveSettings, Permissions, Permit, Review, ReviewRules, SettingsNow, follow_on_disk,

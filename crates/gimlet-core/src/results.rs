@@ -79,7 +79,7 @@ impl Settled {
             view: None,
             new_messages: Vec::new(),
             changes: error.changes,
-            stop_turn: false,
+            stop_turn: error.stop_turn,
             persisted: false,
         }
     }

@@ -43,6 +43,18 @@ pub enum PermissionVerdict {
     Deny(String),
 }
 
+/// Which subagents may have a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForAgents {
+    Always,
+    /// Those that somebody waits for.
+    InForeground,
+    /// The same, while they may launch others at all: it is the tool for that.
+    ToLaunchOthers,
+    /// It speaks with the person, or about the session as a whole.
+    Never,
+}
+
 /// What happens to a running call when the turn is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnInterrupt {
@@ -176,6 +188,11 @@ pub trait Tool: Send + Sync + 'static {
 
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::Cancel
+    }
+
+    /// Which subagents may have it.
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::InForeground
     }
 
     /// A few words for tool search.

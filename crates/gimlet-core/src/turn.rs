@@ -83,7 +83,9 @@ impl Turn {
 pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
-    turn.scope.gate.begin_turn();
+    if turn.scope.who.is_none() {
+        turn.scope.gate.begin_turn();
+    }
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
     }
@@ -118,7 +120,7 @@ async fn drive(
         let facts = turn.facts();
         let asked = Instant::now();
         let reply = reply::read(turn, conversation, request, &mut calls).await;
-        count(conversation, &facts, &reply, asked);
+        count(conversation, turn, &facts, &reply, asked);
         for side in turn.scope.gate.take_spent() {
             conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
         }
@@ -180,12 +182,14 @@ async fn drive(
 
 /// Puts a prompt on disk, then into history, then before people's eyes.
 pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
-    if conversation.is_empty() {
-        let context = crate::context::environment(&turn.scope.services, &turn.facts().id, &turn.scope.gate);
+    // A subagent has the facts of the place in its system prompt: its record begins with its task.
+    if conversation.is_empty() && turn.scope.who.is_none() {
+        let context = crate::context::environment(&turn.scope, &turn.facts().id);
         conversation.record.meta(&context);
         conversation.push_user(vec![Block::text(&context)]);
     }
-    if !said.synthetic {
+    // Only the person speaks for the person.
+    if !said.synthetic && turn.scope.who.is_none() {
         turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said);
@@ -218,10 +222,13 @@ fn build_request(conversation: &mut Conversation, turn: &Turn, limits: &Limits) 
     }
 }
 
-fn count(conversation: &mut Conversation, facts: &ModelFacts, reply: &Reply, asked: Instant) {
+fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply: &Reply, asked: Instant) {
     match &reply.ending {
         Ending::Complete(end) => {
             conversation.ledger.count(facts, &end.usage, asked.elapsed());
+            if let Some(who) = &turn.scope.who {
+                who.meter.count(&end.usage);
+            }
             conversation.context_tokens = end.usage.prompt_tokens() + end.usage.output_tokens;
         }
         Ending::Aborted => conversation.ledger.count(facts, &reply.start.usage, asked.elapsed()),
@@ -322,7 +329,8 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
     let Ended { end, text, stop_reason, origin } = ended;
     let requests = conversation.ledger.turn_requests();
     let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
-    let denials: Vec<Denial> = turn.scope.gate.take_denials();
+    // What a subagent was refused is told with the turn that sent it.
+    let denials: Vec<Denial> = if turn.scope.who.is_none() { turn.scope.gate.take_denials() } else { Vec::new() };
     TurnReport {
         end,
         text,

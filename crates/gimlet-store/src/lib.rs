@@ -31,7 +31,7 @@ mod repair;
 mod results;
 mod transcript;
 
-pub use agents::{AgentMeta, write_agent_meta};
+pub use agents::{AgentMeta, AgentTranscripts, write_agent_meta};
 pub use calls::{PastCall, SessionCalls, read_calls};
 pub use damage::{Damage, DamageReport};
 pub use decisions::{Decider, DecisionLedger, DecisionLine, Outcome, read_decisions};

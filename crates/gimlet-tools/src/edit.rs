@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use gimlet_core::files::{ContentHash, Stamp, hash_beside};
 use gimlet_core::tool::{
-    InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
 use gimlet_proto::{DiffHunk, Need, ResultContent, View};
 use schemars::JsonSchema;
@@ -143,6 +143,10 @@ impl Tool for Edit {
 
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::FinishAtomically
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

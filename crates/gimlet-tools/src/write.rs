@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use gimlet_core::files::{Stamp, hash_beside};
 use gimlet_core::tool::{
-    InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
 use gimlet_proto::{DiffHunk, Need, ResultContent, View};
 use schemars::JsonSchema;
@@ -119,6 +119,10 @@ impl Tool for Write {
 
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::FinishAtomically
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

@@ -198,8 +198,6 @@ fn cache_ttl(env: &Env) -> Option<CacheTtl> {
 
 /// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
 const TOOLS_TO_COME: &[&str] = &[
-    "Agent",
-    "Task",
     "Skill",
     "Cd",
     "PowerShell",

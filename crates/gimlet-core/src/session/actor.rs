@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
 use super::desk::{Call, Desk};
-use crate::agents::{AgentSource, Roster};
+use crate::agents::{AgentHost, AgentSource, HostParts, Roster};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
@@ -94,17 +94,30 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
+    let items = Arc::default();
+    let conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
+    let host = Arc::new(AgentHost::new(HostParts {
+        model: &config.model,
+        roster,
+        env: &services.env,
+        options: &config.options,
+        items: &items,
+        result_files: &config.result_files,
+        transcripts: conversation.record.agents(),
+        cache_ttl: config.cache_ttl,
+        ledger: &conversation.ledger,
+    }));
     let actor = Actor {
         desk: Desk { services, gate, asks: Asks::default(), steering: Steering::default(), dials },
         inbox,
         asked,
-        conversation: Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl),
+        conversation,
         model: config.model,
         api_key_source: config.api_key_source,
         tools: config.tools,
-        roster,
+        host,
         options: config.options,
-        items: Arc::default(),
+        items,
         result_files: config.result_files,
         snapshot,
         attended: config.attended,
@@ -122,7 +135,7 @@ struct Actor {
     model: Arc<dyn Model>,
     api_key_source: String,
     tools: ToolSet,
-    roster: Roster,
+    host: Arc<AgentHost>,
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
@@ -200,7 +213,19 @@ impl Actor {
 
     /// Idle: handles operations until something is said.
     async fn wait_for_words(&mut self) -> Option<Say> {
-        let op = self.inbox.recv().await;
+        let Self { desk, inbox, asked, .. } = self;
+        let op = tokio::select! {
+            op = inbox.recv() => op,
+            // Agents in the background have questions too.
+            Some(ask) = asked.recv() => {
+                desk.asks.open(ask, &desk.services);
+                return None;
+            }
+            _ = desk.asks.abandoned() => {
+                desk.asks.close_abandoned(&desk.services);
+                return None;
+            }
+        };
         match self.desk.take(op) {
             Some(Call::Said(said)) => return Some(said),
             // Nothing runs, unless in the background: whoever closes the session next does not want to wait for that.
@@ -224,6 +249,8 @@ impl Actor {
                 tokio::select! {
                     report = &mut running => break report,
                     Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
+                    // Whatever was stopped has no questions any more; agents in the background may still have some.
+                    _ = desk.asks.abandoned() => desk.asks.close_abandoned(&desk.services),
                     op = inbox.recv() => match desk.take(op) {
                         Some(Call::Said(said)) => desk.steering.push(said),
                         Some(Call::Interrupt) => cancel.cancel(),
@@ -234,11 +261,9 @@ impl Actor {
                         None => {}
                     },
                 }
-                if cancel.is_cancelled() {
-                    desk.asks.close_all(&desk.services);
-                }
             }
         };
+        desk.asks.close_abandoned(&desk.services);
         self.interrupted = cancel.is_cancelled();
         self.finish_turn(report);
     }
@@ -265,6 +290,9 @@ impl Actor {
                 gate: self.desk.gate.clone(),
                 cancel,
                 agent: AgentPath::default(),
+                who: None,
+                dials: self.desk.dials.clone(),
+                host: self.host.clone(),
             }),
             options: self.options.clone(),
             steering: self.desk.steering.clone(),
@@ -283,7 +311,7 @@ impl Actor {
             model: self.model.facts(&self.desk.dials.model()).id,
             mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
-            agents: self.desk.gate.offers(&self.roster).into_iter().map(|offer| offer.name).collect(),
+            agents: self.desk.gate.offers(self.host.roster()).into_iter().map(|offer| offer.name).collect(),
             api_key_source: self.api_key_source.clone(),
         })));
     }

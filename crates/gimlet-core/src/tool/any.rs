@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap, Tool,
-    ToolContext, ToolError, coerce,
+    ErrorClass, ForAgents, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap,
+    Tool, ToolContext, ToolError, coerce,
 };
 use crate::gate::Permit;
 
@@ -48,6 +48,7 @@ pub trait AnyTool: Send + Sync {
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str];
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
+    fn for_agents(&self) -> ForAgents;
     fn search_hint(&self) -> &str;
     /// `always_load` wins over `should_defer`.
     fn is_deferred(&self) -> bool;
@@ -93,6 +94,10 @@ impl<T: Tool> AnyTool for T {
 
     fn on_interrupt(&self) -> OnInterrupt {
         Tool::on_interrupt(self)
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        Tool::for_agents(self)
     }
 
     fn search_hint(&self) -> &str {

@@ -8,6 +8,7 @@ use gimlet_policy::ClosedFiles;
 use gimlet_proto::{AgentOffer, AgentPath, Env, ToolUseId};
 use tokio_util::sync::CancellationToken;
 
+use crate::call::CallScope;
 use crate::sandboxing::Sandboxing;
 use crate::services::Services;
 use crate::session::SessionState;
@@ -88,6 +89,8 @@ pub struct ToolContext {
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
     pub(crate) closed: Option<Arc<ClosedFiles>>,
     pub(crate) sandbox: Option<Arc<Sandboxing>>,
+    /// Where the call comes from; `None` for one outside a session.
+    pub(crate) scope: Option<Arc<CallScope>>,
 }
 
 impl ToolContext {

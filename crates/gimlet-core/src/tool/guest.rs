@@ -11,8 +11,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::{
-    AnyTool, ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Prepared, PromptContext, ResultCap,
-    ToolContext, ToolError,
+    AnyTool, ErrorClass, ForAgents, OnInterrupt, Outcome, PathContext, PermissionVerdict, Prepared, PromptContext,
+    ResultCap, ToolContext, ToolError,
 };
 use crate::gate::Permit;
 
@@ -106,6 +106,10 @@ impl AnyTool for GuestTool {
 
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::Cancel
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        if self.guest.own { ForAgents::Never } else { ForAgents::Always }
     }
 
     fn search_hint(&self) -> &str {

@@ -8,18 +8,22 @@ use std::time::Duration;
 
 use futures_util::stream;
 use gimlet_core::tool::{
-    AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
+    AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
 use gimlet_core::{
-    LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open,
+    Launch, Launched, LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions,
+    open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{
     AgentSpec, Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream,
     Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason, Thinking,
     TurnReport, Usage,
 };
-use gimlet_store::{Locations, ResultFiles, Stamp, ToolOutputs, Transcript, new_session_id};
+use gimlet_store::{
+    Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript, TranscriptOptions, new_session_id,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -31,6 +35,8 @@ use tokio::task::JoinSet;
 #[derive(Default)]
 pub(crate) struct Scripted {
     replies: Mutex<VecDeque<Vec<ModelEvent>>>,
+    /// Replies in the conversations that begin with these words; one without events never ends.
+    tasks: Mutex<BTreeMap<String, VecDeque<Vec<ModelEvent>>>>,
     requests: Mutex<Vec<ModelRequest>>,
 }
 
@@ -52,8 +58,16 @@ impl Model for Scripted {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
+        let task = request.messages[0].blocks[0].as_text().map(|text| text.into_owned()).unwrap_or_default();
         self.requests.lock().unwrap().push(request);
-        let events = self.replies.lock().unwrap().pop_front().expect("a reply for every request");
+        let mut tasks = self.tasks.lock().unwrap();
+        let events = match tasks.get_mut(&task) {
+            Some(replies) => replies.pop_front().expect("a reply for every request of a subagent"),
+            None => self.replies.lock().unwrap().pop_front().expect("a reply for every request"),
+        };
+        if events.is_empty() {
+            return Box::pin(stream::pending());
+        }
         Box::pin(stream::iter(events))
     }
 }
@@ -174,6 +188,9 @@ macro_rules! test_tool {
             async fn call(&self, input: Step, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
                 act($kind, input, cx).await
             }
+            fn for_agents(&self) -> ForAgents {
+                ForAgents::Always
+            }
             fn to_blocks(&self, output: &String) -> ResultContent {
                 output.clone().into()
             }
@@ -183,6 +200,53 @@ macro_rules! test_tool {
 test_tool!(Look, "look", Need::Read);
 test_tool!(Touch, "touch", Need::Write);
 
+/// Sends a subagent.
+pub(crate) struct Send;
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Errand {
+    task: String,
+    #[serde(default)]
+    subagent_type: Option<String>,
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    background: Option<bool>,
+}
+
+impl Tool for Send {
+    const NAME: &'static str = "Agent";
+    type Input = Errand;
+    type Output = String;
+    fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
+        cx.agents.iter().map(|offer| offer.name.clone()).collect::<Vec<_>>().join(" ").into()
+    }
+    fn needs(&self, _input: &Errand, _cx: &PathContext) -> Vec<Need> {
+        vec![Need::Session]
+    }
+    fn is_concurrency_safe(&self, _input: &Errand, _cx: &PathContext) -> bool {
+        true
+    }
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::ToLaunchOthers
+    }
+    async fn call(&self, input: Errand, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
+        let Errand { task, subagent_type: kind, model, background } = input;
+        let launch = Launch { kind, description: task.clone(), prompt: task, model, background, ..Launch::default() };
+        Ok(ToolResult::new(match cx.launch(launch).await? {
+            Launched::Finished(report) => match report.incomplete {
+                Some(why) => format!("{} [{why}]", report.text),
+                None => report.text,
+            },
+            Launched::GoesOn { id, .. } => id,
+        }))
+    }
+    fn to_blocks(&self, output: &String) -> ResultContent {
+        output.clone().into()
+    }
+}
+
 /// A running session.
 pub(crate) struct Bench {
     pub(crate) dir: TempDir,
@@ -190,6 +254,7 @@ pub(crate) struct Bench {
     pub(crate) handle: SessionHandle,
     pub(crate) events: Reader,
     pub(crate) log: Arc<Log>,
+    pub(crate) files: SessionFiles,
     life: JoinSet<()>,
 }
 
@@ -199,6 +264,10 @@ pub(crate) struct Setup {
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    /// Replies in conversations of subagents, by their task.
+    pub(crate) tasks: Vec<(&'static str, Vec<Vec<ModelEvent>>)>,
+    pub(crate) env: Env,
+    pub(crate) deny: Vec<&'static str>,
     /// Kinds of subagents that the caller defined.
     pub(crate) agents: Vec<(String, AgentSpec)>,
     /// Settings that can change.
@@ -212,6 +281,9 @@ impl Default for Setup {
             review: false,
             attended: false,
             concurrency: 10,
+            tasks: Vec::new(),
+            env: Env::default(),
+            deny: Vec::new(),
             agents: Vec::new(),
             live: None,
         }
@@ -225,8 +297,14 @@ impl Bench {
         let id = new_session_id();
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
-        let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
-        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch]);
+        let tasks = setup.tasks.into_iter().map(|(task, replies)| (task.to_owned(), replies.into())).collect();
+        let model =
+            Arc::new(Scripted { replies: Mutex::new(replies.into()), tasks: Mutex::new(tasks), ..Scripted::default() });
+        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &Send]);
+        let mut rules = RuleSet::default();
+        for rule in setup.deny {
+            rules.add(Behavior::Deny, rule, &RuleSource::new(RuleScope::Session, &project)).unwrap();
+        }
         let prompt = PromptContext {
             env: Env::default(),
             tools: Vec::new(),
@@ -245,11 +323,12 @@ impl Bench {
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
             agents: setup.agents,
-            env: Env::default(),
+            env: setup.env,
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),
             permissions: Permissions {
                 mode: setup.mode,
+                rules,
                 bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
@@ -258,7 +337,7 @@ impl Bench {
             attended: setup.attended,
             options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
             cache_ttl: None,
-            record: Record::new(Transcript::unsaved(id.clone(), stamp)),
+            record: Record::new(Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap()),
             history: Vec::new(),
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
@@ -282,7 +361,7 @@ impl Bench {
         let events = handle.subscribe();
         let mut life = JoinSet::new();
         life.spawn(session);
-        Self { dir, model, log: log_of(handle.id.as_str()), handle, events, life }
+        Self { dir, files, model, log: log_of(handle.id.as_str()), handle, events, life }
     }
 
     pub(crate) fn say(&self, text: &str) {

@@ -51,7 +51,7 @@ pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
     });
     services.task_changed(&task, None);
     let life = (!call.cx.agent.0.is_empty()).then_some(LIFE_IN_AGENT);
-    let keeper = Keeper { command, task: task.clone(), services: Arc::downgrade(services) };
+    let keeper = Keeper { command, task: task.clone(), services: services.lasting() };
     services.spawn(keeper.keep(QUIET_AFTER_QUESTION, life));
     task
 }
