@@ -26,11 +26,14 @@ use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::steering::Steering;
+use crate::tasks::Task;
 use crate::tool::ToolSet;
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
 const TASK_GRACE: Duration = Duration::from_secs(5);
+
+const AGENT_GRACE: Duration = Duration::from_secs(600);
 
 /// What a session is opened with. Everything is a value: the session reads no environment and no settings.
 pub struct SessionConfig {
@@ -330,23 +333,23 @@ impl Actor {
 
     /// Background work gets a short grace, then everything ends and everything is written.
     async fn close(mut self) {
-        let tasks = self.desk.services.tasks.running();
-        let all_ended = async {
-            for task in &tasks {
-                task.finished().await;
+        let (agents, commands): (Vec<_>, Vec<_>) =
+            self.desk.services.tasks.running().into_iter().partition(|task| task.agent.is_some());
+        let graces = async {
+            // Whoever interrupted the turn wants to go now.
+            if !self.interrupted {
+                all_ended(&agents, agent_patience(&self.desk.services.env, self.attended)).await;
+                // Running out of grace is the normal end of a server left in the background.
+                all_ended(&commands, TASK_GRACE).await;
             }
         };
-        // Whoever interrupted the turn wants to go now.
-        let patience = if self.interrupted { Duration::ZERO } else { TASK_GRACE };
-        let ended = tokio::select! {
+        tokio::select! {
             biased;
-            () = all_ended => true,
-            () = interrupt(&mut self.inbox) => false,
-            // Running out of grace is the normal end of a server left in the background.
-            () = tokio::time::sleep(patience) => false,
-        };
-        if !ended {
-            let running = self.desk.services.tasks.running();
+            () = graces => {}
+            () = interrupt(&mut self.inbox) => {}
+        }
+        let running = self.desk.services.tasks.running();
+        if !running.is_empty() {
             let names: Vec<String> = running.iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
             let text = format!("stopped what still ran in the background: {}", names.join(", "));
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
@@ -356,6 +359,28 @@ impl Actor {
         self.tell_trouble();
         self.publish(Body::Closed);
     }
+}
+
+/// How long agents in the background may go on after the last answer. With nobody there, their work is what the run was
+/// for.
+fn agent_patience(env: &Env, attended: bool) -> Duration {
+    match env.integer("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS") {
+        _ if attended => TASK_GRACE,
+        Some(0) => Duration::MAX,
+        Some(limit) => Duration::from_millis(limit),
+        None => AGENT_GRACE,
+    }
+}
+
+/// Waits until these have ended, or for so long.
+async fn all_ended(tasks: &[Arc<Task>], patience: Duration) {
+    let ends = async {
+        for task in tasks {
+            task.finished().await;
+        }
+    };
+    // Either way the caller looks at what still runs.
+    drop(tokio::time::timeout(patience, ends).await);
 }
 
 /// Waits for someone who does not want to wait any longer.

@@ -180,6 +180,7 @@ async fn one_agent_too_many_is_refused_with_the_advice_not_to_retry() {
     bench.run("go").await;
     let results = bench.results(bench.model.requests().len() - 1);
     assert!(results[0].1 && results[0].2.contains("Do not try again now"), "{results:?}");
+    bench.handle.send(Op::interrupt());
     bench.close().await;
 }
 
