@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, ToolDef};
 
+use crate::call::Incoming;
 use crate::ledger::Ledger;
 use crate::record::Record;
 
@@ -23,6 +24,9 @@ pub(crate) struct Conversation {
     /// Prompt size of the last request, for budgets.
     pub(crate) context_tokens: u64,
     pub(crate) cache_ttl: Option<CacheTtl>,
+    /// What hooks want said before the next prompt, and a prompt of theirs.
+    pub(crate) opening: Vec<String>,
+    pub(crate) opening_prompt: Option<String>,
 }
 
 impl Conversation {
@@ -44,6 +48,15 @@ impl Conversation {
             sent: None,
             context_tokens: 0,
             cache_ttl,
+            opening: Vec::new(),
+            opening_prompt: None,
+        }
+    }
+
+    /// Changes the list of tools, if it is another one: the cached prefix ends with it.
+    pub(crate) fn offer(&mut self, tools: Arc<[ToolDef]>) {
+        if self.tools != tools {
+            self.tools = tools;
         }
     }
 
@@ -120,6 +133,13 @@ impl Conversation {
             None => self.messages.push(Arc::new(Message::user(missing))),
         }
         true
+    }
+
+    /// The calls that the conversation ends with and that have no result: a hook left them for later.
+    pub(crate) fn open_calls(&self) -> Vec<Incoming> {
+        let last = self.messages.last().filter(|message| message.role == Role::Assistant);
+        let calls = last.into_iter().flat_map(|message| message.tool_uses());
+        calls.map(Incoming::from).collect()
     }
 
     /// Whether the last message is the assistant's (only a paused turn may be continued like that).

@@ -6,6 +6,7 @@
 mod asks;
 mod classifier;
 mod git;
+mod hooked;
 mod judge;
 mod ledger;
 mod live;
@@ -18,12 +19,12 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
+use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::{
-    AgentOffer, Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, SuggestedChange,
-    ToolUseId,
+    AgentOffer, Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Need, Notice, PermissionMode,
+    SuggestedChange, ToolUseId,
 };
-use gimlet_store::{DecisionLedger, Outcome};
+use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 
@@ -88,6 +89,16 @@ impl Permit {
         self.found.sandbox.clone()
     }
 
+    /// What the call would touch.
+    pub(crate) fn needs(&self) -> &[Need] {
+        &self.call.needs
+    }
+
+    /// The input with paths expanded.
+    pub(crate) fn input(&self) -> &serde_json::Value {
+        &self.call.input
+    }
+
     pub(crate) fn summary(&self) -> &str {
         &self.call.description
     }
@@ -101,7 +112,10 @@ impl Permit {
 enum Answered {
     Go(Word),
     /// Do this instead, which is decided on again.
-    Edited(Box<RawValue>),
+    Edited {
+        input: Box<RawValue>,
+        by: Decider,
+    },
 }
 
 /// A call on its way to its permit.
@@ -189,7 +203,7 @@ impl Gate {
     /// The mode in which calls of this scope are decided: that of the session, or a subagent's own where it may have one.
     pub(crate) fn mode_of(&self, scope: &CallScope) -> PermissionMode {
         let session = self.mode();
-        scope.who.as_ref().map_or(session, |who| who.mode.under(session, |mode| self.is_available(mode)))
+        scope.subagent.as_ref().map_or(session, |who| who.mode.under(session, |mode| self.is_available(mode)))
     }
 
     fn is_available(&self, mode: PermissionMode) -> bool {
@@ -207,6 +221,11 @@ impl Gate {
             lock(&self.in_force).mode = mode;
         }
         available
+    }
+
+    /// Whether rules take a tool away as a whole.
+    pub(crate) fn removes_tool(&self, name: &str) -> bool {
+        gimlet_policy::removes_tool(&self.rules(), name)
     }
 
     /// The kinds of subagents that rules leave.
@@ -248,17 +267,13 @@ impl Gate {
     pub(crate) fn grant_quietly(&self, scope: &CallScope, call: &ToolUseId, pass: Pass) -> (Pass, bool) {
         match pass {
             Pass::Granted(permit) => (Pass::Granted(permit), true),
+            // Hooks look at it first, and they take their time.
+            Pass::Undecided(prepared) if call::is_awaited(scope, &prepared) => (Pass::Undecided(prepared), false),
             Pass::Undecided(prepared) => {
-                let (verdict, found) = self.decide(scope, &prepared);
+                let (verdict, found) = self.decide(scope, &prepared, None);
                 if verdict.decision == Decision::Allow {
-                    self.ledger.note(
-                        scope,
-                        self.mode_of(scope),
-                        call,
-                        &prepared,
-                        &verdict,
-                        &Word::policy(Outcome::Allowed),
-                    );
+                    let word = Word::allowed_by(Decider::Policy);
+                    self.ledger.note(scope, self.mode_of(scope), call, &prepared, &verdict, &word);
                     self.show(&prepared);
                     return (Pass::Granted(Box::new(Permit { call: *prepared, found })), true);
                 }
@@ -267,13 +282,14 @@ impl Gate {
         }
     }
 
-    /// Decides on a call, asking when it must.
+    /// Decides on a call, asking when it must. `hook` is what hooks said about it.
     pub(crate) async fn pass(
         &self,
         scope: &CallScope,
         tool: &dyn AnyTool,
         incoming: &Incoming,
         pass: Pass,
+        hook: Option<&HookSay>,
     ) -> Result<Permit, Refusal> {
         let mut prepared = match pass {
             Pass::Granted(permit) => return Ok(*permit),
@@ -281,12 +297,13 @@ impl Gate {
         };
         // The grounds of the questions that were answered with a yes: only others are asked about again.
         let mut answered: Vec<Reason> = Vec::new();
+        let mut answered_by = Decider::Person;
         for _ in 0..MAX_EDITS {
-            let (verdict, found) = self.decide(scope, &prepared);
+            let (verdict, found) = self.decide(scope, &prepared, hook);
             let settled = !answered.is_empty() && verdict.reasons.iter().all(|reason| answered.contains(reason));
             let answer = match verdict.decision {
-                Decision::Ask if settled => Ok(Answered::Go(Word::person(Outcome::Allowed))),
-                Decision::Allow => Ok(Answered::Go(Word::policy(Outcome::Allowed))),
+                Decision::Ask if settled => Ok(Answered::Go(Word::allowed_by(answered_by))),
+                Decision::Allow => Ok(Answered::Go(Word::allowed_by(decider(&verdict)))),
                 Decision::Deny => {
                     let message = verdict.model_text(tool.name());
                     Err(Refusal::Denied(Denied::new(refusal::origin(&verdict), message, &prepared, &verdict)))
@@ -294,8 +311,9 @@ impl Gate {
                 Decision::Ask => self.ask(scope, incoming, &prepared, &verdict).await,
             };
             let (word, end) = match answer {
-                Ok(Answered::Edited(input)) => {
+                Ok(Answered::Edited { input, by }) => {
                     prepared = edited(scope, incoming, input)?;
+                    answered_by = by;
                     answered.extend(verdict.reasons);
                     continue;
                 }
@@ -327,7 +345,10 @@ impl Gate {
         prepared: &Prepared,
         verdict: &Verdict,
     ) -> Result<Answered, Refusal> {
-        if let Some(settled) = self.review(scope, prepared, verdict).await {
+        if let Some(settled) = self.review(scope, incoming, prepared, verdict).await {
+            return settled;
+        }
+        if let Some(settled) = self.ask_hooks(scope, incoming, prepared, verdict).await {
             return settled;
         }
         let Some(asks) = &self.asks else {
@@ -350,6 +371,7 @@ impl Gate {
             path: prepared.path.clone(),
             suggestions: self.suggestions(scope, prepared),
         };
+        self.notify(scope, prepared);
         asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
         let answer = tokio::select! {
             biased;
@@ -362,13 +384,13 @@ impl Gate {
                     self.change(scope, &changes);
                 }
                 Ok(match input {
-                    Some(input) => Answered::Edited(input),
-                    None => Answered::Go(Word::person(Outcome::Allowed)),
+                    Some(input) => Answered::Edited { input, by: Decider::Person },
+                    None => Answered::Go(Word::allowed_by(Decider::Person)),
                 })
             }
             Answer::No { message, interrupt } => {
                 // Nobody waits for a background agent: it loses this one call and finds another way.
-                let waited_for = scope.who.as_ref().is_none_or(|who| !who.background);
+                let waited_for = scope.subagent.as_ref().is_none_or(|who| !who.background);
                 let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
             }
@@ -379,18 +401,22 @@ impl Gate {
     async fn review(
         &self,
         scope: &CallScope,
+        incoming: &Incoming,
         prepared: &Prepared,
         verdict: &Verdict,
     ) -> Option<Result<Answered, Refusal>> {
         let classifier = self.classifier.as_ref().filter(|_| verdict.reasons.contains(&Reason::ClassifierMayAnswer))?;
         match classifier.review(prepared, verdict, &scope.cancel).await {
-            Opinion::Allow => Some(Ok(Answered::Go(Word::reviewer()))),
+            Opinion::Allow => Some(Ok(Answered::Go(Word::allowed_by(Decider::Classifier)))),
             Opinion::Refuse(why) => {
-                let message = format!(
+                let mut message = format!(
                     "{} was not run: the reviewer of auto mode refused it ({why}). Do not look for another way to the \
                      same effect; go on with what is clearly within the task, or tell the user what you would need.",
                     prepared.tool
                 );
+                if self.may_retry(scope, incoming, prepared, &why).await {
+                    message.push_str(hooked::RETRY);
+                }
                 Some(Err(Refusal::Denied(Denied::by_reviewer(message, &why, prepared))))
             }
             Opinion::None(why) => {
@@ -431,9 +457,9 @@ impl Gate {
         })
     }
 
-    fn decide(&self, scope: &CallScope, prepared: &Prepared) -> (Verdict, Found) {
+    fn decide(&self, scope: &CallScope, prepared: &Prepared, hook: Option<&HookSay>) -> (Verdict, Found) {
         let walls = walls(scope, prepared);
-        let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into()));
+        let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into(), hook));
         let sandbox = scope.services.sandboxing().filter(|_| matches!(walls, Walls::Inside | Walls::Enough)).cloned();
         let closed = judgement.closed.map(Arc::new);
         let found = Found { resolved: judgement.resolved, closed, sandbox };
@@ -448,8 +474,13 @@ fn walls(scope: &CallScope, prepared: &Prepared) -> Walls {
         .map_or(Walls::None, |sandboxing| sandboxing.walls(&prepared.needs, &prepared.given, &scope.services.paths()))
 }
 
+/// Who let a call pass that nobody had to be asked about.
+fn decider(verdict: &Verdict) -> Decider {
+    if matches!(verdict.reasons.first(), Some(Reason::Hook(_))) { Decider::Hook } else { Decider::Policy }
+}
+
 /// An edited input is prepared from the start; everything is decided again on it.
-fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Result<Box<Prepared>, Refusal> {
+pub(crate) fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Result<Box<Prepared>, Refusal> {
     let changed = Incoming { input: Arc::from(input), bad_input: None, ..incoming.clone() };
     call::prepare(&changed, &scope.tools, &scope.services.paths())
         .map(|(_, prepared)| Box::new(prepared))

@@ -10,6 +10,7 @@ mod conversation;
 mod dials;
 pub mod files;
 mod gate;
+mod hooks;
 mod ledger;
 mod past;
 mod record;
@@ -30,6 +31,10 @@ pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from
 pub use gate::{
     Judged, Judging, LiveSettings, Permissions, Permit, Review, ReviewRules, SettingsNow, follow_on_disk,
     git_trap_on_disk,
+};
+pub use hooks::{
+    HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,
+    OnTrouble, StartSource,
 };
 pub use past::PastCalls;
 pub use record::Record;

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Mailboxes, Pulse};
+use crate::hooks::Hooks;
 use crate::past::PastCalls;
 use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
@@ -52,6 +53,7 @@ pub struct Services {
     ops: Option<mpsc::UnboundedSender<Op>>,
     processes: Option<Arc<Processes>>,
     past: PastCalls,
+    hooks: Arc<Hooks>,
     sandboxing: Option<Arc<Sandboxing>>,
     /// Those of the main conversation, when these are a subagent's.
     main: Option<Weak<Services>>,
@@ -86,6 +88,7 @@ impl Services {
             ops: None,
             processes: None,
             past: PastCalls::default(),
+            hooks: Arc::default(),
             sandboxing: None,
             main: None,
             mailboxes: Arc::default(),
@@ -117,6 +120,7 @@ impl Services {
             ops: self.ops.clone(),
             processes: self.processes.clone(),
             past: PastCalls::default(),
+            hooks: self.hooks.clone(),
             sandboxing: self.sandboxing.clone(),
             main: Some(self.lasting()),
             mailboxes: self.mailboxes.clone(),
@@ -161,6 +165,17 @@ impl Services {
     /// What the conversation did before this run. A tool that was not called yet may find here what it knew.
     pub fn past(&self) -> &PastCalls {
         &self.past
+    }
+
+    /// Lets others listen to what happens, and have a say in it.
+    pub(crate) fn with_hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = Arc::new(hooks);
+        self
+    }
+
+    /// Who listens to what happens.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
     }
 
     /// Walls commands in.

@@ -10,6 +10,7 @@ mod guest;
 mod input;
 mod outcome;
 mod set;
+mod source;
 
 pub use any::{AnyTool, Prepared};
 pub use context::{PathContext, PromptContext, ToolContext};
@@ -17,6 +18,7 @@ pub use guest::{Guest, GuestCall, GuestResult, GuestTool};
 pub use input::{InputProblem, Problem, coerce};
 pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
 pub use set::{ToolRef, ToolSet, nearest};
+pub use source::ToolSource;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -91,6 +93,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What the model sees of the output.
     fn to_blocks(&self, output: &Self::Output) -> ResultContent;
+
+    /// Reads an output that somebody else wrote in the tool's form; `None` where the tool does not take any.
+    fn read_output(&self, _json: &str) -> Option<Self::Output> {
+        None
+    }
 
     /// What people see of the output.
     fn view(&self, _input: &Self::Input, output: &Self::Output) -> View {

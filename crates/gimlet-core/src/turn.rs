@@ -1,5 +1,6 @@
 //! The loop: ask the model, run what it calls, tell it what came out, until it has nothing more to call.
 
+mod hooked;
 mod outcome;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::reply::{self, Ending, Reply};
 use crate::results::{self, BatchBudget};
 use crate::schedule::Calls;
 use crate::steering::Steering;
+use hooked::AtEnd;
 use outcome::{Limits, Next};
 
 /// Everything a turn runs with, fixed when it starts (mode, rules and model are read where they are used).
@@ -83,19 +85,38 @@ impl Turn {
 pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
-    if turn.scope.who.is_none() {
+    if turn.scope.subagent.is_none() {
         turn.scope.gate.begin_turn();
+    }
+    let origin = prompt.origin.clone();
+    let (end, text, stop_reason) = begin(conversation, turn, prompt).await;
+    conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
+    conversation.record.durable().await;
+    report(conversation, turn, Ended { end, text, stop_reason, origin }, started)
+}
+
+/// Takes the prompt in and goes on from there, unless hooks object.
+async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (TurnEnd, String, Option<StopReason>) {
+    hooked::open(conversation, turn).await;
+    match run_deferred(conversation, turn).await {
+        Some(TurnEnd::Aborted { in_tools }) => {
+            accept(conversation, turn, prompt);
+            outcome::mark_interrupted(conversation, turn, in_tools);
+            return (TurnEnd::Aborted { in_tools }, String::new(), None);
+        }
+        Some(end) => {
+            turn.notice(Level::Warning, "the prompt was not taken up: a hook ended the turn before it");
+            return (end, String::new(), None);
+        }
+        None => {}
     }
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
     }
-    let origin = prompt.origin.clone();
-    accept(conversation, turn, prompt);
-    let mut limits = Limits::default();
-    let (end, text, stop_reason) = drive(conversation, turn, &mut limits).await;
-    conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
-    conversation.record.durable().await;
-    report(conversation, turn, Ended { end, text, stop_reason, origin }, started)
+    match hooked::submit(conversation, turn, prompt).await {
+        Some(end) => (end, String::new(), None),
+        None => drive(conversation, turn, &mut Limits::default()).await,
+    }
 }
 
 async fn drive(
@@ -136,7 +157,20 @@ async fn drive(
             calls.cancel_waiting("the session reached its budget before this call began");
         }
         let results = match next {
-            Next::End(TurnEnd::Completed) => break spent.map_or(TurnEnd::Completed, TurnEnd::Budget),
+            Next::End(TurnEnd::Completed) => {
+                if let Some(max) = spent {
+                    break TurnEnd::Budget(max);
+                }
+                match hooked::at_end(conversation, turn, limits, &last_text).await {
+                    AtEnd::End => break TurnEnd::Completed,
+                    AtEnd::GoOn => continue,
+                    AtEnd::Prevented => break TurnEnd::StopHookPrevented,
+                    AtEnd::Aborted => {
+                        outcome::mark_interrupted(conversation, turn, false);
+                        break TurnEnd::Aborted { in_tools: false };
+                    }
+                }
+            }
             Next::End(end) => break end,
             Next::Again => {
                 if stop_reason == Some(StopReason::MaxTokens) {
@@ -167,10 +201,17 @@ async fn drive(
             outcome::mark_interrupted(conversation, turn, true);
             break TurnEnd::Aborted { in_tools: true };
         }
+        if let Some(end) = results.ends {
+            break end;
+        }
         for said in turn.steering.take_joining() {
-            accept(conversation, turn, said);
+            // One that hooks do not let in is gone; the turn goes on without it.
+            hooked::submit(conversation, turn, said).await;
         }
     };
+    if let TurnEnd::Failed(error) = &end {
+        hooked::failed(turn, error, &last_text).await;
+    }
     if matches!((&end, &stop_reason), (TurnEnd::Completed, Some(StopReason::MaxTokens))) {
         turn.notice(Level::Warning, "the answer was cut at the output limit and may be incomplete");
     }
@@ -182,17 +223,15 @@ async fn drive(
 
 /// Puts a prompt on disk, then into history, then before people's eyes.
 pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
-    // A subagent has the facts of the place in its system prompt: its record begins with its task.
-    if conversation.is_empty() && turn.scope.who.is_none() {
-        let context = crate::context::environment(&turn.scope, &turn.facts().id);
-        conversation.record.meta(&context);
-        conversation.push_user(vec![Block::text(&context)]);
-    }
+    open_conversation(conversation, turn);
     // Only the person speaks for the person.
-    if !said.synthetic && turn.scope.who.is_none() {
+    if !said.synthetic && turn.scope.subagent.is_none() {
         turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said);
+    if turn.scope.subagent.is_none() {
+        turn.scope.services.hooks().note_prompt(&uuid);
+    }
     conversation.push_user(said.blocks.clone());
     turn.publish(Body::Prompt(Prompt {
         uuid,
@@ -201,6 +240,15 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
         synthetic: said.synthetic,
         origin: said.origin,
     }));
+}
+
+/// A conversation begins with the facts of this place.
+fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
+    // A subagent has the facts of the place in its system prompt: its record begins with its task.
+    if conversation.is_empty() && turn.scope.subagent.is_none() {
+        let context = crate::context::environment(&turn.scope, &turn.facts().id);
+        outcome::say(conversation, &context);
+    }
 }
 
 fn build_request(conversation: &mut Conversation, turn: &Turn, limits: &Limits) -> ModelRequest {
@@ -226,7 +274,7 @@ fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply
     match &reply.ending {
         Ending::Complete(end) => {
             conversation.ledger.count(facts, &end.usage, asked.elapsed());
-            if let Some(who) = &turn.scope.who {
+            if let Some(who) = &turn.scope.subagent {
                 who.meter.count(&end.usage);
             }
             conversation.context_tokens = end.usage.prompt_tokens() + end.usage.output_tokens;
@@ -245,6 +293,22 @@ fn overspent(conversation: &Conversation, turn: &Turn) -> Option<f64> {
 struct BatchEnd {
     /// The person wants the turn to stop here.
     stop: bool,
+    /// A hook ends the turn here, like this.
+    ends: Option<TurnEnd>,
+}
+
+/// Runs the calls that a hook left for later, before anything else is said. Hooks may leave them once more.
+async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<TurnEnd> {
+    let open = conversation.open_calls();
+    if open.is_empty() {
+        return None;
+    }
+    let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, false);
+    open.into_iter().for_each(|call| calls.offer(call));
+    let results = run_calls(conversation, turn, &mut calls, turn.facts().context_window).await;
+    results
+        .ends
+        .or_else(|| (results.stop || turn.scope.cancel.is_cancelled()).then_some(TurnEnd::Aborted { in_tools: true }))
 }
 
 /// Runs the calls of a reply, group by group, and appends their results: one per call, in order.
@@ -257,6 +321,8 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
     let mut blocks = Vec::new();
     let mut extra = Vec::new();
     let mut stop = false;
+    let mut ends: Option<TurnEnd> = None;
+    let mut whole = hooked::Batch::new(turn);
     for group in groups {
         calls.decide_group(&group);
         if group.has_effects
@@ -278,6 +344,12 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
             apply_changes(turn, &mut settled);
             turn.scope.gate.note_result(&call, &mut settled);
             stop |= settled.stop_turn;
+            ends = ends.or(settled.ends_turn.take());
+            if matches!(ends, Some(TurnEnd::Deferred { .. })) {
+                // It is alone in its reply, and its result comes when it runs.
+                continue;
+            }
+            whole.note(&call, &settled);
             blocks.push(append_result(conversation, turn, &call, &settled));
             extra.append(&mut settled.new_messages);
         }
@@ -285,14 +357,18 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
             calls.cancel_waiting("the user stopped the turn before this call began");
         } else if turn.scope.cancel.is_cancelled() {
             calls.cancel_waiting("the user interrupted before this call began");
+        } else if ends.is_some() {
+            calls.cancel_waiting("a hook stopped the turn before this call began");
         }
     }
     conversation.push_user(blocks);
+    let (mut told, ends_after) = whole.finish().await;
+    extra.append(&mut told);
     for text in extra {
         conversation.record.meta(&text);
         conversation.push_user(vec![Block::text(&text)]);
     }
-    BatchEnd { stop }
+    BatchEnd { stop, ends: ends.or(ends_after) }
 }
 
 /// A result's changes to the session, in the order of the calls.
@@ -330,7 +406,7 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
     let requests = conversation.ledger.turn_requests();
     let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
     // What a subagent was refused is told with the turn that sent it.
-    let denials: Vec<Denial> = if turn.scope.who.is_none() { turn.scope.gate.take_denials() } else { Vec::new() };
+    let denials: Vec<Denial> = if turn.scope.subagent.is_none() { turn.scope.gate.take_denials() } else { Vec::new() };
     TurnReport {
         end,
         text,

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     AskId, AskView, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, Origin, PermissionMode, RateLimit,
-    SessionId, StopReason, ToolUseId, Usage, View,
+    ServerView, SessionId, StopReason, ToolUseId, Usage, View,
 };
 
 /// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
@@ -72,6 +72,8 @@ pub enum Body {
     /// What the provider said about the account's limits; for diagnosis.
     RateLimits(Vec<RateLimit>),
     Notice(Notice),
+    /// A hook began or ended.
+    Hook(Box<HookView>),
     /// Decisions are taken in another mode from now on.
     ModeChanged(PermissionMode),
     /// The turn is over; everything of it is on disk.
@@ -94,6 +96,7 @@ pub struct Opened {
     pub model: String,
     pub mode: PermissionMode,
     pub tools: Vec<String>,
+    pub servers: Vec<ServerView>,
     /// The kinds of subagents on offer.
     pub agents: Vec<String>,
     pub api_key_source: String,
@@ -265,6 +268,40 @@ pub struct Notice {
     pub text: String,
 }
 
+/// One run of a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookView {
+    /// Unique among the runs of a session.
+    pub id: String,
+    /// The event and what it was about: `PreToolUse:Bash`.
+    pub name: String,
+    /// The event's public name.
+    pub event: String,
+    pub phase: HookPhase,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookPhase {
+    Started,
+    Finished {
+        stdout: String,
+        stderr: String,
+        /// What it answered, or why it did not.
+        output: String,
+        /// For hooks that are processes.
+        exit_code: Option<i32>,
+        outcome: HookOutcome,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookOutcome {
+    Success,
+    Error,
+    /// Withdrawn, or out of time.
+    Cancelled,
+}
+
 /// How a turn ended.
 #[derive(Clone, Debug)]
 pub enum TurnEnd {
@@ -279,6 +316,20 @@ pub enum TurnEnd {
     },
     Refused {
         explanation: Option<String>,
+    },
+    /// A hook did not let the turn go on.
+    HookStopped,
+    /// A hook that looks at the end of turns wanted this one to end here.
+    StopHookPrevented,
+    /// A hook left this call for later; it has no result yet.
+    Deferred {
+        call: ToolUseId,
+        tool: String,
+        input: Arc<RawValue>,
+    },
+    /// A hook did not let the prompt in; nothing of it is kept.
+    PromptBlocked {
+        reason: String,
     },
 }
 

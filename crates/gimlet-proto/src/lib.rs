@@ -21,6 +21,7 @@ mod op;
 mod permission;
 mod sandbox;
 mod secret;
+mod servers;
 mod session;
 mod slip;
 mod stop;
@@ -36,8 +37,9 @@ pub use credentials::{CredentialError, Credentials};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
-    AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Opened, Prompt, RetryNotice,
-    TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
+    AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView, Level, Notice,
+    Opened, Prompt, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd,
+    TurnReport,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
@@ -51,6 +53,7 @@ pub use op::{Interrupted, Op, Origin, Reply, Say, When};
 pub use permission::PermissionMode;
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
+pub use servers::{ServerStatus, ServerTool, ServerView, Servers, ServersChanged};
 pub use session::{SessionHandle, Snapshot};
 pub use slip::edit_distance;
 pub use stop::StopReason;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::{Answer, AskId, Block, EntryId, PermissionMode, Thinking};
+use crate::{Answer, AskId, Block, DriverHook, EntryId, PermissionMode, Thinking};
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
 #[derive(Debug)]
@@ -34,6 +34,11 @@ pub enum Op {
     SetThinking {
         /// `None`: as the session started.
         thinking: Option<Thinking>,
+        reply: Reply<()>,
+    },
+    /// Call these hooks of the driving program from now on, in place of all that it named before.
+    SetHooks {
+        hooks: Vec<DriverHook>,
         reply: Reply<()>,
     },
     /// Forget a prompt that waits; says whether it was still waiting.

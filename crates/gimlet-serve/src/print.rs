@@ -78,7 +78,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     let mut printer = Printer {
         format,
         verbose,
-        wire: Wire::new(Lines { partial, replay_prompts, subagent_text }),
+        wire: Wire::new(Lines { partial, replay_prompts, hook_events: false, subagent_text }),
         out,
         notes,
         collected: Vec::new(),
@@ -286,7 +286,12 @@ impl Printer {
 /// What text output says at the end of a turn.
 fn closing_words(report: &TurnReport) -> String {
     match &report.end {
-        TurnEnd::Completed | TurnEnd::Refused { .. } => report.text.trim_end().to_owned(),
+        TurnEnd::Completed
+        | TurnEnd::Refused { .. }
+        | TurnEnd::HookStopped
+        | TurnEnd::StopHookPrevented
+        | TurnEnd::Deferred { .. } => report.text.trim_end().to_owned(),
+        TurnEnd::PromptBlocked { reason } => reason.trim_end().to_owned(),
         TurnEnd::Failed(error) => format!("API Error: {error}"),
         TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
         TurnEnd::Budget(max) => format!("Error: reached the limit of ${max} (--max-budget-usd)"),

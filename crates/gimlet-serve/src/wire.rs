@@ -3,12 +3,13 @@
 //! Members that programs rely on are written in the order and with the names that the reference uses; whatever carries
 //! a block carries its exact bytes.
 
+mod hook;
 mod result;
 mod tasks;
 
 use gimlet_proto::{
     AgentPath, AssistantBlock, BlockKind, Body, Denial, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice,
-    ToolFinished, ToolPhase, ToolView, Usage,
+    ServerView, ToolFinished, ToolPhase, ToolView, Usage,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ use tasks::TaskLines;
 pub(crate) struct Lines {
     pub(crate) partial: bool,
     pub(crate) replay_prompts: bool,
+    /// Every run of a hook, not only those that open a session.
+    pub(crate) hook_events: bool,
     /// What subagents say and think, besides what they do.
     pub(crate) subagent_text: bool,
 }
@@ -114,6 +117,7 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::ToolFinished(finished) => Some(tool_result(event, finished)),
         Body::Retry(retry) => Some(api_retry(event, retry)),
         Body::Notice(notice) => Some(informational(event, notice)),
+        Body::Hook(hook) => hook::line(event, hook, lines),
         Body::ModeChanged(mode) => Some(system(event, "status", json!({"status": null, "permissionMode": mode}))),
         // The caller takes those that need to know what came before.
         Body::TurnEnded(_) | Body::Discarded | Body::Task(_) | Body::Denied(_) => None,
@@ -151,7 +155,7 @@ fn init(event: &Event, opened: &Opened) -> String {
         "cwd": opened.cwd.to_string_lossy(),
         "session_id": event.session,
         "tools": opened.tools,
-        "mcp_servers": [],
+        "mcp_servers": opened.servers.iter().map(server).collect::<Vec<_>>(),
         "model": opened.model,
         "permissionMode": opened.mode,
         "slash_commands": [],
@@ -165,6 +169,10 @@ fn init(event: &Event, opened: &Opened) -> String {
         "uuid": new_uuid(),
     })
     .to_string()
+}
+
+fn server(server: &ServerView) -> Value {
+    json!({"name": server.name, "status": server.status.as_str(), "source": server.source})
 }
 
 fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {

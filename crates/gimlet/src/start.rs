@@ -101,6 +101,7 @@ pub(crate) async fn start(
         effort: effort(run, &configured),
         api_key_source,
         tools,
+        guests: None,
         agents,
         system: past.segment.system,
         tool_defs: past.segment.tools,
@@ -125,6 +126,9 @@ pub(crate) async fn start(
         processes,
         redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
+        driver: None,
+        hooks: Vec::new(),
+        source: past.source,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, Say,
-    SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
+    AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op,
+    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
 use gimlet_store::{ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -20,6 +20,7 @@ use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
 use crate::gate::{Asked, Asks, Gate, Permissions};
+use crate::hooks::{HookEvent, HookSurroundings, Hooks, Occasion, StartSource};
 use crate::past::PastCalls;
 use crate::record::Record;
 use crate::redact::Redactor;
@@ -27,13 +28,17 @@ use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::steering::Steering;
 use crate::tasks::Task;
-use crate::tool::ToolSet;
+use crate::tool::{ToolRef, ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
 const TASK_GRACE: Duration = Duration::from_secs(5);
 
 const AGENT_GRACE: Duration = Duration::from_secs(600);
+
+/// How long hooks may take when the session ends, at least and at most.
+const END_HOOKS: Duration = Duration::from_millis(1_500);
+const MAX_END_HOOKS: Duration = Duration::from_secs(60);
 
 /// What a session is opened with. Everything is a value: the session reads no environment and no settings.
 pub struct SessionConfig {
@@ -45,6 +50,8 @@ pub struct SessionConfig {
     pub effort: Option<String>,
     pub api_key_source: String,
     pub tools: ToolSet,
+    /// Further tools, which may come and go.
+    pub guests: Option<Arc<dyn ToolSource>>,
     /// Kinds of subagents that the caller defined; they win over built-in ones of the same name.
     pub agents: Vec<(String, AgentSpec)>,
     /// Frozen for the segment.
@@ -69,13 +76,27 @@ pub struct SessionConfig {
     pub redactor: Redactor,
     /// The walls around commands.
     pub sandboxing: Option<Arc<Sandboxing>>,
+    /// The program that drives the session, where there is one, and the hooks that it wants called at first.
+    pub driver: Option<Arc<dyn Driver>>,
+    pub hooks: Vec<DriverHook>,
+    /// How the session came to be.
+    pub source: StartSource,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
-pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
+pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
     let (ops, inbox) = mpsc::unbounded_channel();
     let (ask_sender, asked) = mpsc::unbounded_channel();
     let hub = Hub::default();
+    let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
+    let hooks = Hooks::new(HookSurroundings {
+        driver: config.driver,
+        transcript: config.record.transcript().path().map(ToOwned::to_owned),
+        dials: Some(dials.clone()),
+        files: Some(config.result_files.clone()),
+        source: Some(config.source),
+    });
+    let odd_hooks = hooks.set_driver_hooks(&config.hooks).err();
     let history: Vec<_> = config.history.into_iter().map(Arc::new).collect();
     let services = Arc::new(
         Services::new(
@@ -90,14 +111,15 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_past(PastCalls::new(history.clone(), config.outputs))
         .with_processes(config.processes)
         .with_redactor(config.redactor)
-        .with_sandboxing(config.sandboxing),
+        .with_sandboxing(config.sandboxing)
+        .with_hooks(hooks),
     );
     let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
-    let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
     let items = Arc::default();
+    let own_defs = config.tool_defs.clone();
     let conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
     let host = Arc::new(AgentHost::new(HostParts {
         model: &config.model,
@@ -117,13 +139,16 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         conversation,
         model: config.model,
         api_key_source: config.api_key_source,
+        own_tools: (config.tools.clone(), own_defs),
         tools: config.tools,
+        guests: config.guests,
         host,
         options: config.options,
         items,
         result_files: config.result_files,
         snapshot,
         attended: config.attended,
+        odd_hooks,
         closing: false,
         interrupted: false,
     };
@@ -137,13 +162,19 @@ struct Actor {
     conversation: Conversation,
     model: Arc<dyn Model>,
     api_key_source: String,
+    /// What is offered in this turn.
     tools: ToolSet,
+    /// What is always offered.
+    own_tools: (ToolSet, Arc<[ToolDef]>),
+    guests: Option<Arc<dyn ToolSource>>,
     host: Arc<AgentHost>,
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
     snapshot: watch::Sender<Arc<Snapshot>>,
     attended: bool,
+    /// What is wrong with hooks that the session was opened with.
+    odd_hooks: Option<String>,
     closing: bool,
     /// The last turn was stopped before its end, or somebody wanted to go after it.
     interrupted: bool,
@@ -152,6 +183,9 @@ struct Actor {
 impl Actor {
     async fn run(mut self) {
         self.publish_snapshot(false);
+        if let Some(text) = self.odd_hooks.take() {
+            self.publish(Body::Notice(Notice { level: Level::Warning, text }));
+        }
         self.ask_for_trust().await;
         while !self.closing {
             let said = match self.next_in_line() {
@@ -241,9 +275,10 @@ impl Actor {
 
     /// One turn, with the inbox open all along.
     async fn run_turn(&mut self, said: Say) {
+        let cancel = CancellationToken::new();
+        self.invite_guests(&cancel).await;
         self.publish_opened();
         self.publish_snapshot(true);
-        let cancel = CancellationToken::new();
         let turn = self.turn(cancel.clone());
         let Self { conversation, inbox, asked, desk, closing, .. } = self;
         let report = {
@@ -271,6 +306,33 @@ impl Actor {
         self.finish_turn(report);
     }
 
+    /// Finds out which guests there are. Whoever interrupts does not wait for them, nor does the turn that follows.
+    async fn invite_guests(&mut self, cancel: &CancellationToken) {
+        let Some(source) = self.guests.clone() else { return };
+        let mut looking = source.tools();
+        let Self { desk, inbox, closing, .. } = self;
+        let guests = loop {
+            tokio::select! {
+                guests = &mut looking => break guests,
+                () = cancel.cancelled() => return,
+                op = inbox.recv() => match desk.take(op) {
+                    Some(Call::Said(said)) => desk.steering.push(said),
+                    Some(Call::Interrupt) => cancel.cancel(),
+                    Some(Call::Close) => {
+                        *closing = true;
+                        cancel.cancel();
+                    }
+                    None => {}
+                },
+            }
+        };
+        let guests: Vec<ToolRef> =
+            guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())).collect();
+        let (own, defs) = &self.own_tools;
+        self.tools = own.with_guests(&guests);
+        self.conversation.offer(crate::context::with_guests(defs, &guests));
+    }
+
     fn finish_turn(&mut self, report: TurnReport) {
         self.tell_trouble();
         self.publish(Body::TurnEnded(Box::new(report)));
@@ -293,7 +355,7 @@ impl Actor {
                 gate: self.desk.gate.clone(),
                 cancel,
                 agent: AgentPath::default(),
-                who: None,
+                subagent: None,
                 dials: self.desk.dials.clone(),
                 host: self.host.clone(),
             }),
@@ -314,6 +376,7 @@ impl Actor {
             model: self.model.facts(&self.desk.dials.model()).id,
             mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            servers: self.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
             agents: self.desk.gate.offers(self.host.roster()).into_iter().map(|offer| offer.name).collect(),
             api_key_source: self.api_key_source.clone(),
         })));
@@ -329,6 +392,17 @@ impl Actor {
             by_model: self.conversation.ledger.by_model(),
             tasks: self.desk.services.tasks.all().iter().map(|task| task.view()).collect(),
         }));
+    }
+
+    async fn tell_hooks_of_the_end(&mut self) {
+        let services = self.desk.services.clone();
+        let hooks = services.hooks();
+        let Some(longest) = hooks.longest_chosen(HookEvent::SessionEnd) else { return };
+        let scope = self.turn(CancellationToken::new()).scope;
+        let budget = end_budget(&services.env, longest);
+        let told = hooks.fire(&scope, &Occasion::SessionEnd { reason: "other" });
+        // Hooks that are not done by then are withdrawn.
+        drop(tokio::time::timeout(budget, told).await);
     }
 
     /// Background work gets a short grace, then everything ends and everything is written.
@@ -354,6 +428,7 @@ impl Actor {
             let text = format!("stopped what still ran in the background: {}", names.join(", "));
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
         }
+        self.tell_hooks_of_the_end().await;
         self.desk.services.close().await;
         self.conversation.record.close().await;
         self.tell_trouble();
@@ -381,6 +456,12 @@ async fn all_ended(tasks: &[Arc<Task>], patience: Duration) {
     };
     // Either way the caller looks at what still runs.
     drop(tokio::time::timeout(patience, ends).await);
+}
+
+/// How long hooks may look at the end of a session altogether: as long as the slowest of them asked for, within limits.
+fn end_budget(env: &Env, longest: Duration) -> Duration {
+    let wanted = env.integer("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS");
+    wanted.map_or(longest.clamp(END_HOOKS, MAX_END_HOOKS), Duration::from_millis)
 }
 
 /// Waits for someone who does not want to wait any longer.

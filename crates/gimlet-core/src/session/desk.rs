@@ -45,6 +45,7 @@ impl Desk {
                 self.dials.set_thinking(thinking);
                 reply.send(Ok(()));
             }
+            Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
             Some(Op::Withdraw { prompt, reply }) => reply.send(Ok(self.steering.withdraw(&prompt))),
             Some(Op::StopTask { task, reply }) => {
                 let task = self.services.tasks.find(&task);

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use gimlet_proto::{BoxFuture, Env, Need};
+use gimlet_proto::{BoxFuture, Env, Need, ResultContent};
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{
@@ -55,6 +56,10 @@ pub trait AnyTool: Send + Sync {
     fn eager_input(&self) -> bool;
     /// Repairs, coerces, parses, expands and validates an input. No I/O.
     fn prepare(&self, input: Value, cx: &PathContext) -> Result<Prepared, ToolError>;
+    /// What the model sees of an output in the tool's form; `None` when it does not have that form.
+    fn content_of(&self, _output: &RawValue) -> Option<ResultContent> {
+        None
+    }
     /// Runs a permitted call.
     fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>>;
 }
@@ -145,6 +150,10 @@ impl<T: Tool> AnyTool for T {
             user_facing_name: self.user_facing_name(Some(&typed)),
             typed: Box::new(typed),
         })
+    }
+
+    fn content_of(&self, output: &RawValue) -> Option<ResultContent> {
+        self.read_output(output.get()).map(|output| self.to_blocks(&output))
     }
 
     fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>> {

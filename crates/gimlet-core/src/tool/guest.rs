@@ -149,6 +149,10 @@ impl AnyTool for GuestTool {
         })
     }
 
+    fn content_of(&self, output: &RawValue) -> Option<ResultContent> {
+        Some(ResultContent::Text(words_of(output)))
+    }
+
     fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>> {
         Box::pin(async move {
             let Some(input) = permit.into_input::<Map<String, Value>>(&self.guest.name) else {
@@ -165,6 +169,18 @@ impl AnyTool for GuestTool {
                 changes: Vec::new(),
             })
         })
+    }
+}
+
+/// The text of an output: its own, that of its parts, or else its JSON.
+fn words_of(output: &RawValue) -> String {
+    let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
+    match serde_json::from_str(output.get()) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Array(parts)) if parts.iter().all(|part| text(part).is_some()) => {
+            parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+        }
+        _ => output.get().to_owned(),
     }
 }
 

@@ -54,6 +54,12 @@ impl ToolSet {
         Self { tools: tools.into_iter().map(Into::into).collect() }
     }
 
+    /// These tools and the guests, without those that another tool has the name of.
+    pub fn with_guests(&self, guests: &[ToolRef]) -> Self {
+        let guests = guests.iter().filter(|guest| self.find(guest.name()).is_none());
+        Self { tools: self.tools.iter().chain(guests).cloned().collect() }
+    }
+
     pub fn find(&self, name: &str) -> Option<&ToolRef> {
         let by_name = self.tools.iter().find(|tool| tool.name() == name);
         by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases().contains(&name)))

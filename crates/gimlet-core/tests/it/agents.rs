@@ -104,7 +104,8 @@ async fn a_task_is_done_in_a_context_of_its_own_and_only_the_report_returns() {
 #[tokio::test]
 async fn the_record_of_an_agent_begins_with_its_task_and_names_its_call() {
     let tasks = vec![("count", vec![reply(&[look("x1")]), says("Three.")])];
-    let mut bench = Bench::new(Setup { tasks, ..Setup::default() }, vec![reply(&[send("t1", "count")]), done()]);
+    let setup = Setup { tasks, saved: true, ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![reply(&[send("t1", "count")]), done()]);
     let (_, events) = watched(&mut bench, "go").await;
     let id = events.iter().find_map(|event| match &event.body {
         Body::Task(task) => Some(task.id.clone()),

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream;
+use gimlet_core::files::Stamp as FileStamp;
 use gimlet_core::tool::{
     AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
@@ -17,12 +19,13 @@ use gimlet_core::{
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{
-    AgentSpec, Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream,
-    Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason, Thinking,
-    TurnReport, Usage,
+    AgentSpec, Answer, Block, BlockKind, Body, Driver, DriverHook, Env, Event, Model, ModelEvent, ModelFacts,
+    ModelRequest, ModelStream, Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say,
+    SessionHandle, StopReason, Thinking, TurnReport, Usage,
 };
 use gimlet_store::{
-    Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript, TranscriptOptions, new_session_id,
+    DecisionLedger, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript, TranscriptOptions,
+    new_session_id,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,7 +143,7 @@ pub(crate) struct Step {
     /// How long to take.
     #[serde(default)]
     pub(crate) ms: u64,
-    /// `fail`, `panic`, `hang`, `big`, `large` or nothing.
+    /// `fail`, `panic`, `hang`, `big`, `large`, `write`, `check`, `protected` or nothing.
     #[serde(default)]
     pub(crate) manner: String,
 }
@@ -165,6 +168,8 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
         }
         "big" => Ok(ToolResult::new("x".repeat(200_000))),
         "large" => Ok(ToolResult::new("y".repeat(49_000))),
+        "write" => Ok(write(cx)),
+        "check" => Ok(ToolResult::new(is_fresh(cx).to_string())),
         _ => Ok(ToolResult::new(format!("{} done", step.name))),
     };
     log.leave();
@@ -173,8 +178,28 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
     outcome.map(|result| result.with_change(move |_| log.lines.lock().unwrap().push(format!("change {name}"))))
 }
 
+/// Writes the file and notes that it did.
+fn write(cx: &ToolContext) -> ToolResult<String> {
+    let path = cx.paths.cwd.join("file");
+    std::fs::write(&path, "written").unwrap();
+    let stamp = FileStamp::of(b"written", &std::fs::metadata(&path).unwrap());
+    ToolResult::new("written".to_owned()).with_change(move |state| state.files.record_write(path, stamp))
+}
+
+/// Whether the file is as the session knows it.
+fn is_fresh(cx: &ToolContext) -> bool {
+    let path = cx.paths.cwd.join("file");
+    let stamp = FileStamp::of(&std::fs::read(&path).unwrap(), &std::fs::metadata(&path).unwrap());
+    cx.session(|state| state.files.get(&path).map(|known| known.stamp)) == Some(stamp)
+}
+
+/// The file that a step is about.
+fn target(step: &Step, cx: &PathContext) -> PathBuf {
+    cx.cwd.join(if step.manner == "protected" { ".git/config" } else { "file" })
+}
+
 macro_rules! test_tool {
-    ($tool:ident, $kind:literal, $need:expr) => {
+    ($tool:ident, $kind:literal, $need:expr, $person:literal) => {
         impl Tool for $tool {
             const NAME: &'static str = stringify!($tool);
             type Input = Step;
@@ -182,8 +207,14 @@ macro_rules! test_tool {
             fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
                 "A tool for tests.".into()
             }
-            fn needs(&self, _input: &Step, cx: &PathContext) -> Vec<Need> {
-                vec![$need(cx.cwd.join("file"))]
+            fn needs(&self, input: &Step, cx: &PathContext) -> Vec<Need> {
+                vec![$need(target(input, cx))]
+            }
+            fn requires_user_interaction(&self, _input: &Step) -> bool {
+                $person
+            }
+            fn read_output(&self, json: &str) -> Option<String> {
+                serde_json::from_str(json).ok()
             }
             async fn call(&self, input: Step, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
                 act($kind, input, cx).await
@@ -197,8 +228,12 @@ macro_rules! test_tool {
         }
     };
 }
-test_tool!(Look, "look", Need::Read);
-test_tool!(Touch, "touch", Need::Write);
+test_tool!(Look, "look", Need::Read, false);
+test_tool!(Touch, "touch", Need::Write, false);
+test_tool!(Consult, "consult", Need::Read, true);
+
+/// Wants a person.
+pub(crate) struct Consult;
 
 /// Sends a subagent.
 pub(crate) struct Send;
@@ -272,6 +307,12 @@ pub(crate) struct Setup {
     pub(crate) agents: Vec<(String, AgentSpec)>,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
+    /// The program that drives the session, and the hooks that it wants.
+    pub(crate) driver: Option<Arc<dyn Driver>>,
+    pub(crate) hooks: Vec<DriverHook>,
+    pub(crate) rules: RuleSet,
+    /// The session is kept on disk.
+    pub(crate) saved: bool,
 }
 
 impl Default for Setup {
@@ -284,8 +325,12 @@ impl Default for Setup {
             tasks: Vec::new(),
             env: Env::default(),
             deny: Vec::new(),
-            agents: Vec::new(),
             live: None,
+            driver: None,
+            hooks: Vec::new(),
+            rules: RuleSet::default(),
+            saved: false,
+            agents: Vec::new(),
         }
     }
 }
@@ -300,11 +345,15 @@ impl Bench {
         let tasks = setup.tasks.into_iter().map(|(task, replies)| (task.to_owned(), replies.into())).collect();
         let model =
             Arc::new(Scripted { replies: Mutex::new(replies.into()), tasks: Mutex::new(tasks), ..Scripted::default() });
-        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &Send]);
-        let mut rules = RuleSet::default();
+        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &Consult, &Send]);
+        let mut rules = setup.rules;
         for rule in setup.deny {
             rules.add(Behavior::Deny, rule, &RuleSource::new(RuleScope::Session, &project)).unwrap();
         }
+        let transcript = match setup.saved {
+            true => Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap(),
+            false => Transcript::unsaved(id.clone(), stamp),
+        };
         let prompt = PromptContext {
             env: Env::default(),
             tools: Vec::new(),
@@ -322,6 +371,7 @@ impl Bench {
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
+            guests: None,
             agents: setup.agents,
             env: setup.env,
             home: None,
@@ -332,17 +382,20 @@ impl Bench {
                 bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
-                ..Permissions::default()
+                decisions: setup.saved.then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,
             options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
             cache_ttl: None,
-            record: Record::new(Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap()),
+            record: Record::new(transcript),
             history: Vec::new(),
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
             sandboxing: None,
+            driver: setup.driver,
+            hooks: setup.hooks,
+            source: gimlet_core::StartSource::Startup,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,
@@ -361,7 +414,7 @@ impl Bench {
         let events = handle.subscribe();
         let mut life = JoinSet::new();
         life.spawn(session);
-        Self { dir, files, model, log: log_of(handle.id.as_str()), handle, events, life }
+        Self { dir, model, log: log_of(handle.id.as_str()), files, handle, events, life }
     }
 
     pub(crate) fn say(&self, text: &str) {

@@ -4,6 +4,9 @@
 
 mod agents;
 mod bench;
+mod driver;
+mod hooked_calls;
+mod hooked_turns;
 mod live;
 mod permission;
 mod results;

@@ -91,6 +91,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         system: gimlet_core::system_blocks(&Default::default()),
         tool_defs: gimlet_core::tool_defs(&tools, &prompt),
         tools,
+        guests: None,
         agents: Vec::new(),
         env,
         home: None,
@@ -105,6 +106,9 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
         sandboxing: None,
+        driver: None,
+        hooks: Vec::new(),
+        source: gimlet_core::StartSource::Startup,
         processes: Processes { exec, shell },
         id,
     }
