@@ -8,6 +8,8 @@ pub(crate) enum Beta {
     InterleavedThinking,
     /// `thinking.block_binding`: what happens to thinking of another conversation.
     ThinkingBinding,
+    /// `output_config.task_budget`: how much the whole task may take.
+    TaskBudget,
 }
 
 impl Beta {
@@ -15,6 +17,7 @@ impl Beta {
         match self {
             Beta::InterleavedThinking => "interleaved-thinking-2025-05-14",
             Beta::ThinkingBinding => "thinking-binding-controls-2026-08-01",
+            Beta::TaskBudget => "task-budgets-2026-03-13",
         }
     }
 }

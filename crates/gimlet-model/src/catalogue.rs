@@ -78,6 +78,16 @@ pub(crate) struct Catalogue {
     overrides: Overrides,
 }
 
+/// A model as people choose it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelOffer {
+    pub alias: &'static str,
+    pub id: String,
+    pub efforts: &'static [&'static str],
+    /// It decides itself how much to think.
+    pub adaptive: bool,
+}
+
 /// What a model name stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Resolved {
@@ -112,6 +122,16 @@ impl Catalogue {
             None => (UNKNOWN, false),
         };
         Resolved { profile: self.overrides.applied(&id, profile), id, known }
+    }
+
+    /// What the aliases stand for, the default first.
+    pub(crate) fn offers(&self) -> Vec<ModelOffer> {
+        let offer = |alias: &'static str| {
+            let Resolved { id, profile, .. } = self.resolve(alias);
+            let adaptive = matches!(profile.thinks, Thinks::Adaptive { .. });
+            ModelOffer { alias, id, efforts: profile.efforts, adaptive }
+        };
+        ["default"].into_iter().chain(table::ALIASES.iter().map(|(alias, _)| *alias)).map(offer).collect()
     }
 
     fn id_of(&self, name: &str) -> String {

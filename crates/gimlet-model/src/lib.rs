@@ -16,7 +16,8 @@ mod retry;
 mod sse;
 mod transport;
 
-pub use formats::anthropic::{BodyPlan, Flow, Progress, ReplyReader, StreamFault, build_body};
+pub use catalogue::ModelOffer;
+pub use formats::anthropic::{BodyPlan, Flow, Progress, ReplyReader, StreamFault, ThinkingDisplay, build_body};
 pub use providers::anthropic::{Anthropic, AnthropicConfig, ConfigError, Patience};
 pub use sse::{SseError, SseEvent, SseLimits, SseParser};
 pub use transport::Network;

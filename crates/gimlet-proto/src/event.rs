@@ -90,7 +90,7 @@ impl Body {
 }
 
 /// The configuration a turn runs in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Opened {
     pub cwd: PathBuf,
     pub model: String,

@@ -1,4 +1,4 @@
-//! The machine front ends: print mode with its three output formats.
+//! The machine front ends: print mode with its three output formats, and the protocol by which programs drive a session.
 //!
 //! A front end holds a `SessionHandle`, reads the one event stream and writes to the writer it was given. It knows no
 //! tool, decides nothing and never touches the session's state.
@@ -6,6 +6,7 @@
 mod debug_log;
 pub mod print;
 mod sanitise;
+pub mod sdk;
 mod stdin;
 mod watch;
 mod wire;
@@ -15,5 +16,5 @@ pub use debug_log::{Filter, write_log};
 pub use sanitise::sanitise;
 pub use stdin::{BATCH_QUIET, Feed, PipedInput, StdinError};
 pub use watch::{Colour, Watcher};
-pub use wire::startup_failure;
+pub use wire::{Face, startup_failure};
 pub use writer::{Output, OutputEnd};

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::sanitise;
 use crate::stdin::PipedInput;
-use crate::wire::{self, Lines, Wire};
+use crate::wire::{self, Face, Lines, Wire};
 use crate::writer::{Output, OutputEnd};
 
 /// How long the reader of remarks may take for the rest of them. The answer itself waits for its reader, as it does in
@@ -78,7 +78,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     let mut printer = Printer {
         format,
         verbose,
-        wire: Wire::new(Lines { partial, replay_prompts, hook_events: false, subagent_text }),
+        wire: Wire::new(Lines { partial, replay_prompts, hook_events: false, subagent_text }, Face::default()),
         out,
         notes,
         collected: Vec::new(),

@@ -9,13 +9,13 @@ mod tasks;
 
 use gimlet_proto::{
     AgentPath, AssistantBlock, BlockKind, Body, Denial, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice,
-    ServerView, ToolFinished, ToolPhase, ToolView, Usage,
+    ServerView, SessionId, ToolFinished, ToolPhase, ToolView, Usage,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-pub(crate) use result::result;
 pub use result::startup_failure;
+pub(crate) use result::{local_result, model_usage, result, total_cost};
 use tasks::TaskLines;
 
 /// Which of the optional lines a consumer asked for.
@@ -29,9 +29,32 @@ pub(crate) struct Lines {
     pub(crate) subagent_text: bool,
 }
 
+/// What programs are told about the session in front of every turn, beyond the turn's own configuration.
+#[derive(Clone, Debug)]
+pub struct Face {
+    /// As settings name it, whether there is such a style or not.
+    pub output_style: String,
+    pub slash_commands: Vec<String>,
+    pub betas: Vec<String>,
+    /// Parts of the protocol that programs may rely on.
+    pub capabilities: Vec<&'static str>,
+}
+
+impl Default for Face {
+    fn default() -> Self {
+        Self {
+            output_style: "default".to_owned(),
+            slash_commands: Vec::new(),
+            betas: Vec::new(),
+            capabilities: Vec::new(),
+        }
+    }
+}
+
 /// The wire towards one consumer.
 pub(crate) struct Wire {
     lines: Lines,
+    face: Face,
     /// The blocks of replies under way, each with its agent: they may still be taken back.
     shown: Vec<(AgentPath, EntryId)>,
     tasks: TaskLines,
@@ -40,8 +63,19 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn new(lines: Lines) -> Self {
-        Self { lines, shown: Vec::new(), tasks: TaskLines::default(), ended_badly: false }
+    pub(crate) fn new(lines: Lines, face: Face) -> Self {
+        Self { lines, face, shown: Vec::new(), tasks: TaskLines::default(), ended_badly: false }
+    }
+
+    /// The last turn ended with an error.
+    pub(crate) fn ended_badly(&self) -> bool {
+        self.ended_badly
+    }
+
+    /// Another conversation, or a turn without the model: what was shown before is not to be taken back any more.
+    pub(crate) fn begin_afresh(&mut self) {
+        self.shown.clear();
+        self.ended_badly = false;
     }
 
     /// Renders an event; nothing for events that this wire does not carry.
@@ -56,7 +90,10 @@ impl Wire {
 
     fn line(&mut self, event: &Event) -> Option<String> {
         match &event.body {
-            Body::Opened(_) => self.ended_badly = false,
+            Body::Opened(opened) => {
+                self.ended_badly = false;
+                return Some(self.init(&event.session, opened));
+            }
             _ if self.ended_badly => return None,
             _ if !carries(event, self.lines) => return None,
             Body::Requesting => self.shown.retain(|(agent, _)| *agent != event.agent),
@@ -84,9 +121,38 @@ impl Wire {
         Some(system(event, "reply_discarded", json!({"discarded_uuids": uuids})))
     }
 
+    /// The line in front of a turn.
+    pub(crate) fn init(&self, session: &SessionId, opened: &Opened) -> String {
+        let mut line = json!({
+            "type": "system",
+            "subtype": "init",
+            "cwd": opened.cwd.to_string_lossy(),
+            "session_id": session,
+            "tools": opened.tools,
+            "mcp_servers": opened.servers.iter().map(server).collect::<Vec<_>>(),
+            "model": opened.model,
+            "permissionMode": opened.mode,
+            "slash_commands": self.face.slash_commands,
+            "apiKeySource": opened.api_key_source,
+            "claude_code_version": gimlet_proto::COMPAT_VERSION,
+            "output_style": self.face.output_style,
+            "agents": opened.agents,
+            "skills": [],
+            "plugins": [],
+            "gimlet_version": gimlet_proto::VERSION,
+            "uuid": new_uuid(),
+        });
+        let optional = [("betas", json!(self.face.betas)), ("capabilities", json!(self.face.capabilities))];
+        for (name, list) in optional.into_iter().filter(|(_, list)| list != &json!([])) {
+            line[name] = list;
+        }
+        line.to_string()
+    }
+
     fn denied(&self, event: &Event, denial: &Denial) -> String {
         let mut members = json!({"tool_name": denial.tool, "tool_use_id": denial.call,
-                                 "decision_reason_type": denial.origin, "message": denial.message});
+                                 "decision_reason_type": denial.origin, "decision_reason": denial.reason,
+                                 "message": denial.message});
         if let Some(id) = event.agent.parent_tool_use().and_then(|call| self.tasks.agent_of(call)) {
             members["agent_id"] = json!(id);
         }
@@ -108,7 +174,6 @@ fn carries(event: &Event, lines: Lines) -> bool {
 
 fn line(event: &Event, lines: Lines) -> Option<String> {
     match &event.body {
-        Body::Opened(opened) => Some(init(event, opened)),
         Body::Prompt(prompt) => prompt_line(event, prompt, lines),
         Body::Requesting => lines.partial.then(|| system(event, "status", json!({"status": "requesting"}))),
         Body::Wire(wire) => lines.partial.then(|| stream_event(event, wire)),
@@ -119,8 +184,8 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::Notice(notice) => Some(informational(event, notice)),
         Body::Hook(hook) => hook::line(event, hook, lines),
         Body::ModeChanged(mode) => Some(system(event, "status", json!({"status": null, "permissionMode": mode}))),
-        // The caller takes those that need to know what came before.
-        Body::TurnEnded(_) | Body::Discarded | Body::Task(_) | Body::Denied(_) => None,
+        // The caller takes those that need to know more than the event.
+        Body::Opened(_) | Body::TurnEnded(_) | Body::Discarded | Body::Task(_) | Body::Denied(_) => None,
         // What programs are told of limits is another thing: whether the plan allows more.
         Body::RateLimits(_) => None,
         Body::BlockStarted { .. } | Body::Delta(_) | Body::Ask(_) | Body::AskClosed(_) | Body::Closed => None,
@@ -146,29 +211,6 @@ fn system(event: &Event, subtype: &str, members: Value) -> String {
     line.insert("uuid".into(), json!(new_uuid()));
     line.insert("session_id".into(), json!(event.session));
     Value::Object(line).to_string()
-}
-
-fn init(event: &Event, opened: &Opened) -> String {
-    json!({
-        "type": "system",
-        "subtype": "init",
-        "cwd": opened.cwd.to_string_lossy(),
-        "session_id": event.session,
-        "tools": opened.tools,
-        "mcp_servers": opened.servers.iter().map(server).collect::<Vec<_>>(),
-        "model": opened.model,
-        "permissionMode": opened.mode,
-        "slash_commands": [],
-        "apiKeySource": opened.api_key_source,
-        "claude_code_version": gimlet_proto::COMPAT_VERSION,
-        "output_style": "default",
-        "agents": opened.agents,
-        "skills": [],
-        "plugins": [],
-        "gimlet_version": gimlet_proto::VERSION,
-        "uuid": new_uuid(),
-    })
-    .to_string()
 }
 
 fn server(server: &ServerView) -> Value {

@@ -9,6 +9,7 @@ use gimlet_proto::SessionId;
 use crate::disk::{create_private_dirs, open_private};
 use crate::entry::Stamp;
 use crate::layout::SessionFiles;
+use crate::log::Mirrors;
 use crate::transcript::{Transcript, TranscriptOptions};
 
 /// Where the subagents of a session write. Where nothing of a session is kept, nothing of them is.
@@ -18,6 +19,7 @@ pub struct AgentTranscripts {
     pub(crate) files: Option<SessionFiles>,
     pub(crate) stamp: Stamp,
     pub(crate) options: Option<TranscriptOptions>,
+    pub(crate) mirrors: Option<Mirrors>,
 }
 
 impl AgentTranscripts {
@@ -27,7 +29,14 @@ impl AgentTranscripts {
         match (&self.files, &self.options) {
             (Some(files), Some(options)) => {
                 let written = write_agent_meta(files, agent_id, meta);
-                (Transcript::agent(files, agent_id, self.stamp.clone(), options.clone()), written)
+                let mut transcript = Transcript::agent(files, agent_id, self.stamp.clone(), options.clone());
+                if let Some(mirrors) = &self.mirrors {
+                    let mut mirror = mirrors(&files.agent_transcript(agent_id));
+                    // Whoever keeps copies has no place for a second file.
+                    mirror(&meta.as_entry());
+                    transcript.set_mirror(mirror);
+                }
+                (transcript, written)
             }
             _ => (Transcript::unsaved(self.session.clone(), self.stamp.clone()), Ok(())),
         }
@@ -57,6 +66,20 @@ pub struct AgentMeta {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_path: Option<PathBuf>,
+}
+
+impl AgentMeta {
+    /// The description as a line among the transcript's own.
+    fn as_entry(&self) -> String {
+        #[derive(serde::Serialize)]
+        struct Entry<'a> {
+            r#type: &'static str,
+            #[serde(flatten)]
+            meta: &'a AgentMeta,
+        }
+        // Texts and numbers cannot fail to render.
+        serde_json::to_string(&Entry { r#type: "agent_metadata", meta: self }).unwrap_or_default()
+    }
 }
 
 /// Writes the description of a subagent; to be called when it starts.

@@ -44,7 +44,7 @@ pub use fork::{Forked, fork};
 pub use labels::Labels;
 pub use layout::{Locations, Project, SessionFiles, is_session_id, new_session_id, project_key, session_id_of};
 pub use load::{Frozen, LoadOptions, Loaded, ToolOutputs, load};
-pub use log::Mirror;
+pub use log::{Mirror, Mirrors};
 pub use peek::{SessionSummary, peek};
 pub use repair::{INTERRUPTED_CALL, MISSING_START, repair};
 pub use results::{ResultFileError, ResultFiles, inline_fallback, persisted_preview, preview};

@@ -21,6 +21,8 @@ const FOREIGN_WINDOW: u64 = 1 << 20;
 
 /// Sees every line after it was written.
 pub type Mirror = Box<dyn FnMut(&str) + Send>;
+/// Makes the copier of a transcript, from its path.
+pub type Mirrors = Arc<dyn Fn(&Path) -> Mirror + Send + Sync>;
 
 pub(crate) struct Log {
     disk: Arc<dyn Disk>,

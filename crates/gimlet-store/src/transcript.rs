@@ -21,7 +21,7 @@ use crate::entry::{self, Answer, AssistantHead, Compaction, Links, Place, Stamp,
 use crate::labels::Labels;
 use crate::layout::SessionFiles;
 use crate::load::Loaded;
-use crate::log::{Log, Mirror};
+use crate::log::{Log, Mirror, Mirrors};
 
 /// Titles and the last prompt are written again after this many bytes: lists read only the last 64 KiB of a file.
 const LABELS_EVERY: usize = 50 << 10;
@@ -95,6 +95,8 @@ pub struct Transcript {
     fsync: Fsync,
     syncer: Option<Syncer>,
     last_sync: Instant,
+    /// Where copies of subagents' transcripts go.
+    mirrors: Option<Mirrors>,
 }
 
 impl Transcript {
@@ -136,6 +138,7 @@ impl Transcript {
             files: log.and_then(|log| SessionFiles::of_transcript(log.path())),
             stamp: self.stamp.clone(),
             options: log.map(|log| TranscriptOptions { disk: log.disk(), fsync: self.fsync }),
+            mirrors: self.mirrors.clone(),
         }
     }
 
@@ -170,6 +173,7 @@ impl Transcript {
             fsync,
             syncer: None,
             last_sync: Instant::now(),
+            mirrors: None,
         }
     }
 
@@ -178,6 +182,15 @@ impl Transcript {
         if let Some(log) = &mut self.log {
             log.set_mirror(mirror);
         }
+    }
+
+    /// The same, also for the transcripts of this session's subagents.
+    pub fn set_mirrors(&mut self, mirrors: Mirrors) {
+        if let Some(path) = self.path() {
+            let mirror = mirrors(path);
+            self.set_mirror(mirror);
+        }
+        self.mirrors = Some(mirrors);
     }
 
     pub fn session(&self) -> &SessionId {

@@ -230,6 +230,20 @@ impl RunningChild {
         }
     }
 
+    /// Reads stdout line by line from here on, on a thread of its own.
+    pub fn lines(&mut self) -> tokio::sync::mpsc::UnboundedReceiver<String> {
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        let stdout = self.stdout.take().expect("an open stdout");
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        receiver
+    }
+
     /// Stops reading what it prints.
     pub fn close_stdout(&mut self) {
         self.stdout = None;

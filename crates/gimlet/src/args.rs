@@ -1,12 +1,15 @@
 //! The command line: what gimlet accepts, and by name what it knows but does not have yet.
 
 mod commands;
+mod unavailable;
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
 use gimlet_config::Sources;
 use gimlet_proto::PermissionMode;
+
+pub(crate) use unavailable::{is_driven, refuse_unavailable, set_aside};
 
 pub(crate) use commands::{
     Against, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand, SandboxExplainArgs,
@@ -41,6 +44,29 @@ pub(crate) enum OutputFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputFormat {
     Text,
+    /// The protocol by which programs drive a session.
+    StreamJson,
+}
+
+/// Whether the model thinks before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThinkingFlag {
+    Adaptive,
+    Disabled,
+}
+
+/// How much of its thinking the model shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThinkingDisplayFlag {
+    Summarized,
+    Omitted,
+}
+
+/// Who answers permission questions of a session that a program drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PermissionPrompts {
+    Host,
+    None,
 }
 
 fn dollars(text: &str) -> Result<f64, String> {
@@ -72,6 +98,27 @@ pub(crate) struct RunArgs {
     /// With stream-json: print what subagents say too, besides what they do
     #[arg(long)]
     pub(crate) forward_subagent_text: bool,
+    /// Who answers permission questions: stdio for the program that drives the session
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) permission_prompt_tool: Option<String>,
+    /// Ask the program that drives the session, or nobody
+    #[arg(long, value_enum, value_name = "WHO")]
+    pub(crate) permission_prompts: Option<PermissionPrompts>,
+    /// With stream-json both ways: the servers inside the program that drives the session, as JSON or in a file
+    #[arg(long, value_name = "FILE_OR_JSON", num_args = 1..)]
+    pub(crate) mcp_config: Vec<String>,
+    /// Use no other servers than those of --mcp-config
+    #[arg(long)]
+    pub(crate) strict_mcp_config: bool,
+    /// With stream-json both ways: also tell of every hook that runs
+    #[arg(long)]
+    pub(crate) include_hook_events: bool,
+    /// With stream-json both ways: send a copy of every transcript line, too
+    #[arg(long)]
+    pub(crate) session_mirror: bool,
+    /// With stream-json both ways: refuse a first line that is not initialize
+    #[arg(long)]
+    pub(crate) await_initialize: bool,
     /// Show every step on stderr (with json: all messages as an array)
     #[arg(long)]
     pub(crate) verbose: bool,
@@ -81,6 +128,21 @@ pub(crate) struct RunArgs {
     /// How hard the model thinks: low, medium, high, xhigh, max
     #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max"])]
     pub(crate) effort: Option<String>,
+    /// adaptive: the model decides how much; disabled: not at all
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) thinking: Option<ThinkingFlag>,
+    /// Think with at most this many tokens (0 for not at all)
+    #[arg(long, value_name = "N", conflicts_with = "thinking")]
+    pub(crate) max_thinking_tokens: Option<u64>,
+    /// Show thinking in summary, or not at all
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) thinking_display: Option<ThinkingDisplayFlag>,
+    /// Tell the model how many tokens the task may take
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) task_budget: Option<u64>,
+    /// Further beta features of the API
+    #[arg(long, value_name = "BETAS", num_args = 1.., value_delimiter = ',')]
+    pub(crate) betas: Vec<String>,
     /// Stop after this many model round trips
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
@@ -88,13 +150,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_budget_usd: Option<f64>,
     /// Use this system prompt instead of gimlet's own
-    #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file", allow_hyphen_values = true)]
     pub(crate) system_prompt: Option<String>,
     /// Read the system prompt from a file
     #[arg(long, value_name = "FILE")]
     pub(crate) system_prompt_file: Option<PathBuf>,
     /// Add this to the system prompt
-    #[arg(long, value_name = "TEXT", conflicts_with = "append_system_prompt_file")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "append_system_prompt_file", allow_hyphen_values = true)]
     pub(crate) append_system_prompt: Option<String>,
     /// Read the addition to the system prompt from a file
     #[arg(long, value_name = "FILE")]
@@ -141,6 +203,12 @@ pub(crate) struct RunArgs {
     /// With --continue or --resume: work on a copy under a new id
     #[arg(long)]
     pub(crate) fork_session: bool,
+    /// With --resume: leave out what followed this message
+    #[arg(long, value_name = "UUID", requires = "resume")]
+    pub(crate) resume_session_at: Option<String>,
+    /// With --resume-session-at: only if what is left out is exactly the turn of this prompt
+    #[arg(long, value_name = "UUID", requires = "resume_session_at")]
+    pub(crate) resume_drops_turn: Option<String>,
     /// Use this UUID for the new session
     #[arg(long, value_name = "UUID")]
     pub(crate) session_id: Option<String>,
@@ -156,130 +224,16 @@ pub(crate) struct RunArgs {
     /// Write the debug log here (implies --debug)
     #[arg(long, value_name = "FILE")]
     pub(crate) debug_file: Option<PathBuf>,
+    /// The flags that were given and set aside.
+    #[arg(skip)]
+    pub(crate) without: Vec<String>,
 }
 
-/// Flags of the reference CLI whose features gimlet does not have yet. They are refused by name, never ignored.
-const NOT_YET: &[&str] = &[
-    "--mcp-config",
-    "--strict-mcp-config",
-    "--agent",
-    "--plugin-dir",
-    "--plugin-dir-no-mcp",
-    "--plugin-url",
-    "--permission-prompt-tool",
-    "--permission-prompts",
-    "--json-schema",
-    "--task-budget",
-    "--fallback-model",
-    "--betas",
-    "--thinking",
-    "--thinking-display",
-    "--max-thinking-tokens",
-    "--include-hook-events",
-    "--prompt-suggestions",
-    "--session-mirror",
-    "--resume-session-at",
-    "--resume-drops-turn",
-    "--append-subagent-system-prompt",
-    "--exclude-dynamic-system-prompt-sections",
-    "--system-prompt-snapshot",
-    "--await-initialize",
-    "--worktree",
-    "-w",
-    "--tmux",
-    "--bg",
-    "--background",
-    "--exec",
-    "--bare",
-    "--safe-mode",
-    "--init",
-    "--init-only",
-    "--maintenance",
-    "--disable-slash-commands",
-    "--autocompact",
-    "--ide",
-    "--ax-screen-reader",
-    "--teammate-mode",
-    "--record",
-    "--from-pr",
-];
-
-/// Flags that belong to services of another vendor.
-const NEVER: &[&str] = &[
-    "--chrome",
-    "--no-chrome",
-    "--cloud",
-    "--remote",
-    "--teleport",
-    "--environment",
-    "--ref",
-    "--remote-control",
-    "--rc",
-    "--channels",
-    "--advisor",
-];
-
-/// Commands of the reference CLI that gimlet does not have yet.
-const COMMANDS_NOT_YET: &[&str] = &[
-    "mcp",
-    "plugin",
-    "plugins",
-    "sessions",
-    "agents",
-    "attach",
-    "logs",
-    "stop",
-    "kill",
-    "rm",
-    "respawn",
-    "daemon",
-    "auto-mode",
-    "project",
-    "auth",
-    "setup-token",
-    "update",
-    "install",
-    "import",
-    "replay",
-    "serve",
-];
-
-/// Says what is wrong with the arguments before they are parsed: flags and commands that are known by name only.
-pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
-    // Commands have flags of their own, which the parser knows.
-    if args.first().is_some_and(|first| Cli::command().get_subcommands().any(|known| known.get_name() == first)) {
-        return None;
+impl RunArgs {
+    /// A program drives the session.
+    pub(crate) fn is_driven(&self) -> bool {
+        self.input_format == InputFormat::StreamJson
     }
-    let flags = args.iter().take_while(|arg| *arg != "--").filter(|arg| arg.starts_with('-'));
-    for flag in flags {
-        let name = flag.split('=').next().unwrap_or(flag);
-        if NOT_YET.contains(&name) {
-            return Some(format!("the flag {name} is not available in this version of gimlet"));
-        }
-        if NEVER.contains(&name) {
-            return Some(format!("the flag {name} belongs to a hosted service that gimlet does not use"));
-        }
-    }
-    if let Some(format) = value_of(args, "--input-format").filter(|format| *format == "stream-json") {
-        return Some(format!("--input-format {format} is not available in this version of gimlet"));
-    }
-    match args {
-        [command] if COMMANDS_NOT_YET.contains(&command.as_str()) => {
-            Some(format!("the command '{command}' is not available in this version of gimlet"))
-        }
-        [command, next, ..] if COMMANDS_NOT_YET.contains(&command.as_str()) && !next.contains(' ') => {
-            Some(format!("the command '{command}' is not available in this version of gimlet"))
-        }
-        _ => None,
-    }
-}
-
-fn value_of<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
-    args.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix(flag) {
-        Some("") => args.get(at + 1).map(String::as_str),
-        Some(rest) => rest.strip_prefix('='),
-        None => None,
-    })
 }
 
 #[cfg(test)]
@@ -296,13 +250,61 @@ mod tests {
     }
 
     #[test]
-    fn flags_without_their_feature_are_refused_by_name() {
-        assert!(refuse_unavailable(&words("-p --mcp-config x.json hello")).unwrap().contains("--mcp-config"));
-        assert!(refuse_unavailable(&words("-p --input-format=stream-json")).unwrap().contains("stream-json"));
-        assert!(refuse_unavailable(&words("mcp list")).unwrap().contains("'mcp'"));
-        assert_eq!(refuse_unavailable(&words("-p -- --mcp-config")), None);
-        assert_eq!(refuse_unavailable(&words("dev scripted-model x.json --record folder")), None);
-        assert_eq!(refuse_unavailable(&["-p".to_owned(), "install the tools".to_owned()]), None);
+    fn what_sdks_pass_parses() {
+        let args = [
+            "gimlet",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--system-prompt",
+            "",
+            "--tools",
+            "Read,Bash",
+            "--allowedTools",
+            "Read,Bash(ls:*)",
+            "--max-turns",
+            "1",
+            "--max-budget-usd",
+            "0.0001",
+            "--disallowedTools",
+            "Write",
+            "--task-budget",
+            "1000",
+            "--model",
+            "sonnet",
+            "--betas",
+            "context-1m-2025-08-07",
+            "--permission-prompt-tool",
+            "stdio",
+            "--permission-mode",
+            "acceptEdits",
+            "--continue",
+            "--settings",
+            "{}",
+            "--add-dir",
+            "/a",
+            "--add-dir",
+            "/b",
+            "--include-partial-messages",
+            "--fork-session",
+            "--session-mirror",
+            "--setting-sources=",
+            "--max-thinking-tokens",
+            "0",
+            "--thinking-display",
+            "omitted",
+            "--effort",
+            "xhigh",
+            "--input-format",
+            "stream-json",
+        ];
+        let run = Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).run;
+        assert_eq!((run.system_prompt.as_deref(), run.betas.len(), run.add_dir.len()), (Some(""), 1, 2));
+        let line =
+            "--resume=abc --resume-session-at=u --resume-drops-turn= --thinking adaptive --input-format=stream-json";
+        let args = std::iter::once("gimlet".to_owned()).chain(words(line));
+        let run = Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).run;
+        assert_eq!(run.resume_drops_turn.as_deref(), Some(""));
     }
 
     #[test]

@@ -49,8 +49,8 @@ async fn play(env: &Env, scratch: &Scratch) -> Result<ExitCode, Report> {
         "--",
         PROMPT,
     ]);
-    let manner = Manner { attended: false, entrypoint: "cli", wire_events: false };
-    let started = start::start(&flags.run, &around, manner).await?;
+    let manner = Manner { entrypoint: "cli", ..Manner::default() };
+    let started = start::start(&flags.run, &around, &manner).await?;
     let mut events = started.handle.subscribe();
     let mut life = JoinSet::new();
     life.spawn(started.life);

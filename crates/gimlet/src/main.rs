@@ -10,6 +10,7 @@ mod permissions;
 mod print;
 mod report;
 mod sandbox;
+mod sdk;
 mod settings;
 mod start;
 mod surroundings;
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| say_on_stderr(&panic_line(info))));
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-    match parse(&arguments).and_then(run) {
+    match parse(arguments).and_then(run) {
         Ok(code) => code,
         Err(Exit::Code(code)) => code,
         Err(Exit::Report(report)) => {
@@ -56,7 +57,16 @@ impl From<Report> for Exit {
     }
 }
 
-fn parse(arguments: &[String]) -> Result<Cli, Exit> {
+fn parse(arguments: Vec<String>) -> Result<Cli, Exit> {
+    let driven = args::is_driven(&arguments);
+    // Programs pass on what their own callers gave them, also for features that are not there yet.
+    let (arguments, without) = if driven { args::set_aside(arguments) } else { (arguments, Vec::new()) };
+    let mut cli = parse_known(&arguments)?;
+    cli.run.without = without;
+    Ok(cli)
+}
+
+fn parse_known(arguments: &[String]) -> Result<Cli, Exit> {
     if let Some(problem) = args::refuse_unavailable(arguments) {
         return Err(Report::new(problem).hint("See 'gimlet --help' for what it can do").into());
     }
@@ -124,18 +134,18 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
 }
 
 fn session(run: &RunArgs) -> Result<ExitCode, Exit> {
-    if run.print {
+    if run.print || run.is_driven() {
         return Ok(print_session(run)?);
     }
     without_print(&Surroundings::read()?)
 }
 
-/// Print mode; a program that reads results gets one even when the session cannot start.
+/// Print mode, and sessions that a program drives; a program that reads results gets one even when the session cannot start.
 fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
     let outcome = Surroundings::read().and_then(|around| {
         // Commands may look at the process that starts them. No thread has been started yet.
         gimlet_exec::conceal_credentials(&around.env);
-        in_runtime(print::run(run, &around))
+        if run.is_driven() { in_runtime(sdk::run(run, &around)) } else { in_runtime(print::run(run, &around)) }
     });
     if let (Err(report), OutputFormat::StreamJson) = (&outcome, run.output_format) {
         let session = [&run.session_id, &run.resume].into_iter().flatten().find(|id| gimlet_store::is_session_id(id));

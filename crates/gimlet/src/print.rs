@@ -1,10 +1,11 @@
 //! `gimlet -p`: signals, standard input and output, and the exit code.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use gimlet_proto::SessionHandle;
 use gimlet_serve::print::{self, Format, PrintEnd, PrintJob};
 use gimlet_serve::{BATCH_QUIET, Feed, Filter, Output, PipedInput, StdinError, write_log};
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,16 +22,16 @@ const QUIET: Duration = Duration::from_secs(2);
 /// A second interrupt within this time ends gimlet at once.
 const TWICE: Duration = Duration::from_secs(2);
 /// How long commands have to end when gimlet is told to.
-const KILL_GRACE: Duration = Duration::from_millis(500);
+pub(crate) const KILL_GRACE: Duration = Duration::from_millis(500);
 
 /// How long the debug log may take for its last lines.
-const LOG_GRACE: Duration = Duration::from_secs(1);
+pub(crate) const LOG_GRACE: Duration = Duration::from_secs(1);
 
-const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 const HUNG_UP: u8 = 129;
 /// What a shell reports for a program whose reader went away.
-const PIPE_CLOSED: u8 = 141;
+pub(crate) const PIPE_CLOSED: u8 = 141;
 
 /// Runs print mode to its end.
 pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
@@ -38,13 +39,9 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let notes = Output::new(std::io::stderr()).map_err(no_thread)?;
     let (prompt, input) = read_prompt(run, &notes).await?;
     let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
-    let manner = Manner { attended: false, entrypoint: "sdk-cli", wire_events };
-    let started = start::start(run, around, manner).await?;
-    for warning in &started.warnings {
-        // It may quote files that somebody else wrote, and it is one line whatever they say.
-        let warning = gimlet_serve::sanitise(warning).replace('\n', " ");
-        notes.line(format!("gimlet: {warning}\n").into_bytes()).await;
-    }
+    let manner = Manner { wire_events, ..Manner::default() };
+    let started = start::start(run, around, &manner).await?;
+    show_warnings(&started.warnings, &notes).await;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     let job = PrintJob {
         format: match run.output_format {
@@ -64,12 +61,8 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         interrupts,
     };
     let mut tasks = JoinSet::new();
-    if run.debug.is_some() || run.debug_file.is_some() {
-        let file = debug_file(run, around, &started.handle.id.to_string())?;
-        let events = started.handle.subscribe();
-        let filter = Filter::parse(run.debug.as_deref().unwrap_or(""));
-        // A log that cannot be written is no reason to stop the work it describes.
-        tasks.spawn(async move { drop(write_log(events, filter, file).await) });
+    if let Some(log) = debug_log(run, around, &started.handle)? {
+        tasks.spawn(log);
     }
     let mut life = JoinSet::new();
     life.spawn(started.life);
@@ -98,9 +91,40 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     })
 }
 
+/// Remarks from before the session.
+pub(crate) async fn show_warnings(warnings: &[String], notes: &Output) {
+    for warning in warnings {
+        // It may quote files that somebody else wrote, and it is one line whatever they say.
+        let warning = gimlet_serve::sanitise(warning).replace('\n', " ");
+        notes.line(format!("gimlet: {warning}\n").into_bytes()).await;
+    }
+}
+
+/// The debug log of a session, if one is wanted; to be run beside it.
+pub(crate) fn debug_log(
+    run: &RunArgs,
+    around: &Surroundings,
+    session: &SessionHandle,
+) -> Result<Option<impl Future<Output = ()> + Send + use<>>, Report> {
+    if run.debug.is_none() && run.debug_file.is_none() {
+        return Ok(None);
+    }
+    let mut file = debug_file(run, around, &session.id.to_string())?;
+    let events = session.subscribe();
+    let filter = Filter::parse(run.debug.as_deref().unwrap_or(""));
+    let without = run.without.join(" ");
+    Ok(Some(async move {
+        // A log that cannot be written is no reason to stop the work it describes.
+        if !without.is_empty() {
+            drop(writeln!(file, "flags without effect in this version: {without}"));
+        }
+        drop(write_log(events, filter, file).await);
+    }))
+}
+
 /// Resolves when the session ended by a bug; its words are on stderr already. A session that ends in good order tells
 /// the front end itself.
-async fn breaks_down(life: &mut JoinSet<()>) {
+pub(crate) async fn breaks_down(life: &mut JoinSet<()>) {
     if !matches!(life.join_next().await, Some(Err(_))) {
         std::future::pending::<()>().await;
     }
@@ -121,12 +145,12 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
     }
 }
 
-fn no_thread(error: std::io::Error) -> Report {
+pub(crate) fn no_thread(error: std::io::Error) -> Report {
     Report::new(format!("no thread could be started: {error}")).hint("Free some memory or raise the process limit")
 }
 
 /// Passes interrupts on; gives the exit code when gimlet has to go at once.
-async fn stop_signals(interrupt: mpsc::UnboundedSender<()>) -> u8 {
+pub(crate) async fn stop_signals(interrupt: mpsc::UnboundedSender<()>) -> u8 {
     let listen = |kind| signal(kind).ok();
     let (mut int, mut term, mut hup) =
         (listen(SignalKind::interrupt()), listen(SignalKind::terminate()), listen(SignalKind::hangup()));

@@ -1,6 +1,7 @@
 //! From flags and surroundings to an open session.
 
 mod configured;
+mod dropped_turn;
 mod key_helper;
 mod live;
 mod sandboxed;
@@ -9,22 +10,30 @@ mod sessions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
+use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, ToolSource, nearest};
 use gimlet_core::{
-    AgentSource, Permissions, Processes, Redactor, Roster, SessionConfig, SessionState, SystemPrompt, TurnOptions,
+    AgentSource, Permissions, Processes, Redactor, Roster, SessionConfig, SessionState, StartSource, SystemPrompt,
+    TurnOptions,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
-use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
+use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
+use gimlet_model::{Anthropic, AnthropicConfig, ConfigError, ModelOffer, ThinkingDisplay};
 use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
-use gimlet_proto::{AgentSpec, CacheTtl, Credentials, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
+use gimlet_proto::{
+    AgentOffer, AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, Servers,
+    SessionHandle, SessionId, Thinking,
+};
+use gimlet_serve::sdk::Mirror;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, ThinkingDisplayFlag, ThinkingFlag};
 use crate::report::Report;
 use crate::settings;
 use crate::surroundings::Surroundings;
-use configured::Configured;
+pub(crate) use configured::Configured;
+pub(crate) use live::FlagSettings;
 use live::Live;
-use sessions::{Past, Scratch, Segment};
+pub(crate) use sessions::Scratch;
+use sessions::{Past, Segment};
 
 /// A session ready to run.
 pub(crate) struct Started<F> {
@@ -36,30 +45,72 @@ pub(crate) struct Started<F> {
     pub(crate) warnings: Vec<String>,
     /// To be kept until the session is over.
     pub(crate) scratch: [Scratch; 2],
+    /// What programs want to know about it.
+    pub(crate) facts: Facts,
+    /// Its tool servers.
+    pub(crate) servers: Option<Arc<dyn Servers>>,
+}
+
+/// What is known once the session is open.
+pub(crate) struct Facts {
+    /// As settings name it.
+    pub(crate) output_style: String,
+    pub(crate) betas: Vec<String>,
+    pub(crate) models: Vec<ModelOffer>,
+    pub(crate) agents: Vec<AgentOffer>,
 }
 
 /// What differs between print mode and other uses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub(crate) struct Manner {
     /// Someone can be asked.
     pub(crate) attended: bool,
     /// What transcripts say started the session.
     pub(crate) entrypoint: &'static str,
     pub(crate) wire_events: bool,
+    /// Where a copy of the transcript goes.
+    pub(crate) mirror: Option<Mirror>,
+    /// The program that drives the session.
+    pub(crate) driver: Option<Arc<dyn Driver>>,
+    /// Its hooks.
+    pub(crate) hooks: Vec<DriverHook>,
+    /// The session takes the place of one that was cleared.
+    pub(crate) cleared: bool,
+    /// Tool servers inside it.
+    pub(crate) driver_servers: Vec<String>,
+    /// Settings of the command line that may still change.
+    pub(crate) flag_settings: FlagSettings,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            attended: false,
+            entrypoint: "sdk-cli",
+            wire_events: false,
+            mirror: None,
+            driver: None,
+            hooks: Vec::new(),
+            cleared: false,
+            driver_servers: Vec::new(),
+            flag_settings: FlagSettings::default(),
+        }
+    }
 }
 
 /// Opens the session that the flags describe.
 pub(crate) async fn start(
     run: &RunArgs,
     around: &Surroundings,
-    manner: Manner,
+    manner: &Manner,
 ) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
-    let mut configured = Configured::read(run, around)?;
+    let mut configured = Configured::read(run, around)?.following(&manner.flag_settings);
     let env = &configured.env.clone();
     let redactor = Redactor::new(credentials(env));
     let key_helper = configured.key_helper(&redactor);
-    let provider = AnthropicConfig::from_env_or(env, key_helper.clone().map(|helper| helper as Arc<dyn Credentials>))
-        .map_err(|error| no_provider(error, &configured))?;
+    let helper = key_helper.clone().map(|helper| helper as Arc<dyn Credentials>);
+    let mut provider = AnthropicConfig::from_env_or(env, helper).map_err(|error| no_provider(error, &configured))?;
+    attune(&mut provider, run, env);
     let now = configured.now();
     let mut warnings: Vec<String> = now.remarks.into_iter().chain(configured.untrusted()).collect();
     warnings.extend(provider.warnings().iter().cloned());
@@ -76,11 +127,17 @@ pub(crate) async fn start(
         background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
         sandbox: walls.sandboxing.as_ref().map(|sandboxing| sandboxing.may_leave),
     };
+    let facts = Facts {
+        output_style: configured.effective.settings.output_style.clone().unwrap_or_else(|| "default".to_owned()),
+        betas: provider.asked_betas().to_vec(),
+        models: provider.offers(),
+        agents: prompt.agents.clone(),
+    };
     let segment = Segment {
         system: gimlet_core::system_blocks(&system_prompt(run, around)?),
         tools: gimlet_core::tool_defs(&tools, &prompt),
     };
-    let past = Past::find(run, around, manner.entrypoint, segment)?;
+    let past = Past::find(run, around, manner, segment)?;
     warnings.extend(past.remarks.iter().cloned());
     let model_id = model(run, &configured, past.model.as_deref());
     let api_key_source = provider.api_key_source().to_owned();
@@ -91,17 +148,18 @@ pub(crate) async fn start(
     if let Some(helper) = key_helper {
         helper.start_with(exec.clone());
     }
+    let servers = servers(run, around, manner, env)?.map(Arc::new);
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
         model_id,
-        thinking: thinking(&configured),
+        thinking: thinking(run, &configured),
         effort: effort(run, &configured),
         api_key_source,
         tools,
-        guests: None,
+        guests: servers.clone().map(|servers| servers as Arc<dyn ToolSource>),
         agents,
         system: past.segment.system,
         tool_defs: past.segment.tools,
@@ -117,6 +175,7 @@ pub(crate) async fn start(
             live: Some(Box::new(Live::new(configured))),
         },
         attended: manner.attended,
+        wakes: manner.driver.is_some(),
         options,
         cache_ttl: cache_ttl(env),
         record: past.record,
@@ -126,12 +185,13 @@ pub(crate) async fn start(
         processes,
         redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
-        driver: None,
-        hooks: Vec::new(),
-        source: past.source,
+        driver: manner.driver.clone(),
+        hooks: manner.hooks.clone(),
+        source: if manner.cleared { StartSource::Clear } else { past.source },
     };
     let (handle, life) = gimlet_core::open(config);
-    Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })
+    let servers = servers.map(|servers| servers as Arc<dyn Servers>);
+    Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch], facts, servers })
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
@@ -139,6 +199,42 @@ fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
     // Both spellings of each: the one that is not used is no less secret.
     let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
     [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
+}
+
+/// The tool servers that flags and driver name; `None` when there are none and can be none.
+fn servers(run: &RunArgs, around: &Surroundings, manner: &Manner, env: &Env) -> Result<Option<McpServers>, Report> {
+    let Some(driver) = &manner.driver else { return Ok(None) };
+    let mut servers = Vec::new();
+    for given in &run.mcp_config {
+        let document = match given.trim() {
+            inline if inline.starts_with('{') => given.clone(),
+            path => std::fs::read_to_string(around.cwd.join(path))
+                .map_err(|error| Report::new(format!("--mcp-config: {path} cannot be read: {error}")))?,
+        };
+        let found = servers_in(&document).map_err(|error| Report::new(format!("--mcp-config: {error}")))?;
+        servers.extend(found);
+    }
+    let inside = manner.driver_servers.iter().map(|name| (name.clone(), ServerConfig::in_driver(name)));
+    servers.extend(inside);
+    Ok(Some(McpServers::new(Some(driver.clone()), Timeouts::from_env(env), servers)))
+}
+
+/// What the flags and the caller add to every request.
+fn attune(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
+    provider.add_betas(run.betas.iter().map(String::as_str));
+    provider.task_budget = run.task_budget;
+    provider.thinking_display = run.thinking_display.map(|display| match display {
+        ThinkingDisplayFlag::Summarized => ThinkingDisplay::Summarized,
+        ThinkingDisplayFlag::Omitted => ThinkingDisplay::Omitted,
+    });
+    let callers = [
+        ("entrypoint", env.get("CLAUDE_CODE_ENTRYPOINT")),
+        ("agent-sdk", env.get("CLAUDE_AGENT_SDK_VERSION")),
+        ("client-app", env.get("CLAUDE_AGENT_SDK_CLIENT_APP")),
+    ];
+    let sendable = |text: &str| text.chars().filter(|char| char.is_ascii_graphic()).collect::<String>();
+    provider.callers =
+        callers.into_iter().filter_map(|(name, value)| Some(format!("{name}/{}", sendable(value?)))).collect();
 }
 
 fn no_provider(error: ConfigError, configured: &Configured) -> Report {
@@ -171,9 +267,14 @@ fn effort(run: &RunArgs, configured: &Configured) -> Option<String> {
     env.or(run.effort.as_deref()).or(setting).map(str::to_owned)
 }
 
-/// How the model thinks: the environment, then the settings.
-fn thinking(configured: &Configured) -> Thinking {
-    let budget = configured.env.integer("MAX_THINKING_TOKENS");
+/// How the model thinks: the flags, the environment, then the settings.
+fn thinking(run: &RunArgs, configured: &Configured) -> Thinking {
+    match run.thinking {
+        Some(ThinkingFlag::Adaptive) => return Thinking::ModelDefault,
+        Some(ThinkingFlag::Disabled) => return Thinking::Off,
+        None => {}
+    }
+    let budget = run.max_thinking_tokens.or_else(|| configured.env.integer("MAX_THINKING_TOKENS"));
     match (budget, configured.effective.settings.always_thinking_enabled) {
         (Some(0), _) | (None, Some(false)) => Thinking::Off,
         (Some(tokens), _) => Thinking::Budget(tokens),
@@ -181,7 +282,7 @@ fn thinking(configured: &Configured) -> Thinking {
     }
 }
 
-fn options(run: &RunArgs, configured: &Configured, manner: Manner) -> TurnOptions {
+fn options(run: &RunArgs, configured: &Configured, manner: &Manner) -> TurnOptions {
     let env = &configured.env;
     TurnOptions {
         max_turns: run.max_turns,
@@ -238,9 +339,10 @@ pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
 }
 
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
-fn known_tool(rule: &str, label: &str) -> Result<(), Report> {
+fn known_tool(rule: &str, label: &str, driven: bool) -> Result<(), Report> {
     let name = rule.split('(').next().unwrap_or(rule).trim();
-    if name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name) {
+    // What a program passes on may be meant for another version; there is nobody who could correct it.
+    if driven || name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name) {
         return Ok(());
     }
     let report = Report::new(format!("{label}: there is no tool named '{name}'"));
@@ -305,6 +407,9 @@ fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Ve
             return Ok(None);
         }
         let Some(tool) = all.iter().find(|tool| tool.name() == name || tool.aliases().contains(&name)) else {
+            if run.is_driven() {
+                continue;
+            }
             let report = Report::new(format!("--tools: there is no tool named '{name}'"));
             return Err(match nearest(name, all.iter().map(|tool| tool.name())) {
                 Some(close) => report.hint(format!("Did you mean {close}?")),

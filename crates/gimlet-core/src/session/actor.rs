@@ -63,6 +63,8 @@ pub struct SessionConfig {
     pub permissions: Permissions,
     /// Someone can be asked.
     pub attended: bool,
+    /// What ended in the background may begin a turn by itself; else it waits for the next prompt.
+    pub wakes: bool,
     pub options: TurnOptions,
     pub cache_ttl: Option<CacheTtl>,
     pub record: Record,
@@ -147,7 +149,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         items,
         result_files: config.result_files,
         snapshot,
-        attended: config.attended,
+        wakes: config.wakes,
         odd_hooks,
         closing: false,
         interrupted: false,
@@ -172,7 +174,7 @@ struct Actor {
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
     snapshot: watch::Sender<Arc<Snapshot>>,
-    attended: bool,
+    wakes: bool,
     /// What is wrong with hooks that the session was opened with.
     odd_hooks: Option<String>,
     closing: bool,
@@ -233,13 +235,13 @@ impl Actor {
     }
 
     fn next_in_line(&self) -> Option<Say> {
-        if self.attended { self.desk.steering.pop() } else { self.desk.steering.pop_words() }
+        if self.wakes { self.desk.steering.pop() } else { self.desk.steering.pop_words() }
     }
 
     /// With nobody there, the answer that was asked for is the last word: a notice waits for the next prompt instead of
     /// beginning a turn of its own behind it.
     fn may_begin_turn(&self, said: &Say) -> bool {
-        self.attended || !said.synthetic
+        self.wakes || !said.synthetic
     }
 
     /// Something to be known, without a turn.
@@ -276,9 +278,10 @@ impl Actor {
     /// One turn, with the inbox open all along.
     async fn run_turn(&mut self, said: Say) {
         let cancel = CancellationToken::new();
+        // From here on the session is at work, whatever it waits for first.
+        self.publish_snapshot(true);
         self.invite_guests(&cancel).await;
         self.publish_opened();
-        self.publish_snapshot(true);
         let turn = self.turn(cancel.clone());
         let Self { conversation, inbox, asked, desk, closing, .. } = self;
         let report = {
@@ -412,7 +415,7 @@ impl Actor {
         let graces = async {
             // Whoever interrupted the turn wants to go now.
             if !self.interrupted {
-                all_ended(&agents, agent_patience(&self.desk.services.env, self.attended)).await;
+                all_ended(&agents, agent_patience(&self.desk.services.env, self.wakes)).await;
                 // Running out of grace is the normal end of a server left in the background.
                 all_ended(&commands, TASK_GRACE).await;
             }
@@ -436,11 +439,11 @@ impl Actor {
     }
 }
 
-/// How long agents in the background may go on after the last answer. With nobody there, their work is what the run was
-/// for.
-fn agent_patience(env: &Env, attended: bool) -> Duration {
+/// How long agents in the background may go on after the last answer. Whoever could have waited for them and closed the
+/// session does not want them any more; with nobody there, their work is what the run was for.
+fn agent_patience(env: &Env, wakes: bool) -> Duration {
     match env.integer("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS") {
-        _ if attended => TASK_GRACE,
+        _ if wakes => TASK_GRACE,
         Some(0) => Duration::MAX,
         Some(limit) => Duration::from_millis(limit),
         None => AGENT_GRACE,

@@ -385,6 +385,7 @@ impl Bench {
                 decisions: setup.saved.then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,
+            wakes: setup.attended,
             options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
             cache_ttl: None,
             record: Record::new(transcript),

@@ -1,6 +1,6 @@
 //! The `result` line that ends a turn.
 
-use gimlet_proto::{Denial, ErrorKind, Event, ModelUsage, TurnEnd, TurnReport, Usage};
+use gimlet_proto::{Denial, ErrorKind, Event, ModelUsage, Origin, SessionId, TurnEnd, TurnReport, Usage};
 use serde_json::{Map, Value, json};
 
 /// A result with what the exit code depends on.
@@ -34,6 +34,38 @@ pub fn startup_failure(problem: &str, session: &str) -> String {
         "uuid": uuid::Uuid::new_v4().to_string(),
     })
     .to_string()
+}
+
+/// The line for a prompt that gimlet answered without the model.
+pub(crate) fn local_result(
+    session: &SessionId,
+    outcome: std::result::Result<&str, String>,
+    origin: Option<&Origin>,
+    used: &[ModelUsage],
+) -> String {
+    let mut line = json!({
+        "type": "result",
+        "subtype": if outcome.is_ok() { "success" } else { "error_during_execution" },
+        "is_error": outcome.is_err(),
+        "duration_ms": 0,
+        "duration_api_ms": 0,
+        "num_turns": 0,
+        "stop_reason": null,
+        "session_id": session,
+        "total_cost_usd": total_cost(used),
+        "usage": usage(&Usage::default()),
+        "modelUsage": model_usage(used),
+        "permission_denials": [],
+        "uuid": uuid::Uuid::new_v4().to_string(),
+    });
+    match outcome {
+        Ok(text) => line["result"] = json!(text),
+        Err(problem) => line["errors"] = json!([problem]),
+    }
+    if let Some(origin) = origin {
+        line["origin"] = json!(origin);
+    }
+    line.to_string()
 }
 
 struct Verdict {
@@ -80,6 +112,12 @@ pub(crate) fn result(event: &Event, report: &TurnReport) -> Result {
     set("modelUsage", model_usage(&report.by_model));
     set("permission_denials", Value::Array(report.denials.iter().map(denial).collect()));
     set("terminal_reason", json!(verdict.terminal_reason));
+    if let Some(origin) = &report.origin {
+        set("origin", json!(origin));
+    }
+    if report.queued > 0 {
+        set("queued_turn_count", json!(report.queued));
+    }
     set("uuid", json!(uuid::Uuid::new_v4().to_string()));
     Result { json: Value::Object(line), is_error: verdict.is_error }
 }
@@ -145,7 +183,12 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-fn model_usage(models: &[ModelUsage]) -> Value {
+/// What all models together cost; nothing where a price is not known.
+pub(crate) fn total_cost(models: &[ModelUsage]) -> f64 {
+    models.iter().try_fold(0.0, |sum, entry| Some(sum + entry.cost_usd?)).unwrap_or(0.0)
+}
+
+pub(crate) fn model_usage(models: &[ModelUsage]) -> Value {
     let entries = models.iter().map(|entry| {
         let value = json!({
             "inputTokens": entry.usage.input_tokens,

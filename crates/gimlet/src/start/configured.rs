@@ -11,6 +11,7 @@ use gimlet_proto::Env;
 
 use super::key_helper::KeyHelper;
 use super::known_tools;
+use super::live::FlagSettings;
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::settings;
@@ -20,11 +21,12 @@ use crate::surroundings::Surroundings;
 pub(crate) struct Configured {
     pub(super) around: Surroundings,
     pub(super) options: Options,
+    pub(super) flag_settings: FlagSettings,
     /// Everything here is trusted for this run, without a record.
     pub(super) all_trusted: bool,
     flag_rules: RuleSet,
     flag_directories: Vec<PathBuf>,
-    pub(super) loaded: Loaded,
+    pub(crate) loaded: Loaded,
     pub(super) inventory: Inventory,
     pub(super) trust: Trust,
     pub(crate) effective: Effective,
@@ -45,6 +47,7 @@ impl Configured {
         let mut configured = Self {
             around: around.clone(),
             options,
+            flag_settings: FlagSettings::default(),
             all_trusted: run.trust || named || around.env.flag("GIMLET_TRUST"),
             flag_rules: flag_rules(run, around)?,
             flag_directories: flag_directories(run, around)?,
@@ -60,6 +63,23 @@ impl Configured {
             configured.env = configured.env.clone().with(&line.name, &line.value);
         }
         Ok(configured)
+    }
+
+    /// The settings of the command line may change by this while the session runs.
+    pub(crate) fn following(mut self, flag_settings: &FlagSettings) -> Self {
+        self.flag_settings = flag_settings.clone();
+        if let Some(text) = self.flag_settings.take_change() {
+            self.options.settings_flag = Some(text);
+            self.loaded = self.loaded.reload(&self.options);
+            self.judge();
+        }
+        self
+    }
+
+    /// What is wrong with settings that the command line carries itself.
+    pub(crate) fn flag_problem(&self) -> Option<String> {
+        let wrong = |problem: &&Problem| problem.severity != Severity::Info && problem.file.as_os_str() == "--settings";
+        self.loaded.problems.iter().find(wrong).map(ToString::to_string)
     }
 
     /// Finds out what of the loaded settings holds.
@@ -168,7 +188,7 @@ fn flag_rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
     for (behavior, label, texts) in lists {
         let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).called(label);
         for rule in texts.iter().flat_map(|text| split_rules(text)) {
-            super::known_tool(rule, label)?;
+            super::known_tool(rule, label, run.is_driven())?;
             rules.add(behavior, rule, &source).map_err(|error| {
                 Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
             })?;

@@ -1,6 +1,8 @@
 //! Settings files under a running session: taken up when they change, written when a person allows something for good,
 //! and opened to a project's own when the person trusts them.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use gimlet_config::{Edit, Item, ItemKind, Reload, Scope, TrustStore, Watch, key_changes, save};
 use gimlet_core::{LiveSettings, SettingsNow};
 use gimlet_policy::{Behavior, Destination, PermissionUpdate};
@@ -8,6 +10,46 @@ use gimlet_proto::{TrustItem, TrustQuestion};
 use serde_json::Value;
 
 use super::configured::Configured;
+
+/// The settings of the command line, to be replaced while a session runs. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct FlagSettings {
+    shared: Arc<Mutex<Replaced>>,
+}
+
+#[derive(Default)]
+struct Replaced {
+    /// JSON; what holds now in place of what the flag said.
+    text: Option<String>,
+    is_new: bool,
+}
+
+impl FlagSettings {
+    /// What holds now; `None` while the flag itself does.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.lock().text.clone()
+    }
+
+    pub(crate) fn replace(&self, text: String) {
+        *self.lock() = Replaced { text: Some(text), is_new: true };
+    }
+
+    /// The newest text, once.
+    pub(super) fn take_change(&self) -> Option<String> {
+        let mut replaced = self.lock();
+        std::mem::take(&mut replaced.is_new).then(|| replaced.text.clone()).flatten()
+    }
+
+    /// A session that starts now has to take everything up.
+    pub(crate) fn renew(&self) {
+        let mut replaced = self.lock();
+        replaced.is_new = replaced.text.is_some();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Replaced> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// The settings of a session that runs.
 pub(crate) struct Live {
@@ -65,8 +107,12 @@ impl Live {
 
 impl LiveSettings for Live {
     fn refresh(&mut self) -> Option<SettingsNow> {
-        if self.watch.changed().is_empty() {
+        let flag = self.configured.flag_settings.take_change();
+        if self.watch.changed().is_empty() && flag.is_none() {
             return None;
+        }
+        if flag.is_some() {
+            self.configured.options.settings_flag = flag;
         }
         Some(self.reread())
     }

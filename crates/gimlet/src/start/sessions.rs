@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::{Record, StartSource};
-use gimlet_proto::{Message, PermissionMode, SessionId, ToolDef};
+use gimlet_proto::{EntryId, Message, PermissionMode, SessionId, ToolDef};
+use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
     DecisionLedger, FindError, Include, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles, SessionSummary,
-    Sessions, Stamp, ToolOutputs, Transcript, TranscriptOptions, is_session_id, load, new_session_id,
+    Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, is_session_id, load, new_session_id,
 };
 
+use super::{Manner, dropped_turn};
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
@@ -44,44 +46,52 @@ impl Past {
     pub(crate) fn find(
         run: &RunArgs,
         around: &Surroundings,
-        entrypoint: &'static str,
+        manner: &Manner,
         segment: Segment,
     ) -> Result<Self, Report> {
         let places = Locations::new(&around.config_home);
         let stamp = Stamp {
             cwd: around.cwd.to_string_lossy().into_owned(),
             git_branch: gimlet_core::git_branch(&around.cwd).unwrap_or_default(),
-            entrypoint: Some(around.env.get("CLAUDE_CODE_ENTRYPOINT").unwrap_or(entrypoint).to_owned()),
+            entrypoint: Some(around.env.get("CLAUDE_CODE_ENTRYPOINT").unwrap_or(manner.entrypoint).to_owned()),
         };
-        match resumed(run, around, &places)? {
+        let source = resumed(run, around, &places)?;
+        let wanted = Wanted { run, around, places, stamp, segment, mirror: manner.mirror.as_ref() };
+        match source {
             None if run.fork_session && !run.continue_session => {
                 Err(Report::new("--fork-session needs a session").hint("Add --continue or --resume SESSION"))
             }
-            None => Self::new_session(run, around, &places, stamp, segment),
-            Some(files) => Self::go_on(run, around, &places, &files, stamp, segment),
+            None => wanted.new_session(),
+            Some(files) => wanted.go_on(&files),
         }
     }
+}
 
-    fn new_session(
-        run: &RunArgs,
-        around: &Surroundings,
-        places: &Locations,
-        stamp: Stamp,
-        segment: Segment,
-    ) -> Result<Self, Report> {
+/// What a session is to begin with.
+struct Wanted<'a> {
+    run: &'a RunArgs,
+    around: &'a Surroundings,
+    places: Locations,
+    stamp: Stamp,
+    segment: Segment,
+    mirror: Option<&'a Mirror>,
+}
+
+impl Wanted<'_> {
+    fn new_session(self) -> Result<Past, Report> {
+        let Self { run, around, places, stamp, segment, mirror } = self;
         let id = wanted_id(run)?.unwrap_or_else(new_session_id);
         let files = places.project(&around.cwd).session(&id);
         let mut transcript = if run.no_session_persistence {
             Transcript::unsaved(id.clone(), stamp)
         } else {
-            Transcript::create(&files, stamp, TranscriptOptions::default()).map_err(|error| {
-                Report::new(error.to_string()).hint("Choose another --session-id, or resume that session")
-            })?
+            Transcript::create(&files, stamp, TranscriptOptions::default()).map_err(|error| in_use(run, &error))?
         };
+        copy_to(mirror, &mut transcript);
         freeze(&mut transcript, &segment);
         name(&mut transcript, run);
         let (result_files, scratch) = result_files(run, around, &files);
-        Ok(Self {
+        Ok(Past {
             id,
             source: StartSource::Startup,
             record: Record::new(transcript),
@@ -97,24 +107,24 @@ impl Past {
         })
     }
 
-    fn go_on(
-        run: &RunArgs,
-        around: &Surroundings,
-        places: &Locations,
-        source: &SessionFiles,
-        stamp: Stamp,
-        segment: Segment,
-    ) -> Result<Self, Report> {
-        let options = LoadOptions::default();
+    fn go_on(self, source: &SessionFiles) -> Result<Past, Report> {
+        let Self { run, around, places, stamp, segment, mirror } = self;
+        let options = LoadOptions { up_to: run.resume_session_at.as_deref().map(EntryId::new) };
+        if let (Some(prompt), Some(cut)) = (&run.resume_drops_turn, &run.resume_session_at) {
+            dropped_turn::check(&source.transcript(), cut, prompt)?;
+        }
         let (files, loaded) = if run.fork_session {
             let id = wanted_id(run)?.unwrap_or_else(new_session_id);
             let target = places.project(&around.cwd).session(&id);
             gimlet_store::fork(source, &options, &target).map_err(|error| Report::new(error.to_string()))?;
-            let loaded = load_session(&target, &options)?;
+            copy_whole(mirror, &target.transcript());
+            let loaded = load_session(&target, &LoadOptions::default())?;
             (target, loaded)
         } else {
             if run.session_id.is_some() {
-                return Err(Report::new("--session-id names a new session").hint("With --resume, add --fork-session"));
+                return Err(Report::new(
+                    "--session-id can only be used with --continue or --resume if --fork-session is also specified.",
+                ));
             }
             (source.clone(), load_session(source, &options)?)
         };
@@ -124,6 +134,7 @@ impl Past {
             Transcript::resume(&files, &loaded, stamp, TranscriptOptions::default())
                 .map_err(|error| Report::new(error.to_string()).hint("Close the other gimlet, or add --fork-session"))?
         };
+        copy_to(mirror, &mut transcript);
         let segment = match kept_segment(run, &loaded, &segment) {
             Some(kept) => kept,
             None => {
@@ -134,7 +145,7 @@ impl Past {
         name(&mut transcript, run);
         let remarks = damage_remark(&loaded).into_iter().collect();
         let (result_files, scratch) = result_files(run, around, &files);
-        Ok(Self {
+        Ok(Past {
             id: files.id().clone(),
             source: if run.fork_session { StartSource::Fork } else { StartSource::Resume },
             record: Record::new(transcript).counting_from(loaded.cost),
@@ -151,6 +162,32 @@ impl Past {
     }
 }
 
+/// Sends a copy of whatever is written from here on.
+fn copy_to(mirror: Option<&Mirror>, transcript: &mut Transcript) {
+    if let Some(mirror) = mirror.cloned() {
+        transcript.set_mirrors(Arc::new(move |path| Box::new(mirror.of(&path.to_string_lossy()))));
+    }
+}
+
+/// Sends a copy of what a fork begins with.
+fn copy_whole(mirror: Option<&Mirror>, path: &Path) {
+    let Some(mirror) = mirror else { return };
+    let mut write = mirror.of(&path.to_string_lossy());
+    // A file that cannot be read back is reported when it is loaded.
+    for line in std::fs::read_to_string(path).unwrap_or_default().lines().filter(|line| !line.is_empty()) {
+        write(line);
+    }
+}
+
+/// What to say about a session that is there already.
+fn in_use(run: &RunArgs, error: &TranscriptError) -> Report {
+    match (error, &run.session_id) {
+        (TranscriptError::Exists { .. }, Some(id)) => Report::new(format!("Session ID {id} is already in use."))
+            .hint("Choose another --session-id, or resume that session"),
+        _ => Report::new(error.to_string()).hint("Choose another --session-id, or resume that session"),
+    }
+}
+
 fn nothing_to_continue(run: &RunArgs) -> Option<String> {
     run.continue_session.then(|| "there is no session to continue in this folder; this is a new one".to_owned())
 }
@@ -159,7 +196,7 @@ fn nothing_to_continue(run: &RunArgs) -> Option<String> {
 fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Option<SessionFiles>, Report> {
     let sessions = Sessions::new(places, &around.cwd, &[]);
     if run.continue_session {
-        let latest = sessions.latest(if run.print { Include::All } else { Include::Interactive });
+        let latest = sessions.latest(if run.print || run.is_driven() { Include::All } else { Include::Interactive });
         // Programs ask to continue without knowing whether there is anything; the first time there is not.
         return latest.map(|summary| files_of(&summary)).transpose();
     }

@@ -98,6 +98,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         state: SessionState::new(project.to_owned(), Vec::new()),
         permissions: gimlet_core::Permissions::default(),
         attended: false,
+        wakes: false,
         options: TurnOptions { concurrency: 1, ..TurnOptions::default() },
         cache_ttl: None,
         record: Record::new(Transcript::unsaved(id.clone(), stamp)),

@@ -14,6 +14,7 @@ mod print;
 mod probes;
 mod sandbox;
 mod sandboxed;
+mod sdk;
 mod settings;
 mod tidy;
 mod why;

@@ -9,12 +9,28 @@ use gimlet_proto::{Block, BlockKind, CacheTtl, Message, ModelRequest, ToolChoice
 use super::markers;
 use crate::json::push_string;
 
+/// What is to be seen of the model's thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinkingDisplay {
+    Summarized,
+    Omitted,
+}
+
+impl ThinkingDisplay {
+    fn as_str(self) -> &'static str {
+        match self {
+            ThinkingDisplay::Summarized => "summarized",
+            ThinkingDisplay::Omitted => "omitted",
+        }
+    }
+}
+
 /// The `thinking` member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThinkingField {
     Adaptive {
-        /// Ask for readable text where the model would leave it out.
-        summarized: bool,
+        /// Said where the model would do otherwise.
+        display: Option<ThinkingDisplay>,
         /// Let the server drop thinking that belongs to another prefix instead of refusing the request.
         drop_unbound: bool,
     },
@@ -32,6 +48,8 @@ pub struct BodyPlan {
     pub(crate) max_tokens: u64,
     pub(crate) thinking: Option<ThinkingField>,
     pub(crate) effort: Option<String>,
+    /// How many tokens the whole task may take, as the model is told.
+    pub(crate) task_budget: Option<u64>,
     /// An opaque id of this installation.
     pub(crate) user_id: Option<String>,
     pub(crate) tool_choice: ToolChoice,
@@ -50,6 +68,7 @@ impl BodyPlan {
             max_tokens,
             thinking: None,
             effort: None,
+            task_budget: None,
             user_id: None,
             tool_choice: ToolChoice::Auto { parallel: true },
             caching: true,
@@ -76,11 +95,7 @@ pub fn build_body(request: &ModelRequest, plan: &BodyPlan) -> Bytes {
     if let Some(thinking) = plan.thinking {
         push_thinking(&mut out, thinking);
     }
-    if let Some(effort) = &plan.effort {
-        out.push_str(r#","output_config":{"effort":"#);
-        push_string(&mut out, effort);
-        out.push('}');
-    }
+    push_output_config(&mut out, plan);
     if let Some(user_id) = &plan.user_id {
         out.push_str(r#","metadata":{"user_id":"#);
         push_string(&mut out, user_id);
@@ -183,10 +198,11 @@ fn push_tool_choice(out: &mut String, choice: &ToolChoice) {
 fn push_thinking(out: &mut String, thinking: ThinkingField) {
     out.push_str(r#","thinking":{"type":"#);
     match thinking {
-        ThinkingField::Adaptive { summarized, drop_unbound } => {
+        ThinkingField::Adaptive { display, drop_unbound } => {
             out.push_str(r#""adaptive""#);
-            if summarized {
-                out.push_str(r#","display":"summarized""#);
+            if let Some(display) = display {
+                out.push_str(r#","display":"#);
+                push_string(out, display.as_str());
             }
             if drop_unbound {
                 out.push_str(r#","block_binding":{"prefix_mismatch_behavior":"drop_block"}"#);
@@ -198,6 +214,24 @@ fn push_thinking(out: &mut String, thinking: ThinkingField) {
         }
         ThinkingField::Disabled => out.push_str(r#""disabled""#),
         ThinkingField::BetweenTools => out.push_str(r#""between_tools""#),
+    }
+    out.push('}');
+}
+
+fn push_output_config(out: &mut String, plan: &BodyPlan) {
+    if plan.effort.is_none() && plan.task_budget.is_none() {
+        return;
+    }
+    out.push_str(r#","output_config":{"#);
+    let mut first = true;
+    if let Some(effort) = &plan.effort {
+        separate(out, &mut first);
+        out.push_str(r#""effort":"#);
+        push_string(out, effort);
+    }
+    if let Some(total) = plan.task_budget {
+        separate(out, &mut first);
+        out.push_str(&format!(r#""task_budget":{{"type":"tokens","total":{total}}}"#));
     }
     out.push('}');
 }

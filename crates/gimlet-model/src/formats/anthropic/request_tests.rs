@@ -50,7 +50,7 @@ const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 #[test]
 fn the_whole_body_has_one_order_and_exact_bytes() {
     let mut plan = plain();
-    plan.thinking = Some(ThinkingField::Adaptive { summarized: true, drop_unbound: false });
+    plan.thinking = Some(ThinkingField::Adaptive { display: Some(ThinkingDisplay::Summarized), drop_unbound: false });
     plan.effort = Some("low".into());
     plan.user_id = Some("u-1".into());
     assert_eq!(
@@ -172,7 +172,7 @@ fn every_form_of_thinking_is_rendered() {
     assert_eq!(said(ThinkingField::Disabled), r#"{"type":"disabled"}"#);
     assert_eq!(said(ThinkingField::BetweenTools), r#"{"type":"between_tools"}"#);
     assert_eq!(
-        said(ThinkingField::Adaptive { summarized: false, drop_unbound: true }),
+        said(ThinkingField::Adaptive { display: None, drop_unbound: true }),
         r#"{"type":"adaptive","block_binding":{"prefix_mismatch_behavior":"drop_block"}}"#
     );
 }

@@ -10,7 +10,8 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, 
 use super::credential::{Credential, unsendable};
 
 use crate::betas;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, ModelOffer};
+use crate::formats::anthropic::ThinkingDisplay;
 use crate::transport::Network;
 
 const VENDOR: &str = "https://api.anthropic.com";
@@ -63,6 +64,12 @@ pub struct AnthropicConfig {
     pub patience: Patience,
     /// An opaque random id of this installation, sent as `metadata.user_id`.
     pub user_id: Option<String>,
+    /// What is to be seen of the model's thinking; as much as there is unless said otherwise.
+    pub thinking_display: Option<ThinkingDisplay>,
+    /// How many tokens the whole task may take, as the model is told.
+    pub task_budget: Option<u64>,
+    /// Who calls, behind gimlet's own name in `User-Agent`.
+    pub callers: Vec<String>,
 }
 
 /// Why there is no provider.
@@ -127,7 +134,27 @@ impl AnthropicConfig {
             max_output_tokens: env.integer("CLAUDE_CODE_MAX_OUTPUT_TOKENS").filter(|tokens| *tokens > 0),
             patience: patience(env, first_party, local),
             user_id: None,
+            thinking_display: None,
+            task_budget: None,
+            callers: Vec::new(),
         })
+    }
+
+    /// Asks for further beta features, unless betas are switched off.
+    pub fn add_betas<'a>(&mut self, betas: impl IntoIterator<Item = &'a str>) {
+        if self.betas {
+            self.extra_betas.extend(betas.into_iter().flat_map(betas::parse_list));
+        }
+    }
+
+    /// The beta features that were asked for.
+    pub fn asked_betas(&self) -> &[String] {
+        &self.extra_betas
+    }
+
+    /// The models that people choose from, by the names they choose them by.
+    pub fn offers(&self) -> Vec<ModelOffer> {
+        self.catalogue.offers()
     }
 
     /// Remarks for the person about odd settings.
@@ -158,7 +185,8 @@ impl AnthropicConfig {
             headers.insert(name, value);
             Ok(())
         };
-        put(USER_AGENT, &format!("gimlet/{VERSION}"))?;
+        let agent = [format!("gimlet/{VERSION}")].into_iter().chain(self.callers.iter().cloned());
+        put(USER_AGENT, &agent.collect::<Vec<_>>().join(" "))?;
         put(HeaderName::from_static("anthropic-version"), &self.api_version)?;
         if let Some(betas) = betas {
             put(HeaderName::from_static("anthropic-beta"), betas)?;

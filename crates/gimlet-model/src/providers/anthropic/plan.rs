@@ -10,7 +10,7 @@ use super::AnthropicConfig;
 use crate::betas::Beta;
 use crate::catalogue::{OffSwitch, Profile, Resolved, Thinks};
 use crate::cure::Cure;
-use crate::formats::anthropic::{BodyPlan, ThinkingField};
+use crate::formats::anthropic::{BodyPlan, ThinkingDisplay, ThinkingField};
 
 const DEFAULT_OUTPUT: u64 = 32_000;
 const DEFAULT_OUTPUT_AT_HIGH_EFFORT: u64 = 64_000;
@@ -76,7 +76,9 @@ impl Learned {
                 lessons.refused_betas.extend(config.extra_betas.iter().cloned());
             }
             Cure::MaxTokens(limit) => lessons.max_tokens = Some(*limit),
-            Cure::DropUnboundThinking if config.betas && adaptive(model, lessons, request) && !lessons.drop_unbound => {
+            Cure::DropUnboundThinking
+                if config.betas && adaptive(config, model, lessons, request) && !lessons.drop_unbound =>
+            {
                 lessons.drop_unbound = true;
             }
             Cure::DropUnboundThinking | Cure::StripThinking => {
@@ -108,7 +110,7 @@ impl Learned {
             .min(once.unwrap_or(u64::MAX));
         let tool_choice = tool_choice(&profile, &request.tool_choice);
         let forced = matches!(tool_choice, ToolChoice::Any { .. } | ToolChoice::Tool { .. });
-        let thinking = thinking(&profile, request.thinking, max_tokens, lessons).filter(|field| {
+        let thinking = thinking(config, &profile, request.thinking, max_tokens, lessons).filter(|field| {
             // A demanded call and a budget exclude each other.
             !(forced && matches!(field, ThinkingField::Enabled { .. }))
         });
@@ -125,6 +127,7 @@ impl Learned {
             max_tokens,
             thinking,
             effort: effort.map(ToOwned::to_owned),
+            task_budget: config.task_budget.filter(|_| betas.contains(&Beta::TaskBudget)),
             user_id: config.user_id.clone().filter(|_| !lessons.no_metadata),
             tool_choice,
             caching: !lessons.no_cache_control,
@@ -136,9 +139,9 @@ impl Learned {
     }
 }
 
-fn adaptive(model: &Resolved, lessons: &Lessons, request: &ModelRequest) -> bool {
+fn adaptive(config: &AnthropicConfig, model: &Resolved, lessons: &Lessons, request: &ModelRequest) -> bool {
     let profile = Profile { thinks: lessons.thinks.unwrap_or(model.profile.thinks), ..model.profile };
-    matches!(thinking(&profile, request.thinking, u64::MAX, lessons), Some(ThinkingField::Adaptive { .. }))
+    matches!(thinking(config, &profile, request.thinking, u64::MAX, lessons), Some(ThinkingField::Adaptive { .. }))
 }
 
 fn max_tokens(config: &AnthropicConfig, profile: &Profile, asked: Option<u64>, effort: Option<&str>) -> u64 {
@@ -168,9 +171,15 @@ fn effort_is_capped(profile: &Profile, thinking: Option<ThinkingField>, lessons:
     lessons.effort_up_to_high || (off && by_table)
 }
 
-fn thinking(profile: &Profile, asked: Thinking, max_tokens: u64, lessons: &Lessons) -> Option<ThinkingField> {
+fn thinking(
+    config: &AnthropicConfig,
+    profile: &Profile,
+    asked: Thinking,
+    max_tokens: u64,
+    lessons: &Lessons,
+) -> Option<ThinkingField> {
     let on = ThinkingField::Adaptive {
-        summarized: profile.hides_thinking && !lessons.no_display,
+        display: display(config, profile).filter(|_| !lessons.no_display),
         drop_unbound: lessons.drop_unbound,
     };
     let off = matches!(asked, Thinking::Off | Thinking::Budget(0));
@@ -189,6 +198,15 @@ fn thinking(profile: &Profile, asked: Thinking, max_tokens: u64, lessons: &Lesso
             (budget >= SMALLEST_BUDGET).then_some(ThinkingField::Enabled { budget })
         }
         (Thinks::Manual { .. } | Thinks::Unknown, _) => None,
+    }
+}
+
+/// What has to be said about display: nothing where the model does what is wanted anyway.
+fn display(config: &AnthropicConfig, profile: &Profile) -> Option<ThinkingDisplay> {
+    match (config.thinking_display.unwrap_or(ThinkingDisplay::Summarized), profile.hides_thinking) {
+        (ThinkingDisplay::Summarized, true) => Some(ThinkingDisplay::Summarized),
+        (ThinkingDisplay::Omitted, false) => Some(ThinkingDisplay::Omitted),
+        (ThinkingDisplay::Summarized, false) | (ThinkingDisplay::Omitted, true) => None,
     }
 }
 
@@ -218,6 +236,10 @@ fn needed_betas(
     }
     if matches!(thinking, Some(ThinkingField::Adaptive { drop_unbound: true, .. })) {
         betas.push(Beta::ThinkingBinding);
+    }
+    let refused = |beta: Beta| lessons.refused_betas.iter().any(|refused| refused == beta.value());
+    if config.task_budget.is_some() && !refused(Beta::TaskBudget) {
+        betas.push(Beta::TaskBudget);
     }
     betas
 }

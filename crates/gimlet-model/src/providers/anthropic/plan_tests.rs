@@ -28,8 +28,9 @@ fn plan(request: &ModelRequest) -> (BodyPlan, Vec<Beta>) {
     Learned::default().plan(&config(), &Catalogue::default().resolve(&request.model), request, None)
 }
 
-const ON: Option<ThinkingField> = Some(ThinkingField::Adaptive { summarized: true, drop_unbound: false });
-const ON_VISIBLE: Option<ThinkingField> = Some(ThinkingField::Adaptive { summarized: false, drop_unbound: false });
+const ON: Option<ThinkingField> =
+    Some(ThinkingField::Adaptive { display: Some(ThinkingDisplay::Summarized), drop_unbound: false });
+const ON_VISIBLE: Option<ThinkingField> = Some(ThinkingField::Adaptive { display: None, drop_unbound: false });
 
 #[test]
 fn thinking_follows_the_models_row() {

@@ -1,0 +1,93 @@
+//! The protocol by which a program (the host) drives a session: its lines in, ours out, requests in both directions.
+//!
+//! One loop owns the output, so that lines keep their order: what a session published before it asked something is
+//! written before the question. The loop never waits for the host or the session; it only passes on.
+
+mod fit;
+mod frames;
+mod host;
+mod initialize;
+mod lines;
+mod link;
+mod mirror;
+mod permission;
+mod prompts;
+mod requests;
+mod state;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_proto::SessionHandle;
+use tokio::sync::mpsc;
+
+use crate::wire::Face;
+use crate::writer::{Output, OutputEnd};
+
+pub use host::{Host, HostRequests};
+pub use initialize::{AgentCard, Initialize, ModelCard, Welcome};
+pub use lines::{HostLine, HostLines, LineError};
+pub use mirror::{Mirror, MirrorFeed, mirror};
+pub use prompts::LOCAL_COMMANDS;
+pub use requests::Backstage;
+pub use state::StateLines;
+
+/// How long the reader of remarks may take for the rest of them.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// What the protocol runs with.
+pub struct SdkJob {
+    /// Read before the session was opened.
+    pub first: Option<Result<HostLine, LineError>>,
+    /// It was a greeting, and the session was opened with what it asked for.
+    pub greeted: bool,
+    pub lines: HostLines,
+    pub host: Host,
+    pub requests: HostRequests,
+    pub backstage: Arc<dyn Backstage>,
+    pub welcome: Welcome,
+    pub face: Face,
+    pub partial: bool,
+    pub replay_prompts: bool,
+    pub hook_events: bool,
+    /// What subagents say and think, besides what they do.
+    pub subagent_text: bool,
+    pub states: StateLines,
+    /// The host answers permission questions.
+    pub attended: bool,
+    pub mirror: Option<MirrorFeed>,
+    /// How long subagents may go on after the host's last line; `None` for as long as they take.
+    pub patience: Option<Duration>,
+    /// For the protocol.
+    pub out: Output,
+    /// For remarks.
+    pub notes: Output,
+    /// One message per request to stop.
+    pub interrupts: mpsc::UnboundedReceiver<()>,
+}
+
+/// How it went; the binary turns this into an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SdkEnd {
+    Success,
+    /// The last turn failed, or the host broke the protocol.
+    Failure,
+    Interrupted,
+    /// Nobody reads the output any more.
+    OutputClosed,
+}
+
+/// Drives a session for a host to its end.
+pub async fn run(session: SessionHandle, job: SdkJob) -> SdkEnd {
+    let link::Ended { end, out, notes, remark } = link::drive(session, job).await;
+    let end = match out.finish(None).await {
+        OutputEnd::Complete => end,
+        OutputEnd::Closed => SdkEnd::OutputClosed,
+        OutputEnd::Failed(_) | OutputEnd::Late => SdkEnd::Failure,
+    };
+    if let Some(remark) = remark {
+        notes.line(format!("Error: {}\n", crate::sanitise(&remark)).into_bytes()).await;
+    }
+    notes.finish(Some(DRAIN)).await;
+    end
+}

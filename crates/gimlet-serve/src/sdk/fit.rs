@@ -1,0 +1,136 @@
+//! Lines that hosts can take: they give up on one of a megabyte or more.
+//!
+//! What is cut is first what nobody needs whole (copies of files in a result's structured form), then results, then
+//! texts. What the model saw is in the transcript, uncut.
+
+use serde_json::{Value, json};
+
+/// Longer lines are cut.
+pub(super) const MAX_LINE: usize = 1_000_000;
+
+/// The line, or a shorter one with the same meaning.
+pub(super) fn fit(line: String) -> String {
+    let line = if line.contains('\n') { gimlet_proto::compact(&line) } else { line };
+    if line.len() < MAX_LINE {
+        return line;
+    }
+    match serde_json::from_str::<Value>(&line) {
+        Ok(value) => shrunk(value).to_string(),
+        // Nothing but JSON is written; what is none cannot be cut with care.
+        Err(_) => line,
+    }
+}
+
+/// A value whose text is short enough for a line.
+pub(super) fn shrunk(mut value: Value) -> Value {
+    const STEPS: [fn(&mut Value); 8] = [
+        |value| without_copies(&mut value["tool_use_result"]),
+        |value| shorten(&mut value["tool_use_result"], 20_000),
+        without_structure,
+        |value| shorten_results(value, 100_000),
+        |value| shorten(value, 200_000),
+        |value| shorten(value, 20_000),
+        |value| shorten(value, 1_000),
+        |value| keep_first(value, 200),
+    ];
+    for step in STEPS {
+        if value.to_string().len() < MAX_LINE {
+            break;
+        }
+        step(&mut value);
+    }
+    value
+}
+
+/// Whole files as they were before.
+fn without_copies(result: &mut Value) {
+    if let Some(original) = result.get_mut("originalFile") {
+        *original = Value::Null;
+    }
+}
+
+fn without_structure(value: &mut Value) {
+    if let Some(result) = value.get_mut("tool_use_result").filter(|result| !result.is_null()) {
+        *result = json!(format!("[{} characters left out]", result.to_string().chars().count()));
+    }
+}
+
+fn shorten_results(value: &mut Value, limit: usize) {
+    let blocks = value.pointer_mut("/message/content").and_then(Value::as_array_mut);
+    for block in blocks.into_iter().flatten().filter(|block| block["type"] == "tool_result") {
+        shorten(&mut block["content"], limit);
+    }
+}
+
+/// Cuts every text to so many characters and says so at its end.
+fn shorten(value: &mut Value, limit: usize) {
+    match value {
+        Value::String(text) => {
+            if let Some((cut, _)) = text.char_indices().nth(limit) {
+                let left_out = text[cut..].chars().count();
+                text.truncate(cut);
+                text.push_str(&format!("… [{left_out} characters left out]"));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| shorten(item, limit)),
+        Value::Object(members) => members.values_mut().for_each(|member| shorten(member, limit)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Cuts every list to so many items.
+fn keep_first(value: &mut Value, limit: usize) {
+    match value {
+        Value::Array(items) => {
+            items.truncate(limit);
+            items.iter_mut().for_each(|item| keep_first(item, limit));
+        }
+        Value::Object(members) => members.values_mut().for_each(|member| keep_first(member, limit)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(content: &str, result: Value) -> String {
+        json!({"type": "user", "uuid": "u", "tool_use_result": result,
+            "message": {"content": [{"type": "tool_result", "tool_use_id": "t", "content": content}]}})
+        .to_string()
+    }
+
+    fn fitted(line: String) -> Value {
+        let short = fit(line);
+        assert!(short.len() < MAX_LINE, "{}", short.len());
+        serde_json::from_str(&short).unwrap()
+    }
+
+    #[test]
+    fn short_lines_stay_as_they_are_but_on_one_line() {
+        assert_eq!(fit(r#"{"b":1,"a":2.50}"#.to_owned()), r#"{"b":1,"a":2.50}"#);
+        assert_eq!(fit("{\"b\":\n 1}".to_owned()), r#"{"b":1}"#);
+    }
+
+    #[test]
+    fn copies_of_files_go_first_and_take_nothing_else_with_them() {
+        let big = "x".repeat(MAX_LINE);
+        let cut = fitted(line("ok", json!({"filePath": "/a", "originalFile": big, "newString": "y"})));
+        assert_eq!(cut["tool_use_result"], json!({"filePath": "/a", "originalFile": null, "newString": "y"}));
+        assert_eq!(cut["message"]["content"][0]["content"], "ok");
+    }
+
+    #[test]
+    fn every_kind_of_length_is_cut_somewhere() {
+        let big = "é\"".repeat(MAX_LINE / 3);
+        let many: Vec<String> = (0..100_000).map(|number| format!("file{number}")).collect();
+        let result = fitted(line("ok", json!({"stdout": big})));
+        assert!(result["tool_use_result"]["stdout"].as_str().unwrap().ends_with("characters left out]"));
+        let list = fitted(line("ok", json!({"filenames": many})));
+        assert!(list["tool_use_result"].as_str().unwrap().ends_with("characters left out]"));
+        let text = fitted(line(&big, json!({})));
+        assert_eq!(text["message"]["content"][0]["tool_use_id"], "t");
+        let lists = fitted(json!({"type": "assistant", "message": {"content": many}}).to_string());
+        assert_eq!(lists["type"], "assistant");
+    }
+}

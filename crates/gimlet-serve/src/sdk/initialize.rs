@@ -1,0 +1,213 @@
+//! The handshake: what the host wants of the session, and what it is told about it.
+
+use std::time::Duration;
+
+use gimlet_proto::DriverHook;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::lines::{HostLine, read};
+
+/// Separates what changes from what does not in a list of prompt blocks; gimlet keeps those apart by itself.
+const DYNAMIC_BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
+
+/// What a host asks for at the start. Everything here wins over the flags.
+#[derive(Clone, Debug, Default)]
+pub struct Initialize {
+    /// `None` when the host said nothing about hooks.
+    pub hooks: Option<Vec<DriverHook>>,
+    /// Definitions by name.
+    pub agents: Option<Box<RawValue>>,
+    pub system_prompt: Option<String>,
+    pub append_system_prompt: Option<String>,
+    pub json_schema: Option<Box<RawValue>>,
+    /// The only skills to be offered.
+    pub skills: Option<Vec<String>>,
+    /// MCP servers inside the host.
+    pub sdk_mcp_servers: Vec<String>,
+    pub forward_subagent_text: Option<bool>,
+    pub title: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Matcher {
+    matcher: Option<String>,
+    #[serde(default)]
+    hook_callback_ids: Vec<String>,
+    /// Seconds.
+    timeout: Option<f64>,
+    on_failure: Option<String>,
+}
+
+impl Initialize {
+    /// The wishes of a line, if it is an `initialize` request.
+    pub fn of(line: &HostLine) -> Option<Self> {
+        if line.kind()? != "control_request" {
+            return None;
+        }
+        let request = super::requests::members(line)?;
+        (request.text("subtype")? == "initialize").then(|| Self::read(&request))
+    }
+
+    /// Reads the request. A member that is not what it should be counts as absent.
+    pub(super) fn read(request: &HostLine) -> Self {
+        let not_null = |name: &str| request.raw(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
+        Self {
+            hooks: request.get::<Value>("hooks").and_then(|hooks| hooks_of(&hooks)),
+            agents: not_null("agents"),
+            system_prompt: request.raw("systemPrompt").and_then(prompt_text),
+            append_system_prompt: request.text("appendSystemPrompt"),
+            json_schema: not_null("jsonSchema"),
+            skills: request.get("skills"),
+            sdk_mcp_servers: request.get("sdkMcpServers").unwrap_or_default(),
+            forward_subagent_text: request.get("forwardSubagentText"),
+            title: request.text("title").filter(|title| !title.trim().is_empty()),
+        }
+    }
+}
+
+fn prompt_text(raw: &RawValue) -> Option<String> {
+    let blocks = read::<Vec<String>>(raw).or_else(|| read::<String>(raw).map(|text| vec![text]))?;
+    let blocks: Vec<&str> = blocks.iter().map(String::as_str).filter(|block| *block != DYNAMIC_BOUNDARY).collect();
+    Some(blocks.join("\n\n"))
+}
+
+fn hooks_of(hooks: &Value) -> Option<Vec<DriverHook>> {
+    let mut all = Vec::new();
+    for (event, matchers) in hooks.as_object()? {
+        for matcher in matchers.as_array().into_iter().flatten() {
+            let Ok(matcher) = Matcher::deserialize(matcher) else { continue };
+            all.push(DriverHook {
+                event: event.clone(),
+                matcher: matcher.matcher.filter(|text| !text.is_empty()),
+                callbacks: matcher.hook_callback_ids.iter().map(|id| id.as_str().into()).collect(),
+                timeout: matcher.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+                // Whoever asks for something unknown here is better protected than not.
+                blocks_on_failure: matcher.on_failure.map(|way| way != "continue"),
+            });
+        }
+    }
+    Some(all)
+}
+
+/// A model that the host may choose.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelCard {
+    /// What to ask for: an alias or an id.
+    pub value: String,
+    pub display_name: String,
+    pub description: String,
+    pub resolved_model: String,
+    pub supports_effort: bool,
+    pub supported_effort_levels: Vec<String>,
+    pub supports_adaptive_thinking: bool,
+}
+
+/// A subagent that the model may call.
+#[derive(Clone, Debug, Serialize)]
+pub struct AgentCard {
+    pub name: String,
+    pub description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// What the host is told about the session.
+#[derive(Clone, Debug, Default)]
+pub struct Welcome {
+    pub agents: Vec<AgentCard>,
+    pub output_style: String,
+    pub models: Vec<ModelCard>,
+}
+
+impl Welcome {
+    /// The answer to `initialize`.
+    pub(super) fn response(&self, hooks_applied: Option<bool>) -> Value {
+        let mut response = json!({
+            "commands": [{
+                "name": "clear",
+                "description": "Go on with an empty conversation",
+                "argumentHint": "",
+                "aliases": ["reset", "new"],
+                "builtin": true,
+            }],
+            "agents": self.agents,
+            "output_style": self.output_style,
+            "available_output_styles": ["default"],
+            "models": self.models,
+            "account": {},
+            "hook_on_failure_supported": true,
+            "claude_code_version": gimlet_proto::COMPAT_VERSION,
+        });
+        if let Some(applied) = hooks_applied {
+            response["hooks_applied"] = json!(applied);
+        }
+        response
+    }
+}
+
+/// The whole line: the answer, and the questions that wait for one.
+pub(super) fn welcome_line<'a>(id: &Value, response: &Value, open: impl Iterator<Item = &'a str>) -> String {
+    let pending: Vec<Value> = open.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    json!({"type": "control_response", "response": {
+        "subtype": "success", "request_id": id, "response": response,
+        "pending_permission_requests": pending, "pending_user_dialog_requests": []}})
+    .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(request: Value) -> Initialize {
+        let line = json!({"type": "control_request", "request_id": "r", "request": request});
+        Initialize::of(&HostLine::from_members(serde_json::from_value(line).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn hooks_keep_what_was_said_about_them() {
+        let hooks = wishes(json!({"subtype": "initialize", "hooks": {
+            "PreToolUse": [
+                {"matcher": "Bash", "hookCallbackIds": ["hook_0", "hook_1"], "timeout": 1.5, "onFailure": "block"},
+                {"matcher": null, "hookCallbackIds": ["hook_2"], "onFailure": "continue"}],
+            "Unheard": [{"hookCallbackIds": ["hook_3"]}]}}))
+        .hooks
+        .unwrap();
+        let find =
+            |callback: &str| hooks.iter().find(|hook| hook.callbacks.iter().any(|id| &**id == callback)).unwrap();
+        assert_eq!(find("hook_1").matcher.as_deref(), Some("Bash"));
+        assert_eq!(find("hook_1").timeout, Some(Duration::from_millis(1500)));
+        let blocks = ["hook_1", "hook_2", "hook_3"].map(|id| find(id).blocks_on_failure);
+        assert_eq!(blocks, [Some(true), Some(false), None]);
+        assert_eq!((find("hook_2").matcher.as_deref(), find("hook_3").event.as_str()), (None, "Unheard"));
+        assert_eq!(wishes(json!({"subtype": "initialize", "hooks": null})).hooks, None);
+    }
+
+    #[test]
+    fn wishes_are_optional_and_may_be_nonsense() {
+        let few = wishes(json!({"subtype": "initialize", "agents": null, "title": 7, "skills": "all", "x": 1}));
+        assert!(few.agents.is_none() && few.title.is_none() && few.skills.is_none());
+        let many = wishes(json!({"subtype": "initialize", "systemPrompt": ["a", DYNAMIC_BOUNDARY, "b"],
+            "appendSystemPrompt": "c", "jsonSchema": {"type": "object"}, "sdkMcpServers": ["calc"],
+            "forwardSubagentText": true}));
+        assert_eq!(many.system_prompt.as_deref(), Some("a\n\nb"));
+        assert_eq!(many.append_system_prompt.as_deref(), Some("c"));
+        assert_eq!(many.json_schema.unwrap().get(), r#"{"type":"object"}"#);
+        assert_eq!((many.sdk_mcp_servers, many.forward_subagent_text), (vec!["calc".to_owned()], Some(true)));
+    }
+
+    #[test]
+    fn other_lines_are_no_handshake() {
+        for line in [
+            json!({"type": "user"}),
+            json!({"type": "control_request", "request": {"subtype": "interrupt"}}),
+            json!({"type": "control_request"}),
+            json!({}),
+        ] {
+            assert!(Initialize::of(&HostLine::from_members(serde_json::from_value(line).unwrap())).is_none());
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What the host writes: one JSON object a line, of any length, read on a thread of its own.
+//!
+//! The reader never waits for the session: a host that writes faster than lines are taken up must still be able to
+//! read what we write.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read};
+
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+/// Why there will be no further line.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    #[error("a line on standard input is not a JSON object: {start}")]
+    NotAnObject { start: String },
+    #[error("standard input cannot be read: {0}")]
+    Unreadable(io::Error),
+}
+
+/// How much of a bad line is shown.
+const SHOWN: usize = 80;
+
+/// One line, split into its members.
+#[derive(Clone, Debug)]
+pub struct HostLine {
+    members: HashMap<String, Box<RawValue>>,
+}
+
+impl HostLine {
+    fn parse(bytes: &[u8]) -> Result<Self, LineError> {
+        let refused = || {
+            let start: String = String::from_utf8_lossy(bytes).chars().take(SHOWN).collect();
+            LineError::NotAnObject { start }
+        };
+        let text = std::str::from_utf8(bytes).map_err(|_| refused())?;
+        let members = match serde_json::from_str(text) {
+            Ok(members) => members,
+            Err(_) => serde_json::from_str(&mended(text)).map_err(|_| refused())?,
+        };
+        Ok(Self { members })
+    }
+
+    pub(super) fn from_members(members: HashMap<String, Box<RawValue>>) -> Self {
+        Self { members }
+    }
+
+    pub(super) fn kind(&self) -> Option<String> {
+        self.text("type")
+    }
+
+    /// A member as it was written.
+    pub(super) fn raw(&self, name: &str) -> Option<&RawValue> {
+        self.members.get(name).map(Box::as_ref)
+    }
+
+    /// A member in the given type; `None` when it is absent or something else.
+    pub(super) fn get<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        read(self.raw(name)?)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        self.get(name)
+    }
+
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.get(name).unwrap_or(false)
+    }
+}
+
+/// Reads a value; half of a surrogate pair in a text counts as a character that cannot be shown.
+pub(super) fn read<T: serde::de::DeserializeOwned>(raw: &RawValue) -> Option<T> {
+    serde_json::from_str(raw.get()).or_else(|_| serde_json::from_str(&mended(raw.get()))).ok()
+}
+
+/// JSON with `\ufffd` in place of every escape that is half of a pair. Hosts whose strings may hold such halves write
+/// them out; no text of ours can.
+pub(super) fn mended(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = match unit(rest) {
+            Some(0xD800..=0xDBFF) if matches!(rest.get(6..).and_then(unit), Some(0xDC00..=0xDFFF)) => 12,
+            Some(0xD800..=0xDFFF) => {
+                out.push_str("\\ufffd");
+                rest = &rest[6..];
+                continue;
+            }
+            _ => rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at),
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The code unit of a `\uXXXX` at the start of a text.
+fn unit(text: &str) -> Option<u32> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+/// The lines of a host, as they come.
+pub struct HostLines {
+    lines: mpsc::UnboundedReceiver<Result<HostLine, LineError>>,
+}
+
+impl HostLines {
+    /// Starts reading (a blocked `read` cannot be cancelled, only abandoned).
+    pub fn start(source: impl Read + Send + 'static) -> io::Result<Self> {
+        let (sender, lines) = mpsc::unbounded_channel();
+        std::thread::Builder::new().name("stdin".to_owned()).stack_size(256 * 1024).spawn(move || {
+            let mut source = BufReader::with_capacity(64 * 1024, source);
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                let parsed = match source.read_until(b'\n', &mut line) {
+                    Ok(0) => return,
+                    Ok(_) if line.iter().all(u8::is_ascii_whitespace) => continue,
+                    Ok(_) => HostLine::parse(&line),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(LineError::Unreadable(error)),
+                };
+                let failed = parsed.is_err();
+                if sender.send(parsed).is_err() || failed {
+                    return;
+                }
+                // One line with a picture must not hold its memory for the rest of the session.
+                if line.capacity() > 1 << 20 {
+                    line = Vec::new();
+                }
+            }
+        })?;
+        Ok(Self { lines })
+    }
+
+    /// The next line; `None` at the end of them.
+    pub async fn next(&mut self) -> Option<Result<HostLine, LineError>> {
+        self.lines.recv().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(text: &str) -> Vec<Result<HostLine, LineError>> {
+        let mut lines = HostLines::start(io::Cursor::new(text.as_bytes().to_vec())).unwrap();
+        let mut all = Vec::new();
+        while let Some(line) = lines.next().await {
+            all.push(line);
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn blank_lines_are_passed_over_and_the_last_needs_no_break() {
+        let lines = all("\n \r\n\r\n{\"type\": \"a\"}\r\n\t\n{\"type\":\"b\"}").await;
+        let kinds: Vec<_> = lines.into_iter().map(|line| line.unwrap().kind().unwrap()).collect();
+        assert_eq!(kinds, ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn a_line_has_no_limit() {
+        let text = format!("{{\"type\":\"{}\"}}\n", "x".repeat(5 << 20));
+        assert_eq!(all(&text).await[0].as_ref().unwrap().kind().unwrap().len(), 5 << 20);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_after_a_line_that_is_no_object() {
+        for bad in ["hello", "[1]", "{\"type\":", "null", "{} {}"] {
+            let lines = all(&format!("{{}}\n{bad}\n{{}}\n")).await;
+            assert_eq!(lines.len(), 2, "{bad}");
+            let error = lines[1].as_ref().unwrap_err().to_string();
+            assert!(error.ends_with(&format!(": {bad}\n")), "{error}");
+        }
+    }
+
+    #[test]
+    fn halves_of_pairs_become_characters_that_can_be_shown() {
+        for (json, text) in [
+            (r#""a\ud83dz""#, "a\u{fffd}z"),
+            (r#""\ude00\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""\\ud83d\ud83d""#, "\\ud83d\u{fffd}"),
+            (r#""\"\u00e9""#, "\"é"),
+        ] {
+            assert_eq!(serde_json::from_str::<String>(&mended(json)).unwrap(), text, "{json}");
+        }
+    }
+}

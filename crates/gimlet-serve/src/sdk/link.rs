@@ -1,0 +1,323 @@
+//! The loop between a host and its session: what comes from one is passed to the other, in order.
+
+mod hears;
+mod rest;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_proto::{
+    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, Opened, Reader, SessionHandle, TaskState,
+    TaskView,
+};
+use serde_json::Value;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use super::initialize::Welcome;
+use super::lines::HostLine;
+use super::permission::{self, Question};
+use super::prompts::{Prompt, Said};
+use super::requests::Backstage;
+use super::state::{State, States};
+use super::{Host, MirrorFeed, SdkEnd, SdkJob, fit, frames};
+use crate::wire::{Lines, Wire};
+use crate::writer::Output;
+
+/// How the loop ended, with the outputs to be finished.
+pub(super) struct Ended {
+    pub(super) end: SdkEnd,
+    pub(super) out: Output,
+    pub(super) notes: Output,
+    /// What was wrong with the host's lines.
+    pub(super) remark: Option<String>,
+}
+
+/// Work that the loop waits for on the side.
+enum Done {
+    /// The answer to a request of the host's.
+    Answer { id: Value, outcome: Result<Value, String> },
+    /// Everything that was sent to the session before has been taken up.
+    Settled,
+}
+
+/// Where the session is.
+enum Phase {
+    Live,
+    /// Ending, to make room for a new one.
+    Closing(Said),
+    Opening(Said, BoxFuture<'static, Result<SessionHandle, String>>),
+}
+
+struct Link {
+    session: SessionHandle,
+    events: Reader,
+    phase: Phase,
+    wire: Wire,
+    out: Output,
+    states: States,
+    host: Host,
+    backstage: Arc<dyn Backstage>,
+    welcome: Welcome,
+    attended: bool,
+    replay_prompts: bool,
+    mirror: Option<MirrorFeed>,
+    patience: Option<Duration>,
+    /// What the host has been asked, by request.
+    questions: HashMap<String, Question>,
+    replies: JoinSet<Done>,
+    /// The requests of the host that are being answered.
+    under_way: HashMap<String, AbortHandle>,
+    /// Prompts behind one that gimlet answers by itself.
+    waiting: VecDeque<Prompt>,
+    /// Lines that came while one session gave way to another.
+    held: VecDeque<HostLine>,
+    seen: HashSet<EntryId>,
+    /// Subagents at work: the session is not at rest before they are done.
+    agents: HashSet<String>,
+    /// The configuration of the last turn.
+    opened: Option<Arc<Opened>>,
+    /// Hooks that came later than the session.
+    hooks: Option<Vec<DriverHook>>,
+    /// The hooks of the first greeting are the session's already.
+    greeted: bool,
+    busy: bool,
+    /// The host has said its last line.
+    ended: bool,
+    deadline: Option<Instant>,
+    closing: bool,
+    interrupted: bool,
+    failed: bool,
+    remark: Option<String>,
+}
+
+/// Runs the loop until the session is over.
+pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
+    let (mut lines, mut requests, mut interrupts, first, notes) =
+        (job.lines, job.requests, job.interrupts, job.first, job.notes);
+    let wanted = Lines {
+        partial: job.partial,
+        replay_prompts: job.replay_prompts,
+        hook_events: job.hook_events,
+        subagent_text: job.subagent_text,
+    };
+    let mut link = Link {
+        events: session.subscribe(),
+        session,
+        phase: Phase::Live,
+        wire: Wire::new(wanted, job.face),
+        out: job.out,
+        states: States::new(job.states),
+        host: job.host,
+        backstage: job.backstage,
+        welcome: job.welcome,
+        attended: job.attended,
+        replay_prompts: job.replay_prompts,
+        mirror: job.mirror,
+        patience: job.patience,
+        questions: HashMap::new(),
+        replies: JoinSet::new(),
+        under_way: HashMap::new(),
+        waiting: VecDeque::new(),
+        held: VecDeque::new(),
+        seen: HashSet::new(),
+        agents: HashSet::new(),
+        opened: None,
+        hooks: None,
+        greeted: job.greeted,
+        busy: false,
+        ended: false,
+        deadline: None,
+        closing: false,
+        interrupted: false,
+        failed: false,
+        remark: None,
+    };
+    link.line(first).await;
+    let mut gone = false;
+    loop {
+        tokio::select! {
+            biased;
+            Some(()) = interrupts.recv() => link.stop(),
+            () = link.out.gone(), if !gone => {
+                gone = true;
+                link.session.send(Op::interrupt());
+                link.close();
+            }
+            line = lines.next(), if !link.ended => link.line(line).await,
+            // What the session said before it asked is written before the question.
+            event = link.events.next(), if !matches!(link.phase, Phase::Opening(..)) => match event {
+                Some(event) => link.event(&event).await,
+                None if link.session_is_over() => break,
+                None => {}
+            },
+            opened = next_session(&mut link.phase) => link.go_on_in(opened).await,
+            Some(done) = link.replies.join_next() => {
+                if let Ok(done) = done {
+                    link.done(done).await;
+                }
+            }
+            Some(line) = requests.lines.recv() => link.write(fit::fit(line)).await,
+            () = mirrored(&mut link.mirror) => link.flush_mirror().await,
+            () = passed(link.deadline) => link.close(),
+        }
+        if matches!(link.phase, Phase::Opening(..)) && link.closing {
+            break;
+        }
+    }
+    link.flush_mirror().await;
+    let end = match (link.remark.is_some() || link.failed, link.interrupted) {
+        (_, true) => SdkEnd::Interrupted,
+        (true, false) => SdkEnd::Failure,
+        (false, false) => SdkEnd::Success,
+    };
+    Ended { end, out: link.out, notes, remark: link.remark }
+}
+
+async fn next_session(phase: &mut Phase) -> Result<SessionHandle, String> {
+    match phase {
+        Phase::Opening(_, opening) => opening.await,
+        Phase::Live | Phase::Closing(_) => std::future::pending().await,
+    }
+}
+
+async fn mirrored(mirror: &mut Option<MirrorFeed>) {
+    match mirror {
+        Some(mirror) => mirror.ready().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What the session says.
+impl Link {
+    async fn event(&mut self, event: &Event) {
+        match &event.body {
+            Body::Opened(opened) => {
+                self.busy = true;
+                self.deadline = None;
+                self.opened = Some(opened.clone());
+                self.tell_state().await;
+            }
+            Body::Ask(view) => self.asked(view).await,
+            Body::AskClosed(ask) => self.ask_closed(*ask).await,
+            Body::Task(task) => self.note_task(task),
+            Body::TurnEnded(_) => self.flush_mirror().await,
+            _ => {}
+        }
+        for line in self.wire.lines(event) {
+            self.write(fit::fit(line)).await;
+        }
+        if matches!(event.body, Body::TurnEnded(_)) {
+            self.busy = false;
+            self.failed = self.wire.ended_badly();
+            if self.interrupted {
+                self.close();
+            }
+            self.settle();
+        }
+    }
+
+    async fn asked(&mut self, view: &AskView) {
+        let id = frames::new_id();
+        let question = permission::question(&id, view).filter(|_| self.attended && !self.ended);
+        let Some(question) = question else {
+            refuse(&self.session, view.id);
+            return;
+        };
+        let line = question.line.clone();
+        self.questions.insert(id, question);
+        self.tell_state().await;
+        self.write(line).await;
+    }
+
+    /// A question that the host had not answered is withdrawn.
+    async fn ask_closed(&mut self, ask: AskId) {
+        let open = self.questions.iter().find(|(_, question)| question.ask == ask).map(|(id, _)| id.clone());
+        if let Some(id) = open {
+            self.questions.remove(&id);
+            self.write(frames::cancel(&id)).await;
+            self.tell_state().await;
+        }
+    }
+
+    fn note_task(&mut self, task: &TaskView) {
+        if !["local_agent", "local_workflow"].contains(&task.kind) {
+            return;
+        }
+        if task.state == TaskState::Running {
+            self.agents.insert(task.id.clone());
+        } else if self.agents.remove(&task.id) {
+            self.settle();
+        }
+    }
+
+    /// The session has published its last event. Says whether that is the end of everything.
+    fn session_is_over(&mut self) -> bool {
+        match std::mem::replace(&mut self.phase, Phase::Live) {
+            Phase::Closing(said) if !self.closing => {
+                self.phase = Phase::Opening(said, self.backstage.reopen());
+                false
+            }
+            Phase::Closing(_) | Phase::Opening(..) | Phase::Live => true,
+        }
+    }
+}
+
+/// Telling and ending.
+impl Link {
+    async fn tell_state(&mut self) {
+        let state = match (self.questions.is_empty(), self.busy) {
+            (false, _) => State::RequiresAction,
+            (true, true) => State::Running,
+            (true, false) => return,
+        };
+        if let Some(line) = self.states.change(state, &self.session.id) {
+            self.write(line).await;
+        }
+    }
+
+    async fn flush_mirror(&mut self) {
+        while let Some(frame) = self.mirror.as_mut().and_then(MirrorFeed::frame) {
+            self.write(frame).await;
+        }
+    }
+
+    async fn write(&self, mut line: String) {
+        line.push('\n');
+        // A host that went away is noticed by `gone`.
+        self.out.line(line.into_bytes()).await;
+    }
+
+    /// The person wants all of it to end: the turn first, then gimlet.
+    fn stop(&mut self) {
+        self.interrupted = true;
+        self.end_of_lines();
+        self.session.send(Op::interrupt());
+        if !self.busy {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        if !std::mem::replace(&mut self.closing, true) {
+            self.deadline = None;
+            // Nobody is left for whom background commands could go on.
+            self.session.send(Op::interrupt());
+            self.session.send(Op::Close);
+        }
+    }
+}
+
+/// Answers a question for a host that cannot.
+fn refuse(session: &SessionHandle, ask: AskId) {
+    let answer = Answer::No { message: "Stream closed".to_owned(), interrupt: false };
+    session.send(Op::Answer { ask, answer });
+}

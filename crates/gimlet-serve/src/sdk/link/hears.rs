@@ -1,0 +1,135 @@
+//! What the host says: prompts, requests, answers, and the end of its lines.
+
+use gimlet_proto::{DriverError, Op, Reply};
+use serde_json::{Value, json};
+
+use super::{Done, Link, Phase, refuse};
+use crate::sdk::frames::{self, HostAnswer};
+use crate::sdk::initialize;
+use crate::sdk::lines::{HostLine, LineError};
+use crate::sdk::prompts::{self, Prompt};
+use crate::sdk::requests::{self, Routed};
+
+impl Link {
+    pub(super) async fn line(&mut self, line: Option<Result<HostLine, LineError>>) {
+        match line {
+            Some(Ok(line)) => self.host_line(line).await,
+            Some(Err(error)) => {
+                // Whatever follows could mean anything.
+                self.remark = Some(error.to_string());
+                self.end_of_lines();
+                self.session.send(Op::interrupt());
+                self.close();
+            }
+            None => {
+                self.end_of_lines();
+                self.settle();
+            }
+        }
+    }
+
+    /// Nothing that is asked now will be answered; what was accepted is finished all the same.
+    pub(super) fn end_of_lines(&mut self) {
+        self.ended = true;
+        self.host.close();
+        for (_, question) in self.questions.drain() {
+            refuse(&self.session, question.ask);
+        }
+    }
+
+    pub(super) async fn host_line(&mut self, line: HostLine) {
+        let kind = line.kind();
+        if kind.as_deref() == Some("control_response") {
+            if let Some(answer) = frames::read_answer(&line) {
+                self.answered(answer).await;
+            }
+            return;
+        }
+        if !matches!(self.phase, Phase::Live) {
+            self.held.push_back(line);
+            return;
+        }
+        match kind.as_deref() {
+            Some("user") => self.prompt(&line),
+            Some("control_request") => self.request(&line).await,
+            Some("control_cancel_request") => {
+                if let Some(work) = line.text("request_id").and_then(|id| self.under_way.remove(&id)) {
+                    work.abort();
+                }
+            }
+            // A sign of life, or a line that another version of us understands.
+            Some(_) | None => {}
+        }
+    }
+
+    pub(super) async fn answered(&mut self, HostAnswer { id, outcome }: HostAnswer) {
+        let Some(question) = self.questions.remove(&id) else {
+            // Nobody's: it crossed our withdrawal, or was never asked.
+            self.host.answer(&id, outcome.map_err(DriverError::Failed));
+            return;
+        };
+        let answer = question.read(outcome);
+        self.session.send(Op::Answer { ask: question.ask, answer });
+        self.tell_state().await;
+    }
+
+    pub(super) fn prompt(&mut self, line: &HostLine) {
+        let prompt = prompts::read_prompt(line);
+        if let Some(id) = prompt.id()
+            && !self.seen.insert(id.clone())
+        {
+            return;
+        }
+        match prompt {
+            Prompt::Say(say) if self.waiting.is_empty() => self.session.send(Op::Say(say)),
+            prompt => {
+                self.waiting.push_back(prompt);
+                self.settle();
+            }
+        }
+    }
+
+    pub(super) async fn request(&mut self, line: &HostLine) {
+        let id: Value = line.get("request_id").unwrap_or(Value::Null);
+        let request = requests::members(line);
+        let subtype = request.as_ref().and_then(|request| request.text("subtype"));
+        let (Some(request), Some(subtype)) = (request, subtype) else {
+            let problem = Err("a control request without a subtype".to_owned());
+            return self.write(frames::answer(&id, problem)).await;
+        };
+        let routed = match subtype.as_str() {
+            "initialize" => return self.greet(&id, &request).await,
+            "interrupt" => {
+                let cancel_queued = request.flag("cancel_queued");
+                let held = self.waiting.iter().filter_map(Prompt::id).cloned().collect();
+                if cancel_queued {
+                    self.waiting.clear();
+                }
+                requests::interrupt(&self.session, cancel_queued, held)
+            }
+            "list_models" => Routed::Now(Ok(json!({"models": self.welcome.models}))),
+            _ => requests::route(&subtype, &request, &self.session, &self.backstage),
+        };
+        match routed {
+            Routed::Now(outcome) => self.write(frames::answer(&id, outcome)).await,
+            Routed::Later(answer) => {
+                let key = id.as_str().unwrap_or_default().to_owned();
+                let work = self.replies.spawn(async move { Done::Answer { id, outcome: answer.await } });
+                self.under_way.insert(key, work);
+            }
+        }
+    }
+
+    /// The first greeting has been heeded when the session was opened.
+    pub(super) async fn greet(&mut self, id: &Value, request: &HostLine) {
+        let again = !std::mem::take(&mut self.greeted);
+        let hooks = initialize::Initialize::read(request).hooks;
+        let response = self.welcome.response(hooks.is_some().then_some(true));
+        if let Some(hooks) = hooks.filter(|_| again) {
+            self.hooks = Some(hooks.clone());
+            self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
+        }
+        let open = self.questions.values().map(|question| question.line.as_str());
+        self.write(initialize::welcome_line(id, &response, open)).await;
+    }
+}

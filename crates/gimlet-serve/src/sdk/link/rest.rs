@@ -1,0 +1,144 @@
+//! A session that comes to rest, and what is done then: turns without the model, a new conversation, the end.
+
+use gimlet_proto::{EntryId, Op, Opened, Reply, SessionHandle, SessionId};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Done, Link, Phase};
+use crate::sdk::prompts::{Local, Prompt, Said};
+use crate::sdk::state::State;
+use crate::sdk::{fit, frames};
+use crate::wire;
+
+impl Link {
+    /// Finds out whether the session still has something to do: an operation that changes nothing is answered after
+    /// everything before it was taken up.
+    pub(super) fn settle(&mut self) {
+        let (reply, answer) = Reply::channel();
+        self.session.send(Op::Withdraw { prompt: EntryId::new(""), reply });
+        self.replies.spawn(async move {
+            // A session that is over has taken up all it ever will.
+            drop(answer.await);
+            Done::Settled
+        });
+    }
+
+    pub(super) async fn done(&mut self, done: Done) {
+        match done {
+            Done::Answer { id, outcome } => {
+                self.under_way.remove(id.as_str().unwrap_or_default());
+                self.write(frames::answer(&id, outcome)).await;
+            }
+            Done::Settled if self.is_at_rest() => self.rest().await,
+            Done::Settled => {}
+        }
+    }
+
+    /// No turn runs or begins. Events that were published before a settling answer have been read by then.
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.busy && !self.session.snapshot().busy && matches!(self.phase, Phase::Live)
+    }
+
+    pub(super) async fn rest(&mut self) {
+        match self.waiting.pop_front() {
+            Some(Prompt::Say(say)) => {
+                self.session.send(Op::Say(say));
+                self.settle();
+            }
+            Some(Prompt::Local(said, Local::Nothing)) => self.local_turn(&said, Ok("")).await,
+            Some(Prompt::Local(said, Local::Bad(problem))) => self.local_turn(&said, Err(problem)).await,
+            Some(Prompt::Local(said, Local::Clear)) => self.clear(said).await,
+            None if !self.agents.is_empty() => {
+                if self.ended && self.deadline.is_none() {
+                    self.deadline = self.patience.map(|patience| Instant::now() + patience);
+                }
+            }
+            None => {
+                if let Some(line) = self.states.rest(&self.session.id) {
+                    self.write(line).await;
+                }
+                if self.ended {
+                    self.close();
+                }
+            }
+        }
+    }
+
+    /// A turn without the model.
+    pub(super) async fn local_turn(&mut self, said: &Said, outcome: Result<&str, String>) {
+        self.begin_local(said).await;
+        self.end_local(said, outcome).await;
+    }
+
+    pub(super) async fn begin_local(&mut self, said: &Said) {
+        self.wire.begin_afresh();
+        if let Some(line) = self.states.change(State::Running, &self.session.id) {
+            self.write(line).await;
+        }
+        let snapshot = self.session.snapshot();
+        let opened = self.opened.as_deref().cloned().unwrap_or_default();
+        let now = Opened { cwd: snapshot.cwd.clone(), model: snapshot.model.clone(), mode: snapshot.mode, ..opened };
+        self.write(self.wire.init(&self.session.id, &now)).await;
+        if let Some(message) = said.message.as_ref().filter(|_| self.replay_prompts) {
+            let line = json!({"type": "user", "message": message, "parent_tool_use_id": null,
+                "session_id": self.session.id, "uuid": said.uuid, "isReplay": true});
+            self.write(fit::fit(line.to_string())).await;
+        }
+    }
+
+    pub(super) async fn end_local(&mut self, said: &Said, outcome: Result<&str, String>) {
+        self.flush_mirror().await;
+        self.failed = outcome.is_err();
+        let origin = said.origin.as_ref();
+        let used = &self.session.snapshot().by_model;
+        let line = wire::local_result(&self.session.id, outcome, origin, used);
+        self.write(line).await;
+        self.settle();
+    }
+
+    /// Ends the conversation; a new one follows.
+    pub(super) async fn clear(&mut self, said: Said) {
+        self.begin_local(&said).await;
+        self.phase = Phase::Closing(said);
+        // What runs in the background belongs to what is being forgotten.
+        self.session.send(Op::interrupt());
+        self.session.send(Op::Close);
+    }
+
+    /// The new conversation is there, or cannot be had.
+    pub(super) async fn go_on_in(&mut self, opened: Result<SessionHandle, String>) {
+        let Phase::Opening(said, _) = std::mem::replace(&mut self.phase, Phase::Live) else { return };
+        let new = match opened {
+            Ok(new) => new,
+            Err(problem) => {
+                self.end_local(&said, Err(problem)).await;
+                self.ended = true;
+                self.closing = true;
+                self.phase = Phase::Opening(said, Box::pin(std::future::pending()));
+                return;
+            }
+        };
+        // Before anything can happen in it.
+        self.events = new.subscribe();
+        let old = std::mem::replace(&mut self.session, new);
+        let was = old.snapshot();
+        self.session.send(Op::SetMode { mode: was.mode, reply: Reply::nobody() });
+        self.session.send(Op::SetModel { model: Some(was.model.clone()), reply: Reply::nobody() });
+        if let Some(hooks) = self.hooks.clone() {
+            self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
+        }
+        self.agents.clear();
+        self.write(reset_line(&old.id, &self.session.id)).await;
+        self.end_local(&said, Ok("")).await;
+        for line in std::mem::take(&mut self.held) {
+            // Boxed, because a held line may be what leads here again.
+            Box::pin(self.host_line(line)).await;
+        }
+    }
+}
+
+fn reset_line(old: &SessionId, new: &SessionId) -> String {
+    json!({"type": "conversation_reset", "new_conversation_id": new, "trigger": "clear",
+        "uuid": frames::new_id(), "session_id": old})
+    .to_string()
+}

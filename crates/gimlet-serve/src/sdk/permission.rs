@@ -1,0 +1,207 @@
+//! May this call run? The question as the host gets it, and what its answer means.
+
+use std::sync::Arc;
+
+use gimlet_proto::{Answer, Approval, AskBody, AskId, AskView};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{fit, frames};
+
+/// Room for everything else in the line.
+const MAX_INPUT: usize = fit::MAX_LINE - 100_000;
+
+/// A question that the host has.
+pub(super) struct Question {
+    pub(super) ask: AskId,
+    /// The request as it went out, for a host that comes back and asks what is open.
+    pub(super) line: String,
+    input: Arc<RawValue>,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    subtype: &'static str,
+    tool_name: &'a str,
+    input: &'a RawValue,
+    tool_use_id: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    permission_suggestions: Vec<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked_path: Option<String>,
+    decision_reason: &'a str,
+    decision_reason_type: &'a str,
+    title: String,
+    display_name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_id: Option<&'a str>,
+}
+
+/// Puts a question to the host. `None` for one that no host can answer.
+pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
+    let AskBody::Permission { tool, call, input, label, summary, reason, reason_kind, path, suggestions } = &view.body
+    else {
+        return None;
+    };
+    // What the host gets is what it may send back unchanged.
+    let input = &sendable(input);
+    let request = Request {
+        subtype: "can_use_tool",
+        tool_name: tool,
+        input,
+        tool_use_id: call.as_str(),
+        permission_suggestions: suggestions.iter().map(|change| &*change.update).collect(),
+        blocked_path: path.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        decision_reason: reason,
+        decision_reason_type: reason_kind,
+        title: format!("gimlet wants to use {label}"),
+        display_name: label,
+        description: summary,
+        agent_id: view.agent_id.as_deref(),
+    };
+    Some(Question { ask: view.id, line: frames::request(id, &request), input: input.clone() })
+}
+
+/// The input, cut where a host could not take all of it.
+fn sendable(input: &Arc<RawValue>) -> Arc<RawValue> {
+    if input.get().len() < MAX_INPUT {
+        return input.clone();
+    }
+    let cut = super::lines::read(input).map(fit::shrunk).and_then(|value| to_raw_value(&value).ok());
+    cut.map_or_else(|| input.clone(), Arc::from)
+}
+
+impl Question {
+    /// What the host's answer means. Whatever is no clear yes is a no.
+    pub(super) fn read(&self, outcome: Result<Box<RawValue>, String>) -> Answer {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Reply {
+            behavior: String,
+            updated_input: Option<Box<RawValue>>,
+            #[serde(default)]
+            updated_permissions: Option<Vec<Value>>,
+            message: Option<String>,
+            #[serde(default)]
+            interrupt: Option<bool>,
+        }
+        let reply = match outcome {
+            Ok(raw) => super::lines::read::<Reply>(&raw),
+            Err(error) => return no(error, false),
+        };
+        match reply {
+            Some(reply) if reply.behavior == "allow" => Answer::Yes(Approval {
+                input: reply.updated_input.filter(|input| !self.is_same(input)),
+                changes: reply.updated_permissions.unwrap_or_default().into_iter().filter_map(change).collect(),
+            }),
+            Some(reply) if reply.behavior == "deny" => {
+                no(reply.message.unwrap_or_default(), reply.interrupt.unwrap_or(false))
+            }
+            Some(_) | None => no("the answer to the permission request could not be understood".to_owned(), false),
+        }
+    }
+
+    /// Hosts repeat the input when they change nothing.
+    fn is_same(&self, input: &RawValue) -> bool {
+        input.get() == "null" || super::lines::read::<Value>(input) == super::lines::read::<Value>(&self.input)
+    }
+}
+
+fn no(message: String, interrupt: bool) -> Answer {
+    // Without words a person's no stops the turn; a program that wants that says so.
+    let message = if message.trim().is_empty() { "Permission denied by the host".to_owned() } else { message };
+    Answer::No { message, interrupt }
+}
+
+/// A change as the session knows it: one without a home lasts as long as the session, as does one for the command line.
+fn change(mut change: Value) -> Option<Arc<RawValue>> {
+    let destination = change.get("destination").and_then(Value::as_str);
+    if matches!(destination, None | Some("cliArg")) {
+        change.as_object_mut()?.insert("destination".to_owned(), "session".into());
+    }
+    to_raw_value(&change).ok().map(Arc::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gimlet_proto::{AgentPath, SuggestedChange, ToolUseId};
+    use serde_json::json;
+
+    fn raw(json: &str) -> Arc<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap().into()
+    }
+
+    fn asked() -> Question {
+        let suggestion = r#"{"type":"setMode","mode":"acceptEdits","destination":"session"}"#;
+        let body = AskBody::Permission {
+            tool: "Write".into(),
+            call: ToolUseId::new("toolu_7"),
+            input: raw(r#"{"file_path":"/srv/x","content":"1"}"#),
+            label: "Write file".into(),
+            summary: "/srv/x".into(),
+            reason: "outside".into(),
+            reason_kind: "workingDir",
+            path: Some("/srv/x".into()),
+            suggestions: vec![SuggestedChange { covers: "edits".into(), update: raw(suggestion) }],
+        };
+        question("r1", &AskView { id: AskId(3), agent: AgentPath::default(), agent_id: None, body }).unwrap()
+    }
+
+    #[test]
+    fn the_host_gets_all_that_is_known() {
+        let line: Value = serde_json::from_str(&asked().line).unwrap();
+        assert_eq!(
+            line,
+            json!({"type": "control_request", "request_id": "r1", "request": {
+                "subtype": "can_use_tool", "tool_name": "Write", "tool_use_id": "toolu_7",
+                "input": {"file_path": "/srv/x", "content": "1"},
+                "permission_suggestions": [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}],
+                "blocked_path": "/srv/x", "decision_reason": "outside", "decision_reason_type": "workingDir",
+                "title": "gimlet wants to use Write file", "display_name": "Write file", "description": "/srv/x"}})
+        );
+    }
+
+    fn answer(json: Value) -> Answer {
+        asked().read(Ok(to_raw_value(&json).unwrap()))
+    }
+
+    #[test]
+    fn a_yes_brings_its_changes_along() {
+        let rule =
+            json!({"type": "addRules", "rules": [{"toolName": "Write", "ruleContent": null}], "behavior": "allow"});
+        let Answer::Yes(plain) = answer(json!({"behavior": "allow",
+            "updatedInput": {"content": "1", "file_path": "/srv/x"}, "updatedPermissions": [rule]}))
+        else {
+            panic!()
+        };
+        assert!(plain.input.is_none(), "the same input is no change");
+        let change: Value = serde_json::from_str(plain.changes[0].get()).unwrap();
+        assert_eq!(change["destination"], "session");
+        let Answer::Yes(edited) = answer(json!({"behavior": "allow", "updatedInput": {"file_path": "/srv/y"}})) else {
+            panic!()
+        };
+        assert_eq!(edited.input.unwrap().get(), r#"{"file_path":"/srv/y"}"#);
+        assert!(matches!(answer(json!({"behavior": "allow", "updatedInput": null})), Answer::Yes(_)));
+    }
+
+    #[test]
+    fn everything_else_is_a_no() {
+        for (json, words, stops) in [
+            (json!({"behavior": "deny", "message": "not today"}), "not today", false),
+            (json!({"behavior": "deny", "message": "stop", "interrupt": true}), "stop", true),
+            (json!({"behavior": "deny"}), "Permission denied by the host", false),
+            (json!({"behavior": "maybe"}), "could not be understood", false),
+            (json!({}), "could not be understood", false),
+            (json!([]), "could not be understood", false),
+        ] {
+            let Answer::No { message, interrupt } = answer(json.clone()) else { panic!("{json}") };
+            assert!(message.contains(words) && interrupt == stops, "{json}: {message}");
+        }
+        let Answer::No { message, .. } = asked().read(Err("callback broke".into())) else { panic!() };
+        assert_eq!(message, "callback broke");
+    }
+}

@@ -1,0 +1,183 @@
+//! The host's prompts: what a `user` line says, and which of them are commands for gimlet itself.
+
+use gimlet_proto::{Block, EntryId, Origin, Say, When};
+use serde_json::value::RawValue;
+
+use super::lines::{HostLine, mended, read};
+
+/// Commands that are answered without the model, by every name they have.
+pub const LOCAL_COMMANDS: [&str; 3] = ["clear", "reset", "new"];
+
+/// What a `user` line wants.
+#[derive(Debug)]
+pub(super) enum Prompt {
+    Say(Say),
+    /// Answered without the model.
+    Local(Said, Local),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Local {
+    /// Go on with an empty conversation.
+    Clear,
+    /// There is nothing in it to ask anybody.
+    Nothing,
+    /// It cannot be used, for this reason; the host waits for a result all the same.
+    Bad(String),
+}
+
+impl Prompt {
+    pub(super) fn id(&self) -> Option<&EntryId> {
+        match self {
+            Prompt::Say(say) => say.uuid.as_ref(),
+            Prompt::Local(said, _) => Some(&said.uuid),
+        }
+    }
+}
+
+/// A prompt that gimlet answers by itself.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) uuid: EntryId,
+    pub(super) origin: Option<Origin>,
+    /// The message as it came, if there was one.
+    pub(super) message: Option<Box<RawValue>>,
+}
+
+/// Reads a `user` line.
+pub(super) fn read_prompt(line: &HostLine) -> Prompt {
+    let uuid = line.text("uuid").filter(|uuid| !uuid.is_empty()).unwrap_or_else(super::frames::new_id);
+    let said =
+        Said { uuid: EntryId::new(uuid), origin: origin(line), message: line.raw("message").map(ToOwned::to_owned) };
+    let (blocks, plain) = match content(line) {
+        Ok(content) => content,
+        Err(problem) => return Prompt::Local(said, Local::Bad(problem)),
+    };
+    if blocks.iter().all(Block::is_blank_text) {
+        return Prompt::Local(said, Local::Nothing);
+    }
+    let verbatim = line.flag("client_composed");
+    if !verbatim && command(&blocks).is_some_and(|name| LOCAL_COMMANDS.contains(&name.as_str())) {
+        return Prompt::Local(said, Local::Clear);
+    }
+    Prompt::Say(Say {
+        blocks,
+        plain,
+        uuid: Some(said.uuid),
+        synthetic: line.flag("isSynthetic"),
+        origin: said.origin,
+        when: match line.text("priority").as_deref() {
+            Some("now") => When::Now,
+            Some("later") => When::Later,
+            _ => When::Next,
+        },
+        silent: line.get("shouldQuery") == Some(false),
+    })
+}
+
+fn content(line: &HostLine) -> Result<(Vec<Block>, bool), String> {
+    #[derive(serde::Deserialize)]
+    struct Message {
+        content: Box<RawValue>,
+    }
+    let message = line.raw("message").ok_or("a user line without a message")?;
+    let Message { content } = read(message).ok_or("a user line without content")?;
+    blocks(&content)
+}
+
+fn blocks(content: &RawValue) -> Result<(Vec<Block>, bool), String> {
+    if let Some(text) = read::<String>(content) {
+        return Ok((vec![Block::text(&text)], true));
+    }
+    let items: Vec<Box<RawValue>> = read(content).ok_or("the content is neither a text nor a list of blocks")?;
+    let block = |item: Box<RawValue>| {
+        #[derive(serde::Deserialize)]
+        struct Typed {
+            #[serde(rename = "type")]
+            _kind: String,
+        }
+        // History keeps what it is given, and no server takes a block without a type.
+        read::<Typed>(&item).ok_or("a block of the content has no type")?;
+        let block = Block::from_json(item.get()).or_else(|_| Block::from_json(&mended(item.get())));
+        block.map_err(|error| format!("a block of the content cannot be used: {error}"))
+    };
+    // Servers refuse texts without a word in them.
+    let blocks: Result<Vec<Block>, String> = items.into_iter().map(block).collect();
+    Ok((blocks?.into_iter().filter(|block| !block.is_blank_text()).collect(), false))
+}
+
+/// Only a person's own words are passed off as such; what else a host claims is not.
+fn origin(line: &HostLine) -> Option<Origin> {
+    line.get("origin").filter(|origin| *origin == Origin::Human)
+}
+
+/// The name of the command that a prompt begins with.
+fn command(blocks: &[Block]) -> Option<String> {
+    let text = blocks.first()?.as_text()?;
+    let name = text.trim_start().strip_prefix('/')?.split(char::is_whitespace).next()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn prompt(line: Value) -> Prompt {
+        let members = serde_json::from_value(line).unwrap();
+        read_prompt(&HostLine::from_members(members))
+    }
+
+    fn say(line: Value) -> Say {
+        match prompt(line) {
+            Prompt::Say(say) => say,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_text_stays_a_text_and_blocks_stay_blocks() {
+        let text = say(json!({"message": {"role": "user", "content": "hi"}, "session_id": "default"}));
+        assert!(text.plain && text.uuid.is_some() && text.origin.is_none());
+        let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}});
+        let blocks = say(json!({"message": {"content": [image, {"type": "text", "text": "what?"}]}, "uuid": "u-1"}));
+        assert_eq!((blocks.plain, blocks.blocks.len()), (false, 2));
+        assert_eq!(blocks.uuid, Some(EntryId::new("u-1")));
+    }
+
+    #[test]
+    fn the_host_chooses_when_and_whether_to_ask() {
+        let with = |name: &str, value: Value| say(json!({"message": {"content": "x"}, name: value}));
+        assert_eq!(with("priority", json!("now")).when, When::Now);
+        assert_eq!(with("priority", json!("later")).when, When::Later);
+        assert_eq!(with("priority", json!("someday")).when, When::Next);
+        assert!(with("shouldQuery", json!(false)).silent && !with("shouldQuery", json!(true)).silent);
+        assert!(with("isSynthetic", json!(true)).synthetic);
+        assert_eq!(with("origin", json!({"kind": "human", "name": "ada"})).origin, Some(Origin::Human));
+        assert_eq!(with("origin", json!({"kind": "task-notification"})).origin, None);
+        assert_eq!(with("origin", json!({"kind": "peer"})).origin, None);
+    }
+
+    #[test]
+    fn only_commands_are_taken_for_commands() {
+        let line = |text: &str, verbatim: bool| json!({"message": {"content": text}, "client_composed": verbatim});
+        for text in ["/clear", " /reset\n", "/new topic"] {
+            assert!(matches!(prompt(line(text, false)), Prompt::Local(_, Local::Clear)), "{text}");
+            assert!(matches!(prompt(line(text, true)), Prompt::Say(_)), "{text}");
+        }
+        for text in ["/ clear", "clear", "/clearly", "/etc/hosts is odd"] {
+            assert!(matches!(prompt(line(text, false)), Prompt::Say(_)), "{text}");
+        }
+        for text in ["", " \n"] {
+            assert!(matches!(prompt(line(text, false)), Prompt::Local(_, Local::Nothing)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_used_say_why() {
+        let broken = json!({"message": {"content": [{"text": "no type"}]}});
+        for line in [json!({}), json!({"message": {}}), json!({"message": {"content": 7}}), broken] {
+            assert!(matches!(prompt(line.clone()), Prompt::Local(_, Local::Bad(_))), "{line}");
+        }
+    }
+}

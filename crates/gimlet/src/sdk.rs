@@ -1,0 +1,219 @@
+//! Sessions that a program drives over standard input and output: opening them as it wishes, and what only the binary
+//! can do for it.
+
+mod backstage;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_model::ModelOffer;
+use gimlet_proto::{AgentOffer, Driver, Env};
+use gimlet_serve::sdk::{
+    self, AgentCard, Host, HostLines, Initialize, LOCAL_COMMANDS, ModelCard, SdkEnd, SdkJob, StateLines, Welcome,
+};
+use gimlet_serve::{Face, Output};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::args::{OutputFormat, PermissionPrompts, RunArgs};
+use crate::print;
+use crate::report::Report;
+use crate::start::{self, Facts, Manner};
+use crate::surroundings::Surroundings;
+use backstage::{Stage, Troupe};
+
+/// How long subagents may go on after the host's last line.
+const AGENT_PATIENCE_MS: u64 = 600_000;
+
+/// Runs a driven session to its end.
+pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
+    check_flags(run)?;
+    let notes = Output::new(std::io::stderr()).map_err(print::no_thread)?;
+    let mut lines = HostLines::start(std::io::stdin()).map_err(print::no_thread)?;
+    // What the host wants of the session must be known before there is one.
+    let first = lines.next().await;
+    let wishes = match &first {
+        Some(Ok(line)) => Initialize::of(line),
+        Some(Err(_)) | None => None,
+    };
+    if run.await_initialize && wishes.is_none() && first.is_some() {
+        return Err(Report::new("the first line on standard input was not an initialize request"));
+    }
+    let (host, requests) = Host::new();
+    let (mirror, feed) = sdk::mirror();
+    let feed = run.session_mirror.then_some(feed);
+    let attended = run.permission_prompt_tool.is_some() && run.permission_prompts != Some(PermissionPrompts::None);
+    let greeted = wishes.is_some();
+    let wishes = wishes.unwrap_or_default();
+    let manner = Manner {
+        attended,
+        wire_events: run.include_partial_messages,
+        mirror: feed.is_some().then_some(mirror),
+        driver: Some(Arc::new(host.clone()) as Arc<dyn Driver>),
+        hooks: wishes.hooks.clone().unwrap_or_default(),
+        driver_servers: wishes.sdk_mcp_servers.clone(),
+        ..Manner::default()
+    };
+    let run = as_wished(run, wishes);
+    let started = start::start(&run, around, &manner).await?;
+    print::show_warnings(&started.warnings, &notes).await;
+    let log = print::debug_log(&run, around, &started.handle)?;
+    let (interrupt, interrupts) = mpsc::unbounded_channel();
+    let (troupe, mut arrivals) = Troupe::new();
+    let (welcome, face) = (welcome(&started.facts), face(&started.facts));
+    let handle = troupe.join(started);
+    let job = SdkJob {
+        first,
+        greeted,
+        lines,
+        host,
+        requests,
+        backstage: Arc::new(Stage::new(run.clone(), around.clone(), manner, troupe.clone())),
+        welcome,
+        face,
+        partial: run.include_partial_messages,
+        replay_prompts: run.replay_user_messages,
+        hook_events: run.include_hook_events,
+        subagent_text: run.forward_subagent_text || around.env.flag("CLAUDE_CODE_FORWARD_SUBAGENT_TEXT"),
+        states: state_lines(&around.env),
+        attended,
+        mirror: feed,
+        patience: patience(&around.env),
+        out: Output::new(std::io::stdout()).map_err(print::no_thread)?,
+        notes,
+        interrupts,
+    };
+    let mut tasks = JoinSet::new();
+    if let Some(log) = log {
+        tasks.spawn(log);
+    }
+    let mut lives = JoinSet::new();
+    let end = {
+        let driving = sdk::run(handle, job);
+        let signals = print::stop_signals(interrupt);
+        tokio::pin!(driving, signals);
+        loop {
+            tokio::select! {
+                biased;
+                Some(life) = arrivals.recv() => { lives.spawn(life); }
+                end = &mut driving => break end,
+                // One that ends in good order has told the front end itself.
+                Some(Err(_)) = lives.join_next() => break SdkEnd::Failure,
+                code = &mut signals => {
+                    lives.shutdown().await;
+                    tasks.shutdown().await;
+                    troupe.shut_down().await;
+                    return Ok(ExitCode::from(code));
+                }
+            }
+        }
+    };
+    while lives.join_next().await.is_some() {}
+    // The log ends with the session; one that lost its session is not waited for.
+    drop(tokio::time::timeout(print::LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
+    troupe.leave();
+    Ok(match end {
+        SdkEnd::Success => ExitCode::SUCCESS,
+        SdkEnd::Failure => ExitCode::from(1),
+        SdkEnd::Interrupted => ExitCode::from(print::INTERRUPTED),
+        SdkEnd::OutputClosed => ExitCode::from(print::PIPE_CLOSED),
+    })
+}
+
+/// Flags that contradict the protocol are refused.
+fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    if run.output_format != OutputFormat::StreamJson {
+        return Err(Report::new("--input-format stream-json needs the same output format")
+            .hint("Add --output-format stream-json"));
+    }
+    if run.session_mirror && run.no_session_persistence {
+        return Err(Report::new("--session-mirror copies a transcript, and --no-session-persistence keeps none"));
+    }
+    if let Some(tool) = run.permission_prompt_tool.as_deref().filter(|tool| *tool != "stdio") {
+        return Err(Report::new(format!("--permission-prompt-tool {tool} is not available in this version of gimlet"))
+            .hint("Use stdio, and answer can_use_tool requests"));
+    }
+    Ok(())
+}
+
+/// The flags with what the host asked for; its word wins.
+fn as_wished(run: &RunArgs, wishes: Initialize) -> RunArgs {
+    let mut run = run.clone();
+    if let Some(prompt) = wishes.system_prompt {
+        (run.system_prompt, run.system_prompt_file) = (Some(prompt), None);
+    }
+    if let Some(text) = wishes.append_system_prompt {
+        (run.append_system_prompt, run.append_system_prompt_file) = (Some(text), None);
+    }
+    run.name = wishes.title.or(run.name);
+    run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);
+    run.agents = match (run.agents, wishes.agents) {
+        (Some(flag), Some(wished)) => Some(merged(&flag, wished.get())),
+        (flag, wished) => wished.map(|wished| wished.get().to_owned()).or(flag),
+    };
+    run
+}
+
+/// Two objects as one; the second has the last word. What is none is left to whoever reads it to complain about.
+fn merged(first: &str, second: &str) -> String {
+    let object = |text| serde_json::from_str::<Map<String, Value>>(text).ok();
+    match (object(first), object(second)) {
+        (Some(mut all), Some(more)) => {
+            all.extend(more);
+            Value::Object(all).to_string()
+        }
+        (None, _) => first.to_owned(),
+        (_, None) => second.to_owned(),
+    }
+}
+
+fn welcome(facts: &Facts) -> Welcome {
+    Welcome {
+        agents: facts.agents.iter().map(agent_card).collect(),
+        output_style: facts.output_style.clone(),
+        models: facts.models.iter().map(model_card).collect(),
+    }
+}
+
+fn agent_card(offer: &AgentOffer) -> AgentCard {
+    AgentCard { name: offer.name.clone(), description: offer.description.clone(), model: None }
+}
+
+fn model_card(offer: &ModelOffer) -> ModelCard {
+    ModelCard {
+        value: offer.alias.to_owned(),
+        display_name: offer.id.clone(),
+        description: format!("The model that '{}' stands for", offer.alias),
+        resolved_model: offer.id.clone(),
+        supports_effort: !offer.efforts.is_empty(),
+        supported_effort_levels: offer.efforts.iter().map(|level| (*level).to_owned()).collect(),
+        supports_adaptive_thinking: offer.adaptive,
+    }
+}
+
+fn face(facts: &Facts) -> Face {
+    Face {
+        output_style: facts.output_style.clone(),
+        slash_commands: LOCAL_COMMANDS.iter().map(|name| (*name).to_owned()).collect(),
+        betas: facts.betas.clone(),
+        capabilities: vec!["interrupt_receipt_v1", "interrupt_cancel_queued_v1"],
+    }
+}
+
+/// Who wants to know whether the session works or rests.
+fn state_lines(env: &Env) -> StateLines {
+    if env.flag("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") {
+        StateLines::Everybody
+    } else if env.flag("CLAUDE_CODE_SDK_READS_SESSION_STATE") {
+        StateLines::HostOnly
+    } else {
+        StateLines::Nobody
+    }
+}
+
+fn patience(env: &Env) -> Option<Duration> {
+    let ms = env.integer("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS").unwrap_or(AGENT_PATIENCE_MS);
+    (ms > 0).then(|| Duration::from_millis(ms))
+}

@@ -1,0 +1,167 @@
+//! What a driven session needs from behind the stage: a new session in place of the old, settings, titles.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gimlet_exec::Exec;
+use gimlet_proto::{BoxFuture, Servers, SessionHandle, SessionId};
+use gimlet_serve::sdk::Backstage;
+use gimlet_store::Locations;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use crate::args::RunArgs;
+use crate::print::KILL_GRACE;
+use crate::start::{self, Configured, Manner, Scratch, Started};
+use crate::surroundings::Surroundings;
+
+type Life = BoxFuture<'static, ()>;
+
+/// The sessions of this run, one after the other, and what has to be cleared away behind them.
+#[derive(Clone)]
+pub(super) struct Troupe {
+    arrivals: mpsc::UnboundedSender<Life>,
+    props: Arc<Mutex<Props>>,
+}
+
+#[derive(Default)]
+struct Props {
+    behind: Vec<(Exec, [Scratch; 2])>,
+    /// Those of the session that runs.
+    servers: Option<Arc<dyn Servers>>,
+}
+
+impl Troupe {
+    /// The lives that have to be run come out of the receiver.
+    pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Life>) {
+        let (arrivals, receiver) = mpsc::unbounded_channel();
+        (Self { arrivals, props: Arc::default() }, receiver)
+    }
+
+    /// Takes a session in; gives its handle.
+    pub(super) fn join(&self, started: Started<impl Future<Output = ()> + Send + 'static>) -> SessionHandle {
+        let mut props = self.lock();
+        props.behind.push((started.exec, started.scratch));
+        props.servers = started.servers;
+        // Without a receiver the run is over, and this session with it.
+        drop(self.arrivals.send(Box::pin(started.life)));
+        started.handle
+    }
+
+    /// Ends what runs for any of them.
+    pub(super) async fn shut_down(&self) {
+        let behind = std::mem::take(&mut self.lock().behind);
+        for (exec, _) in &behind {
+            exec.shutdown(KILL_GRACE).await;
+        }
+    }
+
+    /// Nobody reads what they left any more.
+    pub(super) fn leave(&self) {
+        self.lock().behind.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Props> {
+        self.props.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stage with everything that a session was opened with.
+pub(super) struct Stage {
+    run: RunArgs,
+    around: Surroundings,
+    manner: Manner,
+    troupe: Troupe,
+}
+
+impl Stage {
+    pub(super) fn new(run: RunArgs, around: Surroundings, manner: Manner, troupe: Troupe) -> Self {
+        Self { run, around, manner, troupe }
+    }
+
+    fn configured(&self) -> Result<Configured, String> {
+        let mut run = self.run.clone();
+        run.settings = self.manner.flag_settings.text().or(run.settings);
+        Configured::read(&run, &self.around).map_err(|report| report.text())
+    }
+
+    /// The settings of the command line as they are now.
+    fn flag_layer(&self) -> Result<Map<String, Value>, String> {
+        let Some(flag) = self.manner.flag_settings.text().or_else(|| self.run.settings.clone()) else {
+            return Ok(Map::new());
+        };
+        let text = match flag.trim() {
+            inline if inline.starts_with('{') && inline.ends_with('}') => flag,
+            path => std::fs::read_to_string(self.around.cwd.join(path))
+                .map_err(|error| format!("{path} cannot be read: {error}"))?,
+        };
+        serde_json::from_str(text.trim_start_matches('\u{feff}'))
+            .map_err(|error| format!("the settings of the command line are no JSON object: {error}"))
+    }
+}
+
+impl Backstage for Stage {
+    fn reopen(&self) -> BoxFuture<'static, Result<SessionHandle, String>> {
+        let mut run = self.run.clone();
+        (run.resume, run.session_id, run.name) = (None, None, None);
+        (run.resume_session_at, run.resume_drops_turn) = (None, None);
+        (run.continue_session, run.fork_session) = (false, false);
+        let (around, troupe) = (self.around.clone(), self.troupe.clone());
+        let manner = Manner { cleared: true, ..self.manner.clone() };
+        manner.flag_settings.renew();
+        Box::pin(async move {
+            let started = start::start(&run, &around, &manner).await.map_err(|report| report.text())?;
+            Ok(troupe.join(started))
+        })
+    }
+
+    fn servers(&self) -> Option<Arc<dyn Servers>> {
+        self.troupe.lock().servers.clone()
+    }
+
+    fn settings(&self) -> Result<Value, String> {
+        let configured = self.configured()?;
+        let layer = |layer: &gimlet_config::Layer| json!({"source": layer.scope.as_str(), "settings": layer.value()});
+        Ok(json!({
+            "effective": configured.effective.merged.value(),
+            "sources": configured.loaded.layers.iter().map(layer).collect::<Vec<_>>(),
+        }))
+    }
+
+    fn change_settings(&self, change: Map<String, Value>) -> Result<(), String> {
+        let mut layer = self.flag_layer()?;
+        for (key, value) in change {
+            if value.is_null() {
+                layer.remove(&key);
+            } else {
+                layer.insert(key, value);
+            }
+        }
+        let text = Value::Object(layer).to_string();
+        let mut run = self.run.clone();
+        run.settings = Some(text.clone());
+        let configured = Configured::read(&run, &self.around).map_err(|report| report.text())?;
+        if let Some(problem) = configured.flag_problem() {
+            return Err(problem);
+        }
+        self.manner.flag_settings.replace(text);
+        Ok(())
+    }
+
+    fn rename(&self, session: &SessionId, title: &str) -> Result<(), String> {
+        if self.run.no_session_persistence {
+            return Err("this session is not kept, so it cannot have a title".to_owned());
+        }
+        let path = Locations::new(&self.around.config_home).project(&self.around.cwd).session(session).transcript();
+        let line = json!({"type": "custom-title", "customTitle": title, "sessionId": session}).to_string();
+        let cannot = |error: std::io::Error| format!("the title cannot be written to {}: {error}", path.display());
+        // One write of one line: the session's own lines stay whole around it.
+        let mut file = std::fs::OpenOptions::new().append(true).mode(0o600).open(&path).map_err(cannot)?;
+        file.write_all(format!("{line}\n").as_bytes()).map_err(cannot)?;
+        if let Some(mirror) = &self.manner.mirror {
+            mirror.of(&path.to_string_lossy())(&line);
+        }
+        Ok(())
+    }
+}

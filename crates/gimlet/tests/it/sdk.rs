@@ -1,0 +1,163 @@
+//! Sessions that a program drives: the lines that it sends, those that it gets, their order, and how it ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
+
+mod clearing;
+mod control;
+mod driving;
+mod ending;
+mod exchange;
+mod mirroring;
+mod opening;
+mod permission;
+
+use std::io::Write;
+use std::time::Duration;
+
+use gimlet_script::Server;
+use gimlet_testkit::{Run, RunOutput, RunningChild, World};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+/// No line takes longer than this; one that does is stuck.
+const LIMIT: Duration = Duration::from_secs(40);
+
+/// The flags that every SDK passes.
+const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
+
+/// A program that drives gimlet.
+struct Host {
+    child: RunningChild,
+    lines: mpsc::UnboundedReceiver<String>,
+    /// Everything that was read.
+    seen: Vec<Value>,
+}
+
+/// How a driven run ended.
+struct End {
+    /// Every line since the start.
+    lines: Vec<Value>,
+    output: RunOutput,
+}
+
+impl Host {
+    /// Starts gimlet as SDKs do.
+    fn start(run: Run<'_>) -> Self {
+        let mut child = run.args(FLAGS).env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1").hold_stdin().start();
+        let lines = child.lines();
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// The same for a host that answers permission questions.
+    fn attended(world: &World, model: &Server) -> Self {
+        Self::start(world.run(model).args(["--permission-prompt-tool", "stdio"]))
+    }
+
+    fn send(&mut self, line: Value) {
+        self.write(&format!("{line}\n"));
+    }
+
+    fn write(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().expect("an open stdin");
+        // One that does not read any more shows by what it wrote.
+        drop(stdin.write_all(text.as_bytes()));
+    }
+
+    fn say(&mut self, text: &str) {
+        self.send(json!({"type": "user", "session_id": "", "parent_tool_use_id": null,
+            "message": {"role": "user", "content": text}}));
+    }
+
+    /// Sends a request and waits for its answer, the inside of the envelope.
+    async fn ask(&mut self, request: Value) -> Value {
+        let id = format!("req_{}", self.seen.len());
+        self.send(json!({"type": "control_request", "request_id": id, "request": request}));
+        self.answer_to(&id).await
+    }
+
+    async fn answer_to(&mut self, id: &str) -> Value {
+        let id = json!(id);
+        let is_it = |line: &Value| line["type"] == "control_response" && line["response"]["request_id"] == id;
+        self.until(is_it).await["response"].clone()
+    }
+
+    /// The next line.
+    async fn next(&mut self) -> Value {
+        let line = tokio::time::timeout(LIMIT, self.lines.recv()).await;
+        let line = line.unwrap_or_else(|_| panic!("nothing more came after {:#?}", self.seen));
+        let line = line.unwrap_or_else(|| panic!("it ended after {:#?}", self.seen));
+        let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line}"));
+        self.seen.push(line.clone());
+        line
+    }
+
+    async fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line = self.next().await;
+            if is_it(&line) {
+                return line;
+            }
+        }
+    }
+
+    async fn result(&mut self) -> Value {
+        self.until(|line| line["type"] == "result").await
+    }
+
+    async fn state(&mut self, state: &str) {
+        self.until(|line| line["subtype"] == "session_state_changed" && line["state"] == state).await;
+    }
+
+    /// The next request of gimlet's, whole.
+    async fn asked(&mut self, subtype: &str) -> Value {
+        self.until(|line| line["type"] == "control_request" && line["request"]["subtype"] == subtype).await
+    }
+
+    fn answer(&mut self, request: &Value, response: Value) {
+        self.send(json!({"type": "control_response",
+            "response": {"subtype": "success", "request_id": request["request_id"], "response": response}}));
+    }
+
+    /// Sends nothing more and waits for the end.
+    async fn end(mut self) -> End {
+        self.child.stdin = None;
+        self.ended().await
+    }
+
+    async fn ended(mut self) -> End {
+        let mut lines = std::mem::take(&mut self.seen);
+        while let Some(line) = tokio::time::timeout(LIMIT, self.lines.recv()).await.expect("an end") {
+            lines.push(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line}")));
+        }
+        let mut child = self.child;
+        let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.expect("a finished run");
+        End { lines, output }
+    }
+}
+
+impl End {
+    /// Checks the exit code and that nothing was remarked.
+    #[track_caller]
+    fn clean(self, code: i32) -> Vec<Value> {
+        self.output.expect_code(code);
+        assert_eq!(self.output.stderr, "");
+        self.lines
+    }
+}
+
+/// What each line is, in one word.
+fn kinds(lines: &[Value]) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = |line: &Value| match (text(&line["type"]).as_str(), text(&line["subtype"]).as_str()) {
+        ("system", "session_state_changed") => text(&line["state"]),
+        ("system", subtype) => subtype.to_owned(),
+        ("control_request", _) => text(&line["request"]["subtype"]),
+        (kind, _) => kind.to_owned(),
+    };
+    lines.iter().map(kind).collect()
+}
+
+/// The text of the first tool result in a line.
+fn result_text(line: &Value) -> String {
+    let content = &line["message"]["content"][0]["content"];
+    content.as_str().map_or_else(|| content.to_string(), str::to_owned)
+}

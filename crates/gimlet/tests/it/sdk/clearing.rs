@@ -1,0 +1,88 @@
+//! `/clear`: a new conversation in the same process.
+
+use gimlet_script::Script;
+use gimlet_testkit::entries_of;
+use serde_json::{Value, json};
+
+use super::{Host, kinds};
+use crate::world;
+
+#[tokio::test]
+async fn a_cleared_conversation_goes_on_as_a_new_session() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-sonnet-4-5"]));
+    host.say("the first words");
+    let first = host.result().await;
+    assert!(first["total_cost_usd"].as_f64().unwrap() > 0.0);
+    host.state("idle").await;
+    host.ask(json!({"subtype": "set_permission_mode", "mode": "acceptEdits"})).await;
+    host.until(|line| line["permissionMode"] == "acceptEdits").await;
+    let before = host.seen.len();
+    host.say("/clear");
+    let cleared = host.result().await;
+    host.state("idle").await;
+    let turn: Vec<Value> = host.seen[before..].to_vec();
+    assert_eq!(kinds(&turn), ["running", "init", "conversation_reset", "result", "idle"]);
+    let reset = &turn[2];
+    assert_eq!((&reset["session_id"], &reset["trigger"]), (&first["session_id"], &json!("clear")));
+    assert_eq!(cleared["session_id"], reset["new_conversation_id"]);
+    assert_ne!(cleared["session_id"], first["session_id"]);
+    assert_eq!((&cleared["num_turns"], &cleared["total_cost_usd"]), (&json!(0), &json!(0.0)));
+    assert!(cleared.get("terminal_reason").is_none());
+    host.say("the second words");
+    let init = host.until(|line| line["subtype"] == "init").await;
+    assert_eq!((&init["permissionMode"], &init["model"]), (&json!("acceptEdits"), &json!("claude-sonnet-4-5")));
+    let second = host.result().await;
+    assert_eq!(second["session_id"], cleared["session_id"]);
+    host.end().await.clean(0);
+    let sent = model.request(1).body_text().into_owned();
+    assert!(sent.contains("the second words") && !sent.contains("the first words"));
+    let transcripts = world.transcripts();
+    assert_eq!(transcripts.len(), 2);
+    let said =
+        |path: &std::path::PathBuf| entries_of(path).iter().any(|entry| entry.to_string().contains("first words"));
+    assert_eq!(transcripts.iter().filter(|path| said(path)).count(), 1);
+}
+
+#[tokio::test]
+async fn commands_wait_their_turn_and_so_does_what_follows_them() {
+    let world = world();
+    let model = Script::new().say("one").delay_ms(100).then().say("two").then().say("three").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    for words in ["first", "/clear", "second", "/new", "third"] {
+        host.say(words);
+    }
+    let lines = host.end().await.clean(0);
+    let results: Vec<&Value> =
+        lines.iter().filter(|line| line["type"] == "result").map(|line| &line["result"]).collect();
+    assert_eq!(results, [&json!("one"), &json!(""), &json!("two"), &json!(""), &json!("three")]);
+    assert_eq!(world.transcripts().len(), 3);
+}
+
+#[tokio::test]
+async fn text_that_a_program_composed_is_no_command() {
+    let world = world();
+    let model = Script::new().say("ok").then().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.send(json!({"type": "user", "message": {"role": "user", "content": "/clear"}, "client_composed": true}));
+    host.result().await;
+    host.say("/unheard of");
+    host.result().await;
+    host.end().await.clean(0);
+    assert_eq!(model.request(0).last_user_text().lines().last(), Some("/clear"));
+    assert_eq!(model.request(1).last_user_text(), "/unheard of");
+}
+
+#[tokio::test]
+async fn clearing_first_of_all_works_too() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).arg("--replay-user-messages"));
+    host.say("/reset");
+    assert_eq!(host.result().await["subtype"], "success");
+    assert!(host.seen.iter().any(|line| line["isReplay"] == true && line["message"]["content"] == "/reset"));
+    host.say("hi");
+    assert_eq!(host.result().await["result"], "ok");
+    host.end().await.clean(0);
+}

@@ -1,0 +1,243 @@
+//! Requests of the host: what each answers, also while a turn runs, and what none of them can break.
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::Host;
+use crate::world;
+
+#[tokio::test]
+async fn every_request_gets_exactly_one_answer() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    // The request, then what the answer contains: an error's words or a part of the response.
+    let cases: Vec<(Value, Result<Value, &str>)> = vec![
+        (json!({"subtype": "set_permission_mode", "mode": "acceptEdits"}), Ok(json!({}))),
+        (json!({"subtype": "set_permission_mode", "mode": "manual"}), Ok(json!({}))),
+        (json!({"subtype": "set_permission_mode", "mode": "reckless"}), Err("reckless")),
+        (json!({"subtype": "set_permission_mode", "mode": "bypassPermissions"}), Err("bypassPermissions")),
+        (json!({"subtype": "set_permission_mode"}), Err("mode")),
+        (json!({"subtype": "set_model", "model": "claude-3-retired"}), Ok(json!({}))),
+        (json!({"subtype": "set_model", "model": null}), Ok(json!({}))),
+        (json!({"subtype": "set_model"}), Ok(json!({}))),
+        (json!({"subtype": "set_model", "model": ""}), Err("model")),
+        (json!({"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 0}), Ok(json!({}))),
+        (json!({"subtype": "set_max_thinking_tokens", "max_thinking_tokens": null}), Ok(json!({}))),
+        (json!({"subtype": "set_max_thinking_tokens"}), Ok(json!({}))),
+        (json!({"subtype": "set_max_thinking_tokens", "max_thinking_tokens": "many"}), Err("whole number")),
+        (json!({"subtype": "set_max_thinking_tokens", "thinking_display": "highlights"}), Err("highlights")),
+        (json!({"subtype": "stop_task", "task_id": "gone"}), Ok(json!({}))),
+        (json!({"subtype": "cancel_async_message", "message_uuid": "none"}), Ok(json!({"cancelled": false}))),
+        (json!({"subtype": "interrupt"}), Ok(json!({"still_queued": []}))),
+        (json!({"subtype": "interrupt", "cancel_queued": true}), Ok(json!({"cancelled": []}))),
+        (json!({"subtype": "get_binary_version"}), Ok(json!({"version": "2.1.325"}))),
+        (json!({"subtype": "get_session_cost"}), Ok(json!({"total_cost_usd": 0.0}))),
+        (json!({"subtype": "mcp_status"}), Ok(json!({"mcpServers": []}))),
+        (json!({"subtype": "mcp_reconnect", "serverName": "nobody"}), Err("nobody")),
+        (json!({"subtype": "mcp_toggle", "serverName": "nobody", "enabled": false}), Err("nobody")),
+        (json!({"subtype": "mcp_message", "server_name": "x", "message": {}}), Ok(json!({}))),
+        (
+            json!({"subtype": "apply_flag_settings", "settings": {"permissions": {"allow": 7}}}),
+            Err("permissions.allow"),
+        ),
+        (json!({"subtype": "rename_session", "title": " "}), Err("title")),
+        (json!({"subtype": "teleport"}), Err("Unsupported control request subtype: teleport")),
+        (json!({}), Err("subtype")),
+        (json!([]), Err("subtype")),
+        (json!({"subtype": 5}), Err("subtype")),
+    ];
+    let count = cases.len();
+    for (request, expected) in cases {
+        let answer = host.ask(request.clone()).await;
+        match expected {
+            Ok(Value::Object(members)) => {
+                assert_eq!(answer["subtype"], "success", "{request}: {answer}");
+                for (name, value) in members {
+                    assert_eq!(answer["response"][&name], value, "{request}");
+                }
+            }
+            Ok(other) => panic!("{other}"),
+            Err(words) => {
+                assert_eq!(answer["subtype"], "error", "{request}: {answer}");
+                assert!(answer["error"].as_str().unwrap().contains(words), "{request}: {answer}");
+            }
+        }
+    }
+    let lines = host.end().await.clean(0);
+    assert_eq!(lines.iter().filter(|line| line["type"] == "control_response").count(), count);
+}
+
+#[tokio::test]
+async fn the_welcome_says_what_there_is() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    for round in 0..2 {
+        let welcome = host.ask(json!({"subtype": "initialize", "hooks": {"Stop": [{"hookCallbackIds": ["h"]}]}})).await;
+        let response = &welcome["response"];
+        assert_eq!(response["commands"][0]["name"], "clear", "{round}");
+        assert_eq!((&response["output_style"], &response["account"]), (&json!("default"), &json!({})));
+        assert_eq!((&response["hook_on_failure_supported"], &response["hooks_applied"]), (&json!(true), &json!(true)));
+        let model = &response["models"][0];
+        assert!(
+            model["value"] == "default" && model["resolvedModel"].as_str().unwrap().starts_with("claude-"),
+            "{model}"
+        );
+    }
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn changes_hold_from_the_next_turn_on() {
+    let world = world();
+    let model = Script::new().say("a").then().say("b").then().say("c").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-sonnet-4-5"]));
+    let init = async |host: &mut Host| {
+        let init = host.until(|line| line["subtype"] == "init").await;
+        host.result().await;
+        (init["model"].clone(), init["permissionMode"].clone())
+    };
+    host.say("one");
+    assert_eq!(init(&mut host).await, (json!("claude-sonnet-4-5"), json!("default")));
+    host.ask(json!({"subtype": "set_model", "model": "claude-opus-4-5"})).await;
+    host.ask(json!({"subtype": "set_permission_mode", "mode": "plan"})).await;
+    assert!(host.seen.iter().any(|line| line["subtype"] == "status" && line["permissionMode"] == "plan"));
+    host.say("two");
+    assert_eq!(init(&mut host).await, (json!("claude-opus-4-5"), json!("plan")));
+    host.ask(json!({"subtype": "set_model", "model": "default"})).await;
+    host.say("three");
+    assert_eq!(init(&mut host).await.0, "claude-sonnet-4-5");
+    host.end().await.clean(0);
+    let models: Vec<String> = (0..3).map(|at| model.request(at).model().to_owned()).collect();
+    assert_eq!(models, ["claude-sonnet-4-5", "claude-opus-4-5", "claude-sonnet-4-5"]);
+}
+
+#[tokio::test]
+async fn requests_are_answered_while_a_command_runs_and_an_interrupt_ends_it() {
+    let world = world();
+    let model = Script::new()
+        .call("Bash", json!({"command": "touch begun; sleep 600"}))
+        .then()
+        .say("fine")
+        .serve()
+        .await
+        .unwrap();
+    let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
+    host.say("go");
+    host.until(|line| line["type"] == "assistant").await;
+    while !world.project.join("begun").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    for uuid in ["aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"] {
+        host.send(
+            json!({"type": "user", "uuid": uuid, "priority": "later", "message": {"role": "user", "content": uuid}}),
+        );
+    }
+    assert_eq!(host.ask(json!({"subtype": "set_permission_mode", "mode": "default"})).await["subtype"], "success");
+    let withdrawn = json!({"subtype": "cancel_async_message", "message_uuid": "aaaaaaaa-0000-4000-8000-000000000001"});
+    assert_eq!(host.ask(withdrawn).await["response"]["cancelled"], true);
+    let reply = host.ask(json!({"subtype": "interrupt"})).await;
+    assert_eq!(reply["response"]["still_queued"], json!(["aaaaaaaa-0000-4000-8000-000000000002"]));
+    let result = host.result().await;
+    assert_eq!((&result["terminal_reason"], &result["queued_turn_count"]), (&json!("aborted_tools"), &json!(1)));
+    let cut = host.seen.iter().find(|line| line["type"] == "user").unwrap();
+    assert_eq!(cut["message"]["content"][0]["is_error"], true);
+    assert_eq!(host.result().await["result"], "fine", "the prompt that waited still gets its turn");
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn prompts_that_wait_can_be_forgotten_with_the_interrupt() {
+    let world = world();
+    let model = Script::new().call("Bash", json!({"command": "touch begun; sleep 600"})).serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
+    host.say("go");
+    host.until(|line| line["type"] == "assistant").await;
+    let id = "bbbbbbbb-0000-4000-8000-000000000001";
+    host.send(
+        json!({"type": "user", "uuid": id, "priority": "later", "message": {"role": "user", "content": "later"}}),
+    );
+    let reply = host.ask(json!({"subtype": "interrupt", "cancel_queued": true})).await;
+    assert_eq!(reply["response"], json!({"still_queued": [], "cancelled": [id]}));
+    host.result().await;
+    let lines = host.end().await.clean(1);
+    assert_eq!(lines.iter().filter(|line| line["type"] == "result").count(), 1);
+}
+
+#[tokio::test]
+async fn a_prompt_right_before_an_interrupt_still_gets_its_result() {
+    let world = world();
+    let model = Script::new().say("too late").delay_ms(30_000).serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.say("go");
+    let reply = host.ask(json!({"subtype": "interrupt"})).await;
+    assert_eq!(reply["subtype"], "success");
+    assert_eq!(host.result().await["subtype"], "error_during_execution");
+    host.end().await.clean(1);
+}
+
+#[tokio::test]
+async fn lines_that_mean_nothing_are_passed_over() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    for line in [
+        json!({"type": "keep_alive"}),
+        json!({"type": "assistant", "message": {}}),
+        json!({"type": "system", "subtype": "x"}),
+        json!({"type": "of another day"}),
+        json!({"type": 7}),
+        json!({}),
+        json!({"type": "control_response", "response": {"subtype": "success", "request_id": "unknown"}}),
+        json!({"type": "control_response"}),
+        json!({"type": "control_cancel_request", "request_id": "unknown"}),
+    ] {
+        host.send(line);
+    }
+    host.say("hi");
+    assert_eq!(host.result().await["result"], "ok");
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn settings_can_be_laid_over_the_flags_and_looked_at() {
+    let world = world();
+    let input = json!({"file_path": world.path("x"), "content": "1"});
+    let model = Script::new()
+        .call("Write", input.clone())
+        .then()
+        .say("no")
+        .then()
+        .call("Write", input)
+        .then()
+        .say("yes")
+        .serve()
+        .await
+        .unwrap();
+    let mut host = Host::start(world.run(&model).args(["--settings", r#"{"outputStyle":"terse"}"#]));
+    host.say("write");
+    assert_eq!(host.result().await["permission_denials"].as_array().unwrap().len(), 1);
+    let change = json!({"subtype": "apply_flag_settings", "settings": {"permissions": {"allow": ["Write"]}, "outputStyle": null}});
+    assert_eq!(host.ask(change).await["subtype"], "success");
+    let settings = host.ask(json!({"subtype": "get_settings"})).await["response"].clone();
+    assert_eq!(settings["effective"]["permissions"]["allow"], json!(["Write"]));
+    assert_eq!((settings["effective"].get("outputStyle"), &settings["sources"][0]["source"]), (None, &json!("flag")));
+    host.say("again");
+    assert_eq!(host.result().await["permission_denials"], json!([]));
+    let lines = host.end().await.clean(0);
+    assert_eq!(lines.iter().find(|line| line["subtype"] == "init").unwrap()["output_style"], "terse");
+}
+
+#[tokio::test]
+async fn a_session_can_be_given_a_title() {
+    let world = world();
+    let model = Script::new().say("ok").then().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.say("hi");
+    host.result().await;
+    assert_eq!(host.ask(json!({"subtype": "rename_session", "title": "Blue moon"})).await["subtype"], "success");
+    host.end().await.clean(0);
+    let again = world.run(&model).args(["-p", "--resume", "Blue moon", "more"]).finish().await;
+    again.expect_code(0);
+}

@@ -1,0 +1,205 @@
+//! Calls into the host: its hooks and the tools inside it; and the agents that it defines.
+
+use gimlet_script::{Expect, Script, Server};
+use serde_json::{Value, json};
+
+use super::{Host, kinds, result_text};
+use crate::world;
+
+/// Greets with a hook before every Write.
+async fn hooked(host: &mut Host) {
+    let hooks = json!({"PreToolUse": [{"matcher": "Write", "hookCallbackIds": ["hook_0"]}]});
+    let welcome = host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    assert_eq!(welcome["response"]["hooks_applied"], true);
+}
+
+#[tokio::test]
+async fn a_hook_is_asked_after_the_call_is_shown_and_before_the_question() {
+    let world = world();
+    let input = json!({"file_path": world.path("x.txt"), "content": "1"});
+    let model = Script::new().call("Write", input).then().say("done").serve().await.unwrap();
+    let mut host = Host::attended(&world, &model);
+    hooked(&mut host).await;
+    host.say("write");
+    let hook = host.asked("hook_callback").await;
+    let asked = &hook["request"];
+    assert_eq!((&asked["callback_id"], &asked["input"]["hook_event_name"]), (&json!("hook_0"), &json!("PreToolUse")));
+    assert_eq!(asked["tool_use_id"], asked["input"]["tool_use_id"]);
+    host.answer(&hook, json!({}));
+    let question = host.asked("can_use_tool").await;
+    host.answer(&question, json!({"behavior": "allow"}));
+    host.state("idle").await;
+    let lines = host.end().await.clean(0);
+    let expected = "control_response running init assistant hook_callback requires_action can_use_tool running user \
+                    assistant result idle";
+    assert_eq!(kinds(&lines).join(" "), expected);
+}
+
+#[tokio::test]
+async fn a_hook_that_never_answers_is_withdrawn_by_an_interrupt() {
+    let world = world();
+    let input = json!({"file_path": world.path("x.txt"), "content": "1"});
+    let model = Script::new().call("Write", input).serve().await.unwrap();
+    let mut host = Host::attended(&world, &model);
+    hooked(&mut host).await;
+    host.say("write");
+    let hook = host.asked("hook_callback").await;
+    host.ask(json!({"subtype": "interrupt"})).await;
+    let result = host.result().await;
+    assert_eq!(result["terminal_reason"], "aborted_tools");
+    let withdrawn = host.seen.iter().find(|line| line["type"] == "control_cancel_request").unwrap();
+    assert_eq!(withdrawn["request_id"], hook["request_id"]);
+    host.end().await.clean(1);
+    assert!(!world.project.join("x.txt").exists());
+}
+
+#[tokio::test]
+async fn a_later_greeting_brings_its_own_hooks() {
+    let world = world();
+    let write = |name: &str| json!({"file_path": world.path(name), "content": "1"});
+    let model = Script::new().call("Write", write("a")).then().say("done").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--permission-mode", "acceptEdits"]));
+    hooked(&mut host).await;
+    let hooks = json!({"PostToolUse": [{"matcher": null, "hookCallbackIds": ["hook_9"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.say("write");
+    let hook = host.asked("hook_callback").await;
+    assert_eq!(hook["request"]["callback_id"], "hook_9");
+    host.answer(&hook, json!({}));
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    assert_eq!(kinds(&lines).iter().filter(|kind| *kind == "hook_callback").count(), 1);
+}
+
+/// Answers as a server with one tool does, until there is a line that fits.
+async fn serve(host: &mut Host, is_it: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let line = host.next().await;
+        if is_it(&line) {
+            return line;
+        }
+        if line["request"]["subtype"] != "mcp_message" {
+            continue;
+        }
+        let message = &line["request"]["message"];
+        let arguments = &message["params"]["arguments"];
+        let result = match message["method"].as_str().unwrap() {
+            "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "calc", "version": "1"}}),
+            "tools/list" => json!({"tools": [{"name": "add", "description": "Adds", "inputSchema":
+                {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}}]}),
+            "tools/call" => {
+                let sum = arguments["a"].as_f64().unwrap() + arguments["b"].as_f64().unwrap();
+                json!({"content": [{"type": "text", "text": format!("{sum}")}]})
+            }
+            _ => json!({}),
+        };
+        let response = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        host.answer(&line, json!({"mcp_response": response}));
+    }
+}
+
+async fn adding() -> Server {
+    Script::new().call("mcp__calc__add", json!({"a": 1, "b": 2})).then().say("done").serve().await.unwrap()
+}
+
+#[tokio::test]
+async fn tools_inside_the_host_are_offered_from_the_first_request_on() {
+    for announced in ["flag", "greeting"] {
+        let world = world();
+        let model = adding().await;
+        let mut run = world.run(&model).args(["--allowedTools", "mcp__calc"]);
+        if announced == "flag" {
+            run = run.args(["--mcp-config", r#"{"mcpServers":{"calc":{"type":"sdk","name":"other"}}}"#]);
+        }
+        let mut host = Host::start(run);
+        if announced == "greeting" {
+            host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["calc"]})).await;
+        }
+        host.say("add");
+        let init = serve(&mut host, |line| line["subtype"] == "init").await;
+        assert_eq!(init["mcp_servers"][0]["status"], "connected", "{announced}");
+        let result = serve(&mut host, |line| line["type"] == "user").await;
+        assert_eq!(result_text(&result), "3");
+        host.result().await;
+        let status = host.ask(json!({"subtype": "mcp_status"})).await;
+        assert_eq!(status["response"]["mcpServers"][0]["tools"][0]["name"], "add");
+        host.end().await.clean(0);
+        assert!(model.request(0).tool_names().contains(&"mcp__calc__add".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_call_into_a_host_that_has_gone_quiet_fails() {
+    let world = world();
+    let model = adding().await;
+    let servers = r#"{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}"#;
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "mcp__calc", "--mcp-config", servers]));
+    host.say("add");
+    serve(&mut host, |line| line["request"]["message"]["method"] == "tools/call").await;
+    let lines = host.end().await.clean(0);
+    let failed = lines.iter().find(|line| line["type"] == "user").unwrap();
+    assert_eq!(failed["message"]["content"][0]["is_error"], true);
+    assert!(result_text(failed).contains("Stream closed"), "{}", result_text(failed));
+}
+
+/// A model that sends an agent of the host's in the foreground or the background.
+async fn sending(background: bool) -> Server {
+    let task = json!({"description": "greet", "prompt": "greet Ada", "subagent_type": "greeter",
+        "run_in_background": background});
+    let agents_own = Expect { system_contains: Some("You greet people.".to_owned()), ..Expect::default() };
+    let script = Script::new().call("Agent", task).then().say("done").then();
+    let script = if background { script.say("heard of it").then() } else { script };
+    script.say("Hail, Ada!").when(agents_own).delay_ms(200).serve().await.unwrap()
+}
+
+async fn greeting(host: &mut Host) {
+    let agents = json!({"greeter": {"description": "Greets", "prompt": "You greet people."}});
+    let welcome = host.ask(json!({"subtype": "initialize", "agents": agents})).await;
+    let agents = welcome["response"]["agents"].as_array().unwrap();
+    assert!(agents.iter().any(|agent| agent["name"] == "greeter"), "{agents:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_input_waits_for_agents_and_the_turn_that_they_cause() {
+    let world = world();
+    let model = sending(true).await;
+    let mut host = Host::start(world.run(&model));
+    greeting(&mut host).await;
+    host.say("send it");
+    let lines = host.end().await.clean(0);
+    let results: Vec<&Value> = lines.iter().filter(|line| line["type"] == "result").collect();
+    assert_eq!(results.iter().map(|line| &line["result"]).collect::<Vec<_>>(), [&json!("done"), &json!("heard of it")]);
+    assert_eq!(results[1]["origin"], json!({"kind": "task-notification"}));
+    let kinds = kinds(&lines);
+    let at = |kind: &str| kinds.iter().position(|other| other == kind).unwrap();
+    assert!(at("task_started") < at("result") && at("result") < at("task_notification"), "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kind| *kind == "idle").count(), 1, "it is at work until then: {kinds:?}");
+    assert!(model.failures().is_empty(), "{:?}", model.failures());
+}
+
+#[tokio::test]
+async fn the_transcripts_of_agents_are_mirrored_with_their_description() {
+    let world = world();
+    let model = sending(false).await;
+    let mut host = Host::start(world.run(&model).arg("--session-mirror"));
+    greeting(&mut host).await;
+    let names: Vec<&Value> =
+        welcome["response"]["agents"].as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
+    assert!(names.contains(&&json!("greeter")), "{names:?}");
+    host.say("send it");
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    let frames: Vec<&Value> = lines
+        .iter()
+        .filter(|line| {
+            line["type"] == "transcript_mirror" && line["filePath"].as_str().unwrap().contains("/subagents/")
+        })
+        .collect();
+    let first = &frames[0]["entries"][0];
+    assert_eq!((&first["type"], &first["agentType"]), (&json!("agent_metadata"), &json!("greeter")));
+    let copied: Vec<Value> =
+        frames.iter().flat_map(|frame| frame["entries"].as_array().unwrap().clone()).skip(1).collect();
+    let path = frames[0]["filePath"].as_str().unwrap();
+    assert_eq!(copied, gimlet_testkit::entries_of(std::path::Path::new(path)));
+}

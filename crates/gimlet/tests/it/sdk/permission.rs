@@ -1,0 +1,186 @@
+//! Questions to the host and what its answers do.
+
+use gimlet_script::{Script, Server};
+use gimlet_testkit::World;
+use serde_json::{Value, json};
+
+use super::{Host, kinds, result_text};
+use crate::world;
+
+/// A model that wants to write two files, one after the other.
+async fn writing(world: &World) -> Server {
+    let write = |name: &str| json!({"file_path": world.path(name), "content": "1"});
+    Script::new().call("Write", write("a")).then().call("Write", write("b")).then().say("done").serve().await.unwrap()
+}
+
+#[tokio::test]
+async fn every_answer_does_what_it_says() {
+    let allow = |more: Value| {
+        let mut answer = json!({"behavior": "allow"});
+        answer.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        answer
+    };
+    let rules =
+        json!([{"type": "addRules", "rules": [{"toolName": "Write", "ruleContent": null}], "behavior": "allow"}]);
+    let mode = json!([{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]);
+    // What is answered, what the file then holds, what the result says, how many questions come in all.
+    let cases = [
+        (allow(json!({})), Some("1"), "Created", 2),
+        (allow(json!({"updatedInput": {"file_path": "<a>", "content": "2"}})), Some("2"), "Created", 2),
+        (allow(json!({"updatedInput": {"content": 7}})), None, "file_path", 2),
+        (allow(json!({"updatedPermissions": rules})), Some("1"), "Created", 1),
+        (allow(json!({"updatedPermissions": mode})), Some("1"), "Created", 1),
+        (json!({"behavior": "deny", "message": "not today"}), None, "not today", 2),
+        (json!({"behavior": "deny", "message": ""}), None, "denied", 2),
+        (json!({"behavior": "perhaps"}), None, "could not be understood", 2),
+        (json!({}), None, "could not be understood", 2),
+    ];
+    for (answer, file, words, questions) in cases {
+        let world = world();
+        let model = writing(&world).await;
+        let mut host = Host::attended(&world, &model);
+        host.say("write");
+        let first = host.asked("can_use_tool").await;
+        let text = answer.to_string().replace("<a>", &world.path("a"));
+        host.answer(&first, serde_json::from_str(&text).unwrap());
+        let written = host.until(|line| line["type"] == "user").await;
+        assert!(result_text(&written).contains(words), "{answer}: {}", result_text(&written));
+        assert_eq!(std::fs::read_to_string(world.project.join("a")).ok().as_deref(), file, "{answer}");
+        let mut asked = 1;
+        let result = loop {
+            let line = host.next().await;
+            match line["type"].as_str() {
+                Some("control_request") => {
+                    asked += 1;
+                    host.answer(&line, json!({"behavior": "allow"}));
+                }
+                Some("result") => break line,
+                _ => {}
+            }
+        };
+        assert_eq!(asked, questions, "{answer}");
+        let denials = result["permission_denials"].as_array().unwrap().len();
+        assert_eq!(denials == 1, answer["behavior"] != "allow", "{answer}: {result}");
+        host.end().await.clean(0);
+        assert!(model.rejections().is_empty(), "{:?}", model.rejections());
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_an_error_is_a_no_with_those_words() {
+    let world = world();
+    let model = writing(&world).await;
+    let mut host = Host::attended(&world, &model);
+    host.say("write");
+    for _ in 0..2 {
+        let question = host.asked("can_use_tool").await;
+        host.send(json!({"type": "control_response", "response":
+            {"subtype": "error", "request_id": question["request_id"], "error": "the callback broke"}}));
+        let refused = host.until(|line| line["type"] == "user").await;
+        assert!(result_text(&refused).contains("the callback broke"));
+    }
+    assert_eq!(host.result().await["permission_denials"].as_array().unwrap().len(), 2);
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn a_no_can_stop_the_turn() {
+    let world = world();
+    let model = writing(&world).await;
+    let mut host = Host::attended(&world, &model);
+    host.say("write");
+    let question = host.asked("can_use_tool").await;
+    host.answer(&question, json!({"behavior": "deny", "message": "stop it", "interrupt": true}));
+    let result = host.result().await;
+    assert_eq!(
+        (&result["subtype"], &result["terminal_reason"]),
+        (&json!("error_during_execution"), &json!("aborted_tools"))
+    );
+    host.end().await.clean(1);
+}
+
+#[tokio::test]
+async fn a_host_that_never_answers_can_still_interrupt() {
+    let world = world();
+    let write = |name: &str| json!({"file_path": world.path(name), "content": "1"});
+    let model = Script::new().call("Write", write("a")).then().say("after").serve().await.unwrap();
+    let mut host = Host::attended(&world, &model);
+    host.say("write");
+    let question = host.asked("can_use_tool").await;
+    let reply = host.ask(json!({"subtype": "interrupt"})).await;
+    assert_eq!(reply["subtype"], "success");
+    let result = host.result().await;
+    assert_eq!(result["terminal_reason"], "aborted_tools");
+    let withdrawn = host.seen.iter().find(|line| line["type"] == "control_cancel_request").unwrap();
+    assert_eq!(withdrawn["request_id"], question["request_id"]);
+    // An answer that crosses the withdrawal changes nothing.
+    host.answer(&question, json!({"behavior": "allow"}));
+    host.say("go on");
+    assert_eq!(host.result().await["result"], "after");
+    host.end().await.clean(0);
+    assert!(!world.project.join("a").exists());
+}
+
+#[tokio::test]
+async fn questions_at_the_same_time_have_their_own_answers() {
+    let world = world();
+    let write = |name: &str| json!({"file_path": world.path(name), "content": name});
+    let model =
+        Script::new().call("Write", write("a")).call("Write", write("b")).then().say("done").serve().await.unwrap();
+    let mut host = Host::attended(&world, &model);
+    host.say("write both");
+    for _ in 0..2 {
+        let question = host.asked("can_use_tool").await;
+        let wanted = question["request"]["input"]["file_path"].as_str().unwrap().ends_with('b');
+        let answer = if wanted { json!({"behavior": "allow"}) } else { json!({"behavior": "deny", "message": "no a"}) };
+        host.answer(&question, answer);
+    }
+    host.result().await;
+    host.end().await.clean(0);
+    assert!(!world.project.join("a").exists() && world.project.join("b").exists());
+}
+
+#[tokio::test]
+async fn the_end_of_input_answers_every_question_with_no() {
+    let world = world();
+    let model = writing(&world).await;
+    let mut host = Host::attended(&world, &model);
+    host.say("write");
+    host.asked("can_use_tool").await;
+    let lines = host.end().await.clean(0);
+    let refused: Vec<String> = lines.iter().filter(|line| line["type"] == "user").map(result_text).collect();
+    assert_eq!(refused.len(), 2);
+    assert!(refused.iter().all(|text| text.contains("Stream closed")), "{refused:?}");
+    assert_eq!(kinds(&lines).iter().filter(|kind| *kind == "can_use_tool").count(), 1);
+    assert!(!world.project.join("a").exists() && !world.project.join("b").exists());
+}
+
+#[tokio::test]
+async fn an_open_question_is_told_to_a_host_that_comes_back() {
+    let world = world();
+    let model = writing(&world).await;
+    let mut host = Host::attended(&world, &model);
+    host.say("write");
+    let question = host.asked("can_use_tool").await;
+    let welcome = host.ask(json!({"subtype": "initialize"})).await;
+    assert_eq!(welcome["pending_permission_requests"], json!([question]));
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn allowed_tools_are_not_asked_about_and_denied_ones_are_not_offered() {
+    let world = world();
+    let model = writing(&world).await;
+    let mut host = Host::start(
+        world
+            .run(&model)
+            .args(["--permission-prompt-tool", "stdio", "--allowedTools", "Write,mcp__x__y,NoSuchTool"])
+            .args(["--disallowedTools", "Bash,WebSearch"]),
+    );
+    host.say("write");
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    assert!(!kinds(&lines).contains(&"can_use_tool".to_owned()));
+    let tools = lines.iter().find(|line| line["subtype"] == "init").unwrap()["tools"].to_string();
+    assert!(tools.contains("Write") && !tools.contains("Bash"));
+}
