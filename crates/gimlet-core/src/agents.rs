@@ -14,7 +14,7 @@ mod running;
 mod toolbox;
 
 pub(crate) use host::{AgentHost, HostParts};
-pub(crate) use identity::Who;
+pub(crate) use identity::AgentIdentity;
 pub use launch::{AgentReport, Launch, Launched};
 pub(crate) use mailbox::Mailboxes;
 pub(crate) use pulse::Pulse;

@@ -13,10 +13,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::{AgentHost, Who};
+use crate::agents::{AgentHost, AgentIdentity};
 use crate::dials::Dials;
 use crate::gate::{Gate, Pass, Permit};
-use crate::hooks::AgentTag;
 use crate::results::Settled;
 use crate::services::Services;
 use crate::tool::{
@@ -50,10 +49,8 @@ pub(crate) struct CallScope {
     pub(crate) gate: Arc<Gate>,
     pub(crate) cancel: CancellationToken,
     pub(crate) agent: AgentPath,
-    /// The subagent whose calls these are, as hooks know it.
-    pub(crate) subagent: Option<Arc<AgentTag>>,
-    /// The subagent at work; `None` in the main conversation.
-    pub(crate) who: Who,
+    /// The subagent whose calls these are; `None` in the main conversation.
+    pub(crate) subagent: Option<Arc<AgentIdentity>>,
     pub(crate) dials: Dials,
     /// What sends further agents.
     pub(crate) host: Arc<AgentHost>,

@@ -102,7 +102,7 @@ pub(crate) fn environment(scope: &CallScope, model: &str) -> String {
     let _ = writeln!(text, "Date: {}", jiff::Zoned::now().date());
     let _ = writeln!(text, "Model: {model}");
     let _ = writeln!(text, "Permission mode: {}", scope.gate.mode_of(scope));
-    if scope.who.is_none() && !scope.gate.is_attended() {
+    if scope.subagent.is_none() && !scope.gate.is_attended() {
         text.push_str(
             "Nobody is watching: no question can be answered and no permission can be given while you work. Only your \
              last message is shown, so say there what you did, what you could not do, and which permission was missing.\n",

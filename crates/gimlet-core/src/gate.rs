@@ -208,7 +208,7 @@ impl Gate {
     /// The mode in which calls of this scope are decided: that of the session, or a subagent's own where it may have one.
     pub(crate) fn mode_of(&self, scope: &CallScope) -> PermissionMode {
         let session = self.mode();
-        scope.who.as_ref().map_or(session, |who| who.mode.under(session, |mode| self.is_available(mode)))
+        scope.subagent.as_ref().map_or(session, |who| who.mode.under(session, |mode| self.is_available(mode)))
     }
 
     fn is_available(&self, mode: PermissionMode) -> bool {
@@ -230,7 +230,7 @@ impl Gate {
 
     /// Whether rules take a tool away as a whole.
     pub(crate) fn removes_tool(&self, name: &str) -> bool {
-        gimlet_policy::removes_tool(&lock(&self.in_force).rules, name)
+        gimlet_policy::removes_tool(&self.rules(), name)
     }
 
     /// The kinds of subagents that rules leave.
@@ -396,7 +396,7 @@ impl Gate {
             }
             Answer::No { message, interrupt } => {
                 // Nobody waits for a background agent: it loses this one call and finds another way.
-                let waited_for = scope.who.as_ref().is_none_or(|who| !who.background);
+                let waited_for = scope.subagent.as_ref().is_none_or(|who| !who.background);
                 let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
             }

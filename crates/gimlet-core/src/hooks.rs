@@ -36,14 +36,6 @@ pub(crate) use output::{Permission, RequestAnswer};
 use crate::call::CallScope;
 use round::Round;
 
-/// Which subagent a firing is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentTag {
-    pub id: String,
-    /// Its kind, such as `Explore`.
-    pub kind: String,
-}
-
 /// What hooks are told of every session, and where their long texts go.
 #[derive(Default)]
 pub(crate) struct HookSurroundings {

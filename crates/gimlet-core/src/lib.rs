@@ -30,8 +30,8 @@ pub use agents::{AgentReport, AgentSource, Launch, Launched, Roster};
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SettingsNow};
 pub use hooks::{
-    AgentTag, HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher,
-    MatcherError, OnTrouble, StartSource,
+    HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,
+    OnTrouble, StartSource,
 };
 pub use past::PastCalls;
 pub use record::Record;

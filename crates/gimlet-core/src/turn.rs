@@ -85,7 +85,7 @@ impl Turn {
 pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
-    if turn.scope.who.is_none() {
+    if turn.scope.subagent.is_none() {
         turn.scope.gate.begin_turn();
     }
     let origin = prompt.origin.clone();
@@ -225,7 +225,7 @@ async fn drive(
 pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
     open_conversation(conversation, turn);
     // Only the person speaks for the person.
-    let of_session = turn.scope.who.is_none();
+    let of_session = turn.scope.subagent.is_none();
     if !said.synthetic && of_session {
         turn.scope.gate.note_prompt(&said.blocks);
     }
@@ -246,7 +246,7 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
 /// A conversation begins with the facts of this place.
 fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
     // A subagent has the facts of the place in its system prompt: its record begins with its task.
-    if conversation.is_empty() && turn.scope.who.is_none() {
+    if conversation.is_empty() && turn.scope.subagent.is_none() {
         let context = crate::context::environment(&turn.scope, &turn.facts().id);
         outcome::say(conversation, &context);
     }
@@ -275,7 +275,7 @@ fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply
     match &reply.ending {
         Ending::Complete(end) => {
             conversation.ledger.count(facts, &end.usage, asked.elapsed());
-            if let Some(who) = &turn.scope.who {
+            if let Some(who) = &turn.scope.subagent {
                 who.meter.count(&end.usage);
             }
             conversation.context_tokens = end.usage.prompt_tokens() + end.usage.output_tokens;
@@ -404,7 +404,7 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
     let requests = conversation.ledger.turn_requests();
     let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
     // What a subagent was refused is told with the turn that sent it.
-    let denials: Vec<Denial> = if turn.scope.who.is_none() { turn.scope.gate.take_denials() } else { Vec::new() };
+    let denials: Vec<Denial> = if turn.scope.subagent.is_none() { turn.scope.gate.take_denials() } else { Vec::new() };
     TurnReport {
         end,
         text,

@@ -218,7 +218,10 @@ impl Printer {
             Format::Json if self.verbose => self.collected.extend(self.wire.lines(event)),
             Format::Json | Format::Text => {}
         }
+        // What subagents say is said to whoever sent them.
+        let is_remark = !matches!(event.body, Body::Block(_)) || event.agent.parent_tool_use().is_none();
         if self.format != Format::StreamJson
+            && is_remark
             && let Some(note) = activity::note(&event.body, self.verbose)
         {
             let stop = matches!(event.body, Body::Retry(_)) && !std::mem::replace(&mut self.retried, true);

@@ -1,6 +1,5 @@
 //! Who runs a conversation that is not the main one, and in which mode its calls are decided.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -89,9 +88,6 @@ impl Meter {
         }
     }
 }
-
-/// The subagent that a scope belongs to, if any.
-pub(crate) type Who = Option<Arc<AgentIdentity>>;
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,6 @@ use super::toolbox::{self, Circumstances};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
-use crate::hooks::AgentTag;
 use crate::record::Record;
 use crate::steering::Steering;
 use crate::tasks::{AgentTask, NewTask, Stop};
@@ -97,7 +96,7 @@ fn prepare(scope: &Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<P
     let host = &scope.host;
     let rules = scope.gate.rules();
     let kind = host.roster.find(launch.kind.as_deref(), &rules).map_err(ToolError::input)?;
-    let depth = scope.who.as_ref().map_or(0, |who| who.depth) + 1;
+    let depth = scope.subagent.as_ref().map_or(0, |who| who.depth) + 1;
     if depth > host.limits.depth {
         return Err(ToolError::failed(format!(
             "Agents may be nested {} deep, and this would be one more. Do not try again: do the work yourself.",
@@ -105,7 +104,7 @@ fn prepare(scope: &Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<P
         )));
     }
     let background = !host.limits.foreground_only
-        && scope.who.as_ref().is_none_or(|who| !who.background)
+        && scope.subagent.as_ref().is_none_or(|who| !who.background)
         && launch.background.or(kind.spec.background).unwrap_or(false);
     let slot = host.slot()?;
     let may_launch = depth < host.limits.depth;
@@ -133,14 +132,13 @@ fn prepare(scope: &Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<P
         gate: scope.gate.clone(),
         cancel: cancel.clone(),
         agent: agent.clone(),
-        subagent: Some(Arc::new(AgentTag { id: identity.id.clone(), kind: identity.kind.clone() })),
-        who: Some(identity.clone()),
+        subagent: Some(identity.clone()),
         dials: dials.clone(),
         host: host.clone(),
     });
     tell_missing(&child, kind);
 
-    let parent_agent_id = scope.who.as_ref().map(|who| who.id.clone());
+    let parent_agent_id = scope.subagent.as_ref().map(|who| who.id.clone());
     let meta = AgentMeta {
         agent_type: kind.name.clone(),
         description: launch.description.clone(),

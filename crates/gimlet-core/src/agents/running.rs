@@ -144,11 +144,11 @@ impl Errand {
         let host = &scope.host;
         let text = harmless(text.trim());
         let text = keep(&scope, &running.task.output_file, text).await;
-        let progress = scope.who.as_ref().map(|who| who.meter.progress(None, String::new())).unwrap_or_default();
+        let progress = scope.subagent.as_ref().map(|who| who.meter.progress(None, String::new())).unwrap_or_default();
         running.task.set_progress(progress.clone());
         let report = AgentReport {
             id: running.task.id.clone(),
-            kind: scope.who.as_ref().map(|who| who.kind.clone()).unwrap_or_default(),
+            kind: scope.subagent.as_ref().map(|who| who.kind.clone()).unwrap_or_default(),
             model: host.model.facts(&self.turn.dials.model()).id,
             text,
             incomplete: None,
@@ -215,16 +215,14 @@ impl Done {
     fn trouble(&self) -> Option<String> {
         match (&self.end, self.stalled) {
             (_, Some(limit)) => Some(format!("nothing happened for {} minutes", limit.as_secs() / 60)),
-            (TurnEnd::Completed, None) => None,
+            (TurnEnd::Completed | TurnEnd::StopHookPrevented, None) => None,
             (TurnEnd::MaxTurns(max), None) => Some(format!("it reached its limit of {max} turns")),
             (TurnEnd::Budget(max), None) => Some(format!("the session reached its budget of ${max}")),
             (TurnEnd::Failed(error), None) => Some(format!("the model could not be reached any more ({error})")),
             (TurnEnd::Refused { .. }, None) => Some("the model refused to go on".to_owned()),
             (TurnEnd::Aborted { .. }, None) => Some("it was stopped".to_owned()),
-            (TurnEnd::StopHookPrevented, None) => None,
-            (TurnEnd::HookStopped | TurnEnd::Deferred { .. } | TurnEnd::PromptBlocked { .. }, None) => {
-                Some("a hook stopped it".to_owned())
-            }
+            (TurnEnd::HookStopped | TurnEnd::PromptBlocked { .. }, None) => Some("a hook stopped it".to_owned()),
+            (TurnEnd::Deferred { tool, .. }, None) => Some(format!("a hook left its call of {tool} for later")),
         }
     }
 
@@ -271,7 +269,7 @@ fn notice(task: &Task, how: &str, report: &str) -> String {
 impl CallScope {
     /// Tells that a subagent begins a call.
     pub(crate) fn note_call(&self, tool: &str, summary: &str) {
-        let Some(who) = &self.who else { return };
+        let Some(who) = &self.subagent else { return };
         who.meter.count_tool();
         if let Some(task) = self.services.tasks.find(&who.id) {
             let description = if summary.is_empty() { tool.to_owned() } else { format!("{tool} {summary}") };

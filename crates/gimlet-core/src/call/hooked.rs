@@ -85,7 +85,9 @@ fn clear(
     }
     let changed = fired.input.is_some();
     let say = match fired.permission {
-        Some((Permission::Defer, _)) if alone && !scope.gate.is_attended() => return Err(deferred(incoming)),
+        Some((Permission::Defer, _)) if alone && scope.subagent.is_none() && !scope.gate.is_attended() => {
+            return Err(deferred(incoming));
+        }
         Some((Permission::Defer, _)) => {
             let text = "a hook wanted to leave a call for later, which is only possible for a call that is alone in its \
                         reply and when nobody can be asked; it is decided on as usual";

@@ -53,7 +53,6 @@ impl HostGate {
             cancel: CancellationToken::new(),
             agent: AgentPath::default(),
             subagent: None,
-            who: None,
             dials: self.dials.clone(),
             host: self.host.clone(),
         })

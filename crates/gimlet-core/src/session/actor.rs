@@ -27,11 +27,14 @@ use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::steering::Steering;
+use crate::tasks::Task;
 use crate::tool::{ToolRef, ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
 const TASK_GRACE: Duration = Duration::from_secs(5);
+
+const AGENT_GRACE: Duration = Duration::from_secs(600);
 
 /// How long hooks may take when the session ends, at least and at most.
 const END_HOOKS: Duration = Duration::from_millis(1_500);
@@ -361,7 +364,6 @@ impl Actor {
                 cancel,
                 agent: AgentPath::default(),
                 subagent: None,
-                who: None,
                 dials: self.desk.dials.clone(),
                 host: self.host.clone(),
             }),
@@ -413,23 +415,23 @@ impl Actor {
 
     /// Background work gets a short grace, then everything ends and everything is written.
     async fn close(mut self) {
-        let tasks = self.desk.services.tasks.running();
-        let all_ended = async {
-            for task in &tasks {
-                task.finished().await;
+        let (agents, commands): (Vec<_>, Vec<_>) =
+            self.desk.services.tasks.running().into_iter().partition(|task| task.agent.is_some());
+        let graces = async {
+            // Whoever interrupted the turn wants to go now.
+            if !self.interrupted {
+                all_ended(&agents, agent_patience(&self.desk.services.env, self.wakes)).await;
+                // Running out of grace is the normal end of a server left in the background.
+                all_ended(&commands, TASK_GRACE).await;
             }
         };
-        // Whoever interrupted the turn wants to go now.
-        let patience = if self.interrupted { Duration::ZERO } else { TASK_GRACE };
-        let ended = tokio::select! {
+        tokio::select! {
             biased;
-            () = all_ended => true,
-            () = interrupt(&mut self.inbox) => false,
-            // Running out of grace is the normal end of a server left in the background.
-            () = tokio::time::sleep(patience) => false,
-        };
-        if !ended {
-            let running = self.desk.services.tasks.running();
+            () = graces => {}
+            () = interrupt(&mut self.inbox) => {}
+        }
+        let running = self.desk.services.tasks.running();
+        if !running.is_empty() {
             let names: Vec<String> = running.iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
             let text = format!("stopped what still ran in the background: {}", names.join(", "));
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
@@ -440,6 +442,28 @@ impl Actor {
         self.tell_trouble();
         self.publish(Body::Closed);
     }
+}
+
+/// How long agents in the background may go on after the last answer. Whoever could have waited for them and closed the
+/// session does not want them any more; with nobody there, their work is what the run was for.
+fn agent_patience(env: &Env, wakes: bool) -> Duration {
+    match env.integer("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS") {
+        _ if wakes => TASK_GRACE,
+        Some(0) => Duration::MAX,
+        Some(limit) => Duration::from_millis(limit),
+        None => AGENT_GRACE,
+    }
+}
+
+/// Waits until these have ended, or for so long.
+async fn all_ended(tasks: &[Arc<Task>], patience: Duration) {
+    let ends = async {
+        for task in tasks {
+            task.finished().await;
+        }
+    };
+    // Either way the caller looks at what still runs.
+    drop(tokio::time::timeout(patience, ends).await);
 }
 
 /// How long hooks may look at the end of a session altogether: as long as the slowest of them asked for, within limits.

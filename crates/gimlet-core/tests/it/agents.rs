@@ -104,7 +104,8 @@ async fn a_task_is_done_in_a_context_of_its_own_and_only_the_report_returns() {
 #[tokio::test]
 async fn the_record_of_an_agent_begins_with_its_task_and_names_its_call() {
     let tasks = vec![("count", vec![reply(&[look("x1")]), says("Three.")])];
-    let mut bench = Bench::new(Setup { tasks, ..Setup::default() }, vec![reply(&[send("t1", "count")]), done()]);
+    let setup = Setup { tasks, saved: true, ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![reply(&[send("t1", "count")]), done()]);
     let (_, events) = watched(&mut bench, "go").await;
     let id = events.iter().find_map(|event| match &event.body {
         Body::Task(task) => Some(task.id.clone()),
@@ -180,6 +181,7 @@ async fn one_agent_too_many_is_refused_with_the_advice_not_to_retry() {
     bench.run("go").await;
     let results = bench.results(bench.model.requests().len() - 1);
     assert!(results[0].1 && results[0].2.contains("Do not try again now"), "{results:?}");
+    bench.handle.send(Op::interrupt());
     bench.close().await;
 }
 

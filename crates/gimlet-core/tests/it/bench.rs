@@ -353,7 +353,10 @@ impl Bench {
         for rule in setup.deny {
             rules.add(Behavior::Deny, rule, &RuleSource::new(RuleScope::Session, &project)).unwrap();
         }
-        let transcript = Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap();
+        let transcript = match setup.saved {
+            true => Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap(),
+            false => Transcript::unsaved(id.clone(), stamp),
+        };
         let prompt = PromptContext {
             env: Env::default(),
             tools: Vec::new(),

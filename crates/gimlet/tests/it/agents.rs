@@ -1,0 +1,324 @@
+//! Subagents end to end: what programs see of them, what they cost, and what is on disk afterwards.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
+
+use std::time::Duration;
+
+use gimlet_script::{Expect, Reply, Script};
+use gimlet_testkit::{World, entries_of};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::world;
+
+/// One step of the main conversation that sends an agent.
+fn sending(kind: &str, prompt: &str) -> Script {
+    Script::new().call("Agent", json!({"description": "Look up x", "prompt": prompt, "subagent_type": kind}))
+}
+
+fn subtypes(lines: &[Value]) -> Vec<&str> {
+    let told = lines.iter().filter_map(|line| line["subtype"].as_str());
+    told.filter(|subtype| subtype.starts_with("task_") || subtype.starts_with("background_")).collect()
+}
+
+fn agent_files(world: &World) -> (Vec<Value>, Value) {
+    let transcripts = world.transcripts();
+    let main = transcripts.iter().find(|path| path.with_extension("").is_dir()).unwrap();
+    let dir = main.with_extension("").join("subagents");
+    let names: Vec<String> =
+        std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let transcript = names.iter().find(|name| name.ends_with(".jsonl")).unwrap();
+    let meta = names.iter().find(|name| name.ends_with(".meta.json")).unwrap();
+    assert_eq!((names.len(), transcript.strip_suffix(".jsonl")), (2, meta.strip_suffix(".meta.json")));
+    let meta = serde_json::from_slice(&std::fs::read(dir.join(meta)).unwrap()).unwrap();
+    (entries_of(&dir.join(transcript)), meta)
+}
+
+#[tokio::test]
+async fn an_agent_searches_with_the_small_model_and_programs_see_what_it_does() {
+    let world = world();
+    world.file("src/a.rs", "fn needle() {}\n");
+    let model = sending("Explore", "Where is needle?")
+        .then()
+        .expect(Expect {
+            model: Some("claude-haiku-5-5".into()),
+            system_contains: Some("You search code".into()),
+            ..Expect::default()
+        })
+        .say("I look.")
+        .call("Grep", json!({"pattern": "needle"}))
+        .then()
+        .say("In src/a.rs, line 1.")
+        .then()
+        .say("It is in src/a.rs.")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("find needle").finish().await;
+    run.expect_code(0);
+    assert!(
+        model.failures().is_empty() && model.rejections().is_empty(),
+        "{:?} {:?}",
+        model.failures(),
+        model.rejections()
+    );
+    assert_eq!(model.request(1).tool_names(), ["Bash", "Read", "Glob", "Grep"], "it can look and nothing else");
+    assert_eq!(model.request(3).tool_result(0), "In src/a.rs, line 1.");
+
+    let lines = run.lines();
+    assert_eq!(lines[0]["agents"], json!(["general-purpose", "Explore", "Plan", "Bash"]));
+    assert_eq!(subtypes(&lines), ["task_started", "task_progress", "task_updated", "task_notification"]);
+    let line = |subtype: &str| lines.iter().find(|line| line["subtype"] == subtype).unwrap();
+    let started = line("task_started");
+    let call = started["tool_use_id"].as_str().unwrap();
+    for (member, value) in [
+        ("description", json!("Look up x")),
+        ("task_type", json!("local_agent")),
+        ("subagent_type", json!("Explore")),
+        ("is_backgrounded", json!(false)),
+        ("spawn_depth", json!(1)),
+        ("prompt", json!("Where is needle?")),
+    ] {
+        assert_eq!(started[member], value, "{member}");
+    }
+    assert_eq!(
+        (&line("task_progress")["last_tool_name"], &line("task_progress")["usage"]["tool_uses"]),
+        (&json!("Grep"), &json!(1))
+    );
+    assert_eq!(line("task_updated")["patch"]["status"], "completed");
+    assert_eq!(line("task_notification")["status"], "completed");
+    for subtype in ["task_progress", "task_updated", "task_notification"] {
+        assert_eq!(line(subtype)["task_id"], started["task_id"]);
+    }
+    let inside: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["parent_tool_use_id"] == call)
+        .map(|line| line["message"]["content"][0]["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(inside, ["tool_use", "tool_result"], "its words are its own");
+
+    let output =
+        lines.iter().find(|line| line["tool_use_result"]["agentId"].is_string()).unwrap()["tool_use_result"].clone();
+    assert_eq!(
+        (&output["status"], &output["agentId"], &output["agentType"]),
+        (&json!("completed"), &started["task_id"], &json!("Explore"))
+    );
+    assert_eq!(output["content"], json!([{"type": "text", "text": "In src/a.rs, line 1."}]));
+    assert_eq!((&output["totalToolUseCount"], &output["resolvedModel"]), (&json!(1), &json!("claude-haiku-5-5")));
+    let usage = &run.result()["modelUsage"];
+    assert!(
+        usage["claude-haiku-5-5"]["costUSD"].as_f64().unwrap() > 0.0 && usage["claude-sonnet-5-5"].is_object(),
+        "{usage}"
+    );
+
+    let (entries, meta) = agent_files(&world);
+    assert_eq!(entries[0]["message"]["content"], "Where is needle?");
+    assert!(entries.iter().all(|entry| entry["isSidechain"] == true && entry["agentId"] == started["task_id"]));
+    assert_eq!((&meta["toolUseId"], &meta["agentType"]), (&json!(call), &json!("Explore")));
+}
+
+#[tokio::test]
+async fn words_of_agents_are_forwarded_on_demand() {
+    let world = world();
+    let model = sending("general-purpose", "Say hi.")
+        .then()
+        .think("hm")
+        .say("Hi.")
+        .then()
+        .say("It said hi.")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("go").arg("--forward-subagent-text").finish().await;
+    run.expect_code(0);
+    let inside: Vec<Value> = run
+        .lines()
+        .into_iter()
+        .filter(|line| line["parent_tool_use_id"].is_string())
+        .map(|line| line["message"]["content"][0]["type"].clone())
+        .collect();
+    assert_eq!(inside, [json!("thinking"), json!("text")]);
+    let refused = world.run(&model).print("go").arg("--forward-subagent-text").finish().await;
+    assert!(refused.stderr.contains("--forward-subagent-text needs another output format"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn what_agents_cost_counts_into_the_budget() {
+    let world = world();
+    let costly = json!({"output_tokens": 1_000_000}).as_object().cloned();
+    let model = sending("general-purpose", "Spend.")
+        .then()
+        .reply(Reply { usage: costly, ..Reply::default() })
+        .say("Spent.")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("go").args(["--max-budget-usd", "1"]).finish().await;
+    run.expect_code(1);
+    let result = run.result();
+    assert_eq!(result["subtype"], "error_max_budget_usd");
+    assert!(result["total_cost_usd"].as_f64().unwrap() > 1.0, "{result}");
+    assert_eq!(model.requests().len(), 2, "nothing is asked once the money is gone");
+    assert_eq!(subtypes(&run.lines()).last(), Some(&"task_notification"));
+}
+
+#[tokio::test]
+async fn agents_of_the_caller_are_offered_and_denied_ones_are_not() {
+    let world = world();
+    let agents =
+        json!({"greeter": {"description": "Greets people", "prompt": "You greet.", "tools": ["Read"]}}).to_string();
+    let model = sending("greeter", "Greet.")
+        .then()
+        .expect(Expect {
+            system_contains: Some("You greet.".into()),
+            tools_include: vec!["Read".into()],
+            tools_exclude: vec!["Bash".into(), "Agent".into()],
+            ..Expect::default()
+        })
+        .say("Hello!")
+        .then()
+        .say("Greeted.")
+        .serve()
+        .await
+        .unwrap();
+    let run =
+        world.run(&model).stream("go").args(["--agents", &agents, "--disallowedTools", "Agent(Plan)"]).finish().await;
+    run.expect_code(0);
+    assert!(model.failures().is_empty(), "{:?}", model.failures());
+    assert_eq!(run.lines()[0]["agents"], json!(["general-purpose", "Explore", "Bash", "greeter"]));
+    let tools = json!(model.request(0).tools()).to_string();
+    assert!(tools.contains("- greeter: Greets people") && !tools.contains("- Plan:"), "{tools}");
+
+    let run = world.run(&model).print("go").args(["--agents", "[1]"]).finish().await;
+    run.expect_code(1);
+    assert!(run.stderr.contains("--agents:") && run.stderr.contains("JSON object"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn commands_of_an_agent_always_begin_in_the_project() {
+    let world = world();
+    world.file("sub/x", "");
+    let model = sending("Bash", "Look.")
+        .then()
+        .call("Bash", json!({"command": "cd sub && pwd"}))
+        .then()
+        .call("Bash", json!({"command": "pwd"}))
+        .then()
+        .say("Done.")
+        .then()
+        .call("Bash", json!({"command": "pwd"}))
+        .then()
+        .say("Done.")
+        .serve()
+        .await
+        .unwrap();
+    world.run(&model).stream("go").finish().await.expect_code(0);
+    let project = world.project.canonicalize().unwrap().display().to_string();
+    assert!(model.request(2).tool_result(0).contains(&format!("{project}/sub")));
+    assert_eq!(model.request(3).tool_results().last().unwrap().trim(), project);
+    assert_eq!(model.request(5).tool_results().last().unwrap().trim(), project);
+}
+
+#[tokio::test]
+async fn an_interrupt_inside_an_agent_ends_it_for_programs_too() {
+    let world = world();
+    let model = sending("Bash", "Wait.")
+        .then()
+        .call("Bash", json!({"command": "touch begun; sleep 600"}))
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("go").start();
+    while !world.project.join("begun").exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    kill_process(Pid::from_raw(i32::try_from(run.pid()).unwrap()).unwrap(), Signal::INT).unwrap();
+    let mut run = run;
+    let run = tokio::task::spawn_blocking(move || run.wait_with_output()).await.unwrap();
+    run.expect_code(130);
+    let lines = run.lines();
+    let updated = lines.iter().find(|line| line["subtype"] == "task_updated").unwrap();
+    assert_eq!(updated["patch"]["status"], "killed");
+    assert_eq!(subtypes(&lines), ["task_started", "task_progress", "task_updated", "task_notification"]);
+    let end = |kind: &str| lines.iter().position(|line| line["subtype"] == kind || line["type"] == kind).unwrap();
+    assert!(end("task_notification") < end("result"));
+
+    let next = Script::new().say("ok").serve().await.unwrap();
+    world.run(&next).args(["-p", "--continue", "and now?"]).finish().await.expect_code(0);
+    assert!(next.rejections().is_empty(), "{:?}", next.rejections());
+    assert!(next.request(0).tool_result(0).contains("The agent was stopped"));
+}
+
+#[tokio::test]
+async fn a_run_waits_for_its_agents_in_the_background_and_says_when_they_end() {
+    let world = world();
+    let launch = json!({"description": "Write", "prompt": "Write it.", "run_in_background": true});
+    let write = json!({"file_path": world.path("out.txt"), "content": "done"});
+    let of_agent = |results: usize| Expect {
+        system_contains: Some("You are an agent of gimlet".into()),
+        messages: Some(results),
+        ..Expect::default()
+    };
+    let model = Script::new()
+        .call("Agent", launch)
+        .then()
+        .say("It works.")
+        .then()
+        .when(of_agent(1))
+        .call("Write", write)
+        .delay_ms(100)
+        .then()
+        .when(of_agent(3))
+        .say("Written.")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("go").args(["--permission-mode", "acceptEdits"]).finish().await;
+    run.expect_code(0);
+    assert!(model.failures().is_empty(), "{:?}", model.failures());
+    assert_eq!(world.read("out.txt"), "done");
+    let lines = run.lines();
+    assert_eq!(
+        subtypes(&lines),
+        [
+            "task_started",
+            "background_tasks_changed",
+            "task_progress",
+            "task_updated",
+            "task_notification",
+            "background_tasks_changed"
+        ]
+    );
+    let levels: Vec<usize> = lines
+        .iter()
+        .filter(|line| line["subtype"] == "background_tasks_changed")
+        .map(|line| line["tasks"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(levels, [1, 0]);
+    let launched = lines.iter().find(|line| line["tool_use_result"]["status"] == "async_launched").unwrap();
+    assert_eq!(
+        std::fs::read_to_string(launched["tool_use_result"]["outputFile"].as_str().unwrap()).unwrap(),
+        "Written."
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_kept_keeps_nothing_of_its_agents() {
+    let world = world();
+    let model = sending("Explore", "Look.").then().say("Seen.").then().say("Done.").serve().await.unwrap();
+    world.run(&model).print("go").arg("--no-session-persistence").finish().await.expect_code(0);
+    assert_eq!(model.request(2).tool_result(0), "Seen.");
+    assert_eq!(world.transcripts(), Vec::<std::path::PathBuf>::new());
+    let left = walk(&world.home);
+    assert!(!left.iter().any(|path| path.contains("agent-")), "{left:?}");
+}
+
+fn walk(dir: &std::path::Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(walk(&entry.path()));
+        }
+        found.push(entry.path().display().to_string());
+    }
+    found
+}
