@@ -14,7 +14,7 @@ use crate::gate::{Gate, Pass, Permit};
 use crate::results::Settled;
 use crate::services::Services;
 use crate::tool::{
-    AnyTool, ErrorClass, OnInterrupt, PathContext, Prepared, ToolContext, ToolError, ToolRef, ToolSet, nearest,
+    AnyTool, ErrorClass, OnInterrupt, PathContext, Prepared, Scene, ToolContext, ToolError, ToolRef, ToolSet, nearest,
 };
 
 /// How much of an unreadable input is told back.
@@ -46,9 +46,18 @@ pub(crate) struct CallScope {
     pub(crate) agent: AgentPath,
 }
 
+/// Who wrote the input of a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    Model,
+    /// A person, a program or a hook that answered a question about it.
+    Answer,
+}
+
 /// Stages 1 to 6: everything before hooks and permission. Does no I/O.
 pub(crate) fn prepare(
     incoming: &Incoming,
+    author: Author,
     tools: &ToolSet,
     paths: &PathContext,
 ) -> Result<(ToolRef, Prepared), ToolError> {
@@ -56,7 +65,10 @@ pub(crate) fn prepare(
         return Err(unreadable(raw));
     }
     let Some(tool) = tools.find(&incoming.name) else { return Err(unknown_tool(&incoming.name, tools)) };
-    let input: Value = serde_json::from_str(incoming.input.get()).map_err(|_| unreadable(incoming.input.get()))?;
+    let mut input: Value = serde_json::from_str(incoming.input.get()).map_err(|_| unreadable(incoming.input.get()))?;
+    if let (Author::Model, Value::Object(fields)) = (author, &mut input) {
+        fields.retain(|name, _| !tool.reserved_parameters().contains(&name.as_str()));
+    }
     match catch_unwind(AssertUnwindSafe(|| tool.prepare(input, paths))) {
         Ok(prepared) => prepared.map(|prepared| (tool.clone(), prepared)),
         Err(_) => Err(ToolError::new(ErrorClass::Internal, format!("{} failed while reading its input", tool.name()))),
@@ -94,6 +106,10 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef
     let name = tool.name();
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
+    }
+    let scene = Scene { mode: scope.gate.mode(), is_subagent: scope.agent != AgentPath::default() };
+    if let Some(why) = tool.out_of_place(scene) {
+        return Settled::failed(ToolError::input(why));
     }
     let permit = match scope.gate.pass(&scope, &*tool, &incoming, pass).await {
         Ok(permit) => permit,

@@ -35,7 +35,7 @@ pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
 pub use resolve::follow_on_disk;
 
-use crate::call::{self, CallScope, Incoming};
+use crate::call::{self, Author, CallScope, Incoming};
 use crate::results::Settled;
 use crate::sandboxing::Sandboxing;
 use crate::tool::{AnyTool, Prepared};
@@ -303,6 +303,12 @@ impl Gate {
             return settled;
         }
         let Some(asks) = &self.asks else {
+            if let Some(instead) = scope.tools.find(&prepared.tool).and_then(|tool| tool.unanswered()) {
+                return match self.mode() {
+                    PermissionMode::BypassPermissions => Ok(Answered::Go(Word::policy(Outcome::Allowed))),
+                    _ => Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, instead.to_owned(), prepared, verdict))),
+                };
+            }
             let message = format!(
                 "{} This run has nobody who could be asked, so it was refused.",
                 verdict.model_text(&prepared.tool)
@@ -424,7 +430,7 @@ fn walls(scope: &CallScope, prepared: &Prepared) -> Walls {
 /// An edited input is prepared from the start; everything is decided again on it.
 fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Result<Box<Prepared>, Refusal> {
     let changed = Incoming { input: Arc::from(input), bad_input: None, ..incoming.clone() };
-    call::prepare(&changed, &scope.tools, &scope.services.paths())
+    call::prepare(&changed, Author::Answer, &scope.tools, &scope.services.paths())
         .map(|(_, prepared)| Box::new(prepared))
         .map_err(Refusal::Invalid)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 
-use crate::call::{self, CallScope, Incoming};
+use crate::call::{self, Author, CallScope, Incoming};
 use crate::gate::Pass;
 use crate::results::{Settled, cancelled};
 use crate::tool::{ErrorClass, ResultCap, ToolError, ToolRef};
@@ -84,7 +84,7 @@ impl Calls {
     /// Takes the next call of the reply; starts it at once when it may go early.
     pub(crate) fn offer(&mut self, incoming: Incoming) {
         let paths = self.scope.services.paths();
-        let slot = match call::prepare(&incoming, &self.scope.tools, &paths) {
+        let slot = match call::prepare(&incoming, Author::Model, &self.scope.tools, &paths) {
             Ok((tool, prepared)) => Slot {
                 incoming,
                 cap: tool.max_result_chars(),
@@ -205,7 +205,7 @@ impl Calls {
         if !undecided || paths.cwd == slot.cwd {
             return;
         }
-        match call::prepare(&slot.incoming, &self.scope.tools, &paths) {
+        match call::prepare(&slot.incoming, Author::Model, &self.scope.tools, &paths) {
             Ok((tool, prepared)) => {
                 slot.state = State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared))));
             }

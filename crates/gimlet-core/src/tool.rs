@@ -21,7 +21,7 @@ pub use set::{ToolRef, ToolSet, nearest};
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use gimlet_proto::{Env, Need, ResultContent, View};
+use gimlet_proto::{Env, Need, PermissionMode, ResultContent, View};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -41,6 +41,14 @@ pub enum PermissionVerdict {
     Passthrough,
     Ask(String),
     Deny(String),
+}
+
+/// What a call comes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scene {
+    pub mode: PermissionMode,
+    /// It is a subagent's, not one of the conversation that a person follows.
+    pub is_subagent: bool,
 }
 
 /// What happens to a running call when the turn is interrupted.
@@ -134,6 +142,27 @@ pub trait Tool: Send + Sync + 'static {
     /// Never approved without a person.
     fn requires_user_interaction(&self, _input: &Self::Input) -> bool {
         false
+    }
+
+    /// Parameters that only whoever answers a question fills in: what the model writes there does not count.
+    fn reserved_parameters(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// A question by nature: what the model is told where nobody can answer it. Where permissions are bypassed, such a
+    /// call runs without an answer instead.
+    fn unanswered(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Of no use where nobody can be asked, so that it is not offered there.
+    fn only_attended(&self) -> bool {
+        false
+    }
+
+    /// Why a call makes no sense at this point, if it does not.
+    fn out_of_place(&self, _scene: Scene) -> Option<&'static str> {
+        None
     }
 
     /// Expands `~` and relative paths. History keeps what the model wrote; everyone else sees the result.

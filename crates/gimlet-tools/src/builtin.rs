@@ -16,5 +16,6 @@ pub fn builtin() -> Vec<&'static dyn AnyTool> {
         &crate::todo_write::TodoWrite,
         &crate::task_output::TaskOutput,
         &crate::task_stop::TaskStop,
+        &crate::ask_user_question::AskUserQuestion,
     ]
 }

@@ -64,6 +64,7 @@ pub(crate) async fn start(
     let start = mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let tools = tools(run, env, &now.rules)?;
+    let tools = if manner.attended { tools } else { tools.unattended() };
     let walls = sandboxed::sandboxing(&configured, &now.directories).await?;
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
@@ -204,7 +205,6 @@ const TOOLS_TO_COME: &[&str] = &[
     "MultiEdit",
     "LSP",
     "ToolSearch",
-    "AskUserQuestion",
     "EnterPlanMode",
     "ExitPlanMode",
     "TaskCreate",

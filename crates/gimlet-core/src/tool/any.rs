@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap, Tool,
+    ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap, Scene, Tool,
     ToolContext, ToolError, coerce,
 };
 use crate::gate::Permit;
@@ -46,6 +46,18 @@ pub trait AnyTool: Send + Sync {
     /// JSON Schema of the input; the same bytes in every process.
     fn schema(&self) -> &Value;
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str];
+    fn reserved_parameters(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn unanswered(&self) -> Option<&'static str> {
+        None
+    }
+    fn only_attended(&self) -> bool {
+        false
+    }
+    fn out_of_place(&self, _scene: Scene) -> Option<&'static str> {
+        None
+    }
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
     fn search_hint(&self) -> &str;
@@ -85,6 +97,22 @@ impl<T: Tool> AnyTool for T {
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
         Tool::hidden_parameters(self, cx)
+    }
+
+    fn reserved_parameters(&self) -> &'static [&'static str] {
+        Tool::reserved_parameters(self)
+    }
+
+    fn unanswered(&self) -> Option<&'static str> {
+        Tool::unanswered(self)
+    }
+
+    fn only_attended(&self) -> bool {
+        Tool::only_attended(self)
+    }
+
+    fn out_of_place(&self, scene: Scene) -> Option<&'static str> {
+        Tool::out_of_place(self, scene)
     }
 
     fn max_result_chars(&self) -> ResultCap {

@@ -47,11 +47,19 @@ impl From<Arc<dyn AnyTool>> for ToolRef {
 #[derive(Clone)]
 pub struct ToolSet {
     tools: Arc<[ToolRef]>,
+    /// Nobody can be asked.
+    unattended: bool,
 }
 
 impl ToolSet {
     pub fn new<T: Into<ToolRef>>(tools: impl IntoIterator<Item = T>) -> Self {
-        Self { tools: tools.into_iter().map(Into::into).collect() }
+        Self { tools: tools.into_iter().map(Into::into).collect(), unattended: false }
+    }
+
+    /// For a session in which nobody can be asked: tools that live on answers are not offered. A call of one is still
+    /// known, and told what to do instead.
+    pub fn unattended(self) -> Self {
+        Self { unattended: true, ..self }
     }
 
     pub fn find(&self, name: &str) -> Option<&ToolRef> {
@@ -65,7 +73,7 @@ impl ToolSet {
 
     /// The tools that the model is told about.
     pub fn offered(&self) -> impl Iterator<Item = &ToolRef> {
-        self.iter().filter(|tool| !tool.is_hidden())
+        self.iter().filter(|tool| !tool.is_hidden() && !(self.unattended && tool.only_attended()))
     }
 }
 

@@ -217,7 +217,8 @@ impl Bench {
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
         let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
-        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch]);
+        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &crate::asking::Quiz]);
+        let tools = if setup.attended { tools } else { tools.unattended() };
         let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None };
         let config = SessionConfig {
             id: id.clone(),

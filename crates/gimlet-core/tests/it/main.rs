@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken bench is a failed test")]
 
+mod asking;
 mod bench;
 mod live;
 mod permission;
