@@ -46,6 +46,13 @@ pub(crate) struct CallScope {
     pub(crate) agent: AgentPath,
 }
 
+impl CallScope {
+    /// What calls come into at this moment.
+    pub(crate) fn scene(&self) -> Scene {
+        Scene { mode: self.gate.mode(), is_subagent: self.agent != AgentPath::default() }
+    }
+}
+
 /// Who wrote the input of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
@@ -107,8 +114,7 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
     }
-    let scene = Scene { mode: scope.gate.mode(), is_subagent: scope.agent != AgentPath::default() };
-    if let Some(why) = tool.out_of_place(scene) {
+    if let Some(why) = tool.out_of_place(scope.scene()) {
         return Settled::failed(ToolError::input(why));
     }
     let permit = match scope.gate.pass(&scope, &*tool, &incoming, pass).await {

@@ -23,6 +23,8 @@ pub(crate) struct Conversation {
     /// Prompt size of the last request, for budgets.
     pub(crate) context_tokens: u64,
     pub(crate) cache_ttl: Option<CacheTtl>,
+    /// The model was last told that it plans.
+    pub(crate) told_planning: bool,
 }
 
 impl Conversation {
@@ -44,6 +46,7 @@ impl Conversation {
             sent: None,
             context_tokens: 0,
             cache_ttl,
+            told_planning: false,
         }
     }
 

@@ -38,6 +38,7 @@ pub use resolve::follow_on_disk;
 use crate::call::{self, Author, CallScope, Incoming};
 use crate::results::Settled;
 use crate::sandboxing::Sandboxing;
+use crate::session::ModeWish;
 use crate::tool::{AnyTool, Prepared};
 use classifier::Opinion;
 use ledger::{Ledger, Word};
@@ -136,7 +137,18 @@ pub struct Review {
 /// Mode and rules, one shared value that every decision reads.
 struct InForce {
     mode: PermissionMode,
+    /// The mode to go back to when planning ends.
+    before_plan: PermissionMode,
     rules: Arc<RuleSet>,
+}
+
+impl InForce {
+    fn change_mode(&mut self, mode: PermissionMode) {
+        if mode == PermissionMode::Plan && self.mode != PermissionMode::Plan {
+            self.before_plan = self.mode;
+        }
+        self.mode = mode;
+    }
 }
 
 /// The gate of a session.
@@ -164,7 +176,11 @@ impl Gate {
         let review = permissions.review;
         Self {
             review_all_shell: review.as_ref().is_some_and(|review| review.all_shell),
-            in_force: Mutex::new(InForce { mode: permissions.mode, rules: Arc::new(permissions.rules) }),
+            in_force: Mutex::new(InForce {
+                mode: permissions.mode,
+                before_plan: PermissionMode::default(),
+                rules: Arc::new(permissions.rules),
+            }),
             bypass_reachable: permissions.bypass_reachable,
             asks,
             denials: Mutex::default(),
@@ -192,9 +208,22 @@ impl Gate {
             _ => true,
         };
         if available {
-            lock(&self.in_force).mode = mode;
+            lock(&self.in_force).change_mode(mode);
         }
         available
+    }
+
+    /// Does what a tool wants of the mode; gives the new one if it changed.
+    pub(crate) fn grant_wish(&self, wish: ModeWish) -> Option<PermissionMode> {
+        let mut in_force = lock(&self.in_force);
+        let before = in_force.mode;
+        match wish {
+            ModeWish::BeginPlan => in_force.change_mode(PermissionMode::Plan),
+            // Whoever approved the plan may have chosen another mode with their yes.
+            ModeWish::EndPlan if before == PermissionMode::Plan => in_force.mode = in_force.before_plan,
+            ModeWish::EndPlan => {}
+        }
+        Some(in_force.mode).filter(|mode| *mode != before)
     }
 
     /// Forgets what belongs to the turn before.
@@ -404,6 +433,7 @@ impl Gate {
             rules: &rules,
             paths: &scope.services.paths(),
             readable: std::slice::from_ref(&scope.services.results_dir),
+            own_writable: scope.services.own_writable(),
             walls,
             follow: &follow_on_disk,
             git_trap: git_trap_on_disk,

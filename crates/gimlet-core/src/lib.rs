@@ -11,6 +11,7 @@ pub mod files;
 mod gate;
 mod ledger;
 mod past;
+mod plans;
 mod record;
 mod redact;
 mod reply;
@@ -30,6 +31,7 @@ pub use gate::{
     git_trap_on_disk,
 };
 pub use past::PastCalls;
+pub use plans::Plans;
 pub use record::Record;
 pub use redact::Redactor;
 pub use sandboxing::Sandboxing;

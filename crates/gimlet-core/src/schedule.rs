@@ -172,6 +172,7 @@ impl Calls {
     pub(crate) fn decide_group(&mut self, group: &Group) {
         for position in group.calls.clone() {
             self.reprepare(position);
+            self.complete(position);
             self.grant(position);
         }
     }
@@ -211,6 +212,27 @@ impl Calls {
             }
             Err(error) => slot.state = State::Over(Box::new(Settled::failed(error))),
         }
+    }
+
+    /// Lets a tool complete its input, now that everything before it has run.
+    fn complete(&mut self, position: usize) {
+        let scope = self.scope.clone();
+        let slot = &mut self.slots[position];
+        let State::Waiting(tool, pass) = &slot.state else { return };
+        let Pass::Undecided(prepared) = &**pass else { return };
+        // One that makes no sense here is told so when it begins.
+        if tool.out_of_place(scope.scene()).is_some() {
+            return;
+        }
+        let completed = match tool.complete(&prepared.given, &scope.services) {
+            Ok(None) => return,
+            Ok(Some(input)) => tool.prepare(input.into(), &scope.services.paths()),
+            Err(error) => Err(error),
+        };
+        slot.state = match completed {
+            Ok(prepared) => State::Waiting(tool.clone(), Box::new(Pass::Undecided(Box::new(prepared)))),
+            Err(error) => State::Over(Box::new(Settled::failed(error))),
+        };
     }
 
     async fn reap(&mut self) {

@@ -15,9 +15,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::past::PastCalls;
+use crate::plans::Plans;
 use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
-use crate::session::SessionState;
+use crate::session::{ModeWish, SessionState};
 use crate::tasks::{Task, Tasks};
 use crate::tool::{Change, PathContext, ToolContext, ToolError};
 
@@ -51,6 +52,8 @@ pub struct Services {
     processes: Option<Processes>,
     past: PastCalls,
     sandboxing: Option<Arc<Sandboxing>>,
+    plan_file: Option<PathBuf>,
+    own_writable: Vec<PathBuf>,
     /// The time of events that need none, shared.
     no_time: Arc<str>,
 }
@@ -80,6 +83,8 @@ impl Services {
             processes: None,
             past: PastCalls::default(),
             sandboxing: None,
+            plan_file: None,
+            own_writable: Vec::new(),
             no_time: Arc::from(""),
         }
     }
@@ -105,6 +110,23 @@ impl Services {
     /// What the conversation did before this run. A tool that was not called yet may find here what it knew.
     pub fn past(&self) -> &PastCalls {
         &self.past
+    }
+
+    /// Lets the session keep a plan.
+    pub fn with_plans(mut self, plans: &Plans) -> Self {
+        self.plan_file.clone_from(&plans.file);
+        self.own_writable.extend_from_slice(&plans.writable);
+        self
+    }
+
+    /// Where the session's plan goes.
+    pub fn plan_file(&self) -> Option<&Path> {
+        self.plan_file.as_deref()
+    }
+
+    /// Files and folders of the session's own that may always be written.
+    pub fn own_writable(&self) -> &[PathBuf] {
+        &self.own_writable
     }
 
     /// Walls commands in.
@@ -211,6 +233,11 @@ impl Services {
             change(&mut state);
         }
         state.files.forget_since(before);
+    }
+
+    /// What a call asked of the permission mode since the last time.
+    pub(crate) fn take_mode_wish(&self) -> Option<ModeWish> {
+        self.lock_state().mode_wish.take()
     }
 
     /// Working directories beside the one the session started in.

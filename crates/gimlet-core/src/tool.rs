@@ -18,6 +18,8 @@ pub use input::{InputProblem, Problem, coerce};
 pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
 pub use set::{ToolRef, ToolSet, nearest};
 
+pub use crate::session::ModeWish;
+
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -25,6 +27,9 @@ use gimlet_proto::{Env, Need, PermissionMode, ResultContent, View};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::services::Services;
 
 /// How long a result may get before it is written to a file and replaced by a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +168,16 @@ pub trait Tool: Send + Sync + 'static {
     /// Why a call makes no sense at this point, if it does not.
     fn out_of_place(&self, _scene: Scene) -> Option<&'static str> {
         None
+    }
+
+    /// Completes an input from what the session has on disk, just before the call is decided on: earlier calls of the
+    /// same reply have run by then. `None` leaves it as it is.
+    fn complete(
+        &self,
+        _input: &Map<String, Value>,
+        _services: &Services,
+    ) -> Result<Option<Map<String, Value>>, ToolError> {
+        Ok(None)
     }
 
     /// Expands `~` and relative paths. History keeps what the model wrote; everyone else sees the result.

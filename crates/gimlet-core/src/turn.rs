@@ -14,10 +14,12 @@ use gimlet_proto::{
 use crate::call::{CallScope, Incoming};
 use crate::conversation::Conversation;
 use crate::dials::Dials;
+use crate::plans;
 use crate::reply::{self, Ending, Reply};
 use crate::results::{self, BatchBudget};
 use crate::schedule::Calls;
 use crate::steering::Steering;
+pub(crate) use outcome::say;
 use outcome::{Limits, Next};
 
 /// Everything a turn runs with, fixed when it starts (mode, rules and model are read where they are used).
@@ -113,6 +115,7 @@ async fn drive(
             break TurnEnd::Budget(max);
         }
         turn.scope.gate.refresh(&turn.scope.services);
+        plans::tell(conversation, turn);
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         let request = build_request(conversation, turn, limits);
         let facts = turn.facts();
@@ -149,7 +152,7 @@ async fn drive(
             Next::RunCalls(words) => {
                 let results = run_calls(conversation, turn, &mut calls, facts.context_window).await;
                 if let Some(words) = words {
-                    outcome::say(conversation, words);
+                    say(conversation, words);
                 }
                 results
             }
@@ -295,6 +298,9 @@ fn apply_changes(turn: &Turn, settled: &mut results::Settled) {
         turn.scope.services.apply_unseen(changes);
     } else {
         turn.scope.services.apply(changes);
+    }
+    if let Some(mode) = turn.scope.services.take_mode_wish().and_then(|wish| turn.scope.gate.grant_wish(wish)) {
+        turn.publish(Body::ModeChanged(mode));
     }
 }
 

@@ -5,6 +5,8 @@ mod bash;
 mod builtin;
 mod diff;
 mod edit;
+mod enter_plan_mode;
+mod exit_plan_mode;
 mod glob;
 mod grep;
 #[cfg(test)]

@@ -41,6 +41,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         rules: &rules,
         paths: &paths,
         readable: &[],
+        own_writable: &[],
         follow: &follow_on_disk,
         git_trap: git_trap_on_disk,
     };

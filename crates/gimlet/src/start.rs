@@ -3,6 +3,7 @@
 mod configured;
 mod key_helper;
 mod live;
+mod planning;
 mod sandboxed;
 mod sessions;
 
@@ -90,6 +91,7 @@ pub(crate) async fn start(
     }
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
+    let plans = planning::plans(around, &configured, &past);
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
@@ -121,6 +123,7 @@ pub(crate) async fn start(
         processes,
         redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
+        plans,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })
@@ -205,8 +208,6 @@ const TOOLS_TO_COME: &[&str] = &[
     "MultiEdit",
     "LSP",
     "ToolSearch",
-    "EnterPlanMode",
-    "ExitPlanMode",
     "TaskCreate",
     "TaskUpdate",
     "TaskGet",

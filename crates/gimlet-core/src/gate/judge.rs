@@ -23,6 +23,8 @@ pub struct Judging<'a> {
     pub paths: &'a PathContext,
     /// Further folders that may always be read.
     pub readable: &'a [PathBuf],
+    /// Files and folders of the session's own that may always be written.
+    pub own_writable: &'a [PathBuf],
     /// Where the call's commands run.
     pub walls: Walls,
     /// How links are followed.
@@ -112,6 +114,7 @@ impl Judging<'_> {
             resolved_cwd: self.lead(&paths.cwd).map(|cwd| cwd.real).filter(|real| *real != paths.cwd),
             roots: self.both_spellings(&paths.roots),
             readable: self.both_spellings(self.readable),
+            own_writable: self.both_spellings(self.own_writable),
             cwd: paths.cwd.clone(),
             home: paths.home.clone(),
             bypass_available: self.bypass_reachable,

@@ -20,6 +20,7 @@ use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
 use crate::gate::{Asked, Asks, Gate, Permissions};
 use crate::past::PastCalls;
+use crate::plans::Plans;
 use crate::record::Record;
 use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
@@ -63,6 +64,7 @@ pub struct SessionConfig {
     pub redactor: Redactor,
     /// The walls around commands.
     pub sandboxing: Option<Arc<Sandboxing>>,
+    pub plans: Plans,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
@@ -84,17 +86,20 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_past(PastCalls::new(history.clone(), config.outputs))
         .with_processes(config.processes)
         .with_redactor(config.redactor)
-        .with_sandboxing(config.sandboxing),
+        .with_sandboxing(config.sandboxing)
+        .with_plans(&config.plans),
     );
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
+    let mut conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
+    conversation.told_planning = config.plans.was_planning;
     let actor = Actor {
         desk: Desk { services, gate, asks: Asks::default(), steering: Steering::default(), dials },
         inbox,
         asked,
-        conversation: Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl),
+        conversation,
         model: config.model,
         api_key_source: config.api_key_source,
         tools: config.tools,

@@ -13,12 +13,22 @@ pub struct SessionState {
     /// Working directories, the project first.
     pub roots: Vec<PathBuf>,
     pub files: FileStates,
+    /// What a call asked of the permission mode, until the gate has heard of it.
+    pub mode_wish: Option<ModeWish>,
+}
+
+/// What a tool may want of the permission mode. The gate keeps the mode and has the last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeWish {
+    BeginPlan,
+    /// Back to the mode before planning, unless the person chose another.
+    EndPlan,
 }
 
 impl SessionState {
     pub fn new(project_dir: PathBuf, added: Vec<PathBuf>) -> Self {
         let mut roots = vec![project_dir.clone()];
         roots.extend(added);
-        Self { cwd: project_dir.clone(), project_dir, roots, files: FileStates::default() }
+        Self { cwd: project_dir.clone(), project_dir, roots, files: FileStates::default(), mode_wish: None }
     }
 }

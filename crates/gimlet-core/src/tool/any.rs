@@ -15,6 +15,7 @@ use super::{
     ToolContext, ToolError, coerce,
 };
 use crate::gate::Permit;
+use crate::services::Services;
 
 /// A call whose input was parsed once; needs, hooks, decision and run all see this value.
 pub struct Prepared {
@@ -57,6 +58,13 @@ pub trait AnyTool: Send + Sync {
     }
     fn out_of_place(&self, _scene: Scene) -> Option<&'static str> {
         None
+    }
+    fn complete(
+        &self,
+        _input: &Map<String, Value>,
+        _services: &Services,
+    ) -> Result<Option<Map<String, Value>>, ToolError> {
+        Ok(None)
     }
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
@@ -113,6 +121,14 @@ impl<T: Tool> AnyTool for T {
 
     fn out_of_place(&self, scene: Scene) -> Option<&'static str> {
         Tool::out_of_place(self, scene)
+    }
+
+    fn complete(
+        &self,
+        input: &Map<String, Value>,
+        services: &Services,
+    ) -> Result<Option<Map<String, Value>>, ToolError> {
+        Tool::complete(self, input, services)
     }
 
     fn max_result_chars(&self) -> ResultCap {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use gimlet_core::tool::{
     AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
 use gimlet_core::{
-    LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open,
+    LiveSettings, Permissions, Plans, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_proto::{
@@ -201,23 +202,38 @@ pub(crate) struct Setup {
     pub(crate) concurrency: usize,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
+    pub(crate) plans: Plans,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { mode: PermissionMode::BypassPermissions, review: false, attended: false, concurrency: 10, live: None }
+        Self {
+            mode: PermissionMode::BypassPermissions,
+            review: false,
+            attended: false,
+            concurrency: 10,
+            live: None,
+            plans: Plans::default(),
+        }
     }
 }
 
 impl Bench {
     pub(crate) fn new(setup: Setup, replies: Vec<Vec<ModelEvent>>) -> Self {
+        Self::new_with(|_| setup, replies)
+    }
+
+    /// A session whose setup depends on its project folder.
+    pub(crate) fn new_with(setup: impl FnOnce(&Path) -> Setup, replies: Vec<Vec<ModelEvent>>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().canonicalize().unwrap();
+        let setup = setup(&project);
         let id = new_session_id();
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
         let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
-        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &crate::asking::Quiz]);
+        let tools =
+            ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &crate::asking::Quiz, &crate::planning::Planner]);
         let tools = if setup.attended { tools } else { tools.unattended() };
         let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None };
         let config = SessionConfig {
@@ -249,6 +265,7 @@ impl Bench {
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
             sandboxing: None,
+            plans: setup.plans,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,

@@ -6,5 +6,6 @@ mod asking;
 mod bench;
 mod live;
 mod permission;
+mod planning;
 mod results;
 mod schedule;

@@ -93,6 +93,7 @@ impl Row {
             rules: &rules,
             paths: &paths,
             readable: &[],
+            own_writable: &[],
             follow: &follow,
             git_trap: |_| None,
         };

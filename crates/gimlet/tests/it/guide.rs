@@ -99,6 +99,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
         sandboxing: None,
+        plans: gimlet_core::Plans::default(),
         processes: Processes { exec, shell },
         id,
     }

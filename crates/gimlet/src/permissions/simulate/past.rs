@@ -97,6 +97,7 @@ impl ReadAgain {
             rules,
             paths: &place.paths,
             readable: &place.readable,
+            own_writable: &[],
             walls: place.walls,
             follow: &follow_on_disk,
             git_trap: git_trap_on_disk,
