@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 
 use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyStart, Say, ToolUseId};
 use gimlet_store::{AssistantHead, Durable, Interrupted, Transcript, TranscriptError, UserEntry, UserKind};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// Writes what happens, in order.
 pub struct Record {
@@ -82,6 +82,14 @@ impl Record {
     pub(crate) fn interrupted(&mut self, in_tools: bool) -> (EntryId, &'static str) {
         let what = if in_tools { Interrupted::ToolUse } else { Interrupted::Reply };
         (self.transcript.interrupted(what), what.marker())
+    }
+
+    /// The answer in the form that was asked for, at the end of its turn.
+    pub(crate) fn structured_output(&mut self, answer: &RawValue) {
+        let attachment = serde_json::json!({ "type": "structured_output", "data": answer });
+        if let Ok(attachment) = to_raw_value(&attachment) {
+            self.transcript.attachment(&attachment);
+        }
     }
 
     /// Everything so far made durable. Starts at once; awaiting it is up to the caller.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    Block, Body, Denial, ItemId, Level, Model, ModelFacts, ModelRequest, Notice, Origin, Prompt, Say, StopReason,
-    ToolChoice, ToolFinished, ToolUseId, TurnEnd, TurnReport,
+    Block, Body, Denial, ItemId, Level, Model, ModelFacts, ModelRequest, Notice, Origin, Prompt, Say,
+    StopReason, ToolChoice, ToolFinished, ToolUseId, TurnEnd, TurnReport,
 };
 
 use crate::call::{CallScope, Incoming};
@@ -19,6 +19,7 @@ use crate::reply::{self, Ending, Reply};
 use crate::results::{self, BatchBudget};
 use crate::schedule::Calls;
 use crate::steering::Steering;
+use crate::structured::OutputSchema;
 pub(crate) use outcome::say;
 use outcome::{Limits, Next};
 
@@ -31,6 +32,8 @@ pub(crate) struct Turn {
     pub(crate) steering: Steering,
     pub(crate) items: Arc<AtomicU64>,
     pub(crate) result_files: gimlet_store::ResultFiles,
+    /// The form that the answer has to have.
+    pub(crate) output: Option<Arc<OutputSchema>>,
 }
 
 /// Choices that hold for every turn of a session.
@@ -86,6 +89,9 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
     let started = Instant::now();
     conversation.ledger.begin_turn();
     turn.scope.gate.begin_turn();
+    if let Some(output) = &turn.output {
+        output.begin_turn();
+    }
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
     }
@@ -93,6 +99,9 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
     accept(conversation, turn, prompt);
     let mut limits = Limits::default();
     let (end, text, stop_reason) = drive(conversation, turn, &mut limits).await;
+    if let Some(answer) = turn.output.as_ref().and_then(|output| output.given()) {
+        conversation.record.structured_output(&answer);
+    }
     conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
     conversation.record.durable().await;
     report(conversation, turn, Ended { end, text, stop_reason, origin }, started)
@@ -137,7 +146,14 @@ async fn drive(
             calls.cancel_waiting("the session reached its budget before this call began");
         }
         let results = match next {
-            Next::End(TurnEnd::Completed) => break spent.map_or(TurnEnd::Completed, TurnEnd::Budget),
+            Next::End(TurnEnd::Completed) => match (spent, &turn.output) {
+                (Some(max), _) => break TurnEnd::Budget(max),
+                (None, None) => break TurnEnd::Completed,
+                (None, Some(output)) => match output.insist(conversation) {
+                    Some(end) => break end,
+                    None => continue,
+                },
+            },
             Next::End(end) => break end,
             Next::Again => {
                 if stop_reason == Some(StopReason::MaxTokens) {
@@ -167,6 +183,9 @@ async fn drive(
         if turn.scope.cancel.is_cancelled() || results.stop || turn.steering.is_urgent() {
             outcome::mark_interrupted(conversation, turn, true);
             break TurnEnd::Aborted { in_tools: true };
+        }
+        if let Some(end) = turn.output.as_ref().and_then(|output| output.end()) {
+            break end;
         }
         for said in turn.steering.take_joining() {
             accept(conversation, turn, said);
@@ -272,12 +291,17 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
         budget.fit(&mut batch, &turn.result_files);
         for (call, (_, mut settled)) in incoming.into_iter().zip(batch) {
             apply_changes(turn, &mut settled);
+            if let Some(output) = &turn.output {
+                output.note(&call.name, settled.error.is_some());
+            }
             turn.scope.gate.note_result(&call, &mut settled);
             stop |= settled.stop_turn;
             blocks.push(append_result(conversation, turn, &call, &settled));
             extra.append(&mut settled.new_messages);
         }
-        if stop {
+        if turn.output.as_ref().is_some_and(|output| output.given().is_some()) {
+            calls.cancel_waiting("the answer was given before this call began, and ended the turn");
+        } else if stop {
             calls.cancel_waiting("the user stopped the turn before this call began");
         } else if turn.scope.cancel.is_cancelled() {
             calls.cancel_waiting("the user interrupted before this call began");
@@ -325,7 +349,11 @@ struct Ended {
 }
 
 fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Instant) -> TurnReport {
-    let Ended { end, text, stop_reason, origin } = ended;
+    let Ended { end, mut text, stop_reason, origin } = ended;
+    let structured_output = turn.output.as_ref().and_then(|output| output.given());
+    if let Some(answer) = &structured_output {
+        answer.get().clone_into(&mut text);
+    }
     let requests = conversation.ledger.turn_requests();
     let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
     let denials: Vec<Denial> = turn.scope.gate.take_denials();
@@ -342,5 +370,6 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
         denials,
         origin,
         queued: turn.steering.waiting(),
+        structured_output,
     }
 }

@@ -256,6 +256,8 @@ pub enum TurnEnd {
     Refused {
         explanation: Option<String>,
     },
+    /// The model did not give its answer in the form that was asked for, this many times.
+    StructuredOutputRetries(u32),
 }
 
 /// The sum of a turn.
@@ -278,4 +280,6 @@ pub struct TurnReport {
     pub origin: Option<Origin>,
     /// Prompts that wait for their own turn.
     pub queued: usize,
+    /// The answer in the form that was asked for; `text` is its JSON then.
+    pub structured_output: Option<Arc<RawValue>>,
 }

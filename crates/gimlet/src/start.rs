@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
-use gimlet_core::{Permissions, Processes, Redactor, SessionConfig, SessionState, SystemPrompt, TurnOptions};
+use gimlet_core::{
+    OutputSchema, Permissions, Processes, Redactor, SessionConfig, SessionState, SystemPrompt, TurnOptions,
+};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
 use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
@@ -66,6 +68,8 @@ pub(crate) async fn start(
     warnings.extend(start.warnings.iter().cloned());
     let tools = tools(run, env, &now.rules)?;
     let tools = if manner.attended { tools } else { tools.unattended() };
+    let output = output_schema(run, env)?;
+    let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
     let walls = sandboxed::sandboxing(&configured, &now.directories).await?;
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
@@ -124,9 +128,16 @@ pub(crate) async fn start(
         redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
         plans,
+        output,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })
+}
+
+/// The form that the answer has to have.
+fn output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
+    let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
+    parsed.transpose().map_err(|error| Report::new(format!("--json-schema: {error}")))
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
@@ -219,7 +230,6 @@ const TOOLS_TO_COME: &[&str] = &[
     "CronList",
     "Monitor",
     "SendMessage",
-    "StructuredOutput",
     "ListMcpResourcesTool",
     "ReadMcpResourceTool",
 ];
@@ -228,7 +238,7 @@ const TOOLS_TO_COME: &[&str] = &[
 pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
     let built_in =
         gimlet_tools::builtin().into_iter().flat_map(|tool| tool.aliases().iter().copied().chain([tool.name()]));
-    built_in.chain(TOOLS_TO_COME.iter().copied())
+    built_in.chain(TOOLS_TO_COME.iter().copied()).chain(["StructuredOutput"])
 }
 
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.

@@ -26,6 +26,7 @@ use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::steering::Steering;
+use crate::structured::OutputSchema;
 use crate::tool::ToolSet;
 use crate::turn::{self, Turn, TurnOptions};
 
@@ -65,6 +66,8 @@ pub struct SessionConfig {
     /// The walls around commands.
     pub sandboxing: Option<Arc<Sandboxing>>,
     pub plans: Plans,
+    /// The form that answers have to have. Its tool is among `tools`.
+    pub output: Option<Arc<OutputSchema>>,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
@@ -106,6 +109,7 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         options: config.options,
         items: Arc::default(),
         result_files: config.result_files,
+        output: config.output,
         snapshot,
         attended: config.attended,
         closing: false,
@@ -125,6 +129,7 @@ struct Actor {
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
+    output: Option<Arc<OutputSchema>>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     attended: bool,
     closing: bool,
@@ -269,6 +274,7 @@ impl Actor {
             steering: self.desk.steering.clone(),
             items: self.items.clone(),
             result_files: self.result_files.clone(),
+            output: self.output.clone(),
         }
     }
 

@@ -56,6 +56,11 @@ impl ToolSet {
         Self { tools: tools.into_iter().map(Into::into).collect(), unattended: false }
     }
 
+    /// The same with one more at the end.
+    pub fn with(self, tool: ToolRef) -> Self {
+        Self { tools: self.tools.iter().cloned().chain([tool]).collect(), ..self }
+    }
+
     /// For a session in which nobody can be asked: tools that live on answers are not offered. A call of one is still
     /// known, and told what to do instead.
     pub fn unattended(self) -> Self {

@@ -12,7 +12,8 @@ use gimlet_core::tool::{
     AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
 use gimlet_core::{
-    LiveSettings, Permissions, Plans, Processes, Record, Review, SessionConfig, SessionState, TurnOptions, open,
+    LiveSettings, OutputSchema, Permissions, Plans, Processes, Record, Review, SessionConfig, SessionState,
+    TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_proto::{
@@ -203,6 +204,8 @@ pub(crate) struct Setup {
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
     pub(crate) plans: Plans,
+    /// The JSON Schema of answers.
+    pub(crate) output: Option<Arc<OutputSchema>>,
 }
 
 impl Default for Setup {
@@ -214,6 +217,7 @@ impl Default for Setup {
             concurrency: 10,
             live: None,
             plans: Plans::default(),
+            output: None,
         }
     }
 }
@@ -232,9 +236,17 @@ impl Bench {
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
         let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
-        let tools =
-            ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &crate::asking::Quiz, &crate::planning::Planner]);
+        let tools = ToolSet::new(vec![
+            &Look as &'static dyn AnyTool,
+            &Touch,
+            &crate::asking::Quiz,
+            &crate::planning::Planner,
+        ]);
         let tools = if setup.attended { tools } else { tools.unattended() };
+        let tools = match &setup.output {
+            Some(output) => tools.with(output.tool()),
+            None => tools,
+        };
         let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None };
         let config = SessionConfig {
             id: id.clone(),
@@ -266,6 +278,7 @@ impl Bench {
             redactor: gimlet_core::Redactor::default(),
             sandboxing: None,
             plans: setup.plans,
+            output: setup.output,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,

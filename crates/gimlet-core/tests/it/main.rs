@@ -9,3 +9,4 @@ mod permission;
 mod planning;
 mod results;
 mod schedule;
+mod structured;

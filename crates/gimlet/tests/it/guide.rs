@@ -100,6 +100,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         redactor: gimlet_core::Redactor::default(),
         sandboxing: None,
         plans: gimlet_core::Plans::default(),
+        output: None,
         processes: Processes { exec, shell },
         id,
     }
