@@ -120,7 +120,6 @@ impl Judging<'_> {
             bypass_available: self.bypass_reachable,
             walls: self.walls,
             git_trap: runs_git.then(|| (self.git_trap)(&paths.cwd)).flatten(),
-            ..World::default()
         }
     }
 

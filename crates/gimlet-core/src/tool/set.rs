@@ -78,7 +78,8 @@ impl ToolSet {
 
     /// The tools that the model is told about.
     pub fn offered(&self) -> impl Iterator<Item = &ToolRef> {
-        self.iter().filter(|tool| !tool.is_hidden() && !(self.unattended && tool.only_attended()))
+        let is_of_no_use = |tool: &ToolRef| self.unattended && tool.only_attended();
+        self.iter().filter(move |tool| !tool.is_hidden() && !is_of_no_use(tool))
     }
 }
 
