@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, ToolDef};
 
+use crate::context_usage::Gauge;
 use crate::ledger::Ledger;
 use crate::record::Record;
 
@@ -25,6 +26,8 @@ pub(crate) struct Conversation {
     pub(crate) cache_ttl: Option<CacheTtl>,
     /// The model was last told that it plans.
     pub(crate) told_planning: bool,
+    /// How full the context is.
+    pub(crate) gauge: Gauge,
 }
 
 impl Conversation {
@@ -35,6 +38,8 @@ impl Conversation {
         messages: Vec<Arc<Message>>,
         cache_ttl: Option<CacheTtl>,
     ) -> Self {
+        let gauge = Gauge::new(&system, &tools);
+        messages.iter().for_each(|message| gauge.add(message.role, &message.blocks));
         let call_ids = messages.iter().flat_map(|message| call_ids(&message.blocks)).collect();
         Self {
             record,
@@ -47,6 +52,7 @@ impl Conversation {
             context_tokens: 0,
             cache_ttl,
             told_planning: false,
+            gauge,
         }
     }
 
@@ -64,6 +70,7 @@ impl Conversation {
         if blocks.is_empty() {
             return;
         }
+        self.gauge.add(Role::User, &blocks);
         let unsent = self.messages.len() > self.sent.unwrap_or(0);
         match self.messages.last_mut() {
             Some(last) if unsent && last.role == Role::User => Arc::make_mut(last).blocks.extend(blocks),
@@ -73,6 +80,7 @@ impl Conversation {
 
     pub(crate) fn push_assistant(&mut self, blocks: Vec<Block>) {
         if !blocks.is_empty() {
+            self.gauge.add(Role::Assistant, &blocks);
             self.call_ids.extend(call_ids(&blocks));
             self.messages.push(Arc::new(Message::assistant(blocks)));
         }

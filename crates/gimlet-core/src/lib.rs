@@ -4,7 +4,9 @@
 //! `gimlet_proto::SessionHandle`; tools see it through [`tool::ToolContext`].
 
 mod call;
+mod checkpoints;
 mod context;
+mod context_usage;
 mod conversation;
 mod dials;
 pub mod files;

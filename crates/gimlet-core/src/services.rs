@@ -10,10 +10,12 @@ use gimlet_exec::{Exec, Shell, ShellError};
 use gimlet_proto::{
     AgentPath, Block, Body, Env, Event, Hub, Op, Origin, Say, SessionId, ToolPhase, ToolUseId, ToolView,
 };
+use gimlet_store::Checkpoints;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::checkpoints::FileCheckpoints;
 use crate::past::PastCalls;
 use crate::plans::Plans;
 use crate::redact::Redactor;
@@ -54,6 +56,7 @@ pub struct Services {
     sandboxing: Option<Arc<Sandboxing>>,
     plan_file: Option<PathBuf>,
     own_writable: Vec<PathBuf>,
+    checkpoints: Option<FileCheckpoints>,
     /// The time of events that need none, shared.
     no_time: Arc<str>,
 }
@@ -85,6 +88,7 @@ impl Services {
             sandboxing: None,
             plan_file: None,
             own_writable: Vec::new(),
+            checkpoints: None,
             no_time: Arc::from(""),
         }
     }
@@ -127,6 +131,16 @@ impl Services {
     /// Files and folders of the session's own that may always be written.
     pub fn own_writable(&self) -> &[PathBuf] {
         &self.own_writable
+    }
+
+    /// Keeps what files were before calls change them.
+    pub fn with_checkpoints(mut self, checkpoints: Option<Checkpoints>) -> Self {
+        self.checkpoints = checkpoints.map(FileCheckpoints::new);
+        self
+    }
+
+    pub(crate) fn checkpoints(&self) -> Option<&FileCheckpoints> {
+        self.checkpoints.as_ref()
     }
 
     /// Walls commands in.

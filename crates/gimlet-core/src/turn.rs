@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    Block, Body, Denial, ItemId, Level, Model, ModelFacts, ModelRequest, Notice, Origin, Prompt, Say,
+    AgentPath, Block, Body, Denial, ItemId, Level, Model, ModelFacts, ModelRequest, Notice, Origin, Prompt, Say,
     StopReason, ToolChoice, ToolFinished, ToolUseId, TurnEnd, TurnReport,
 };
 
@@ -211,6 +211,9 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
         turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said);
+    if !said.synthetic && turn.scope.agent == AgentPath::default() {
+        turn.scope.services.begin_checkpoint(&uuid);
+    }
     conversation.push_user(said.blocks.clone());
     turn.publish(Body::Prompt(Prompt {
         uuid,
@@ -244,6 +247,7 @@ fn count(conversation: &mut Conversation, facts: &ModelFacts, reply: &Reply, ask
     match &reply.ending {
         Ending::Complete(end) => {
             conversation.ledger.count(facts, &end.usage, asked.elapsed());
+            conversation.gauge.count(&end.usage);
             conversation.context_tokens = end.usage.prompt_tokens() + end.usage.output_tokens;
         }
         Ending::Aborted => conversation.ledger.count(facts, &reply.start.usage, asked.elapsed()),

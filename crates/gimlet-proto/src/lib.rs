@@ -7,6 +7,7 @@ mod ask;
 mod block;
 mod compact_json;
 mod content;
+mod context;
 mod credentials;
 mod driver;
 mod env;
@@ -30,6 +31,7 @@ pub use ask::{Answer, Approval, AskBody, AskView, SuggestedChange, TrustItem, Tr
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use compact_json::{compact, is_json_object};
 pub use content::{ContentPart, ResultContent};
+pub use context::{ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage};
 pub use credentials::{CredentialError, Credentials};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
@@ -45,7 +47,7 @@ pub use model::{
     ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ToolChoice, ToolDef,
 };
 pub use need::Need;
-pub use op::{Interrupted, Op, Origin, Reply, Say, When};
+pub use op::{Interrupted, Op, Origin, Reply, Rewound, Say, When};
 pub use permission::PermissionMode;
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;

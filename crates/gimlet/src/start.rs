@@ -18,6 +18,7 @@ use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
 use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
 use gimlet_proto::{CacheTtl, Credentials, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
+use gimlet_store::{Checkpoints, Locations};
 
 use crate::args::RunArgs;
 use crate::report::Report;
@@ -96,6 +97,7 @@ pub(crate) async fn start(
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
     let plans = planning::plans(around, &configured, &past);
+    let checkpoints = checkpoints(run, around, &configured, &past.id);
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
@@ -129,6 +131,7 @@ pub(crate) async fn start(
         sandboxing: walls.sandboxing.map(Arc::new),
         plans,
         output,
+        checkpoints,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })
@@ -197,6 +200,17 @@ fn options(run: &RunArgs, configured: &Configured, manner: Manner) -> TurnOption
         wire_events: manner.wire_events,
         concurrency: gimlet_core::concurrency(env),
     }
+}
+
+/// Where files are kept before they change. In print mode only a program that says so will ever go back.
+fn checkpoints(run: &RunArgs, around: &Surroundings, configured: &Configured, id: &SessionId) -> Option<Checkpoints> {
+    let env = &configured.env;
+    let wanted = match run.print {
+        true => env.flag("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+        false => configured.effective.settings.file_checkpointing_enabled != Some(false),
+    };
+    let kept = wanted && !env.flag("CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING") && !run.no_session_persistence;
+    kept.then(|| Checkpoints::open(&Locations::new(&around.config_home), id))
 }
 
 fn cache_ttl(env: &Env) -> Option<CacheTtl> {

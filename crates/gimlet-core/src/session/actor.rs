@@ -9,7 +9,7 @@ use gimlet_proto::{
     AgentPath, Answer, AskBody, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, Say, SessionHandle,
     SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
-use gimlet_store::{ResultFiles, ToolOutputs};
+use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -68,6 +68,8 @@ pub struct SessionConfig {
     pub plans: Plans,
     /// The form that answers have to have. Its tool is among `tools`.
     pub output: Option<Arc<OutputSchema>>,
+    /// Where files are kept as they were before they changed; `None` when nobody will go back.
+    pub checkpoints: Option<Checkpoints>,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
@@ -90,7 +92,8 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_processes(config.processes)
         .with_redactor(config.redactor)
         .with_sandboxing(config.sandboxing)
-        .with_plans(&config.plans),
+        .with_plans(&config.plans)
+        .with_checkpoints(config.checkpoints),
     );
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
@@ -99,7 +102,15 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
     let mut conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
     conversation.told_planning = config.plans.was_planning;
     let actor = Actor {
-        desk: Desk { services, gate, asks: Asks::default(), steering: Steering::default(), dials },
+        desk: Desk {
+            services,
+            gate,
+            asks: Asks::default(),
+            steering: Steering::default(),
+            dials,
+            gauge: conversation.gauge.clone(),
+            model: config.model.clone(),
+        },
         inbox,
         asked,
         conversation,

@@ -21,7 +21,7 @@ use gimlet_proto::{
     PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason, Thinking, TurnReport,
     Usage,
 };
-use gimlet_store::{Locations, ResultFiles, Stamp, ToolOutputs, Transcript, new_session_id};
+use gimlet_store::{Checkpoints, Locations, ResultFiles, Stamp, ToolOutputs, Transcript, new_session_id};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -206,6 +206,7 @@ pub(crate) struct Setup {
     pub(crate) plans: Plans,
     /// The JSON Schema of answers.
     pub(crate) output: Option<Arc<OutputSchema>>,
+    pub(crate) checkpoints: Option<Checkpoints>,
 }
 
 impl Default for Setup {
@@ -218,6 +219,7 @@ impl Default for Setup {
             live: None,
             plans: Plans::default(),
             output: None,
+            checkpoints: None,
         }
     }
 }
@@ -241,6 +243,7 @@ impl Bench {
             &Touch,
             &crate::asking::Quiz,
             &crate::planning::Planner,
+            &crate::rewinding::Scribble,
         ]);
         let tools = if setup.attended { tools } else { tools.unattended() };
         let tools = match &setup.output {
@@ -279,6 +282,7 @@ impl Bench {
             sandboxing: None,
             plans: setup.plans,
             output: setup.output,
+            checkpoints: setup.checkpoints,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,

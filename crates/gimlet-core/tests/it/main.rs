@@ -8,5 +8,6 @@ mod live;
 mod permission;
 mod planning;
 mod results;
+mod rewinding;
 mod schedule;
 mod structured;

@@ -101,6 +101,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         sandboxing: None,
         plans: gimlet_core::Plans::default(),
         output: None,
+        checkpoints: None,
         processes: Processes { exec, shell },
         id,
     }

@@ -9,6 +9,7 @@ mod asking;
 mod background;
 mod bash;
 mod calls;
+mod checkpoints;
 mod demo;
 mod edits;
 mod interrupt;
