@@ -1,16 +1,22 @@
 //! One call, from the block the model wrote to its one result.
 
+mod hooked;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use gimlet_proto::{AgentPath, Body, ToolPhase, ToolUseId, ToolView};
+use gimlet_policy::HookSay;
+use gimlet_proto::{AgentPath, Body, ToolPhase, ToolUseId, ToolUseParts, ToolView};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{AgentHost, Who};
+use crate::dials::Dials;
 use crate::gate::{Gate, Pass, Permit};
+use crate::hooks::AgentTag;
 use crate::results::Settled;
 use crate::services::Services;
 use crate::tool::{
@@ -37,6 +43,17 @@ pub(crate) struct Incoming {
     pub(crate) bad_input: Option<String>,
 }
 
+impl From<ToolUseParts<'_>> for Incoming {
+    fn from(parts: ToolUseParts<'_>) -> Self {
+        Self {
+            id: ToolUseId::new(parts.id.as_ref()),
+            name: parts.name.into_owned(),
+            input: Arc::from(parts.input.to_owned()),
+            bad_input: None,
+        }
+    }
+}
+
 /// What every call of a turn needs.
 pub(crate) struct CallScope {
     pub(crate) services: Arc<Services>,
@@ -44,6 +61,13 @@ pub(crate) struct CallScope {
     pub(crate) gate: Arc<Gate>,
     pub(crate) cancel: CancellationToken,
     pub(crate) agent: AgentPath,
+    /// The subagent whose calls these are, as hooks know it.
+    pub(crate) subagent: Option<Arc<AgentTag>>,
+    /// The subagent at work; `None` in the main conversation.
+    pub(crate) who: Who,
+    pub(crate) dials: Dials,
+    /// What sends further agents.
+    pub(crate) host: Arc<AgentHost>,
 }
 
 impl CallScope {
@@ -108,18 +132,39 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
     &text[..end]
 }
 
-/// Stages 7 to 13: permission, the call itself, and its result. Never fails, never panics.
-pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass) -> Settled {
-    let name = tool.name();
+pub(crate) use hooked::is_awaited;
+
+/// Stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics. `alone` says that the
+/// reply has no other call.
+pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass, alone: bool) -> Settled {
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
     }
     if let Some(why) = tool.out_of_place(scope.scene()) {
         return Settled::failed(ToolError::input(why));
     }
-    let permit = match scope.gate.pass(&scope, &*tool, &incoming, pass).await {
+    let hooked::Cleared { pass, say, contexts } = match hooked::before(&scope, &incoming, &tool, pass, alone).await {
+        Ok(cleared) => cleared,
+        Err(settled) => return *settled,
+    };
+    let mut settled = run_cleared(&scope, &incoming, &tool, pass, say).await;
+    // What hooks said before the call belongs to its result whatever came of it, and before what they said after it.
+    settled.new_messages.splice(0..0, contexts);
+    settled
+}
+
+/// A call that hooks had no objection to.
+async fn run_cleared(
+    scope: &Arc<CallScope>,
+    incoming: &Incoming,
+    tool: &ToolRef,
+    pass: Pass,
+    say: Option<HookSay>,
+) -> Settled {
+    let name = tool.name();
+    let permit = match scope.gate.pass(scope, &**tool, incoming, pass, say.as_ref()).await {
         Ok(permit) => permit,
-        Err(refusal) => return refusal.into_settled(&scope, &incoming),
+        Err(refusal) => return refusal.into_settled(scope, incoming),
     };
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
@@ -133,9 +178,12 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef
         permit.resolved().to_vec(),
     );
     let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
+    let cx = ToolContext { scope: Some(scope.clone()), ..cx };
+    scope.note_call(&incoming.name, permit.summary());
     let label = permit.user_facing_name().to_string();
-    publish(&scope, &cx, &label, ToolPhase::Running);
-    let result = AssertUnwindSafe(supervise(&*tool, permit, &cx, &scope, &label)).catch_unwind().await;
+    let told = hooked::Told::of(scope, tool, &permit);
+    publish(scope, &cx, &label, ToolPhase::Running);
+    let result = AssertUnwindSafe(supervise(&**tool, permit, &cx, scope, &label)).catch_unwind().await;
     let mut settled = match result {
         Ok(Ok(outcome)) => Settled::done(name, outcome),
         Ok(Err(error)) => Settled::failed(error),
@@ -150,7 +198,10 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef
         (Some(view), None) => ToolPhase::Done { view: view.clone(), elapsed_ms },
         _ => ToolPhase::Failed { message: settled.content.to_text(), elapsed_ms },
     };
-    publish(&scope, &cx, &label, phase);
+    publish(scope, &cx, &label, phase);
+    if let Some(told) = told {
+        told.after(scope, incoming, tool, &mut settled, elapsed_ms).await;
+    }
     settled
 }
 

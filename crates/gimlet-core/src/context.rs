@@ -10,15 +10,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use gimlet_proto::ToolDef;
+use gimlet_proto::{Env, ToolDef};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 pub use frozen::{tools_from_json, tools_to_json};
 
-use crate::gate::Gate;
-use crate::services::Services;
-use crate::tool::{AnyTool, PromptContext, ToolSet};
+use crate::call::CallScope;
+use crate::tool::{AnyTool, PromptContext, ToolRef, ToolSet};
 
 const SYSTEM: &str = include_str!("context/system.md");
 
@@ -60,6 +59,18 @@ pub fn tool_defs(tools: &ToolSet, cx: &PromptContext) -> Arc<[ToolDef]> {
         .into()
 }
 
+/// The list with guests behind the tools that are always there.
+pub(crate) fn with_guests(own: &Arc<[ToolDef]>, guests: &[ToolRef]) -> Arc<[ToolDef]> {
+    if guests.is_empty() {
+        return own.clone();
+    }
+    // What a guest says of itself does not depend on its surroundings.
+    let nowhere =
+        PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None, agents: Vec::new() };
+    let guests = tool_defs(&ToolSet::new(guests.iter().cloned()), &nowhere);
+    own.iter().chain(guests.iter()).cloned().collect()
+}
+
 fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, Value> {
     let hidden = tool.hidden_parameters(cx);
     if hidden.is_empty() {
@@ -73,8 +84,8 @@ fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, Valu
 }
 
 /// The facts of this place, as the first thing in the conversation.
-pub(crate) fn environment(services: &Services, model: &str, gate: &Gate) -> String {
-    let paths = services.paths();
+pub(crate) fn environment(scope: &CallScope, model: &str) -> String {
+    let paths = scope.services.paths();
     let mut text = String::from("<environment>\n");
     // Writing to a String cannot fail.
     let _ = writeln!(text, "Working directory: {}", paths.project_dir.display());
@@ -90,8 +101,8 @@ pub(crate) fn environment(services: &Services, model: &str, gate: &Gate) -> Stri
     let _ = writeln!(text, "Platform: {}", std::env::consts::OS);
     let _ = writeln!(text, "Date: {}", jiff::Zoned::now().date());
     let _ = writeln!(text, "Model: {model}");
-    let _ = writeln!(text, "Permission mode: {}", gate.mode());
-    if !gate.is_attended() {
+    let _ = writeln!(text, "Permission mode: {}", scope.gate.mode_of(scope));
+    if scope.who.is_none() && !scope.gate.is_attended() {
         text.push_str(
             "Nobody is watching: no question can be answered and no permission can be given while you work. Only your \
              last message is shown, so say there what you did, what you could not do, and which permission was missing.\n",

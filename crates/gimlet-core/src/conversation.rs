@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, ToolDef};
 
+use crate::call::Incoming;
 use crate::context_usage::Gauge;
 use crate::ledger::Ledger;
 use crate::record::Record;
@@ -28,6 +29,9 @@ pub(crate) struct Conversation {
     pub(crate) told_planning: bool,
     /// How full the context is.
     pub(crate) gauge: Gauge,
+    /// What hooks want said before the next prompt, and a prompt of theirs.
+    pub(crate) opening: Vec<String>,
+    pub(crate) opening_prompt: Option<String>,
 }
 
 impl Conversation {
@@ -53,7 +57,22 @@ impl Conversation {
             cache_ttl,
             told_planning: false,
             gauge,
+            opening: Vec::new(),
+            opening_prompt: None,
         }
+    }
+
+    /// Changes the list of tools, if it is another one: the cached prefix ends with it.
+    pub(crate) fn offer(&mut self, tools: Arc<[ToolDef]>) {
+        if self.tools != tools {
+            self.tools = tools;
+        }
+    }
+
+    /// Counts into the purse of another conversation.
+    pub(crate) fn with_ledger(mut self, ledger: Ledger) -> Self {
+        self.ledger = ledger;
+        self
     }
 
     pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
@@ -125,6 +144,13 @@ impl Conversation {
             None => self.messages.push(Arc::new(Message::user(missing))),
         }
         true
+    }
+
+    /// The calls that the conversation ends with and that have no result: a hook left them for later.
+    pub(crate) fn open_calls(&self) -> Vec<Incoming> {
+        let last = self.messages.last().filter(|message| message.role == Role::Assistant);
+        let calls = last.into_iter().flat_map(|message| message.tool_uses());
+        calls.map(Incoming::from).collect()
     }
 
     /// Whether the last message is the assistant's (only a paused turn may be continued like that).

@@ -123,6 +123,14 @@ impl FileStates {
         self.insert(path, FileState { stamp, whole: true, views: Vec::new() });
     }
 
+    /// Notes that a known file now stands like this, although nobody was shown it.
+    pub(crate) fn refresh(&mut self, path: PathBuf, stamp: Stamp) {
+        if let Some(known) = self.get(&path).filter(|known| known.stamp != stamp) {
+            let whole = known.whole;
+            self.insert(path, FileState { stamp, whole, views: Vec::new() });
+        }
+    }
+
     /// Every known path, for checks after a command that may have written.
     pub fn paths(&self) -> impl Iterator<Item = (&Path, &FileState)> {
         self.entries.values().map(|entry| (entry.path.as_path(), &entry.state))

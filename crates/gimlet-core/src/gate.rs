@@ -6,6 +6,7 @@
 mod asks;
 mod classifier;
 mod git;
+mod hooked;
 mod judge;
 mod ledger;
 mod live;
@@ -18,11 +19,12 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_policy::{ClosedFiles, Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
+use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::{
-    Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Notice, PermissionMode, SuggestedChange, ToolUseId,
+    AgentOffer, Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Need, Notice, PermissionMode,
+    SuggestedChange, ToolUseId,
 };
-use gimlet_store::{DecisionLedger, Outcome};
+use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,6 +37,7 @@ pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
 pub use resolve::follow_on_disk;
 
+use crate::agents::Roster;
 use crate::call::{self, Author, CallScope, Incoming};
 use crate::results::Settled;
 use crate::sandboxing::Sandboxing;
@@ -87,6 +90,16 @@ impl Permit {
         self.found.sandbox.clone()
     }
 
+    /// What the call would touch.
+    pub(crate) fn needs(&self) -> &[Need] {
+        &self.call.needs
+    }
+
+    /// The input with paths expanded.
+    pub(crate) fn input(&self) -> &serde_json::Value {
+        &self.call.input
+    }
+
     pub(crate) fn summary(&self) -> &str {
         &self.call.description
     }
@@ -100,7 +113,10 @@ impl Permit {
 enum Answered {
     Go(Word),
     /// Do this instead, which is decided on again.
-    Edited(Box<RawValue>),
+    Edited {
+        input: Box<RawValue>,
+        by: Decider,
+    },
 }
 
 /// A call on its way to its permit.
@@ -200,13 +216,23 @@ impl Gate {
         lock(&self.in_force).mode
     }
 
-    /// Changes the mode; false when this session cannot have it.
-    pub(crate) fn set_mode(&self, mode: PermissionMode) -> bool {
-        let available = match mode {
+    /// The mode in which calls of this scope are decided: that of the session, or a subagent's own where it may have one.
+    pub(crate) fn mode_of(&self, scope: &CallScope) -> PermissionMode {
+        let session = self.mode();
+        scope.who.as_ref().map_or(session, |who| who.mode.under(session, |mode| self.is_available(mode)))
+    }
+
+    fn is_available(&self, mode: PermissionMode) -> bool {
+        match mode {
             PermissionMode::BypassPermissions => self.bypass_reachable,
             PermissionMode::Auto => self.classifier.is_some(),
             _ => true,
-        };
+        }
+    }
+
+    /// Changes the mode; false when this session cannot have it.
+    pub(crate) fn set_mode(&self, mode: PermissionMode) -> bool {
+        let available = self.is_available(mode);
         if available {
             lock(&self.in_force).change_mode(mode);
         }
@@ -224,6 +250,20 @@ impl Gate {
             ModeWish::EndPlan => {}
         }
         Some(in_force.mode).filter(|mode| *mode != before)
+    }
+
+    /// Whether rules take a tool away as a whole.
+    pub(crate) fn removes_tool(&self, name: &str) -> bool {
+        gimlet_policy::removes_tool(&lock(&self.in_force).rules, name)
+    }
+
+    /// The kinds of subagents that rules leave.
+    pub(crate) fn offers(&self, roster: &Roster) -> Vec<AgentOffer> {
+        roster.offers(&self.rules())
+    }
+
+    pub(crate) fn rules(&self) -> Arc<RuleSet> {
+        lock(&self.in_force).rules.clone()
     }
 
     /// Forgets what belongs to the turn before.
@@ -256,10 +296,13 @@ impl Gate {
     pub(crate) fn grant_quietly(&self, scope: &CallScope, call: &ToolUseId, pass: Pass) -> (Pass, bool) {
         match pass {
             Pass::Granted(permit) => (Pass::Granted(permit), true),
+            // Hooks look at it first, and they take their time.
+            Pass::Undecided(prepared) if call::is_awaited(scope, &prepared) => (Pass::Undecided(prepared), false),
             Pass::Undecided(prepared) => {
-                let (verdict, found) = self.decide(scope, &prepared);
+                let (verdict, found) = self.decide(scope, &prepared, None);
                 if verdict.decision == Decision::Allow {
-                    self.ledger.note(scope, self.mode(), call, &prepared, &verdict, &Word::policy(Outcome::Allowed));
+                    let word = Word::allowed_by(Decider::Policy);
+                    self.ledger.note(scope, self.mode_of(scope), call, &prepared, &verdict, &word);
                     self.show(&prepared);
                     return (Pass::Granted(Box::new(Permit { call: *prepared, found })), true);
                 }
@@ -268,13 +311,14 @@ impl Gate {
         }
     }
 
-    /// Decides on a call, asking when it must.
+    /// Decides on a call, asking when it must. `hook` is what hooks said about it.
     pub(crate) async fn pass(
         &self,
         scope: &CallScope,
         tool: &dyn AnyTool,
         incoming: &Incoming,
         pass: Pass,
+        hook: Option<&HookSay>,
     ) -> Result<Permit, Refusal> {
         let mut prepared = match pass {
             Pass::Granted(permit) => return Ok(*permit),
@@ -282,12 +326,13 @@ impl Gate {
         };
         // The grounds of the questions that were answered with a yes: only others are asked about again.
         let mut answered: Vec<Reason> = Vec::new();
+        let mut answered_by = Decider::Person;
         for _ in 0..MAX_EDITS {
-            let (verdict, found) = self.decide(scope, &prepared);
+            let (verdict, found) = self.decide(scope, &prepared, hook);
             let settled = !answered.is_empty() && verdict.reasons.iter().all(|reason| answered.contains(reason));
             let answer = match verdict.decision {
-                Decision::Ask if settled => Ok(Answered::Go(Word::person(Outcome::Allowed))),
-                Decision::Allow => Ok(Answered::Go(Word::policy(Outcome::Allowed))),
+                Decision::Ask if settled => Ok(Answered::Go(Word::allowed_by(answered_by))),
+                Decision::Allow => Ok(Answered::Go(Word::allowed_by(decider(&verdict)))),
                 Decision::Deny => {
                     let message = verdict.model_text(tool.name());
                     Err(Refusal::Denied(Denied::new(refusal::origin(&verdict), message, &prepared, &verdict)))
@@ -295,15 +340,16 @@ impl Gate {
                 Decision::Ask => self.ask(scope, incoming, &prepared, &verdict).await,
             };
             let (word, end) = match answer {
-                Ok(Answered::Edited(input)) => {
+                Ok(Answered::Edited { input, by }) => {
                     prepared = edited(scope, incoming, input)?;
+                    answered_by = by;
                     answered.extend(verdict.reasons);
                     continue;
                 }
                 Ok(Answered::Go(word)) => (word, None),
                 Err(refusal) => (Word::of_refusal(&refusal, &verdict), Some(refusal)),
             };
-            self.ledger.note(scope, self.mode(), &incoming.id, &prepared, &verdict, &word);
+            self.ledger.note(scope, self.mode_of(scope), &incoming.id, &prepared, &verdict, &word);
             if let Some(refusal) = end {
                 return Err(refusal);
             }
@@ -328,13 +374,16 @@ impl Gate {
         prepared: &Prepared,
         verdict: &Verdict,
     ) -> Result<Answered, Refusal> {
-        if let Some(settled) = self.review(scope, prepared, verdict).await {
+        if let Some(settled) = self.review(scope, incoming, prepared, verdict).await {
+            return settled;
+        }
+        if let Some(settled) = self.ask_hooks(scope, incoming, prepared, verdict).await {
             return settled;
         }
         let Some(asks) = &self.asks else {
             if let Some(instead) = scope.tools.find(&prepared.tool).and_then(|tool| tool.unanswered()) {
                 return match self.mode() {
-                    PermissionMode::BypassPermissions => Ok(Answered::Go(Word::policy(Outcome::Allowed))),
+                    PermissionMode::BypassPermissions => Ok(Answered::Go(Word::allowed_by(Decider::Policy))),
                     _ => Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, instead.to_owned(), prepared, verdict))),
                 };
             }
@@ -344,6 +393,7 @@ impl Gate {
             );
             return Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, message, prepared, verdict)));
         };
+        let _asking = scope.services.pulse.asking();
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
             tool: prepared.tool.to_string(),
@@ -356,6 +406,7 @@ impl Gate {
             path: prepared.path.clone(),
             suggestions: self.suggestions(scope, prepared),
         };
+        self.notify(scope, prepared);
         asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
         let answer = tokio::select! {
             biased;
@@ -368,12 +419,14 @@ impl Gate {
                     self.change(scope, &changes);
                 }
                 Ok(match input {
-                    Some(input) => Answered::Edited(input),
-                    None => Answered::Go(Word::person(Outcome::Allowed)),
+                    Some(input) => Answered::Edited { input, by: Decider::Person },
+                    None => Answered::Go(Word::allowed_by(Decider::Person)),
                 })
             }
             Answer::No { message, interrupt } => {
-                let stop_turn = interrupt || message.trim().is_empty();
+                // Nobody waits for a background agent: it loses this one call and finds another way.
+                let waited_for = scope.who.as_ref().is_none_or(|who| !who.background);
+                let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
             }
         }
@@ -383,18 +436,22 @@ impl Gate {
     async fn review(
         &self,
         scope: &CallScope,
+        incoming: &Incoming,
         prepared: &Prepared,
         verdict: &Verdict,
     ) -> Option<Result<Answered, Refusal>> {
         let classifier = self.classifier.as_ref().filter(|_| verdict.reasons.contains(&Reason::ClassifierMayAnswer))?;
         match classifier.review(prepared, verdict, &scope.cancel).await {
-            Opinion::Allow => Some(Ok(Answered::Go(Word::reviewer()))),
+            Opinion::Allow => Some(Ok(Answered::Go(Word::allowed_by(Decider::Classifier)))),
             Opinion::Refuse(why) => {
-                let message = format!(
+                let mut message = format!(
                     "{} was not run: the reviewer of auto mode refused it ({why}). Do not look for another way to the \
                      same effect; go on with what is clearly within the task, or tell the user what you would need.",
                     prepared.tool
                 );
+                if self.may_retry(scope, incoming, prepared, &why).await {
+                    message.push_str(hooked::RETRY);
+                }
                 Some(Err(Refusal::Denied(Denied::by_reviewer(message, &why, prepared))))
             }
             Opinion::None(why) => {
@@ -418,21 +475,17 @@ impl Gate {
     }
 
     fn judging<T>(&self, scope: &CallScope, walls: Walls, judge: impl FnOnce(Judging<'_>) -> T) -> T {
-        let (mode, rules) = {
-            let in_force = lock(&self.in_force);
-            match in_force.mode {
-                PermissionMode::Auto if self.review_all_shell => {
-                    (in_force.mode, Arc::new(in_force.rules.in_auto(self.review_all_shell)))
-                }
-                mode => (mode, in_force.rules.clone()),
-            }
+        let mode = self.mode_of(scope);
+        let rules = match (mode, self.rules()) {
+            (PermissionMode::Auto, rules) if self.review_all_shell => Arc::new(rules.in_auto(self.review_all_shell)),
+            (_, rules) => rules,
         };
         judge(Judging {
             mode,
             bypass_reachable: self.bypass_reachable,
             rules: &rules,
             paths: &scope.services.paths(),
-            readable: std::slice::from_ref(&scope.services.results_dir),
+            readable: &[scope.services.session_results_dir()],
             own_writable: scope.services.own_writable(),
             walls,
             follow: &follow_on_disk,
@@ -440,9 +493,9 @@ impl Gate {
         })
     }
 
-    fn decide(&self, scope: &CallScope, prepared: &Prepared) -> (Verdict, Found) {
+    fn decide(&self, scope: &CallScope, prepared: &Prepared, hook: Option<&HookSay>) -> (Verdict, Found) {
         let walls = walls(scope, prepared);
-        let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into()));
+        let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into(), hook));
         let sandbox = scope.services.sandboxing().filter(|_| matches!(walls, Walls::Inside | Walls::Enough)).cloned();
         let closed = judgement.closed.map(Arc::new);
         let found = Found { resolved: judgement.resolved, closed, sandbox };
@@ -457,8 +510,13 @@ fn walls(scope: &CallScope, prepared: &Prepared) -> Walls {
         .map_or(Walls::None, |sandboxing| sandboxing.walls(&prepared.needs, &prepared.given, &scope.services.paths()))
 }
 
+/// Who let a call pass that nobody had to be asked about.
+fn decider(verdict: &Verdict) -> Decider {
+    if matches!(verdict.reasons.first(), Some(Reason::Hook(_))) { Decider::Hook } else { Decider::Policy }
+}
+
 /// An edited input is prepared from the start; everything is decided again on it.
-fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Result<Box<Prepared>, Refusal> {
+pub(crate) fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Result<Box<Prepared>, Refusal> {
     let changed = Incoming { input: Arc::from(input), bad_input: None, ..incoming.clone() };
     call::prepare(&changed, Author::Answer, &scope.tools, &scope.services.paths())
         .map(|(_, prepared)| Box::new(prepared))

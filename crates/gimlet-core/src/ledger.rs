@@ -1,19 +1,25 @@
-//! Tokens and money, by model and for the running turn.
+//! Tokens and money: of the whole session by model, and of the running turn of one conversation.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gimlet_proto::{ModelFacts, ModelUsage, Usage};
 
-/// What a process run has used so far.
-#[derive(Clone, Debug, Default)]
+/// What a process run has used so far. Money is the session's: all its conversations count into one purse.
+#[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    by_model: Vec<ModelUsage>,
+    by_model: Arc<Mutex<Vec<ModelUsage>>>,
     turn: Usage,
     turn_api: Duration,
     turn_requests: u32,
 }
 
 impl Ledger {
+    /// That of another conversation of the same session.
+    pub(crate) fn sharing(&self) -> Self {
+        Self { by_model: self.by_model.clone(), ..Self::default() }
+    }
+
     /// Starts counting a new turn.
     pub(crate) fn begin_turn(&mut self) {
         self.turn = Usage::default();
@@ -26,17 +32,18 @@ impl Ledger {
         self.turn.add(usage);
         self.turn_api += took;
         self.turn_requests += 1;
-        let position = self.by_model.iter().position(|entry| entry.model == facts.id).unwrap_or_else(|| {
-            self.by_model.push(ModelUsage {
+        let mut by_model = self.lock();
+        let position = by_model.iter().position(|entry| entry.model == facts.id).unwrap_or_else(|| {
+            by_model.push(ModelUsage {
                 model: facts.id.clone(),
                 cost_usd: Some(0.0),
                 context_window: facts.context_window,
                 max_output_tokens: facts.max_output_tokens,
                 ..ModelUsage::default()
             });
-            self.by_model.len() - 1
+            by_model.len() - 1
         });
-        let entry = &mut self.by_model[position];
+        let entry = &mut by_model[position];
         entry.usage.add(usage);
         entry.cost_usd = match (entry.cost_usd, facts.price) {
             (Some(so_far), Some(price)) => Some(so_far + price.cost_usd(usage)),
@@ -56,13 +63,17 @@ impl Ledger {
     }
 
     pub(crate) fn by_model(&self) -> Vec<ModelUsage> {
-        self.by_model.clone()
+        self.lock().clone()
     }
 
     /// `None` when any model's price is not known.
     pub(crate) fn total_cost_usd(&self) -> Option<f64> {
         // Not `sum`, which says -0.0 of nothing.
-        self.by_model.iter().try_fold(0.0, |total, entry| Some(total + entry.cost_usd?))
+        self.lock().iter().try_fold(0.0, |total, entry| Some(total + entry.cost_usd?))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<ModelUsage>> {
+        self.by_model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn turn_usage(&self) -> Usage {

@@ -3,6 +3,7 @@
 //! It knows no terminal, no HTTP and no wire protocol, and no tool by name. Front ends see it through
 //! `gimlet_proto::SessionHandle`; tools see it through [`tool::ToolContext`].
 
+mod agents;
 mod call;
 mod checkpoints;
 mod context;
@@ -11,6 +12,7 @@ mod conversation;
 mod dials;
 pub mod files;
 mod gate;
+mod hooks;
 mod ledger;
 mod past;
 mod plans;
@@ -28,10 +30,15 @@ pub mod tasks;
 pub mod tool;
 mod turn;
 
+pub use agents::{AgentReport, AgentSource, Launch, Launched, Roster};
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
     Judged, Judging, LiveSettings, Permissions, Permit, Review, ReviewRules, SettingsNow, follow_on_disk,
     git_trap_on_disk,
+};
+pub use hooks::{
+    AgentTag, HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher,
+    MatcherError, OnTrouble, StartSource,
 };
 pub use past::PastCalls;
 pub use plans::Plans;

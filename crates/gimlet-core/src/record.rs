@@ -6,7 +6,9 @@
 use std::io::ErrorKind;
 
 use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyStart, Say, ToolUseId};
-use gimlet_store::{AssistantHead, Durable, Interrupted, Transcript, TranscriptError, UserEntry, UserKind};
+use gimlet_store::{
+    AgentTranscripts, AssistantHead, Durable, Interrupted, Transcript, TranscriptError, UserEntry, UserKind,
+};
 use serde_json::value::{RawValue, to_raw_value};
 
 /// Writes what happens, in order.
@@ -35,6 +37,11 @@ impl Record {
     /// The transcript itself, for titles and other metadata at the start of a session.
     pub fn transcript(&mut self) -> &mut Transcript {
         &mut self.transcript
+    }
+
+    /// Where subagents write.
+    pub(crate) fn agents(&self) -> AgentTranscripts {
+        self.transcript.agents()
     }
 
     pub(crate) fn prompt(&mut self, said: &Say) -> EntryId {

@@ -1,12 +1,11 @@
 //! Reading one reply: every complete block is on disk before anyone sees it, and calls may start while it streams.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use futures_util::StreamExt;
 use gimlet_proto::{
     AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, ModelError, ModelEvent, ModelRequest,
-    Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId,
+    Notice, ReplyEnd, ReplyStart, RetryNotice,
 };
 
 use crate::call::Incoming;
@@ -141,12 +140,7 @@ impl Reader<'_> {
         let block = self.with_free_id(block, conversation);
         self.keep(block.clone(), conversation, false);
         if let Some(parts) = block.as_tool_use() {
-            calls.offer(Incoming {
-                id: ToolUseId::new(parts.id.as_ref()),
-                name: parts.name.into_owned(),
-                input: Arc::from(parts.input.to_owned()),
-                bad_input,
-            });
+            calls.offer(Incoming { bad_input, ..Incoming::from(parts) });
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use gimlet_proto::{ContentPart, ResultContent, ToolUseId, View};
+use gimlet_proto::{ContentPart, ResultContent, ToolUseId, TurnEnd, View};
 use gimlet_store::{ResultFiles, inline_fallback, persisted_preview, preview};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -33,6 +33,8 @@ pub(crate) struct Settled {
     pub(crate) new_messages: Vec<String>,
     pub(crate) changes: Vec<Change>,
     pub(crate) stop_turn: bool,
+    /// A hook ends the turn here, like this.
+    pub(crate) ends_turn: Option<TurnEnd>,
     /// The model gets a preview of it.
     pub(crate) persisted: bool,
 }
@@ -53,6 +55,7 @@ impl Settled {
             new_messages: outcome.new_messages,
             changes: outcome.changes,
             stop_turn: false,
+            ends_turn: None,
             persisted: false,
         }
     }
@@ -79,7 +82,8 @@ impl Settled {
             view: None,
             new_messages: Vec::new(),
             changes: error.changes,
-            stop_turn: false,
+            stop_turn: error.stop_turn,
+            ends_turn: None,
             persisted: false,
         }
     }

@@ -141,10 +141,11 @@ impl Calls {
         }
         let State::Waiting(tool, pass) = std::mem::replace(&mut slot.state, State::Running) else { return };
         let (scope, incoming, permits) = (self.scope.clone(), slot.incoming.clone(), self.permits.clone());
+        let alone = self.slots.len() == 1;
         let handle = self.running.spawn(async move {
             // The semaphore is never closed, so acquiring can only succeed.
             let _slot = permits.acquire_owned().await;
-            call::run(scope, incoming, tool, *pass).await
+            call::run(scope, incoming, tool, *pass, alone).await
         });
         self.positions.insert(handle.id(), position);
     }

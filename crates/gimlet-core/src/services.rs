@@ -1,4 +1,4 @@
-//! What all calls of a session share.
+//! What all calls of a conversation share, and through it what all conversations of a session share.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -15,7 +15,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{Mailboxes, Pulse};
 use crate::checkpoints::FileCheckpoints;
+use crate::hooks::Hooks;
 use crate::past::PastCalls;
 use crate::plans::Plans;
 use crate::redact::Redactor;
@@ -34,7 +36,8 @@ pub struct Processes {
     pub shell: Result<Shell, ShellError>,
 }
 
-/// Session-wide services. Cheap to reach, safe to share.
+/// The services of one conversation. Where the session is and what it knows of files is its own; everything else is the
+/// session's. Cheap to reach, safe to share.
 pub struct Services {
     pub session: SessionId,
     pub env: Env,
@@ -46,17 +49,23 @@ pub struct Services {
     hub: Hub,
     state: Mutex<SessionState>,
     tool_states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
-    path_locks: Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>,
+    path_locks: Arc<Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>>,
     /// Work that outlives its call; joined when the session closes.
-    background: Mutex<JoinSet<()>>,
+    background: Arc<Mutex<JoinSet<()>>>,
     /// Back to the actor, for work that ends after its call.
     ops: Option<mpsc::UnboundedSender<Op>>,
-    processes: Option<Processes>,
+    processes: Option<Arc<Processes>>,
     past: PastCalls,
+    hooks: Arc<Hooks>,
     sandboxing: Option<Arc<Sandboxing>>,
     plan_file: Option<PathBuf>,
     own_writable: Vec<PathBuf>,
-    checkpoints: Option<FileCheckpoints>,
+    checkpoints: Option<Arc<FileCheckpoints>>,
+    /// Those of the main conversation, when these are a subagent's.
+    main: Option<Weak<Services>>,
+    mailboxes: Arc<Mailboxes>,
+    /// When this conversation last got on with its work.
+    pub(crate) pulse: Arc<Pulse>,
     /// The time of events that need none, shared.
     no_time: Arc<str>,
 }
@@ -80,17 +89,72 @@ impl Services {
             hub,
             state: Mutex::new(state),
             tool_states: Mutex::default(),
-            path_locks: Mutex::default(),
-            background: Mutex::default(),
+            path_locks: Arc::default(),
+            background: Arc::default(),
             ops: None,
             processes: None,
             past: PastCalls::default(),
+            hooks: Arc::default(),
             sandboxing: None,
             plan_file: None,
             own_writable: Vec::new(),
             checkpoints: None,
+            main: None,
+            mailboxes: Arc::default(),
+            pulse: Arc::default(),
             no_time: Arc::from(""),
         }
+    }
+
+    /// The services of a subagent that is sent from here: it begins in the project's folder and knows no file.
+    pub(crate) fn for_agent(self: &Arc<Self>, results_dir: PathBuf) -> Self {
+        let (project_dir, roots) = {
+            let state = self.lock_state();
+            (state.project_dir.clone(), state.roots.clone())
+        };
+        let mut state = SessionState::new(project_dir, Vec::new());
+        state.roots = roots;
+        Self {
+            session: self.session.clone(),
+            env: self.env.clone(),
+            home: self.home.clone(),
+            tasks: self.tasks.clone(),
+            redactor: self.redactor.clone(),
+            results_dir,
+            hub: self.hub.clone(),
+            state: Mutex::new(state),
+            tool_states: Mutex::default(),
+            path_locks: self.path_locks.clone(),
+            background: self.background.clone(),
+            ops: self.ops.clone(),
+            processes: self.processes.clone(),
+            past: PastCalls::default(),
+            hooks: self.hooks.clone(),
+            sandboxing: self.sandboxing.clone(),
+            // Only the conversation that a person follows presents a plan.
+            plan_file: None,
+            own_writable: self.own_writable.clone(),
+            checkpoints: self.checkpoints.clone(),
+            main: Some(self.lasting()),
+            mailboxes: self.mailboxes.clone(),
+            pulse: Arc::new(Pulse::within(&self.pulse)),
+            no_time: self.no_time.clone(),
+        }
+    }
+
+    /// The services that last as long as the session, for work that outlives its conversation.
+    pub fn lasting(self: &Arc<Self>) -> Weak<Self> {
+        self.main.clone().unwrap_or_else(|| Arc::downgrade(self))
+    }
+
+    /// Where large results of the whole session are.
+    pub(crate) fn session_results_dir(&self) -> PathBuf {
+        let main = self.main.as_ref().and_then(Weak::upgrade);
+        main.map_or_else(|| self.results_dir.clone(), |main| main.results_dir.clone())
+    }
+
+    pub(crate) fn mailboxes(&self) -> &Mailboxes {
+        &self.mailboxes
     }
 
     /// Lets finished background work speak to the session.
@@ -135,12 +199,23 @@ impl Services {
 
     /// Keeps what files were before calls change them.
     pub fn with_checkpoints(mut self, checkpoints: Option<Checkpoints>) -> Self {
-        self.checkpoints = checkpoints.map(FileCheckpoints::new);
+        self.checkpoints = checkpoints.map(|kept| Arc::new(FileCheckpoints::new(kept)));
         self
     }
 
     pub(crate) fn checkpoints(&self) -> Option<&FileCheckpoints> {
-        self.checkpoints.as_ref()
+        self.checkpoints.as_deref()
+    }
+
+    /// Lets others listen to what happens, and have a say in it.
+    pub(crate) fn with_hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = Arc::new(hooks);
+        self
+    }
+
+    /// Who listens to what happens.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
     }
 
     /// Walls commands in.
@@ -155,7 +230,7 @@ impl Services {
 
     /// Lets calls start processes.
     pub fn with_processes(mut self, processes: Processes) -> Self {
-        self.processes = Some(processes);
+        self.processes = Some(Arc::new(processes));
         self
     }
 
@@ -171,11 +246,14 @@ impl Services {
 
     /// The places paths are judged against right now.
     pub fn paths(&self) -> PathContext {
+        let main = self.main.as_ref().and_then(Weak::upgrade);
+        // Subagents work where the session does, also when that changes under them.
+        let roots = main.map(|main| main.lock_state().roots.clone());
         let state = self.lock_state();
         PathContext {
             cwd: state.cwd.clone(),
             project_dir: state.project_dir.clone(),
-            roots: state.roots.clone(),
+            roots: roots.unwrap_or_else(|| state.roots.clone()),
             home: self.home.clone(),
             env: self.env.clone(),
         }
@@ -203,6 +281,7 @@ impl Services {
             resolved,
             closed: None,
             sandbox: None,
+            scope: None,
         }
     }
 
@@ -237,6 +316,14 @@ impl Services {
         for change in changes {
             change(&mut state);
         }
+        self.stay(&mut state);
+    }
+
+    /// A subagent's commands all begin in the same place.
+    fn stay(&self, state: &mut SessionState) {
+        if self.main.is_some() {
+            state.cwd = state.project_dir.clone();
+        }
     }
 
     /// Applies the changes of a result of which the model gets only a preview: files read for it do not count as seen.
@@ -247,6 +334,7 @@ impl Services {
             change(&mut state);
         }
         state.files.forget_since(before);
+        self.stay(&mut state);
     }
 
     /// What a call asked of the permission mode since the last time.
@@ -254,8 +342,11 @@ impl Services {
         self.lock_state().mode_wish.take()
     }
 
-    /// Working directories beside the one the session started in.
+    /// Working directories beside the one the session started in. They are the session's: subagents change them for all.
     pub(crate) fn set_added_directories(&self, added: Vec<PathBuf>) {
+        if let Some(main) = self.main.as_ref().and_then(Weak::upgrade) {
+            return main.set_added_directories(added);
+        }
         let roots = &mut self.lock_state().roots;
         roots.truncate(1);
         roots.extend(added);
@@ -282,19 +373,33 @@ impl Services {
 
     /// Tells people that a background task changed and, once it ended by itself, the model too.
     pub fn task_changed(&self, task: &Task, for_model: Option<String>) {
-        self.publish(&AgentPath::default(), Body::Task(task.view()));
+        self.publish(&AgentPath::default(), Body::Task(Box::new(task.view())));
         if let Some(text) = for_model {
-            let blocks = vec![Block::text(&text)];
-            // After the session closed there is nobody left to tell.
-            if let Some(ops) = &self.ops {
-                let origin = Some(Origin::TaskNotification);
-                drop(ops.send(Op::Say(Say { blocks, synthetic: true, origin, ..Say::default() })));
-            }
+            self.tell_of_task(&task.owner, text);
+        }
+    }
+
+    /// Tells an agent what became of a task of its own.
+    pub(crate) fn tell_of_task(&self, owner: &AgentPath, text: String) {
+        let origin = Some(Origin::TaskNotification);
+        self.tell(owner, Say { blocks: vec![Block::text(&text)], synthetic: true, origin, ..Say::default() });
+    }
+
+    /// Tells an agent something. One that has ended leaves it to the main conversation.
+    pub(crate) fn tell(&self, agent: &AgentPath, said: Say) {
+        // After the session closed there is nobody left to tell.
+        if let Some(said) = self.mailboxes.deliver(agent, said)
+            && let Some(ops) = &self.ops
+        {
+            drop(ops.send(Op::Say(said)));
         }
     }
 
     /// Publishes an event of the given agent.
     pub fn publish(&self, agent: &AgentPath, body: Body) {
+        if is_headway(&body) {
+            self.pulse.beat();
+        }
         self.hub.publish(Event {
             seq: 0,
             session: self.session.clone(),
@@ -316,5 +421,14 @@ impl Services {
                 phase,
             })),
         );
+    }
+}
+
+/// Whether something came of the work; signs of mere waiting are not headway.
+fn is_headway(body: &Body) -> bool {
+    match body {
+        Body::Tool(tool) => !matches!(&tool.phase, ToolPhase::Progress { text, .. } if text.is_empty()),
+        Body::Notice(_) | Body::Task(_) => false,
+        _ => true,
     }
 }

@@ -1,28 +1,50 @@
-//! Background work of a session: one registry for everything that goes on after its call has returned.
+//! Work of a session that has a life of its own: one registry for commands that go on after their call has returned and
+//! for subagents, whether somebody waits for them or not.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_proto::{BoxFuture, TaskState, TaskView, ToolUseId};
+use gimlet_proto::{AgentPath, BoxFuture, TaskProgress, TaskState, TaskView, ToolUseId};
 use tokio::sync::watch;
 
 /// How a task is stopped. Resolves when nothing of it is left.
 pub type Stop = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// One background task.
+/// One task.
 pub struct Task {
     pub id: String,
-    /// `local_bash`, later `local_agent` and others.
+    /// `local_bash`, `local_agent`, …
     pub kind: &'static str,
     pub description: String,
     /// The command text, for tasks that have one.
     pub command: Option<String>,
     pub call: Option<ToolUseId>,
+    /// The agent that started it.
+    pub owner: AgentPath,
     pub output_file: PathBuf,
+    /// What it is, if it is a subagent.
+    pub agent: Option<AgentTask>,
     state: watch::Sender<(TaskState, Option<i32>)>,
+    telling: Mutex<Telling>,
     stop: Stop,
     /// How far incremental readers have read the output file.
     read_to: Mutex<u64>,
+}
+
+/// What a subagent is, for people and programs.
+pub struct AgentTask {
+    pub subagent_type: String,
+    pub prompt: String,
+    pub depth: u32,
+    /// Nobody waits for it.
+    pub backgrounded: bool,
+}
+
+/// What is told about a task and changes.
+#[derive(Default)]
+struct Telling {
+    progress: Option<TaskProgress>,
+    summary: Option<String>,
 }
 
 impl Task {
@@ -62,8 +84,31 @@ impl Task {
         std::mem::replace(&mut *mark, end)
     }
 
+    /// Notes how far it has come.
+    pub fn set_progress(&self, progress: TaskProgress) {
+        self.telling().progress = Some(progress);
+    }
+
+    /// Notes in one line how it ended.
+    pub fn set_summary(&self, summary: String) {
+        self.telling().summary = Some(summary);
+    }
+
+    /// Nobody waits for it.
+    pub fn is_backgrounded(&self) -> bool {
+        self.agent.as_ref().is_none_or(|agent| agent.backgrounded)
+    }
+
+    fn telling(&self) -> MutexGuard<'_, Telling> {
+        self.telling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn view(&self) -> TaskView {
         let (state, exit_code) = self.state();
+        let (progress, summary) = {
+            let telling = self.telling();
+            (telling.progress.clone(), telling.summary.clone())
+        };
         TaskView {
             id: self.id.clone(),
             kind: self.kind,
@@ -72,39 +117,52 @@ impl Task {
             state,
             output_file: self.output_file.clone(),
             exit_code,
+            backgrounded: self.is_backgrounded(),
+            subagent_type: self.agent.as_ref().map(|agent| agent.subagent_type.clone()),
+            prompt: self.agent.as_ref().map(|agent| agent.prompt.clone()),
+            depth: self.agent.as_ref().map_or(0, |agent| agent.depth),
+            progress,
+            summary,
         }
     }
 }
 
 /// What a new task is made of.
 pub struct NewTask {
+    /// `None` for one that is made up, such as `b1`.
+    pub id: Option<String>,
     pub kind: &'static str,
     pub description: String,
     pub command: Option<String>,
     pub call: Option<ToolUseId>,
+    pub owner: AgentPath,
     pub output_file: PathBuf,
+    pub agent: Option<AgentTask>,
     pub stop: Stop,
 }
 
-/// All background tasks of a session, oldest first.
-#[derive(Default)]
+/// All tasks of a session, oldest first. Clones share them.
+#[derive(Clone, Default)]
 pub struct Tasks {
-    list: Mutex<(u64, Vec<Arc<Task>>)>,
+    list: Arc<Mutex<(u64, Vec<Arc<Task>>)>>,
 }
 
 impl Tasks {
-    /// Registers running work and gives it an id such as `b1`, unique in the session.
+    /// Registers running work under an id that is unique in the session.
     pub fn add(&self, new: NewTask) -> Arc<Task> {
         let mut list = self.lock();
         list.0 += 1;
         let prefix = new.kind.rsplit('_').next().and_then(|word| word.chars().next()).unwrap_or('t');
         let task = Arc::new(Task {
-            id: format!("{prefix}{}", list.0),
+            id: new.id.unwrap_or_else(|| format!("{prefix}{}", list.0)),
             kind: new.kind,
             description: new.description,
             command: new.command,
             call: new.call,
+            owner: new.owner,
             output_file: new.output_file,
+            agent: new.agent,
+            telling: Mutex::default(),
             state: watch::Sender::new((TaskState::Running, None)),
             stop: new.stop,
             read_to: Mutex::new(0),
@@ -115,6 +173,14 @@ impl Tasks {
 
     pub fn find(&self, id: &str) -> Option<Arc<Task>> {
         self.lock().1.iter().find(|task| task.id == id).cloned()
+    }
+
+    /// The id of the subagent that speaks by this path.
+    pub fn agent_id(&self, path: &AgentPath) -> Option<String> {
+        let call = path.parent_tool_use()?;
+        let list = self.lock();
+        let of_call = |task: &&Arc<Task>| task.agent.is_some() && task.call.as_ref() == Some(call);
+        list.1.iter().rev().find(of_call).map(|task| task.id.clone())
     }
 
     pub fn all(&self) -> Vec<Arc<Task>> {

@@ -10,6 +10,7 @@ mod guest;
 mod input;
 mod outcome;
 mod set;
+mod source;
 
 pub use any::{AnyTool, Prepared};
 pub use context::{PathContext, PromptContext, ToolContext};
@@ -17,6 +18,7 @@ pub use guest::{Guest, GuestCall, GuestResult, GuestTool};
 pub use input::{InputProblem, Problem, coerce};
 pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
 pub use set::{ToolRef, ToolSet, nearest};
+pub use source::ToolSource;
 
 pub use crate::session::ModeWish;
 
@@ -56,6 +58,18 @@ pub struct Scene {
     pub is_subagent: bool,
 }
 
+/// Which subagents may have a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForAgents {
+    Always,
+    /// Those that somebody waits for.
+    InForeground,
+    /// The same, while they may launch others at all: it is the tool for that.
+    ToLaunchOthers,
+    /// It speaks with the person, or about the session as a whole.
+    Never,
+}
+
 /// What happens to a running call when the turn is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnInterrupt {
@@ -92,6 +106,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What the model sees of the output.
     fn to_blocks(&self, output: &Self::Output) -> ResultContent;
+
+    /// Reads an output that somebody else wrote in the tool's form; `None` where the tool does not take any.
+    fn read_output(&self, _json: &str) -> Option<Self::Output> {
+        None
+    }
 
     /// What people see of the output.
     fn view(&self, _input: &Self::Input, output: &Self::Output) -> View {
@@ -220,6 +239,11 @@ pub trait Tool: Send + Sync + 'static {
 
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::Cancel
+    }
+
+    /// Which subagents may have it.
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::InForeground
     }
 
     /// A few words for tool search.

@@ -1,5 +1,6 @@
 //! The loop: ask the model, run what it calls, tell it what came out, until it has nothing more to call.
 
+mod hooked;
 mod outcome;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::results::{self, BatchBudget};
 use crate::schedule::Calls;
 use crate::steering::Steering;
 use crate::structured::OutputSchema;
+use hooked::AtEnd;
 pub(crate) use outcome::say;
 use outcome::{Limits, Next};
 
@@ -88,23 +90,44 @@ impl Turn {
 pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
-    turn.scope.gate.begin_turn();
+    if turn.scope.who.is_none() {
+        turn.scope.gate.begin_turn();
+    }
     if let Some(output) = &turn.output {
         output.begin_turn();
     }
-    for notice in turn.steering.take_notices() {
-        accept(conversation, turn, notice);
-    }
     let origin = prompt.origin.clone();
-    accept(conversation, turn, prompt);
-    let mut limits = Limits::default();
-    let (end, text, stop_reason) = drive(conversation, turn, &mut limits).await;
+    let (end, text, stop_reason) = begin(conversation, turn, prompt).await;
     if let Some(answer) = turn.output.as_ref().and_then(|output| output.given()) {
         conversation.record.structured_output(&answer);
     }
     conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
     conversation.record.durable().await;
     report(conversation, turn, Ended { end, text, stop_reason, origin }, started)
+}
+
+/// Takes the prompt in and goes on from there, unless hooks object.
+async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (TurnEnd, String, Option<StopReason>) {
+    hooked::open(conversation, turn).await;
+    match run_deferred(conversation, turn).await {
+        Some(TurnEnd::Aborted { in_tools }) => {
+            accept(conversation, turn, prompt);
+            outcome::mark_interrupted(conversation, turn, in_tools);
+            return (TurnEnd::Aborted { in_tools }, String::new(), None);
+        }
+        Some(end) => {
+            turn.notice(Level::Warning, "the prompt was not taken up: a hook ended the turn before it");
+            return (end, String::new(), None);
+        }
+        None => {}
+    }
+    for notice in turn.steering.take_notices() {
+        accept(conversation, turn, notice);
+    }
+    match hooked::submit(conversation, turn, prompt).await {
+        Some(end) => (end, String::new(), None),
+        None => drive(conversation, turn, &mut Limits::default()).await,
+    }
 }
 
 async fn drive(
@@ -130,7 +153,7 @@ async fn drive(
         let facts = turn.facts();
         let asked = Instant::now();
         let reply = reply::read(turn, conversation, request, &mut calls).await;
-        count(conversation, &facts, &reply, asked);
+        count(conversation, turn, &facts, &reply, asked);
         for side in turn.scope.gate.take_spent() {
             conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
         }
@@ -146,14 +169,19 @@ async fn drive(
             calls.cancel_waiting("the session reached its budget before this call began");
         }
         let results = match next {
-            Next::End(TurnEnd::Completed) => match (spent, &turn.output) {
-                (Some(max), _) => break TurnEnd::Budget(max),
-                (None, None) => break TurnEnd::Completed,
-                (None, Some(output)) => match output.insist(conversation) {
+            Next::End(TurnEnd::Completed) => {
+                if let Some(max) = spent {
+                    break TurnEnd::Budget(max);
+                }
+                let end = match &turn.output {
+                    Some(output) => output.insist(conversation),
+                    None => finish(conversation, turn, limits, &last_text).await,
+                };
+                match end {
                     Some(end) => break end,
                     None => continue,
-                },
-            },
+                }
+            }
             Next::End(end) => break end,
             Next::Again => {
                 if stop_reason == Some(StopReason::MaxTokens) {
@@ -184,13 +212,26 @@ async fn drive(
             outcome::mark_interrupted(conversation, turn, true);
             break TurnEnd::Aborted { in_tools: true };
         }
-        if let Some(end) = turn.output.as_ref().and_then(|output| output.end()) {
+        if let Some(end) = results.ends {
             break end;
         }
+        match turn.output.as_ref().and_then(|output| output.end()) {
+            Some(TurnEnd::Completed) => {
+                if let Some(end) = finish(conversation, turn, limits, &last_text).await {
+                    break end;
+                }
+            }
+            Some(end) => break end,
+            None => {}
+        }
         for said in turn.steering.take_joining() {
-            accept(conversation, turn, said);
+            // One that hooks do not let in is gone; the turn goes on without it.
+            hooked::submit(conversation, turn, said).await;
         }
     };
+    if let TurnEnd::Failed(error) = &end {
+        hooked::failed(turn, error, &last_text).await;
+    }
     if matches!((&end, &stop_reason), (TurnEnd::Completed, Some(StopReason::MaxTokens))) {
         turn.notice(Level::Warning, "the answer was cut at the output limit and may be incomplete");
     }
@@ -200,20 +241,37 @@ async fn drive(
     (end, last_text, stop_reason)
 }
 
+/// The model is done: the turn ends, unless hooks want it to go on.
+async fn finish(conversation: &mut Conversation, turn: &Turn, limits: &mut Limits, last_text: &str) -> Option<TurnEnd> {
+    match hooked::at_end(conversation, turn, limits, last_text).await {
+        AtEnd::End => Some(TurnEnd::Completed),
+        AtEnd::GoOn => {
+            // Whoever wants the work to go on wants another answer.
+            if let Some(output) = &turn.output {
+                output.begin_turn();
+            }
+            None
+        }
+        AtEnd::Prevented => Some(TurnEnd::StopHookPrevented),
+        AtEnd::Aborted => {
+            outcome::mark_interrupted(conversation, turn, false);
+            Some(TurnEnd::Aborted { in_tools: false })
+        }
+    }
+}
+
 /// Puts a prompt on disk, then into history, then before people's eyes.
 pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
-    if conversation.is_empty() {
-        let context = crate::context::environment(&turn.scope.services, &turn.facts().id, &turn.scope.gate);
-        conversation.record.meta(&context);
-        conversation.push_user(vec![Block::text(&context)]);
-    }
-    if !said.synthetic {
+    open_conversation(conversation, turn);
+    // Only the person speaks for the person.
+    if !said.synthetic && turn.scope.who.is_none() {
         turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said);
     if !said.synthetic && turn.scope.agent == AgentPath::default() {
         turn.scope.services.begin_checkpoint(&uuid);
     }
+    turn.scope.services.hooks().note_prompt(&uuid);
     conversation.push_user(said.blocks.clone());
     turn.publish(Body::Prompt(Prompt {
         uuid,
@@ -222,6 +280,15 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
         synthetic: said.synthetic,
         origin: said.origin,
     }));
+}
+
+/// A conversation begins with the facts of this place.
+fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
+    // A subagent has the facts of the place in its system prompt: its record begins with its task.
+    if conversation.is_empty() && turn.scope.who.is_none() {
+        let context = crate::context::environment(&turn.scope, &turn.facts().id);
+        say(conversation, &context);
+    }
 }
 
 fn build_request(conversation: &mut Conversation, turn: &Turn, limits: &Limits) -> ModelRequest {
@@ -243,11 +310,14 @@ fn build_request(conversation: &mut Conversation, turn: &Turn, limits: &Limits) 
     }
 }
 
-fn count(conversation: &mut Conversation, facts: &ModelFacts, reply: &Reply, asked: Instant) {
+fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply: &Reply, asked: Instant) {
     match &reply.ending {
         Ending::Complete(end) => {
             conversation.ledger.count(facts, &end.usage, asked.elapsed());
             conversation.gauge.count(&end.usage);
+            if let Some(who) = &turn.scope.who {
+                who.meter.count(&end.usage);
+            }
             conversation.context_tokens = end.usage.prompt_tokens() + end.usage.output_tokens;
         }
         Ending::Aborted => conversation.ledger.count(facts, &reply.start.usage, asked.elapsed()),
@@ -264,6 +334,22 @@ fn overspent(conversation: &Conversation, turn: &Turn) -> Option<f64> {
 struct BatchEnd {
     /// The person wants the turn to stop here.
     stop: bool,
+    /// A hook ends the turn here, like this.
+    ends: Option<TurnEnd>,
+}
+
+/// Runs the calls that a hook left for later, before anything else is said. Hooks may leave them once more.
+async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<TurnEnd> {
+    let open = conversation.open_calls();
+    if open.is_empty() {
+        return None;
+    }
+    let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, false);
+    open.into_iter().for_each(|call| calls.offer(call));
+    let results = run_calls(conversation, turn, &mut calls, turn.facts().context_window).await;
+    results
+        .ends
+        .or_else(|| (results.stop || turn.scope.cancel.is_cancelled()).then_some(TurnEnd::Aborted { in_tools: true }))
 }
 
 /// Runs the calls of a reply, group by group, and appends their results: one per call, in order.
@@ -276,6 +362,8 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
     let mut blocks = Vec::new();
     let mut extra = Vec::new();
     let mut stop = false;
+    let mut ends: Option<TurnEnd> = None;
+    let mut whole = hooked::Batch::new(turn);
     for group in groups {
         calls.decide_group(&group);
         if group.has_effects
@@ -300,6 +388,12 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
             }
             turn.scope.gate.note_result(&call, &mut settled);
             stop |= settled.stop_turn;
+            ends = ends.or(settled.ends_turn.take());
+            if matches!(ends, Some(TurnEnd::Deferred { .. })) {
+                // It is alone in its reply, and its result comes when it runs.
+                continue;
+            }
+            whole.note(&call, &settled);
             blocks.push(append_result(conversation, turn, &call, &settled));
             extra.append(&mut settled.new_messages);
         }
@@ -309,14 +403,18 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
             calls.cancel_waiting("the user stopped the turn before this call began");
         } else if turn.scope.cancel.is_cancelled() {
             calls.cancel_waiting("the user interrupted before this call began");
+        } else if ends.is_some() {
+            calls.cancel_waiting("a hook stopped the turn before this call began");
         }
     }
     conversation.push_user(blocks);
+    let (mut told, ends_after) = whole.finish().await;
+    extra.append(&mut told);
     for text in extra {
         conversation.record.meta(&text);
         conversation.push_user(vec![Block::text(&text)]);
     }
-    BatchEnd { stop }
+    BatchEnd { stop, ends: ends.or(ends_after) }
 }
 
 /// A result's changes to the session, in the order of the calls.
@@ -360,7 +458,8 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
     }
     let requests = conversation.ledger.turn_requests();
     let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
-    let denials: Vec<Denial> = turn.scope.gate.take_denials();
+    // What a subagent was refused is told with the turn that sent it.
+    let denials: Vec<Denial> = if turn.scope.who.is_none() { turn.scope.gate.take_denials() } else { Vec::new() };
     TurnReport {
         end,
         text,

@@ -12,6 +12,8 @@ use crate::{AgentPath, AskId, ToolUseId};
 pub struct AskView {
     pub id: AskId,
     pub agent: AgentPath,
+    /// The subagent's id; `None` when the main conversation asks.
+    pub agent_id: Option<String>,
     pub body: AskBody,
 }
 

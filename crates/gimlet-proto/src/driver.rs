@@ -55,6 +55,7 @@ pub struct DriverHook {
     pub matcher: Option<String>,
     pub callbacks: Vec<Arc<str>>,
     pub timeout: Option<Duration>,
-    /// A failing hook blocks what it guards.
-    pub blocks_on_failure: bool,
+    /// Whether a failing hook blocks what it guards. Where nothing is said, a failure is reported and work goes on, but
+    /// one that does not answer in time blocks a call or a prompt that waits for it.
+    pub blocks_on_failure: Option<bool>,
 }

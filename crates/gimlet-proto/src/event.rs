@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     AskId, AskView, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, Origin, PermissionMode, RateLimit,
-    SessionId, StopReason, ToolUseId, Usage, View,
+    ServerView, SessionId, StopReason, ToolUseId, Usage, View,
 };
 
 /// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
@@ -66,12 +66,14 @@ pub enum Body {
     Denied(Denial),
     Ask(Box<AskView>),
     AskClosed(AskId),
-    /// A background task changed.
-    Task(TaskView),
+    /// A task began, went on or ended.
+    Task(Box<TaskView>),
     Retry(RetryNotice),
     /// What the provider said about the account's limits; for diagnosis.
     RateLimits(Vec<RateLimit>),
     Notice(Notice),
+    /// A hook began or ended.
+    Hook(Box<HookView>),
     /// Decisions are taken in another mode from now on.
     ModeChanged(PermissionMode),
     /// The turn is over; everything of it is on disk.
@@ -94,6 +96,9 @@ pub struct Opened {
     pub model: String,
     pub mode: PermissionMode,
     pub tools: Vec<String>,
+    pub servers: Vec<ServerView>,
+    /// The kinds of subagents on offer.
+    pub agents: Vec<String>,
     pub api_key_source: String,
 }
 
@@ -206,16 +211,38 @@ pub enum TaskState {
     Killed,
 }
 
-/// A background task.
+/// Work that has a life of its own: a command in the background, or a subagent anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskView {
     pub id: String,
+    /// `local_bash`, `local_agent`, …
     pub kind: &'static str,
     pub description: String,
     pub call: Option<ToolUseId>,
     pub state: TaskState,
     pub output_file: PathBuf,
     pub exit_code: Option<i32>,
+    /// Nobody waits for it.
+    pub backgrounded: bool,
+    /// For subagents: what kind it is, what it was asked to do, and how many others stand between it and the main
+    /// conversation, itself counted.
+    pub subagent_type: Option<String>,
+    pub prompt: Option<String>,
+    pub depth: u32,
+    pub progress: Option<TaskProgress>,
+    /// One line about how it ended.
+    pub summary: Option<String>,
+}
+
+/// How far a task has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskProgress {
+    pub total_tokens: u64,
+    pub tool_uses: u64,
+    pub duration_ms: u64,
+    pub last_tool: Option<String>,
+    /// What it is doing now.
+    pub description: String,
 }
 
 /// A request will be sent again.
@@ -241,6 +268,40 @@ pub struct Notice {
     pub text: String,
 }
 
+/// One run of a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookView {
+    /// Unique among the runs of a session.
+    pub id: String,
+    /// The event and what it was about: `PreToolUse:Bash`.
+    pub name: String,
+    /// The event's public name.
+    pub event: String,
+    pub phase: HookPhase,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookPhase {
+    Started,
+    Finished {
+        stdout: String,
+        stderr: String,
+        /// What it answered, or why it did not.
+        output: String,
+        /// For hooks that are processes.
+        exit_code: Option<i32>,
+        outcome: HookOutcome,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookOutcome {
+    Success,
+    Error,
+    /// Withdrawn, or out of time.
+    Cancelled,
+}
+
 /// How a turn ended.
 #[derive(Clone, Debug)]
 pub enum TurnEnd {
@@ -258,6 +319,20 @@ pub enum TurnEnd {
     },
     /// The model did not give its answer in the form that was asked for, this many times.
     StructuredOutputRetries(u32),
+    /// A hook did not let the turn go on.
+    HookStopped,
+    /// A hook that looks at the end of turns wanted this one to end here.
+    StopHookPrevented,
+    /// A hook left this call for later; it has no result yet.
+    Deferred {
+        call: ToolUseId,
+        tool: String,
+        input: Arc<RawValue>,
+    },
+    /// A hook did not let the prompt in; nothing of it is kept.
+    PromptBlocked {
+        reason: String,
+    },
 }
 
 /// The sum of a turn.

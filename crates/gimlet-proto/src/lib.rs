@@ -3,6 +3,7 @@
 //! Nothing here reads a file, opens a socket, starts a process or knows a tool by name. Every other crate may use this
 //! one, so it stays small and calm: a change here rebuilds the house.
 
+mod agent;
 mod ask;
 mod block;
 mod compact_json;
@@ -21,12 +22,14 @@ mod op;
 mod permission;
 mod sandbox;
 mod secret;
+mod servers;
 mod session;
 mod slip;
 mod stop;
 mod usage;
 mod view;
 
+pub use agent::{AgentOffer, AgentSpec};
 pub use ask::{Answer, Approval, AskBody, AskView, SuggestedChange, TrustItem, TrustQuestion};
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use compact_json::{compact, is_json_object};
@@ -36,8 +39,9 @@ pub use credentials::{CredentialError, Credentials};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
-    AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, Level, Notice, Opened, Prompt, RetryNotice,
-    TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd, TurnReport,
+    AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView, Level, Notice,
+    Opened, Prompt, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd,
+    TurnReport,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
@@ -51,6 +55,7 @@ pub use op::{Interrupted, Op, Origin, Reply, Rewound, Say, When};
 pub use permission::PermissionMode;
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
+pub use servers::{ServerStatus, ServerTool, ServerView, Servers, ServersChanged};
 pub use session::{SessionHandle, Snapshot};
 pub use slip::edit_distance;
 pub use stop::StopReason;

@@ -96,6 +96,16 @@ pub struct ToolDef {
     pub defer_loading: bool,
 }
 
+impl PartialEq for ToolDef {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |tool: &Self| (tool.eager_input, tool.defer_loading);
+        self.name == other.name
+            && self.description == other.description
+            && self.input_schema.get() == other.input_schema.get()
+            && parts(self) == parts(other)
+    }
+}
+
 /// Whether and which tools the model may call. The main loop uses `Auto` only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolChoice {

@@ -64,6 +64,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Body::Ask(ask) => ("permission", format!("ask {:?}", ask.id)),
         Body::AskClosed(id) => ("permission", format!("ask {id:?} closed")),
         Body::Task(task) => ("task", format!("{} {:?}", task.id, task.state)),
+        Body::Hook(hook) => ("hook", format!("{} {} {:?}", hook.id, hook.name, hook.phase)),
         Body::ModeChanged(mode) => ("permission", format!("mode {mode}")),
         Body::Notice(notice) => ("notice", notice.text.clone()),
         Body::TurnEnded(report) => ("session", format!("turn ended: {:?}, usage {:?}", report.end, report.usage)),

@@ -33,6 +33,8 @@ pub struct PrintJob {
     pub verbose: bool,
     pub partial: bool,
     pub replay_prompts: bool,
+    /// Show what subagents say, besides what they do.
+    pub subagent_text: bool,
     /// The session can be gone on with later.
     pub saved: bool,
     /// The first prompt, complete.
@@ -60,11 +62,23 @@ pub enum PrintEnd {
 /// Runs a session in print mode to its end.
 pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     let events = handle.subscribe();
-    let PrintJob { format, verbose, partial, replay_prompts, saved, prompt, input, out, notes, interrupts } = job;
+    let PrintJob {
+        format,
+        verbose,
+        partial,
+        replay_prompts,
+        subagent_text,
+        saved,
+        prompt,
+        input,
+        out,
+        notes,
+        interrupts,
+    } = job;
     let mut printer = Printer {
         format,
         verbose,
-        wire: Wire::new(Lines { partial, replay_prompts }),
+        wire: Wire::new(Lines { partial, replay_prompts, hook_events: false, subagent_text }),
         out,
         notes,
         collected: Vec::new(),
@@ -197,11 +211,11 @@ impl Printer {
     async fn show(&mut self, event: &Event) {
         match self.format {
             Format::StreamJson => {
-                if let Some(line) = self.wire.line(event) {
+                for line in self.wire.lines(event) {
                     self.write(line).await;
                 }
             }
-            Format::Json if self.verbose => self.collected.extend(self.wire.line(event)),
+            Format::Json if self.verbose => self.collected.extend(self.wire.lines(event)),
             Format::Json | Format::Text => {}
         }
         if self.format != Format::StreamJson
@@ -269,7 +283,12 @@ impl Printer {
 /// What text output says at the end of a turn.
 fn closing_words(report: &TurnReport) -> String {
     match &report.end {
-        TurnEnd::Completed | TurnEnd::Refused { .. } => report.text.trim_end().to_owned(),
+        TurnEnd::Completed
+        | TurnEnd::Refused { .. }
+        | TurnEnd::HookStopped
+        | TurnEnd::StopHookPrevented
+        | TurnEnd::Deferred { .. } => report.text.trim_end().to_owned(),
+        TurnEnd::PromptBlocked { reason } => reason.trim_end().to_owned(),
         TurnEnd::Failed(error) => format!("API Error: {error}"),
         TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
         TurnEnd::Budget(max) => format!("Error: reached the limit of ${max} (--max-budget-usd)"),

@@ -3,23 +3,30 @@
 //! Members that programs rely on are written in the order and with the names that the reference uses; whatever carries
 //! a block carries its exact bytes.
 
+mod hook;
 mod result;
+mod tasks;
 
 use gimlet_proto::{
-    AgentPath, AssistantBlock, Body, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice, TaskState, TaskView,
-    ToolFinished, ToolPhase, ToolView, Usage,
+    AgentPath, AssistantBlock, BlockKind, Body, Denial, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice,
+    ServerView, ToolFinished, ToolPhase, ToolView, Usage,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 pub(crate) use result::result;
 pub use result::startup_failure;
+use tasks::TaskLines;
 
 /// Which of the optional lines a consumer asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lines {
     pub(crate) partial: bool,
     pub(crate) replay_prompts: bool,
+    /// Every run of a hook, not only those that open a session.
+    pub(crate) hook_events: bool,
+    /// What subagents say and think, besides what they do.
+    pub(crate) subagent_text: bool,
 }
 
 /// The wire towards one consumer.
@@ -27,20 +34,31 @@ pub(crate) struct Wire {
     lines: Lines,
     /// The blocks of replies under way, each with its agent: they may still be taken back.
     shown: Vec<(AgentPath, EntryId)>,
+    tasks: TaskLines,
     /// An error result was written; programs would take whatever follows it for a turn that went well.
     ended_badly: bool,
 }
 
 impl Wire {
     pub(crate) fn new(lines: Lines) -> Self {
-        Self { lines, shown: Vec::new(), ended_badly: false }
+        Self { lines, shown: Vec::new(), tasks: TaskLines::default(), ended_badly: false }
     }
 
-    /// Renders an event; `None` for events that this wire does not carry.
-    pub(crate) fn line(&mut self, event: &Event) -> Option<String> {
+    /// Renders an event; nothing for events that this wire does not carry.
+    pub(crate) fn lines(&mut self, event: &Event) -> Vec<String> {
+        match &event.body {
+            // Programs wait for the end of each subagent, whatever became of the turn.
+            Body::Task(task) if !self.ended_badly || self.tasks.ends(task) => self.tasks.lines(event, task),
+            Body::Denied(denial) if !self.ended_badly => vec![self.denied(event, denial)],
+            _ => self.line(event).into_iter().collect(),
+        }
+    }
+
+    fn line(&mut self, event: &Event) -> Option<String> {
         match &event.body {
             Body::Opened(_) => self.ended_badly = false,
             _ if self.ended_badly => return None,
+            _ if !carries(event, self.lines) => return None,
             Body::Requesting => self.shown.retain(|(agent, _)| *agent != event.agent),
             Body::Block(block) if block.error.is_none() => self.shown.push((event.agent.clone(), block.uuid.clone())),
             Body::Discarded => return self.discarded(event),
@@ -65,6 +83,27 @@ impl Wire {
         let uuids: Vec<EntryId> = gone.into_iter().map(|(_, uuid)| uuid).collect();
         Some(system(event, "reply_discarded", json!({"discarded_uuids": uuids})))
     }
+
+    fn denied(&self, event: &Event, denial: &Denial) -> String {
+        let mut members = json!({"tool_name": denial.tool, "tool_use_id": denial.call,
+                                 "decision_reason_type": denial.origin, "message": denial.message});
+        if let Some(id) = event.agent.parent_tool_use().and_then(|call| self.tasks.agent_of(call)) {
+            members["agent_id"] = json!(id);
+        }
+        system(event, "permission_denied", members)
+    }
+}
+
+/// Of a subagent, programs get what it does; what it says only if they asked for it, and its streams never.
+fn carries(event: &Event, lines: Lines) -> bool {
+    if event.agent.parent_tool_use().is_none() {
+        return true;
+    }
+    match &event.body {
+        Body::Block(block) => lines.subagent_text || block.block.kind() == BlockKind::ToolUse,
+        Body::Prompt(_) | Body::Wire(_) | Body::Requesting => false,
+        _ => true,
+    }
 }
 
 fn line(event: &Event, lines: Lines) -> Option<String> {
@@ -76,18 +115,12 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::Block(block) => Some(assistant(event, block)),
         Body::Tool(tool) => heartbeat(event, tool),
         Body::ToolFinished(finished) => Some(tool_result(event, finished)),
-        Body::Denied(denial) => Some(system(
-            event,
-            "permission_denied",
-            json!({"tool_name": denial.tool, "tool_use_id": denial.call, "decision_reason_type": denial.origin,
-                   "message": denial.message}),
-        )),
-        Body::Task(task) => Some(task_line(event, task)),
         Body::Retry(retry) => Some(api_retry(event, retry)),
         Body::Notice(notice) => Some(informational(event, notice)),
+        Body::Hook(hook) => hook::line(event, hook, lines),
         Body::ModeChanged(mode) => Some(system(event, "status", json!({"status": null, "permissionMode": mode}))),
-        // The caller takes the two that need to know what came before.
-        Body::TurnEnded(_) | Body::Discarded => None,
+        // The caller takes those that need to know what came before.
+        Body::TurnEnded(_) | Body::Discarded | Body::Task(_) | Body::Denied(_) => None,
         // What programs are told of limits is another thing: whether the plan allows more.
         Body::RateLimits(_) => None,
         Body::BlockStarted { .. } | Body::Delta(_) | Body::Ask(_) | Body::AskClosed(_) | Body::Closed => None,
@@ -122,20 +155,24 @@ fn init(event: &Event, opened: &Opened) -> String {
         "cwd": opened.cwd.to_string_lossy(),
         "session_id": event.session,
         "tools": opened.tools,
-        "mcp_servers": [],
+        "mcp_servers": opened.servers.iter().map(server).collect::<Vec<_>>(),
         "model": opened.model,
         "permissionMode": opened.mode,
         "slash_commands": [],
         "apiKeySource": opened.api_key_source,
         "claude_code_version": gimlet_proto::COMPAT_VERSION,
         "output_style": "default",
-        "agents": [],
+        "agents": opened.agents,
         "skills": [],
         "plugins": [],
         "gimlet_version": gimlet_proto::VERSION,
         "uuid": new_uuid(),
     })
     .to_string()
+}
+
+fn server(server: &ServerView) -> Value {
+    json!({"name": server.name, "status": server.status.as_str(), "source": server.source})
 }
 
 fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {
@@ -200,7 +237,7 @@ fn assistant(event: &Event, block: &AssistantBlock) -> String {
 /// The block's own bytes; a thinking block without a signature gets the empty one that programs expect.
 fn visible(block: &AssistantBlock) -> String {
     let json = block.block.json();
-    let unsigned = block.block.kind() == gimlet_proto::BlockKind::Thinking && !json.contains("\"signature\"");
+    let unsigned = block.block.kind() == BlockKind::Thinking && !json.contains("\"signature\"");
     match json.strip_suffix('}') {
         Some(open) if unsigned => format!(r#"{open},"signature":""}}"#),
         Some(_) | None => json.to_owned(),
@@ -243,32 +280,6 @@ fn heartbeat(event: &Event, tool: &ToolView) -> Option<String> {
         })
         .to_string()
     })
-}
-
-fn task_line(event: &Event, task: &TaskView) -> String {
-    let status = match task.state {
-        TaskState::Running => {
-            return system(
-                event,
-                "task_started",
-                json!({"task_id": task.id, "tool_use_id": task.call, "description": task.description,
-                       "task_type": task.kind, "is_backgrounded": true}),
-            );
-        }
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Killed => "stopped",
-    };
-    let summary = match task.exit_code {
-        Some(code) => format!("{} ({status}, exit code {code})", task.description),
-        None => format!("{} ({status})", task.description),
-    };
-    system(
-        event,
-        "task_notification",
-        json!({"task_id": task.id, "tool_use_id": task.call, "status": status,
-               "output_file": task.output_file.to_string_lossy(), "summary": summary}),
-    )
 }
 
 fn api_retry(event: &Event, retry: &RetryNotice) -> String {

@@ -1,11 +1,43 @@
-//! The description beside a subagent's transcript, which links it to the call that started it.
+//! The transcripts of subagents and the description beside each, which links it to the call that started it.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use gimlet_proto::SessionId;
+
 use crate::disk::{create_private_dirs, open_private};
+use crate::entry::Stamp;
 use crate::layout::SessionFiles;
+use crate::transcript::{Transcript, TranscriptOptions};
+
+/// Where the subagents of a session write. Where nothing of a session is kept, nothing of them is.
+#[derive(Clone)]
+pub struct AgentTranscripts {
+    pub(crate) session: SessionId,
+    pub(crate) files: Option<SessionFiles>,
+    pub(crate) stamp: Stamp,
+    pub(crate) options: Option<TranscriptOptions>,
+}
+
+impl AgentTranscripts {
+    /// A new subagent's transcript, with its description beside it. A description that cannot be written is no reason
+    /// not to start; the transcript itself tells of trouble with the disk.
+    pub fn create(&self, agent_id: &str, meta: &AgentMeta) -> (Transcript, io::Result<()>) {
+        match (&self.files, &self.options) {
+            (Some(files), Some(options)) => {
+                let written = write_agent_meta(files, agent_id, meta);
+                (Transcript::agent(files, agent_id, self.stamp.clone(), options.clone()), written)
+            }
+            _ => (Transcript::unsaved(self.session.clone(), self.stamp.clone()), Ok(())),
+        }
+    }
+
+    /// Where a subagent's transcript is, if it is kept.
+    pub fn path(&self, agent_id: &str) -> Option<PathBuf> {
+        self.files.as_ref().map(|files| files.agent_transcript(agent_id))
+    }
+}
 
 /// What is written beside a subagent's transcript when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]

@@ -32,7 +32,7 @@ mod repair;
 mod results;
 mod transcript;
 
-pub use agents::{AgentMeta, write_agent_meta};
+pub use agents::{AgentMeta, AgentTranscripts, write_agent_meta};
 pub use calls::{PastCall, SessionCalls, read_calls};
 pub use checkpoints::{Before, CheckpointError, Checkpoints, Found, Kept, look, restore};
 pub use damage::{Damage, DamageReport};

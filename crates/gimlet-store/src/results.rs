@@ -33,6 +33,24 @@ impl ResultFiles {
         Self { dir: files.tool_results() }
     }
 
+    /// The folder of one conversation of the session: ids of calls are unique in a conversation, not beyond it.
+    pub fn of_agent(&self, agent_id: &str) -> Self {
+        Self { dir: self.dir.join(format!("agent-{}", file_stem(agent_id))) }
+    }
+
+    /// Where the report of a subagent is kept.
+    pub fn report_path(&self, agent_id: &str) -> PathBuf {
+        self.dir.join(format!("agent-{}.output", file_stem(agent_id)))
+    }
+
+    /// Writes the report of a subagent to its place; a later one replaces it.
+    pub fn write_report(&self, path: &Path, text: &str) -> Result<(), ResultFileError> {
+        let fail = |source| ResultFileError { path: path.to_owned(), source };
+        create_private_dirs(&self.dir).map_err(fail)?;
+        let mut file = open_private(path, OpenOptions::new().write(true).create(true).truncate(true)).map_err(fail)?;
+        file.write_all(text.as_bytes()).map_err(fail)
+    }
+
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -13,6 +13,7 @@ use gimlet_proto::{Block, BlockKind, EntryId, ModelUsage, PermissionMode, Sessio
 use serde_json::value::RawValue;
 
 use crate::TranscriptError;
+use crate::agents::AgentTranscripts;
 use crate::cost::CostRecord;
 use crate::disk::{Disk, RealDisk};
 use crate::durable::{Durable, Fsync, Syncer, Unsynced};
@@ -125,6 +126,17 @@ impl Transcript {
         transcript.begun = true;
         transcript.prompted = true;
         Ok(transcript)
+    }
+
+    /// Where the subagents of this session write.
+    pub fn agents(&self) -> AgentTranscripts {
+        let log = self.log.as_ref();
+        AgentTranscripts {
+            session: self.session.clone(),
+            files: log.and_then(|log| SessionFiles::of_transcript(log.path())),
+            stamp: self.stamp.clone(),
+            options: log.map(|log| TranscriptOptions { disk: log.disk(), fsync: self.fsync }),
+        }
     }
 
     /// A subagent's own transcript beside its parent's.
@@ -381,6 +393,10 @@ impl Transcript {
     }
 
     fn metadata(&mut self, line: String) {
+        // A subagent's file is its conversation and nothing else; what is said about a session is said in the main one.
+        if self.agent.is_some() {
+            return;
+        }
         if self.prompted {
             self.write(line);
         } else {
@@ -419,6 +435,9 @@ impl Transcript {
     }
 
     fn write_last_prompt(&mut self) {
+        if self.agent.is_some() {
+            return;
+        }
         if let (Some(prompt), Some(leaf)) = (&self.last_prompt, &self.last) {
             let line = entry::last_prompt(prompt, leaf.as_str(), self.session.as_str());
             self.write(line);

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use gimlet_core::tool::{InputProblem, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_core::tool::{
+    ForAgents, InputProblem, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
+};
 use gimlet_proto::{Need, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -181,6 +183,10 @@ impl Tool for AskUserQuestion {
     fn description(&self, input: &AskUserQuestionInput, _cx: &PathContext) -> String {
         let questions: Vec<&str> = input.questions.iter().map(|question| question.question.as_str()).collect();
         questions.join(" / ")
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Never
     }
 
     fn search_hint(&self) -> &'static str {

@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use gimlet_core::tool::{
-    InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
+    ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
 };
 use gimlet_policy::shell::{Analysis, ShellFacts, analyse};
 use gimlet_proto::{Need, ResultContent, View};
@@ -136,6 +136,10 @@ impl Tool for Bash {
             (false, true) => &["run_in_background"],
             (false, false) => &["dangerouslyDisableSandbox", "run_in_background"],
         }
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

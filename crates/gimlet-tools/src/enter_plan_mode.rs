@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-use gimlet_core::tool::{ModeWish, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_core::tool::{
+    ForAgents, ModeWish, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
+};
 use gimlet_proto::{Need, PermissionMode, ResultContent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,6 +68,10 @@ impl Tool for EnterPlanMode {
 
     fn description(&self, _input: &EnterPlanModeInput, _cx: &PathContext) -> String {
         "Plan before anything is changed".to_owned()
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Never
     }
 
     fn search_hint(&self) -> &'static str {

@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use gimlet_core::tool::{ModeWish, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_core::tool::{
+    ForAgents, ModeWish, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
+};
 use gimlet_core::{Services, SessionState, follow_on_disk};
 use gimlet_proto::{Need, PermissionMode, ResultContent, View};
 use schemars::JsonSchema;
@@ -139,6 +141,10 @@ impl Tool for ExitPlanMode {
 
     fn description(&self, _input: &ExitPlanModeInput, _cx: &PathContext) -> String {
         "Approve the plan".to_owned()
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Never
     }
 
     fn search_hint(&self) -> &'static str {

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use gimlet_core::tool::{InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_core::tool::{
+    ForAgents, InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+};
 use gimlet_proto::{Need, ResultContent, View};
 use ignore::DirEntry;
 use schemars::JsonSchema;
@@ -73,6 +75,10 @@ impl Tool for Glob {
             true => text.into(),
             false => format!("{text} Hidden and git-ignored files are included.").into(),
         }
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

@@ -13,7 +13,9 @@ mod tests;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use gimlet_core::tool::{InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_core::tool::{
+    ForAgents, InputProblem, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+};
 use gimlet_proto::{Need, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -200,6 +202,10 @@ impl Tool for Grep {
          and binary files are skipped unless `path` names one; hidden files are searched. Results are paged by \
          head_limit and offset, and totals are always given. Patterns match within a line unless multiline is set."
             .into()
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

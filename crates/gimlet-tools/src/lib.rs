@@ -1,5 +1,6 @@
 //! The built-in tools, one file each. [`builtin`] is the table of them; nothing else is registered anywhere.
 
+mod agent;
 mod ask_user_question;
 mod bash;
 mod builtin;

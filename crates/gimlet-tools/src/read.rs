@@ -17,7 +17,7 @@ use std::time::SystemTime;
 
 use gimlet_core::files::{FileState, Stamp, ViewKey};
 use gimlet_core::tool::{
-    InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
+    ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
 };
 use gimlet_proto::{Need, ResultContent, View};
 use schemars::JsonSchema;
@@ -215,6 +215,10 @@ impl Tool for Read {
     /// The token budget bounds the result.
     fn max_result_chars(&self) -> ResultCap {
         ResultCap::Unlimited
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gimlet_core::tasks::Task;
 use gimlet_core::tool::{
-    InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
+    ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
 };
 use gimlet_exec::for_model;
 use gimlet_proto::{Need, ResultContent, TaskState};
@@ -118,6 +118,10 @@ impl Tool for TaskOutput {
 
     fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
         &[("shell_id", "task_id")]
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Never
     }
 
     fn search_hint(&self) -> &'static str {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gimlet_core::Services;
 use gimlet_core::tasks::Task;
-use gimlet_core::tool::{OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_core::tool::{ForAgents, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
 use gimlet_proto::{Need, ResultContent, TaskState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,10 @@ impl Tool for TaskStop {
 
     fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
         &[("shell_id", "task_id"), ("bash_id", "task_id")]
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use gimlet_core::PastCalls;
-use gimlet_core::tool::{PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
+use gimlet_core::tool::{ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
 use gimlet_proto::{AgentPath, Need, ResultContent, TodoItem, TodoStatus, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,10 @@ impl Tool for TodoWrite {
     fn description(&self, input: &TodoWriteInput, _cx: &PathContext) -> String {
         let done = input.todos.iter().filter(|todo| todo.status == Status::Completed).count();
         format!("{done} of {} done", input.todos.len())
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

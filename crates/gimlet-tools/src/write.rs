@@ -12,7 +12,7 @@ use std::sync::Arc;
 use gimlet_core::Services;
 use gimlet_core::files::{Stamp, hash_beside};
 use gimlet_core::tool::{
-    InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
+    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
 use gimlet_proto::{DiffHunk, Need, ResultContent, View};
 use schemars::JsonSchema;
@@ -122,6 +122,10 @@ impl Tool for Write {
 
     fn on_interrupt(&self) -> OnInterrupt {
         OnInterrupt::FinishAtomically
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
     }
 
     fn search_hint(&self) -> &'static str {

@@ -69,6 +69,9 @@ pub(crate) struct RunArgs {
     /// With stream-json: print each accepted prompt too
     #[arg(long)]
     pub(crate) replay_user_messages: bool,
+    /// With stream-json: print what subagents say too, besides what they do
+    #[arg(long)]
+    pub(crate) forward_subagent_text: bool,
     /// Show every step on stderr (with json: all messages as an array)
     #[arg(long)]
     pub(crate) verbose: bool,
@@ -105,6 +108,9 @@ pub(crate) struct RunArgs {
     /// Offer only these tools ("" for none, "default" for all)
     #[arg(long, value_name = "TOOLS", num_args = 1..)]
     pub(crate) tools: Option<Vec<String>>,
+    /// Kinds of subagents, as JSON: {"name": {"description": "...", "prompt": "..."}}
+    #[arg(long, value_name = "JSON")]
+    pub(crate) agents: Option<String>,
     /// Permission rules that allow, such as Edit or "Bash(npm test *)"
     #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1..)]
     pub(crate) allowed_tools: Vec<String>,
@@ -159,7 +165,6 @@ pub(crate) struct RunArgs {
 const NOT_YET: &[&str] = &[
     "--mcp-config",
     "--strict-mcp-config",
-    "--agents",
     "--agent",
     "--plugin-dir",
     "--plugin-dir-no-mcp",
@@ -173,7 +178,6 @@ const NOT_YET: &[&str] = &[
     "--thinking-display",
     "--max-thinking-tokens",
     "--include-hook-events",
-    "--forward-subagent-text",
     "--prompt-suggestions",
     "--session-mirror",
     "--resume-session-at",

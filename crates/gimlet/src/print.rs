@@ -55,6 +55,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         verbose: run.verbose,
         partial: run.include_partial_messages,
         replay_prompts: run.replay_user_messages,
+        subagent_text: run.forward_subagent_text,
         saved: !run.no_session_persistence,
         prompt,
         input,
@@ -110,6 +111,7 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
     let only_streaming = [
         ("--include-partial-messages", run.include_partial_messages),
         ("--replay-user-messages", run.replay_user_messages),
+        ("--forward-subagent-text", run.forward_subagent_text),
     ];
     match only_streaming.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) if run.output_format != OutputFormat::StreamJson => {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
 use gimlet_core::{
-    OutputSchema, Permissions, Processes, Redactor, SessionConfig, SessionState, SystemPrompt, TurnOptions,
+    AgentSource, OutputSchema, Permissions, Processes, Redactor, Roster, SessionConfig, SessionState, SystemPrompt,
+    TurnOptions,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError};
 use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
-use gimlet_proto::{CacheTtl, Credentials, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
+use gimlet_proto::{AgentSpec, CacheTtl, Credentials, Env, PermissionMode, Secret, SessionHandle, SessionId, Thinking};
 use gimlet_store::{Checkpoints, Locations};
 
 use crate::args::RunArgs;
@@ -71,11 +72,13 @@ pub(crate) async fn start(
     let tools = if manner.attended { tools } else { tools.unattended() };
     let output = output_schema(run, env)?;
     let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
+    let agents = agents(run)?;
     let walls = sandboxed::sandboxing(&configured, &now.directories).await?;
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
         env: env.clone(),
         tools: tools.offered().map(|tool| tool.name().to_owned()).collect(),
+        agents: Roster::built_in(env).with(AgentSource::Caller, agents.clone()).offers(&now.rules),
         background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
         sandbox: walls.sandboxing.as_ref().map(|sandboxing| sandboxing.may_leave),
     };
@@ -106,6 +109,8 @@ pub(crate) async fn start(
         effort: effort(run, &configured),
         api_key_source,
         tools,
+        guests: None,
+        agents,
         system: past.segment.system,
         tool_defs: past.segment.tools,
         env: env.clone(),
@@ -132,6 +137,9 @@ pub(crate) async fn start(
         plans,
         output,
         checkpoints,
+        driver: None,
+        hooks: Vec::new(),
+        source: past.source,
     };
     let (handle, life) = gimlet_core::open(config);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch] })
@@ -222,8 +230,6 @@ fn cache_ttl(env: &Env) -> Option<CacheTtl> {
 
 /// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
 const TOOLS_TO_COME: &[&str] = &[
-    "Agent",
-    "Task",
     "Skill",
     "Cd",
     "PowerShell",
@@ -335,6 +341,17 @@ fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Ve
         wanted.push(tool.name().to_owned());
     }
     Ok(Some(wanted))
+}
+
+/// The kinds of subagents that `--agents` defines.
+fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
+    let Some(json) = &run.agents else { return Ok(Vec::new()) };
+    let wrong = |error: serde_json::Error| {
+        Report::new(format!("--agents: {error}"))
+            .hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
+    };
+    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
+    given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
 }
 
 fn system_prompt(run: &RunArgs, around: &Surroundings) -> Result<SystemPrompt, Report> {

@@ -1,6 +1,7 @@
 //! Questions that wait for a person: opened by the gate, answered through the session.
 
 use std::collections::BTreeMap;
+use std::task::Poll;
 
 use gimlet_proto::{AgentPath, Answer, AskBody, AskId, AskView, Body};
 use tokio::sync::oneshot;
@@ -26,7 +27,8 @@ impl Asks {
         self.next += 1;
         let id = AskId(self.next);
         self.open.insert(id, asked.reply);
-        let view = AskView { id, agent: asked.agent.clone(), body: asked.body };
+        let agent_id = services.tasks.agent_id(&asked.agent);
+        let view = AskView { id, agent: asked.agent.clone(), agent_id, body: asked.body };
         services.publish(&asked.agent, Body::Ask(Box::new(view)));
     }
 
@@ -35,6 +37,24 @@ impl Asks {
         if let Some(reply) = self.open.remove(&id) {
             // A gate that stopped waiting was cancelled; the question is closed either way.
             drop(reply.send(answer));
+            services.publish(&AgentPath::default(), Body::AskClosed(id));
+        }
+    }
+
+    /// Waits until nobody waits for the answer to some question any more, because whoever asked was stopped.
+    pub(crate) async fn abandoned(&mut self) -> AskId {
+        std::future::poll_fn(|cx| {
+            let gone = self.open.iter_mut().find_map(|(id, reply)| reply.poll_closed(cx).is_ready().then_some(*id));
+            gone.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Closes the questions that nobody waits for any more.
+    pub(crate) fn close_abandoned(&mut self, services: &Services) {
+        let gone: Vec<AskId> = self.open.iter().filter(|(_, reply)| reply.is_closed()).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.open.remove(&id);
             services.publish(&AgentPath::default(), Body::AskClosed(id));
         }
     }

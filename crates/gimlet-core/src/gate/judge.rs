@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gimlet_policy::shell::{ShellFacts, analyse};
 use gimlet_policy::{
-    Call, ClosedFiles, Decision, Destination, Follow, Followed, NeedFacts, Reason, RuleSet, RuleSource, Suggestion,
-    Verdict, Walls, World,
+    Call, ClosedFiles, Decision, Destination, Follow, Followed, HookSay, NeedFacts, Reason, RuleSet, RuleSource,
+    Suggestion, Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
@@ -67,7 +67,7 @@ pub(super) struct Judgement {
 impl Judging<'_> {
     /// What would be decided about a call. Runs nothing and asks nobody.
     pub fn verdict(&self, judged: Judged<'_>) -> Verdict {
-        self.judge(judged).verdict
+        self.judge(judged, None).verdict
     }
 
     /// What "don't ask again" could save for a call that asks.
@@ -75,22 +75,23 @@ impl Judging<'_> {
         let (needs, world) = (self.facts(judged.needs), self.world(judged.needs));
         // Generated patterns begin at the root of the file system, so their anchor does not matter.
         let source = |destination: Destination| RuleSource::new(destination.scope(), &self.paths.project_dir);
-        let verdict = with_own_verdict(self.decide(judged, &needs, &world), judged.own);
+        let verdict = with_own_verdict(self.decide(judged, &needs, &world, None), judged.own);
         if verdict.decision != Decision::Ask || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
             return Vec::new();
         }
         gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.follow, &source)
     }
 
-    pub(super) fn judge(&self, judged: Judged<'_>) -> Judgement {
+    /// `hook` is what hooks said about the call before.
+    pub(super) fn judge(&self, judged: Judged<'_>, hook: Option<&HookSay>) -> Judgement {
         let (needs, world) = (self.facts(judged.needs), self.world(judged.needs));
-        let verdict = with_own_verdict(self.decide(judged, &needs, &world), judged.own);
+        let verdict = with_own_verdict(self.decide(judged, &needs, &world, hook), judged.own);
         let resolved = needs.iter().filter_map(|facts| Some((path_of(&facts.need)?.clone(), facts.resolved.clone()?)));
         Judgement { verdict, resolved: resolved.collect(), closed: ClosedFiles::new(self.rules, &world, &needs) }
     }
 
-    fn decide(&self, judged: Judged<'_>, needs: &[NeedFacts], world: &World) -> Verdict {
-        gimlet_policy::decide_following(&call(judged, needs), self.rules, world, self.follow)
+    fn decide(&self, judged: Judged<'_>, needs: &[NeedFacts], world: &World, hook: Option<&HookSay>) -> Verdict {
+        gimlet_policy::decide_after_hook(&call(judged, needs), self.rules, world, self.follow, hook)
     }
 
     fn facts(&self, needs: &[Need]) -> Vec<NeedFacts> {

@@ -22,16 +22,8 @@ pub(super) struct Word {
 }
 
 impl Word {
-    pub(super) fn policy(outcome: Outcome) -> Self {
-        Self { outcome, by: Decider::Policy, note: None }
-    }
-
-    pub(super) fn person(outcome: Outcome) -> Self {
-        Self { outcome, by: Decider::Person, note: None }
-    }
-
-    pub(super) fn reviewer() -> Self {
-        Self { outcome: Outcome::Allowed, by: Decider::Classifier, note: None }
+    pub(super) fn allowed_by(by: Decider) -> Self {
+        Self { outcome: Outcome::Allowed, by, note: None }
     }
 
     pub(super) fn of_refusal(refusal: &Refusal, verdict: &Verdict) -> Self {
@@ -39,6 +31,7 @@ impl Word {
             Refusal::Denied(denied) if denied.is_for_want_of_a_person() => Decider::Nobody,
             Refusal::Denied(denied) if denied.is_by_reviewer() => Decider::Classifier,
             Refusal::Denied(_) if matches!(verdict.reasons.first(), Some(Reason::Hook(_))) => Decider::Hook,
+            Refusal::ByHook { .. } => Decider::Hook,
             Refusal::Denied(_) | Refusal::Invalid(_) => Decider::Policy,
             Refusal::ByPerson { .. } | Refusal::Cancelled => Decider::Person,
         };
@@ -46,6 +39,7 @@ impl Word {
         let note = match refusal {
             Refusal::ByPerson { message, .. } if !message.trim().is_empty() => Some(message.clone()),
             Refusal::Denied(denied) if denied.is_by_reviewer() => Some(denied.reason().to_owned()),
+            Refusal::ByHook { denied, .. } => Some(denied.reason().to_owned()),
             _ => None,
         };
         Self { outcome, by, note }

@@ -14,12 +14,17 @@ pub(super) const UNATTENDED: &str = "unattended";
 /// The origin of a refusal by auto mode's reviewer.
 const REVIEWER: &str = "classifier";
 
+/// The origin of a refusal by a hook.
+const HOOK: &str = "hook";
+
 /// Why a call may not run.
 pub(crate) enum Refusal {
     /// By rule, mode or the lack of anyone to ask.
     Denied(Box<Denied>),
     /// By a person.
     ByPerson { message: String, stop_turn: bool },
+    /// By a hook: before anything was decided, or in a person's place.
+    ByHook { denied: Box<Denied>, at_once: bool, stop_turn: bool },
     /// The question was withdrawn.
     Cancelled,
     /// An edited input did not fit.
@@ -49,6 +54,12 @@ impl Denied {
         Box::new(Self { origin: REVIEWER, message, summary: prepared.description.clone(), reason, allow_with: None })
     }
 
+    pub(super) fn by_hook(message: String, prepared: &Prepared) -> Box<Self> {
+        let summary = prepared.description.clone();
+        let reason = format!("a hook refused it: {message}");
+        Box::new(Self { origin: HOOK, message, summary, reason, allow_with: None })
+    }
+
     pub(super) fn is_by_reviewer(&self) -> bool {
         self.origin == REVIEWER
     }
@@ -73,10 +84,12 @@ impl Refusal {
             allow_with: None,
             message,
         };
+        let blocked_at_once = matches!(self, Refusal::ByHook { at_once: true, .. });
         let (denied, stop_turn) = match self {
             Refusal::Cancelled => return cancelled("the turn was stopped while permission was being asked"),
             Refusal::Invalid(error) => return Settled::failed(error),
             Refusal::Denied(denied) => (*denied, false),
+            Refusal::ByHook { denied, stop_turn, .. } => (*denied, stop_turn),
             Refusal::ByPerson { message, stop_turn } if message.trim().is_empty() => {
                 (by_person("The user refused this call. Wait for what they say next.".to_owned()), stop_turn)
             }
@@ -96,10 +109,11 @@ impl Refusal {
             allow_with,
         };
         lock(&scope.gate.denials).push(denial.clone());
-        if origin != "user" {
+        if origin != "user" && !blocked_at_once {
             scope.services.publish(&scope.agent, Body::Denied(denial));
         }
-        let mut settled = Settled::failed(ToolError::new(ErrorClass::PermissionDenied, message));
+        let class = if blocked_at_once { ErrorClass::HookBlocked } else { ErrorClass::PermissionDenied };
+        let mut settled = Settled::failed(ToolError::new(class, message));
         settled.stop_turn = stop_turn;
         settled
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, Answer, AskBody, Body, CacheTtl, Env, Hub, Level, Model, Notice, Op, Opened, Say, SessionHandle,
-    SessionId, Snapshot, Thinking, ToolDef, TurnReport,
+    AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op,
+    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
 use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -15,10 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
 use super::desk::{Call, Desk};
+use crate::agents::{AgentHost, AgentSource, HostParts, Roster};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
 use crate::gate::{Asked, Asks, Gate, Permissions};
+use crate::hooks::{HookEvent, HookSurroundings, Hooks, Occasion, StartSource};
 use crate::past::PastCalls;
 use crate::plans::Plans;
 use crate::record::Record;
@@ -27,11 +29,15 @@ use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::steering::Steering;
 use crate::structured::OutputSchema;
-use crate::tool::ToolSet;
+use crate::tool::{ToolRef, ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
 const TASK_GRACE: Duration = Duration::from_secs(5);
+
+/// How long hooks may take when the session ends, at least and at most.
+const END_HOOKS: Duration = Duration::from_millis(1_500);
+const MAX_END_HOOKS: Duration = Duration::from_secs(60);
 
 /// What a session is opened with. Everything is a value: the session reads no environment and no settings.
 pub struct SessionConfig {
@@ -43,6 +49,10 @@ pub struct SessionConfig {
     pub effort: Option<String>,
     pub api_key_source: String,
     pub tools: ToolSet,
+    /// Further tools, which may come and go.
+    pub guests: Option<Arc<dyn ToolSource>>,
+    /// Kinds of subagents that the caller defined; they win over built-in ones of the same name.
+    pub agents: Vec<(String, AgentSpec)>,
     /// Frozen for the segment.
     pub system: Arc<[String]>,
     pub tool_defs: Arc<[ToolDef]>,
@@ -70,13 +80,27 @@ pub struct SessionConfig {
     pub output: Option<Arc<OutputSchema>>,
     /// Where files are kept as they were before they changed; `None` when nobody will go back.
     pub checkpoints: Option<Checkpoints>,
+    /// The program that drives the session, where there is one, and the hooks that it wants called at first.
+    pub driver: Option<Arc<dyn Driver>>,
+    pub hooks: Vec<DriverHook>,
+    /// How the session came to be.
+    pub source: StartSource,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
-pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
+pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
     let (ops, inbox) = mpsc::unbounded_channel();
     let (ask_sender, asked) = mpsc::unbounded_channel();
     let hub = Hub::default();
+    let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
+    let hooks = Hooks::new(HookSurroundings {
+        driver: config.driver,
+        transcript: config.record.transcript().path().map(ToOwned::to_owned),
+        dials: Some(dials.clone()),
+        files: Some(config.result_files.clone()),
+        source: Some(config.source),
+    });
+    let odd_hooks = hooks.set_driver_hooks(&config.hooks).err();
     let history: Vec<_> = config.history.into_iter().map(Arc::new).collect();
     let services = Arc::new(
         Services::new(
@@ -93,14 +117,28 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         .with_redactor(config.redactor)
         .with_sandboxing(config.sandboxing)
         .with_plans(&config.plans)
-        .with_checkpoints(config.checkpoints),
+        .with_checkpoints(config.checkpoints)
+        .with_hooks(hooks),
     );
+    let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
     let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
-    let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
+    let items = Arc::default();
+    let own_defs = config.tool_defs.clone();
     let mut conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
     conversation.told_planning = config.plans.was_planning;
+    let host = Arc::new(AgentHost::new(HostParts {
+        model: &config.model,
+        roster,
+        env: &services.env,
+        options: &config.options,
+        items: &items,
+        result_files: &config.result_files,
+        transcripts: conversation.record.agents(),
+        cache_ttl: config.cache_ttl,
+        ledger: &conversation.ledger,
+    }));
     let actor = Actor {
         desk: Desk {
             services,
@@ -116,13 +154,17 @@ pub fn open(config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> +
         conversation,
         model: config.model,
         api_key_source: config.api_key_source,
+        own_tools: (config.tools.clone(), own_defs),
         tools: config.tools,
+        guests: config.guests,
+        host,
         options: config.options,
-        items: Arc::default(),
+        items,
         result_files: config.result_files,
         output: config.output,
         snapshot,
         attended: config.attended,
+        odd_hooks,
         closing: false,
         interrupted: false,
     };
@@ -136,13 +178,20 @@ struct Actor {
     conversation: Conversation,
     model: Arc<dyn Model>,
     api_key_source: String,
+    /// What is offered in this turn.
     tools: ToolSet,
+    /// What is always offered.
+    own_tools: (ToolSet, Arc<[ToolDef]>),
+    guests: Option<Arc<dyn ToolSource>>,
+    host: Arc<AgentHost>,
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
     output: Option<Arc<OutputSchema>>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     attended: bool,
+    /// What is wrong with hooks that the session was opened with.
+    odd_hooks: Option<String>,
     closing: bool,
     /// The last turn was stopped before its end, or somebody wanted to go after it.
     interrupted: bool,
@@ -151,6 +200,9 @@ struct Actor {
 impl Actor {
     async fn run(mut self) {
         self.publish_snapshot(false);
+        if let Some(text) = self.odd_hooks.take() {
+            self.publish(Body::Notice(Notice { level: Level::Warning, text }));
+        }
         self.ask_for_trust().await;
         while !self.closing {
             let said = match self.next_in_line() {
@@ -215,7 +267,19 @@ impl Actor {
 
     /// Idle: handles operations until something is said.
     async fn wait_for_words(&mut self) -> Option<Say> {
-        let op = self.inbox.recv().await;
+        let Self { desk, inbox, asked, .. } = self;
+        let op = tokio::select! {
+            op = inbox.recv() => op,
+            // Agents in the background have questions too.
+            Some(ask) = asked.recv() => {
+                desk.asks.open(ask, &desk.services);
+                return None;
+            }
+            _ = desk.asks.abandoned() => {
+                desk.asks.close_abandoned(&desk.services);
+                return None;
+            }
+        };
         match self.desk.take(op) {
             Some(Call::Said(said)) => return Some(said),
             // Nothing runs, unless in the background: whoever closes the session next does not want to wait for that.
@@ -228,9 +292,10 @@ impl Actor {
 
     /// One turn, with the inbox open all along.
     async fn run_turn(&mut self, said: Say) {
+        let cancel = CancellationToken::new();
+        self.invite_guests(&cancel).await;
         self.publish_opened();
         self.publish_snapshot(true);
-        let cancel = CancellationToken::new();
         let turn = self.turn(cancel.clone());
         let Self { conversation, inbox, asked, desk, closing, .. } = self;
         let report = {
@@ -239,6 +304,8 @@ impl Actor {
                 tokio::select! {
                     report = &mut running => break report,
                     Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
+                    // Whatever was stopped has no questions any more; agents in the background may still have some.
+                    _ = desk.asks.abandoned() => desk.asks.close_abandoned(&desk.services),
                     op = inbox.recv() => match desk.take(op) {
                         Some(Call::Said(said)) => desk.steering.push(said),
                         Some(Call::Interrupt) => cancel.cancel(),
@@ -249,13 +316,38 @@ impl Actor {
                         None => {}
                     },
                 }
-                if cancel.is_cancelled() {
-                    desk.asks.close_all(&desk.services);
-                }
             }
         };
+        desk.asks.close_abandoned(&desk.services);
         self.interrupted = cancel.is_cancelled();
         self.finish_turn(report);
+    }
+
+    /// Finds out which guests there are. Whoever interrupts does not wait for them, nor does the turn that follows.
+    async fn invite_guests(&mut self, cancel: &CancellationToken) {
+        let Some(source) = self.guests.clone() else { return };
+        let mut looking = source.tools();
+        let Self { desk, inbox, closing, .. } = self;
+        let guests = loop {
+            tokio::select! {
+                guests = &mut looking => break guests,
+                () = cancel.cancelled() => return,
+                op = inbox.recv() => match desk.take(op) {
+                    Some(Call::Said(said)) => desk.steering.push(said),
+                    Some(Call::Interrupt) => cancel.cancel(),
+                    Some(Call::Close) => {
+                        *closing = true;
+                        cancel.cancel();
+                    }
+                    None => {}
+                },
+            }
+        };
+        let guests: Vec<ToolRef> =
+            guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())).collect();
+        let (own, defs) = &self.own_tools;
+        self.tools = own.with_guests(&guests);
+        self.conversation.offer(crate::context::with_guests(defs, &guests));
     }
 
     fn finish_turn(&mut self, report: TurnReport) {
@@ -280,6 +372,10 @@ impl Actor {
                 gate: self.desk.gate.clone(),
                 cancel,
                 agent: AgentPath::default(),
+                subagent: None,
+                who: None,
+                dials: self.desk.dials.clone(),
+                host: self.host.clone(),
             }),
             options: self.options.clone(),
             steering: self.desk.steering.clone(),
@@ -299,6 +395,8 @@ impl Actor {
             model: self.model.facts(&self.desk.dials.model()).id,
             mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            servers: self.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
+            agents: self.desk.gate.offers(self.host.roster()).into_iter().map(|offer| offer.name).collect(),
             api_key_source: self.api_key_source.clone(),
         })));
     }
@@ -313,6 +411,17 @@ impl Actor {
             by_model: self.conversation.ledger.by_model(),
             tasks: self.desk.services.tasks.all().iter().map(|task| task.view()).collect(),
         }));
+    }
+
+    async fn tell_hooks_of_the_end(&mut self) {
+        let services = self.desk.services.clone();
+        let hooks = services.hooks();
+        let Some(longest) = hooks.longest_chosen(HookEvent::SessionEnd) else { return };
+        let scope = self.turn(CancellationToken::new()).scope;
+        let budget = end_budget(&services.env, longest);
+        let told = hooks.fire(&scope, &Occasion::SessionEnd { reason: "other" });
+        // Hooks that are not done by then are withdrawn.
+        drop(tokio::time::timeout(budget, told).await);
     }
 
     /// Background work gets a short grace, then everything ends and everything is written.
@@ -338,11 +447,18 @@ impl Actor {
             let text = format!("stopped what still ran in the background: {}", names.join(", "));
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
         }
+        self.tell_hooks_of_the_end().await;
         self.desk.services.close().await;
         self.conversation.record.close().await;
         self.tell_trouble();
         self.publish(Body::Closed);
     }
+}
+
+/// How long hooks may look at the end of a session altogether: as long as the slowest of them asked for, within limits.
+fn end_budget(env: &Env, longest: Duration) -> Duration {
+    let wanted = env.integer("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS");
+    wanted.map_or(longest.clamp(END_HOOKS, MAX_END_HOOKS), Duration::from_millis)
 }
 
 /// Waits for someone who does not want to wait any longer.

@@ -60,6 +60,7 @@ impl Desk {
             Some(Op::ContextUsage { reply }) => {
                 reply.send(Ok(self.gauge.read(self.model.facts(&self.dials.model()))));
             }
+            Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
             Some(Op::Withdraw { prompt, reply }) => reply.send(Ok(self.steering.withdraw(&prompt))),
             Some(Op::StopTask { task, reply }) => {
                 let task = self.services.tasks.find(&task);

@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use gimlet_proto::{BoxFuture, Env, Need};
+use gimlet_proto::{BoxFuture, Env, Need, ResultContent};
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{
-    ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap, Scene, Tool,
-    ToolContext, ToolError, coerce,
+    ErrorClass, ForAgents, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap,
+    Scene, Tool, ToolContext, ToolError, coerce,
 };
 use crate::gate::Permit;
 use crate::services::Services;
@@ -68,12 +69,17 @@ pub trait AnyTool: Send + Sync {
     }
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
+    fn for_agents(&self) -> ForAgents;
     fn search_hint(&self) -> &str;
     /// `always_load` wins over `should_defer`.
     fn is_deferred(&self) -> bool;
     fn eager_input(&self) -> bool;
     /// Repairs, coerces, parses, expands and validates an input. No I/O.
     fn prepare(&self, input: Value, cx: &PathContext) -> Result<Prepared, ToolError>;
+    /// What the model sees of an output in the tool's form; `None` when it does not have that form.
+    fn content_of(&self, _output: &RawValue) -> Option<ResultContent> {
+        None
+    }
     /// Runs a permitted call.
     fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>>;
 }
@@ -139,6 +145,10 @@ impl<T: Tool> AnyTool for T {
         Tool::on_interrupt(self)
     }
 
+    fn for_agents(&self) -> ForAgents {
+        Tool::for_agents(self)
+    }
+
     fn search_hint(&self) -> &str {
         Tool::search_hint(self)
     }
@@ -184,6 +194,10 @@ impl<T: Tool> AnyTool for T {
             user_facing_name: self.user_facing_name(Some(&typed)),
             typed: Box::new(typed),
         })
+    }
+
+    fn content_of(&self, output: &RawValue) -> Option<ResultContent> {
+        self.read_output(output.get()).map(|output| self.to_blocks(&output))
     }
 
     fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>> {

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gimlet_policy::ClosedFiles;
-use gimlet_proto::{AgentPath, Env, ToolUseId};
+use gimlet_proto::{AgentOffer, AgentPath, Env, ToolUseId};
 use tokio_util::sync::CancellationToken;
 
+use crate::call::CallScope;
 use crate::sandboxing::Sandboxing;
 use crate::services::Services;
 use crate::session::SessionState;
 
 /// What a tool's description may depend on. Fixed for a conversation segment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PromptContext {
     pub env: Env,
     /// Names of the tools that are offered together.
@@ -22,6 +23,8 @@ pub struct PromptContext {
     pub background: bool,
     /// Whether commands run in a sandbox, and if so whether a call may ask to leave it.
     pub sandbox: Option<bool>,
+    /// The kinds of subagents that can be launched.
+    pub agents: Vec<AgentOffer>,
 }
 
 /// The places that paths are judged against. Plain values: looking at them does no I/O.
@@ -86,6 +89,8 @@ pub struct ToolContext {
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
     pub(crate) closed: Option<Arc<ClosedFiles>>,
     pub(crate) sandbox: Option<Arc<Sandboxing>>,
+    /// Where the call comes from; `None` for one outside a session.
+    pub(crate) scope: Option<Arc<CallScope>>,
 }
 
 impl ToolContext {

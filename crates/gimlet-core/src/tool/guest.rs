@@ -11,8 +11,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::{
-    AnyTool, ErrorClass, OnInterrupt, Outcome, PathContext, PermissionVerdict, Prepared, PromptContext, ResultCap,
-    ToolContext, ToolError,
+    AnyTool, ErrorClass, ForAgents, OnInterrupt, Outcome, PathContext, PermissionVerdict, Prepared, PromptContext,
+    ResultCap, ToolContext, ToolError,
 };
 use crate::gate::Permit;
 
@@ -108,6 +108,10 @@ impl AnyTool for GuestTool {
         OnInterrupt::Cancel
     }
 
+    fn for_agents(&self) -> ForAgents {
+        if self.guest.own { ForAgents::Never } else { ForAgents::Always }
+    }
+
     fn search_hint(&self) -> &str {
         ""
     }
@@ -145,6 +149,10 @@ impl AnyTool for GuestTool {
         })
     }
 
+    fn content_of(&self, output: &RawValue) -> Option<ResultContent> {
+        Some(ResultContent::Text(words_of(output)))
+    }
+
     fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>> {
         Box::pin(async move {
             let Some(input) = permit.into_input::<Map<String, Value>>(&self.guest.name) else {
@@ -161,6 +169,18 @@ impl AnyTool for GuestTool {
                 changes: Vec::new(),
             })
         })
+    }
+}
+
+/// The text of an output: its own, that of its parts, or else its JSON.
+fn words_of(output: &RawValue) -> String {
+    let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
+    match serde_json::from_str(output.get()) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Array(parts)) if parts.iter().all(|part| text(part).is_some()) => {
+            parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+        }
+        _ => output.get().to_owned(),
     }
 }
 

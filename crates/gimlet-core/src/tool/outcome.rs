@@ -79,11 +79,20 @@ pub struct ToolError {
     pub output: Option<Box<serde_json::Value>>,
     /// State changes that hold although the call failed (a shell's working directory).
     pub changes: Vec<Change>,
+    /// A person wants the turn to stop here.
+    pub stop_turn: bool,
 }
 
 impl ToolError {
     pub fn new(class: ErrorClass, model_text: impl Into<String>) -> Self {
-        Self { class, model_text: model_text.into(), user_text: None, output: None, changes: Vec::new() }
+        Self {
+            class,
+            model_text: model_text.into(),
+            user_text: None,
+            output: None,
+            changes: Vec::new(),
+            stop_turn: false,
+        }
     }
 
     /// The tool ran and could not do what was asked.

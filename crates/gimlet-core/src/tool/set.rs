@@ -67,6 +67,12 @@ impl ToolSet {
         Self { unattended: true, ..self }
     }
 
+    /// These tools and the guests, without those that another tool has the name of.
+    pub fn with_guests(&self, guests: &[ToolRef]) -> Self {
+        let guests = guests.iter().filter(|guest| self.find(guest.name()).is_none());
+        Self { tools: self.tools.iter().chain(guests).cloned().collect(), unattended: self.unattended }
+    }
+
     pub fn find(&self, name: &str) -> Option<&ToolRef> {
         let by_name = self.tools.iter().find(|tool| tool.name() == name);
         by_name.or_else(|| self.tools.iter().find(|tool| tool.aliases().contains(&name)))

@@ -23,6 +23,8 @@ pub(crate) struct Limits {
     continuations: u32,
     cut_calls: u32,
     empty_replies: u32,
+    /// How often hooks kept the turn from ending.
+    pub(super) stop_blocks: u32,
 }
 
 /// What to do after a reply.

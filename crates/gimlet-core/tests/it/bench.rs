@@ -2,26 +2,31 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream;
+use gimlet_core::files::Stamp as FileStamp;
 use gimlet_core::tool::{
-    AnyTool, ErrorClass, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
+    AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
 use gimlet_core::{
-    LiveSettings, OutputSchema, Permissions, Plans, Processes, Record, Review, SessionConfig, SessionState,
-    TurnOptions, open,
+    Launch, Launched, LiveSettings, OutputSchema, Permissions, Plans, Processes, Record, Review, SessionConfig,
+    SessionState, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{
-    Answer, Block, BlockKind, Body, Env, Event, Model, ModelEvent, ModelFacts, ModelRequest, ModelStream, Need, Op,
-    PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say, SessionHandle, StopReason, Thinking, TurnReport,
-    Usage,
+    AgentSpec, Answer, Block, BlockKind, Body, Driver, DriverHook, Env, Event, Model, ModelEvent, ModelFacts,
+    ModelRequest, ModelStream, Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say,
+    SessionHandle, StopReason, Thinking, TurnReport, Usage,
 };
-use gimlet_store::{Checkpoints, Locations, ResultFiles, Stamp, ToolOutputs, Transcript, new_session_id};
+use gimlet_store::{
+    Checkpoints, DecisionLedger, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript,
+    TranscriptOptions, new_session_id,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,6 +38,8 @@ use tokio::task::JoinSet;
 #[derive(Default)]
 pub(crate) struct Scripted {
     replies: Mutex<VecDeque<Vec<ModelEvent>>>,
+    /// Replies in the conversations that begin with these words; one without events never ends.
+    tasks: Mutex<BTreeMap<String, VecDeque<Vec<ModelEvent>>>>,
     requests: Mutex<Vec<ModelRequest>>,
 }
 
@@ -54,8 +61,16 @@ impl Model for Scripted {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
+        let task = request.messages[0].blocks[0].as_text().map(|text| text.into_owned()).unwrap_or_default();
         self.requests.lock().unwrap().push(request);
-        let events = self.replies.lock().unwrap().pop_front().expect("a reply for every request");
+        let mut tasks = self.tasks.lock().unwrap();
+        let events = match tasks.get_mut(&task) {
+            Some(replies) => replies.pop_front().expect("a reply for every request of a subagent"),
+            None => self.replies.lock().unwrap().pop_front().expect("a reply for every request"),
+        };
+        if events.is_empty() {
+            return Box::pin(stream::pending());
+        }
         Box::pin(stream::iter(events))
     }
 }
@@ -128,7 +143,7 @@ pub(crate) struct Step {
     /// How long to take.
     #[serde(default)]
     pub(crate) ms: u64,
-    /// `fail`, `panic`, `hang`, `big`, `large` or nothing.
+    /// `fail`, `panic`, `hang`, `big`, `large`, `write`, `check`, `protected` or nothing.
     #[serde(default)]
     pub(crate) manner: String,
 }
@@ -153,6 +168,8 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
         }
         "big" => Ok(ToolResult::new("x".repeat(200_000))),
         "large" => Ok(ToolResult::new("y".repeat(49_000))),
+        "write" => Ok(write(cx)),
+        "check" => Ok(ToolResult::new(is_fresh(cx).to_string())),
         _ => Ok(ToolResult::new(format!("{} done", step.name))),
     };
     log.leave();
@@ -161,8 +178,28 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
     outcome.map(|result| result.with_change(move |_| log.lines.lock().unwrap().push(format!("change {name}"))))
 }
 
+/// Writes the file and notes that it did.
+fn write(cx: &ToolContext) -> ToolResult<String> {
+    let path = cx.paths.cwd.join("file");
+    std::fs::write(&path, "written").unwrap();
+    let stamp = FileStamp::of(b"written", &std::fs::metadata(&path).unwrap());
+    ToolResult::new("written".to_owned()).with_change(move |state| state.files.record_write(path, stamp))
+}
+
+/// Whether the file is as the session knows it.
+fn is_fresh(cx: &ToolContext) -> bool {
+    let path = cx.paths.cwd.join("file");
+    let stamp = FileStamp::of(&std::fs::read(&path).unwrap(), &std::fs::metadata(&path).unwrap());
+    cx.session(|state| state.files.get(&path).map(|known| known.stamp)) == Some(stamp)
+}
+
+/// The file that a step is about.
+fn target(step: &Step, cx: &PathContext) -> PathBuf {
+    cx.cwd.join(if step.manner == "protected" { ".git/config" } else { "file" })
+}
+
 macro_rules! test_tool {
-    ($tool:ident, $kind:literal, $need:expr) => {
+    ($tool:ident, $kind:literal, $need:expr, $person:literal) => {
         impl Tool for $tool {
             const NAME: &'static str = stringify!($tool);
             type Input = Step;
@@ -170,11 +207,20 @@ macro_rules! test_tool {
             fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
                 "A tool for tests.".into()
             }
-            fn needs(&self, _input: &Step, cx: &PathContext) -> Vec<Need> {
-                vec![$need(cx.cwd.join("file"))]
+            fn needs(&self, input: &Step, cx: &PathContext) -> Vec<Need> {
+                vec![$need(target(input, cx))]
+            }
+            fn requires_user_interaction(&self, _input: &Step) -> bool {
+                $person
+            }
+            fn read_output(&self, json: &str) -> Option<String> {
+                serde_json::from_str(json).ok()
             }
             async fn call(&self, input: Step, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
                 act($kind, input, cx).await
+            }
+            fn for_agents(&self) -> ForAgents {
+                ForAgents::Always
             }
             fn to_blocks(&self, output: &String) -> ResultContent {
                 output.clone().into()
@@ -182,8 +228,59 @@ macro_rules! test_tool {
         }
     };
 }
-test_tool!(Look, "look", Need::Read);
-test_tool!(Touch, "touch", Need::Write);
+test_tool!(Look, "look", Need::Read, false);
+test_tool!(Touch, "touch", Need::Write, false);
+test_tool!(Consult, "consult", Need::Read, true);
+
+/// Wants a person.
+pub(crate) struct Consult;
+
+/// Sends a subagent.
+pub(crate) struct Send;
+
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Errand {
+    task: String,
+    #[serde(default)]
+    subagent_type: Option<String>,
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    background: Option<bool>,
+}
+
+impl Tool for Send {
+    const NAME: &'static str = "Agent";
+    type Input = Errand;
+    type Output = String;
+    fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
+        cx.agents.iter().map(|offer| offer.name.clone()).collect::<Vec<_>>().join(" ").into()
+    }
+    fn needs(&self, _input: &Errand, _cx: &PathContext) -> Vec<Need> {
+        vec![Need::Session]
+    }
+    fn is_concurrency_safe(&self, _input: &Errand, _cx: &PathContext) -> bool {
+        true
+    }
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::ToLaunchOthers
+    }
+    async fn call(&self, input: Errand, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
+        let Errand { task, subagent_type: kind, model, background } = input;
+        let launch = Launch { kind, description: task.clone(), prompt: task, model, background, ..Launch::default() };
+        Ok(ToolResult::new(match cx.launch(launch).await? {
+            Launched::Finished(report) => match report.incomplete {
+                Some(why) => format!("{} [{why}]", report.text),
+                None => report.text,
+            },
+            Launched::GoesOn { id, .. } => id,
+        }))
+    }
+    fn to_blocks(&self, output: &String) -> ResultContent {
+        output.clone().into()
+    }
+}
 
 /// A running session.
 pub(crate) struct Bench {
@@ -192,6 +289,7 @@ pub(crate) struct Bench {
     pub(crate) handle: SessionHandle,
     pub(crate) events: Reader,
     pub(crate) log: Arc<Log>,
+    pub(crate) files: SessionFiles,
     life: JoinSet<()>,
 }
 
@@ -201,12 +299,24 @@ pub(crate) struct Setup {
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    /// Replies in conversations of subagents, by their task.
+    pub(crate) tasks: Vec<(&'static str, Vec<Vec<ModelEvent>>)>,
+    pub(crate) env: Env,
+    pub(crate) deny: Vec<&'static str>,
+    /// Kinds of subagents that the caller defined.
+    pub(crate) agents: Vec<(String, AgentSpec)>,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
     pub(crate) plans: Plans,
     /// The JSON Schema of answers.
     pub(crate) output: Option<Arc<OutputSchema>>,
     pub(crate) checkpoints: Option<Checkpoints>,
+    /// The program that drives the session, and the hooks that it wants.
+    pub(crate) driver: Option<Arc<dyn Driver>>,
+    pub(crate) hooks: Vec<DriverHook>,
+    pub(crate) rules: RuleSet,
+    /// The session is kept on disk.
+    pub(crate) saved: bool,
 }
 
 impl Default for Setup {
@@ -216,10 +326,18 @@ impl Default for Setup {
             review: false,
             attended: false,
             concurrency: 10,
-            live: None,
             plans: Plans::default(),
             output: None,
             checkpoints: None,
+            tasks: Vec::new(),
+            env: Env::default(),
+            deny: Vec::new(),
+            live: None,
+            driver: None,
+            hooks: Vec::new(),
+            rules: RuleSet::default(),
+            saved: false,
+            agents: Vec::new(),
         }
     }
 }
@@ -237,10 +355,14 @@ impl Bench {
         let id = new_session_id();
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
-        let model = Arc::new(Scripted { replies: Mutex::new(replies.into()), ..Scripted::default() });
+        let tasks = setup.tasks.into_iter().map(|(task, replies)| (task.to_owned(), replies.into())).collect();
+        let model =
+            Arc::new(Scripted { replies: Mutex::new(replies.into()), tasks: Mutex::new(tasks), ..Scripted::default() });
         let tools = ToolSet::new(vec![
             &Look as &'static dyn AnyTool,
             &Touch,
+            &Consult,
+            &Send,
             &crate::asking::Quiz,
             &crate::planning::Planner,
             &crate::rewinding::Scribble,
@@ -250,7 +372,18 @@ impl Bench {
             Some(output) => tools.with(output.tool()),
             None => tools,
         };
-        let prompt = PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None };
+        let mut rules = setup.rules;
+        for rule in setup.deny {
+            rules.add(Behavior::Deny, rule, &RuleSource::new(RuleScope::Session, &project)).unwrap();
+        }
+        let transcript = Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap();
+        let prompt = PromptContext {
+            env: Env::default(),
+            tools: Vec::new(),
+            background: true,
+            sandbox: None,
+            agents: Vec::new(),
+        };
         let config = SessionConfig {
             id: id.clone(),
             model: model.clone(),
@@ -261,20 +394,23 @@ impl Bench {
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
-            env: Env::default(),
+            guests: None,
+            agents: setup.agents,
+            env: setup.env,
             home: None,
             state: SessionState::new(project.clone(), Vec::new()),
             permissions: Permissions {
                 mode: setup.mode,
+                rules,
                 bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
-                ..Permissions::default()
+                decisions: setup.saved.then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,
             options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
             cache_ttl: None,
-            record: Record::new(Transcript::unsaved(id.clone(), stamp)),
+            record: Record::new(transcript),
             history: Vec::new(),
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
@@ -283,6 +419,9 @@ impl Bench {
             plans: setup.plans,
             output: setup.output,
             checkpoints: setup.checkpoints,
+            driver: setup.driver,
+            hooks: setup.hooks,
+            source: gimlet_core::StartSource::Startup,
             processes: Processes {
                 exec: Exec::new(ExecConfig {
                     custodian: CustodianProgram::Fork,
@@ -301,7 +440,7 @@ impl Bench {
         let events = handle.subscribe();
         let mut life = JoinSet::new();
         life.spawn(session);
-        Self { dir, model, log: log_of(handle.id.as_str()), handle, events, life }
+        Self { dir, model, log: log_of(handle.id.as_str()), files, handle, events, life }
     }
 
     pub(crate) fn say(&self, text: &str) {

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken bench is a failed test")]
 
+mod agents;
 mod asking;
 mod bench;
+mod driver;
+mod hooked_calls;
+mod hooked_turns;
 mod live;
 mod permission;
 mod planning;

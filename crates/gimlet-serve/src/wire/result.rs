@@ -69,7 +69,14 @@ pub(crate) fn result(event: &Event, report: &TurnReport) -> Result {
     if let Some(answer) = &report.structured_output {
         set("structured_output", serde_json::from_str(answer.get()).unwrap_or(Value::Null));
     }
-    set("stop_reason", json!(report.stop_reason.as_ref().map(|reason| reason.as_str())));
+    match &report.end {
+        TurnEnd::Deferred { call, tool, input } => {
+            set("stop_reason", json!("tool_deferred"));
+            let input = serde_json::from_str::<Value>(input.get()).unwrap_or(Value::Null);
+            set("deferred_tool_use", json!({"id": call, "name": tool, "input": input}));
+        }
+        _ => set("stop_reason", json!(report.stop_reason.as_ref().map(|reason| reason.as_str()))),
+    }
     set("session_id", json!(event.session));
     set("total_cost_usd", json!(report.total_cost_usd.unwrap_or(0.0)));
     set("usage", usage(&report.usage));
@@ -102,6 +109,10 @@ fn verdict(report: &TurnReport) -> Verdict {
             success(true, reason, format!("API Error: {error}"))
         }
         TurnEnd::Refused { .. } => success(true, "model_error", report.text.clone()),
+        TurnEnd::HookStopped => success(false, "hook_stopped", report.text.clone()),
+        TurnEnd::StopHookPrevented => success(false, "stop_hook_prevented", report.text.clone()),
+        TurnEnd::Deferred { .. } => success(false, "tool_deferred", report.text.clone()),
+        TurnEnd::PromptBlocked { reason } => success(false, "hook_stopped", reason.clone()),
         TurnEnd::MaxTurns(max) => {
             failure("error_max_turns", "max_turns", vec![format!("Reached maximum number of turns ({max})")])
         }

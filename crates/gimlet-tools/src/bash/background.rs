@@ -39,16 +39,19 @@ pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
     });
     let services = &call.cx.services;
     let task = services.tasks.add(NewTask {
+        id: None,
         kind: "local_bash",
         description: call.input.title(),
         command: Some(call.input.command.clone()),
         call: Some(call.cx.call.clone()),
+        owner: call.cx.agent.clone(),
+        agent: None,
         output_file: call.output_file.clone(),
         stop,
     });
     services.task_changed(&task, None);
     let life = (!call.cx.agent.0.is_empty()).then_some(LIFE_IN_AGENT);
-    let keeper = Keeper { command, task: task.clone(), services: Arc::downgrade(services) };
+    let keeper = Keeper { command, task: task.clone(), services: services.lasting() };
     services.spawn(keeper.keep(QUIET_AFTER_QUESTION, life));
     task
 }
@@ -218,10 +221,13 @@ mod tests {
         let output_file = cx.services.results_dir.join("kept.output");
         let command = Foreground::new(run.running, CaptureLimits::foreground(1_000, output_file.clone()));
         let task = cx.services.tasks.add(NewTask {
+            id: None,
             kind: "local_bash",
             description: "kept".to_owned(),
             command: None,
             call: None,
+            owner: cx.agent.clone(),
+            agent: None,
             output_file,
             stop: Box::new(|| Box::pin(ready(()))),
         });

@@ -377,7 +377,8 @@ async fn a_timeout_is_an_error_that_names_it() {
 
 #[test]
 fn schemas_and_prompts_are_small_and_strict() {
-    let cx = PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None };
+    let cx =
+        PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None, agents: Vec::new() };
     assert!(Tool::prompt(&Glob, &cx).len() <= 350 && Tool::prompt(&Grep, &cx).len() <= 700);
     let schema = AnyTool::schema(&Grep);
     assert_eq!(schema["additionalProperties"], false);

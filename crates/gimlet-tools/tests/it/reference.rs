@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use gimlet_core::Roster;
 use gimlet_core::tool::{AnyTool, PromptContext};
+use gimlet_policy::RuleSet;
 use gimlet_proto::Env;
 use serde_json::{Map, Value};
 
@@ -35,6 +37,7 @@ fn reference() -> String {
         tools: tools.iter().map(|tool| tool.name().to_owned()).collect(),
         background: true,
         sandbox: None,
+        agents: Roster::built_in(&Env::default()).offers(&RuleSet::default()),
     };
     let mut page = HEAD.to_owned();
     for tool in tools {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_core::Record;
+use gimlet_core::{Record, StartSource};
 use gimlet_proto::{Message, PermissionMode, SessionId, ToolDef};
 use gimlet_store::{
     DecisionLedger, FindError, Include, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles, SessionSummary,
@@ -23,6 +23,8 @@ pub(crate) struct Segment {
 /// What a session starts from.
 pub(crate) struct Past {
     pub(crate) id: SessionId,
+    /// How the session came to be.
+    pub(crate) source: StartSource,
     pub(crate) record: Record,
     pub(crate) messages: Vec<Message>,
     /// What the calls in them gave back.
@@ -81,6 +83,7 @@ impl Past {
         let (result_files, scratch) = result_files(run, around, &files);
         Ok(Self {
             id,
+            source: StartSource::Startup,
             record: Record::new(transcript),
             messages: Vec::new(),
             outputs: ToolOutputs::default(),
@@ -133,6 +136,7 @@ impl Past {
         let (result_files, scratch) = result_files(run, around, &files);
         Ok(Self {
             id: files.id().clone(),
+            source: if run.fork_session { StartSource::Fork } else { StartSource::Resume },
             record: Record::new(transcript).counting_from(loaded.cost),
             messages: loaded.messages,
             outputs: loaded.outputs,

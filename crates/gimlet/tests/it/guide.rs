@@ -68,8 +68,13 @@ async fn a_session_runs_the_guides_tool_through_the_gate() {
 /// A session with the guide's tool alone, in the default mode, kept nowhere.
 fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig {
     let tools = ToolSet::new(vec![&WordCount]);
-    let prompt =
-        PromptContext { env: env.clone(), tools: vec!["WordCount".to_owned()], background: false, sandbox: None };
+    let prompt = PromptContext {
+        env: env.clone(),
+        tools: vec!["WordCount".to_owned()],
+        background: false,
+        sandbox: None,
+        agents: Vec::new(),
+    };
     let id = new_session_id();
     let stamp = Stamp { cwd: project.display().to_string(), git_branch: String::new(), entrypoint: None };
     let files = Locations::new(&project.join("home")).project(project).session(&id);
@@ -86,6 +91,8 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         system: gimlet_core::system_blocks(&Default::default()),
         tool_defs: gimlet_core::tool_defs(&tools, &prompt),
         tools,
+        guests: None,
+        agents: Vec::new(),
         env,
         home: None,
         state: SessionState::new(project.to_owned(), Vec::new()),
@@ -102,6 +109,9 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         plans: gimlet_core::Plans::default(),
         output: None,
         checkpoints: None,
+        driver: None,
+        hooks: Vec::new(),
+        source: gimlet_core::StartSource::Startup,
         processes: Processes { exec, shell },
         id,
     }

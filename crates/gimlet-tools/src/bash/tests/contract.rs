@@ -10,7 +10,14 @@ use crate::task_output::TaskOutput;
 use crate::task_stop::TaskStop;
 
 fn prompt_length(tool: &dyn AnyTool) -> usize {
-    tool.prompt(&PromptContext { env: Env::default(), tools: Vec::new(), background: true, sandbox: None }).len()
+    tool.prompt(&PromptContext {
+        env: Env::default(),
+        tools: Vec::new(),
+        background: true,
+        sandbox: None,
+        agents: Vec::new(),
+    })
+    .len()
 }
 
 #[test]
@@ -21,7 +28,10 @@ fn descriptions_are_short() {
 #[test]
 fn the_timeouts_that_hold_are_the_ones_that_are_told() {
     let env = Env::default().with("BASH_MAX_TIMEOUT_MS", "900000");
-    let text = Tool::prompt(&Bash, &PromptContext { env, tools: Vec::new(), background: true, sandbox: None });
+    let text = Tool::prompt(
+        &Bash,
+        &PromptContext { env, tools: Vec::new(), background: true, sandbox: None, agents: Vec::new() },
+    );
     assert!(text.contains("120000 unless given, at most 900000"), "{text}");
 }
 
@@ -29,7 +39,7 @@ fn the_timeouts_that_hold_are_the_ones_that_are_told() {
 fn background_is_not_mentioned_where_there_is_none() {
     let text = Tool::prompt(
         &Bash,
-        &PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None },
+        &PromptContext { env: Env::default(), tools: Vec::new(), background: false, sandbox: None, agents: Vec::new() },
     );
     assert!(!text.contains("background"), "{text}");
 }

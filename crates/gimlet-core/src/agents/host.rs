@@ -1,0 +1,105 @@
+//! What a session needs to send subagents: the same for every one of them.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use gimlet_proto::{CacheTtl, Env, Model};
+use gimlet_store::{AgentTranscripts, ResultFiles};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::roster::Roster;
+use crate::ledger::Ledger;
+use crate::tool::ToolError;
+use crate::turn::TurnOptions;
+
+/// A background agent that gets nowhere for so long is given up.
+const STALL: Duration = Duration::from_secs(600);
+const MOST_OUTPUT: u64 = 160_000;
+
+/// Session-wide means of subagents.
+pub(crate) struct AgentHost {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) roster: Roster,
+    pub(super) options: TurnOptions,
+    pub(super) items: Arc<AtomicU64>,
+    pub(super) result_files: ResultFiles,
+    pub(super) transcripts: AgentTranscripts,
+    pub(super) cache_ttl: Option<CacheTtl>,
+    /// Shares its purse with the main conversation's.
+    pub(super) ledger: Ledger,
+    pub(super) limits: Limits,
+    slots: Arc<Semaphore>,
+}
+
+/// How far subagents may go.
+pub(super) struct Limits {
+    /// How many levels there may be below the main conversation.
+    pub(super) depth: u32,
+    /// How many may run at once.
+    pub(super) at_once: usize,
+    /// Bytes of a report that the model gets.
+    pub(super) output: usize,
+    pub(super) stall: Duration,
+    /// Nothing may run in the background.
+    pub(super) foreground_only: bool,
+}
+
+impl Limits {
+    fn from_env(env: &Env) -> Self {
+        let number = |name: &str, default: u64| env.integer(name).filter(|number| *number > 0).unwrap_or(default);
+        Self {
+            depth: u32::try_from(number("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", 3)).unwrap_or(u32::MAX),
+            at_once: usize::try_from(number("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", 20)).unwrap_or(usize::MAX),
+            output: usize::try_from(number("TASK_MAX_OUTPUT_LENGTH", 32_000).min(MOST_OUTPUT)).unwrap_or(usize::MAX),
+            stall: STALL,
+            foreground_only: env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+        }
+    }
+}
+
+/// What a host is made of.
+pub(crate) struct HostParts<'a> {
+    pub(crate) model: &'a Arc<dyn Model>,
+    pub(crate) roster: Roster,
+    pub(crate) env: &'a Env,
+    pub(crate) options: &'a TurnOptions,
+    pub(crate) items: &'a Arc<AtomicU64>,
+    pub(crate) result_files: &'a ResultFiles,
+    pub(crate) transcripts: AgentTranscripts,
+    pub(crate) cache_ttl: Option<CacheTtl>,
+    pub(crate) ledger: &'a Ledger,
+}
+
+impl AgentHost {
+    pub(crate) fn new(parts: HostParts<'_>) -> Self {
+        let limits = Limits::from_env(parts.env);
+        Self {
+            model: parts.model.clone(),
+            roster: parts.roster,
+            options: parts.options.clone(),
+            items: parts.items.clone(),
+            result_files: parts.result_files.clone(),
+            transcripts: parts.transcripts,
+            cache_ttl: parts.cache_ttl,
+            ledger: parts.ledger.sharing(),
+            slots: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
+            limits,
+        }
+    }
+
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// A place among those that run, for as long as it is held.
+    pub(super) fn slot(&self) -> Result<OwnedSemaphorePermit, ToolError> {
+        self.slots.clone().try_acquire_owned().map_err(|_| {
+            ToolError::failed(format!(
+                "{} agents are running, which is the most there may be at once. Do not try again now: do the work \
+                 yourself, or wait until one of them has reported.",
+                self.limits.at_once
+            ))
+        })
+    }
+}

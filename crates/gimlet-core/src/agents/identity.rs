@@ -1,0 +1,123 @@
+//! Who runs a conversation that is not the main one, and in which mode its calls are decided.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use gimlet_proto::{PermissionMode, TaskProgress, Usage};
+
+use super::roster::AgentSource;
+
+/// A subagent at work.
+pub(crate) struct AgentIdentity {
+    /// Unique in the session; also in the name of its transcript.
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    /// 1 for one that the main conversation sent.
+    pub(crate) depth: u32,
+    /// Nobody waits for it.
+    pub(crate) background: bool,
+    pub(crate) mode: WantedMode,
+    pub(crate) meter: Meter,
+}
+
+/// The mode that a definition asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct WantedMode {
+    pub(crate) mode: Option<PermissionMode>,
+    pub(crate) source: AgentSource,
+}
+
+impl WantedMode {
+    /// The mode that holds. What the person chose for the session is never undone by a definition: its freer modes hold
+    /// for everyone, and so does looking without touching. Files that the person may not have read can only narrow.
+    pub(crate) fn under(
+        self,
+        session: PermissionMode,
+        is_available: impl Fn(PermissionMode) -> bool,
+    ) -> PermissionMode {
+        let Some(wanted) = self.mode.filter(|mode| is_available(*mode)) else { return session };
+        match session {
+            PermissionMode::BypassPermissions
+            | PermissionMode::AcceptEdits
+            | PermissionMode::Auto
+            | PermissionMode::Plan => session,
+            PermissionMode::Default | PermissionMode::DontAsk => match self.source {
+                AgentSource::Plugin => session,
+                AgentSource::Project if !is_narrower(wanted) => session,
+                _ => wanted,
+            },
+        }
+    }
+}
+
+fn is_narrower(mode: PermissionMode) -> bool {
+    matches!(mode, PermissionMode::Plan | PermissionMode::DontAsk)
+}
+
+/// What a subagent has used and done so far.
+pub(crate) struct Meter {
+    begun: Instant,
+    tokens: AtomicU64,
+    tool_uses: AtomicU64,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self { begun: Instant::now(), tokens: AtomicU64::new(0), tool_uses: AtomicU64::new(0) }
+    }
+}
+
+impl Meter {
+    /// Counts a request.
+    pub(crate) fn count(&self, usage: &Usage) {
+        self.tokens.fetch_add(usage.prompt_tokens() + usage.output_tokens, Ordering::Relaxed);
+    }
+
+    /// Counts a tool call that begins.
+    pub(crate) fn count_tool(&self) {
+        self.tool_uses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn progress(&self, last_tool: Option<String>, description: String) -> TaskProgress {
+        TaskProgress {
+            total_tokens: self.tokens.load(Ordering::Relaxed),
+            tool_uses: self.tool_uses.load(Ordering::Relaxed),
+            duration_ms: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            last_tool,
+            description,
+        }
+    }
+}
+
+/// The subagent that a scope belongs to, if any.
+pub(crate) type Who = Option<Arc<AgentIdentity>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use PermissionMode::{AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
+
+    #[test]
+    fn a_definition_cannot_undo_what_the_person_chose() {
+        let holds = |mode, source, session| {
+            WantedMode { mode, source }.under(session, |mode| mode != BypassPermissions && mode != Auto)
+        };
+        for (wanted, source, session, held) in [
+            (None, AgentSource::Caller, Default, Default),
+            (Some(Plan), AgentSource::Caller, Default, Plan),
+            (Some(AcceptEdits), AgentSource::Caller, Default, AcceptEdits),
+            (Some(AcceptEdits), AgentSource::User, DontAsk, AcceptEdits),
+            (Some(AcceptEdits), AgentSource::Caller, Plan, Plan),
+            (Some(Plan), AgentSource::Caller, AcceptEdits, AcceptEdits),
+            (Some(Plan), AgentSource::Caller, BypassPermissions, BypassPermissions),
+            (Some(BypassPermissions), AgentSource::Caller, Default, Default),
+            (Some(Auto), AgentSource::Caller, Default, Default),
+            (Some(AcceptEdits), AgentSource::Project, Default, Default),
+            (Some(Plan), AgentSource::Project, Default, Plan),
+            (Some(Plan), AgentSource::Plugin, Default, Default),
+        ] {
+            assert_eq!(holds(wanted, source, session), held, "{wanted:?} of {source:?} under {session}");
+        }
+    }
+}

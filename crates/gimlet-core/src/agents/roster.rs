@@ -1,0 +1,214 @@
+//! The kinds of subagents that a session knows: gimlet's own and those that somebody defined, each with where it comes
+//! from. It only knows them; which tools they get and how they run is decided at every launch.
+
+use gimlet_policy::{RuleSet, removes_agent};
+use gimlet_proto::{AgentOffer, AgentSpec, Env, PermissionMode};
+
+use crate::tool::nearest;
+
+/// The kind that a call means when it names none.
+pub(super) const DEFAULT_KIND: &str = "general-purpose";
+
+/// Where a definition comes from. Of several with one name the last in this order counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AgentSource {
+    BuiltIn,
+    Plugin,
+    /// The person's own files.
+    User,
+    /// Files of the project, which the person may never have read.
+    Project,
+    /// The program that drives the session, or a flag.
+    Caller,
+    Managed,
+}
+
+/// One kind of subagent.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentKind {
+    pub(crate) name: String,
+    pub(crate) spec: AgentSpec,
+    pub(crate) source: AgentSource,
+}
+
+impl AgentKind {
+    /// Does one task and is not spoken to again.
+    pub(crate) fn is_one_shot(&self) -> bool {
+        self.source == AgentSource::BuiltIn && matches!(self.name.as_str(), "Explore" | "Plan")
+    }
+}
+
+/// All kinds, in the order in which they are offered.
+#[derive(Clone, Debug, Default)]
+pub struct Roster {
+    kinds: Vec<AgentKind>,
+}
+
+impl Roster {
+    /// gimlet's own kinds, as far as the environment wants them.
+    pub fn built_in(env: &Env) -> Self {
+        if env.flag("CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS") {
+            return Self::default();
+        }
+        let without_searchers = env.flag("CLAUDE_CODE_DISABLE_EXPLORE_PLAN_AGENTS");
+        let kinds = built_in()
+            .into_iter()
+            .map(|(name, spec)| AgentKind { name: name.to_owned(), spec, source: AgentSource::BuiltIn })
+            .filter(|kind| !(without_searchers && kind.is_one_shot()));
+        Self { kinds: kinds.collect() }
+    }
+
+    /// Adds definitions. One that comes from further down than what is known by its name changes nothing.
+    #[must_use]
+    pub fn with(mut self, source: AgentSource, given: impl IntoIterator<Item = (String, AgentSpec)>) -> Self {
+        for (name, spec) in given {
+            let kind = AgentKind { name, spec, source };
+            match self.kinds.iter_mut().find(|known| known.name == kind.name) {
+                Some(known) if known.source <= source => *known = kind,
+                Some(_) => {}
+                None => self.kinds.push(kind),
+            }
+        }
+        self
+    }
+
+    /// The kinds that no rule takes away.
+    pub fn offers(&self, rules: &RuleSet) -> Vec<AgentOffer> {
+        let kept = self.kinds.iter().filter(|kind| !removes_agent(rules, &kind.name));
+        kept.map(|kind| AgentOffer { name: kind.name.clone(), description: kind.spec.description.clone() }).collect()
+    }
+
+    /// The kind by this name, or words for the model about the kinds there are. Case does not matter where only one kind
+    /// can be meant.
+    pub(super) fn find(&self, name: Option<&str>, rules: &RuleSet) -> Result<&AgentKind, String> {
+        let offered: Vec<&AgentKind> = self.kinds.iter().filter(|kind| !removes_agent(rules, &kind.name)).collect();
+        let wanted = name.map(str::trim).filter(|name| !name.is_empty()).unwrap_or(DEFAULT_KIND);
+        let exact = offered.iter().find(|kind| kind.name == wanted);
+        let mut alike = offered.iter().filter(|kind| kind.name.eq_ignore_ascii_case(wanted));
+        if let Some(kind) = exact.or_else(|| alike.next().filter(|_| alike.next().is_none())) {
+            return Ok(kind);
+        }
+        let names: Vec<&str> = offered.iter().map(|kind| kind.name.as_str()).collect();
+        let what = match name {
+            Some(_) => format!("There is no agent type named `{wanted}`."),
+            None => "`subagent_type` is missing, and there is no general-purpose agent here.".to_owned(),
+        };
+        let hint = match (nearest(wanted, names.iter().copied()), names.as_slice()) {
+            (_, []) => "No agent can be launched in this session.".to_owned(),
+            (Some(close), _) => format!("Did you mean `{close}`? Available types: {}.", names.join(", ")),
+            (None, _) => format!("Available types: {}.", names.join(", ")),
+        };
+        Err(format!("{what} {hint}"))
+    }
+}
+
+/// gimlet's own kinds.
+fn built_in() -> Vec<(&'static str, AgentSpec)> {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    // Commands are theirs too, and plan mode holds those to looking.
+    let looking = || Some(names(&["Read", "Grep", "Glob", "Bash", "WebFetch", "WebSearch"]));
+    vec![
+        (
+            DEFAULT_KIND,
+            AgentSpec {
+                description: "Any task of several steps: research, changes over many files, work whose details you \
+                              do not need. Has all tools."
+                    .to_owned(),
+                prompt: include_str!("prompts/general_purpose.md").trim_end().to_owned(),
+                ..AgentSpec::default()
+            },
+        ),
+        (
+            "Explore",
+            AgentSpec {
+                description: "Finds things in a code base: files, symbols, how something works. Fast and read-only. \
+                              Say how thorough: quick, medium or very thorough."
+                    .to_owned(),
+                prompt: include_str!("prompts/explore.md").trim_end().to_owned(),
+                tools: looking(),
+                model: Some("small".to_owned()),
+                permission_mode: Some(PermissionMode::Plan),
+                ..AgentSpec::default()
+            },
+        ),
+        (
+            "Plan",
+            AgentSpec {
+                description: "Works out how a change should be made: looks at the code, weighs the ways, names the \
+                              files and steps. Read-only."
+                    .to_owned(),
+                prompt: include_str!("prompts/plan.md").trim_end().to_owned(),
+                tools: looking(),
+                permission_mode: Some(PermissionMode::Plan),
+                ..AgentSpec::default()
+            },
+        ),
+        (
+            "Bash",
+            AgentSpec {
+                description: "Runs commands (git, builds, tests, tools) and reports what came out.".to_owned(),
+                prompt: include_str!("prompts/bash.md").trim_end().to_owned(),
+                tools: Some(names(&["Bash", "TaskStop"])),
+                ..AgentSpec::default()
+            },
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use gimlet_policy::{Behavior, RuleScope, RuleSource};
+
+    use super::*;
+
+    fn spec(description: &str) -> AgentSpec {
+        AgentSpec { description: description.to_owned(), ..AgentSpec::default() }
+    }
+
+    fn names(roster: &Roster, rules: &RuleSet) -> Vec<String> {
+        roster.offers(rules).into_iter().map(|offer| offer.name).collect()
+    }
+
+    #[test]
+    fn definitions_of_the_caller_win_and_the_order_stays() {
+        let given = vec![("Explore".to_owned(), spec("mine")), ("extra".to_owned(), spec("more"))];
+        let roster = Roster::built_in(&Env::default()).with(AgentSource::Caller, given);
+        let offers = roster.offers(&RuleSet::default());
+        assert_eq!(offers[1], AgentOffer { name: "Explore".into(), description: "mine".into() });
+        assert_eq!(names(&roster, &RuleSet::default()), ["general-purpose", "Explore", "Plan", "Bash", "extra"]);
+        assert!(!roster.find(Some("Explore"), &RuleSet::default()).unwrap().is_one_shot(), "it is another one now");
+        let again = roster.with(AgentSource::User, [("extra".to_owned(), spec("less"))]);
+        assert_eq!(again.offers(&RuleSet::default())[4].description, "more");
+    }
+
+    #[test]
+    fn the_environment_and_rules_take_kinds_away() {
+        let env = Env::default().with("CLAUDE_CODE_DISABLE_EXPLORE_PLAN_AGENTS", "1");
+        assert_eq!(names(&Roster::built_in(&env), &RuleSet::default()), ["general-purpose", "Bash"]);
+        let env = Env::default().with("CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS", "1");
+        assert_eq!(names(&Roster::built_in(&env), &RuleSet::default()), Vec::<String>::new());
+
+        let source = RuleSource::new(RuleScope::Session, "/");
+        let deny = |text: &str| {
+            let mut rules = RuleSet::default();
+            rules.add(Behavior::Deny, text, &source).unwrap();
+            rules
+        };
+        let roster = Roster::built_in(&Env::default());
+        assert_eq!(names(&roster, &deny("Agent(Plan)")), ["general-purpose", "Explore", "Bash"]);
+        assert_eq!(names(&roster, &deny("Agent")), Vec::<String>::new());
+        let gone = roster.find(Some("Plan"), &deny("Agent(Plan)")).unwrap_err();
+        assert!(gone.contains("no agent type named `Plan`"), "{gone}");
+        assert!(roster.find(None, &deny("Agent")).unwrap_err().contains("No agent can be launched"));
+    }
+
+    #[test]
+    fn a_kind_is_found_by_name_and_a_slip_is_named() {
+        let roster = Roster::built_in(&Env::default());
+        let rules = RuleSet::default();
+        assert_eq!(roster.find(None, &rules).unwrap().name, "general-purpose");
+        assert_eq!(roster.find(Some("explore"), &rules).unwrap().name, "Explore");
+        let slip = roster.find(Some("Exlpore"), &rules).unwrap_err();
+        assert!(slip.contains("Did you mean `Explore`?") && slip.contains("general-purpose, Explore, Plan, Bash"));
+    }
+}

@@ -1,0 +1,283 @@
+//! A subagent at work, from its first word to its report. However it ends, it is said to have ended, once.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use gimlet_proto::{AgentPath, Body, Level, Notice, Say, TaskState, TurnEnd, TurnReport, Usage};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+use super::launch::AgentReport;
+use super::report::{fitted, harmless};
+use crate::call::CallScope;
+use crate::conversation::Conversation;
+use crate::services::Services;
+use crate::steering::Steering;
+use crate::tasks::Task;
+use crate::tool::{ErrorClass, ToolError};
+use crate::turn::{self, Turn};
+
+/// The standing of a subagent among the session's tasks. Dropping it ends that, whatever happened to the agent.
+pub(super) struct Running {
+    task: Arc<Task>,
+    services: Weak<Services>,
+    agent: AgentPath,
+    ended: CancellationToken,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Running {
+    pub(super) fn begin(
+        task: Arc<Task>,
+        services: Weak<Services>,
+        agent: AgentPath,
+        steering: &Steering,
+        ended: CancellationToken,
+        slot: OwnedSemaphorePermit,
+    ) -> Self {
+        if let Some(services) = services.upgrade() {
+            services.mailboxes().open(&agent, steering);
+            services.task_changed(&task, None);
+        }
+        Self { task, services, agent, ended, _slot: slot }
+    }
+
+    pub(super) fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// Notes how it ended. One that was stopped from outside stays stopped.
+    fn settle(&self, state: TaskState, summary: String) -> bool {
+        let by_itself = self.task.settle(state, None);
+        self.task.set_summary(if by_itself { summary } else { format!("{} was stopped", self.task.description) });
+        by_itself
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let lost = self.task.settle(TaskState::Failed, None);
+        if lost {
+            self.task.set_summary(format!("{} ended before it could report", self.task.description));
+        }
+        if let Some(services) = self.services.upgrade() {
+            let unread = services.mailboxes().close(&self.agent);
+            let notice =
+                (lost && self.task.is_backgrounded()).then(|| notice(&self.task, "was lost inside gimlet", ""));
+            services.task_changed(&self.task, notice);
+            // What was meant for it is still worth knowing.
+            for said in unread {
+                services.tell(&AgentPath::default(), said);
+            }
+        }
+        self.ended.cancel();
+    }
+}
+
+/// A subagent with what it is to do.
+pub(super) struct Errand {
+    pub(super) conversation: Conversation,
+    pub(super) turn: Turn,
+    pub(super) said: Say,
+    /// It can be spoken to again.
+    pub(super) resumable: bool,
+}
+
+/// How an errand went.
+struct Done {
+    report: AgentReport,
+    end: TurnEnd,
+    /// It was given up because nothing happened any more.
+    stalled: Option<Duration>,
+    /// Somebody stopped the agent itself, or whoever waited for it.
+    stopped: bool,
+}
+
+impl Errand {
+    /// Does it while somebody waits.
+    pub(super) async fn run(mut self, running: Running) -> Result<AgentReport, ToolError> {
+        let done = self.work(&running, None).await;
+        let state = done.state();
+        running.settle(state, done.summary(&running.task));
+        done.into_result()
+    }
+
+    /// Does it while nobody waits: the report goes to whoever sent it as a notice.
+    pub(super) async fn run_alone(mut self, running: Running) {
+        let stall = self.turn.scope.host.limits.stall;
+        let done = self.work(&running, Some(stall)).await;
+        let by_itself = running.settle(done.state(), done.summary(&running.task));
+        let Some(services) = running.services.upgrade() else { return };
+        if by_itself {
+            let how = match done.trouble() {
+                None => "has finished".to_owned(),
+                Some(why) => format!("ended early: {why}"),
+            };
+            let notice = notice(&running.task, &how, &done.report.text);
+            // The end of the task is told first, when `running` is dropped.
+            let owner = running.task.owner.clone();
+            drop(running);
+            services.tell_of_task(&owner, notice);
+        }
+    }
+
+    async fn work(&mut self, running: &Running, stall: Option<Duration>) -> Done {
+        let (scope, begun) = (self.turn.scope.clone(), tokio::time::Instant::now());
+        let mut stalled = None;
+        let (end, text, usage) = {
+            let mut work = Box::pin(converse(&mut self.conversation, &self.turn, self.said.clone()));
+            tokio::select! {
+                biased;
+                end = &mut work => end,
+                limit = stalls(&scope, stall) => {
+                    stalled = Some(limit);
+                    scope.cancel.cancel();
+                    work.await
+                }
+            }
+        };
+        self.conversation.record.close().await;
+        if let Some(text) = self.conversation.record.take_warning() {
+            scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Error, text }));
+        }
+        let host = &scope.host;
+        let text = harmless(text.trim());
+        let text = keep(&scope, &running.task.output_file, text).await;
+        let progress = scope.who.as_ref().map(|who| who.meter.progress(None, String::new())).unwrap_or_default();
+        running.task.set_progress(progress.clone());
+        let report = AgentReport {
+            id: running.task.id.clone(),
+            kind: scope.who.as_ref().map(|who| who.kind.clone()).unwrap_or_default(),
+            model: host.model.facts(&self.turn.dials.model()).id,
+            text,
+            incomplete: None,
+            resumable: self.resumable,
+            tool_uses: progress.tool_uses,
+            duration_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            total_tokens: usage.prompt_tokens() + usage.output_tokens,
+            usage,
+        };
+        Done { report, end, stalled, stopped: scope.cancel.is_cancelled() }
+    }
+}
+
+/// The task, and whatever is said to the agent before it is through.
+async fn converse(conversation: &mut Conversation, turn: &Turn, first: Say) -> (TurnEnd, String, Usage) {
+    let mut usage = Usage::default();
+    let mut next = Some(first);
+    let mut last: Option<TurnReport> = None;
+    while let Some(said) = next.take() {
+        let report = turn::run(conversation, turn, said).await;
+        usage.add(&report.usage);
+        if matches!(report.end, TurnEnd::Completed) {
+            next = turn.scope.services.mailboxes().next_or_close(&turn.scope.agent);
+        }
+        last = Some(report);
+    }
+    // The first prompt always runs, so there is a last report.
+    last.map_or((TurnEnd::Completed, String::new(), usage), |report| (report.end, report.text, usage))
+}
+
+async fn stalls(scope: &CallScope, limit: Option<Duration>) -> Duration {
+    match limit {
+        Some(limit) => {
+            scope.services.pulse.stalls_for(limit).await;
+            limit
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes a report to its file and gives what the model gets of it.
+async fn keep(scope: &CallScope, file: &std::path::Path, text: String) -> String {
+    let (files, path): (_, PathBuf) = (scope.host.result_files.clone(), file.to_owned());
+    let whole = text.clone();
+    let limit = scope.host.limits.output;
+    let written = tokio::task::spawn_blocking(move || files.write_report(&path, &whole)).await;
+    if let Ok(Err(error)) = written {
+        let text = format!("the report of an agent could not be saved: {error}");
+        scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Warning, text }));
+    }
+    fitted(text, limit, file)
+}
+
+impl Done {
+    fn state(&self) -> TaskState {
+        match &self.end {
+            TurnEnd::Completed | TurnEnd::StopHookPrevented => TaskState::Completed,
+            TurnEnd::Aborted { .. } if self.stalled.is_none() => TaskState::Killed,
+            _ => TaskState::Failed,
+        }
+    }
+
+    /// What kept it from finishing.
+    fn trouble(&self) -> Option<String> {
+        match (&self.end, self.stalled) {
+            (_, Some(limit)) => Some(format!("nothing happened for {} minutes", limit.as_secs() / 60)),
+            (TurnEnd::Completed, None) => None,
+            (TurnEnd::MaxTurns(max), None) => Some(format!("it reached its limit of {max} turns")),
+            (TurnEnd::Budget(max), None) => Some(format!("the session reached its budget of ${max}")),
+            (TurnEnd::Failed(error), None) => Some(format!("the model could not be reached any more ({error})")),
+            (TurnEnd::Refused { .. }, None) => Some("the model refused to go on".to_owned()),
+            (TurnEnd::Aborted { .. }, None) => Some("it was stopped".to_owned()),
+            (TurnEnd::StopHookPrevented, None) => None,
+            (TurnEnd::StructuredOutputRetries(_), None) => Some("its answer never had the form asked for".to_owned()),
+            (TurnEnd::HookStopped | TurnEnd::Deferred { .. } | TurnEnd::PromptBlocked { .. }, None) => {
+                Some("a hook stopped it".to_owned())
+            }
+        }
+    }
+
+    fn summary(&self, task: &Task) -> String {
+        match self.trouble() {
+            None => format!("{} finished", task.description),
+            Some(why) => format!("{} ended early: {why}", task.description),
+        }
+    }
+
+    fn into_result(self) -> Result<AgentReport, ToolError> {
+        let Some(why) = self.trouble() else { return Ok(self.report) };
+        let Done { mut report, end, stopped, .. } = self;
+        let said_something = !report.text.trim().is_empty();
+        match end {
+            TurnEnd::Aborted { .. } => {
+                let last = if said_something { format!(" Its last words:\n{}", report.text) } else { String::new() };
+                let how = if stopped { "was stopped" } else { "was refused a call by the user and stopped" };
+                let text = format!("The agent {how} before it had finished.{last}");
+                let mut error = ToolError::new(ErrorClass::Interrupted, text);
+                // A person who stops an agent by their answer wants to be heard before anything goes on.
+                error.stop_turn = !stopped;
+                Err(error)
+            }
+            _ if said_something => {
+                report.incomplete = Some(why);
+                Ok(report)
+            }
+            _ => Err(ToolError::failed(format!("The agent came to nothing: {why}."))),
+        }
+    }
+}
+
+fn notice(task: &Task, how: &str, report: &str) -> String {
+    let Task { id, description, .. } = task;
+    let report = if report.trim().is_empty() {
+        "It left no report.".to_owned()
+    } else {
+        format!("<agent-report id=\"{id}\">\n{report}\n</agent-report>")
+    };
+    format!("[Automatic notice, no human wrote this] Background agent {id} ({description}) {how}.\n{report}")
+}
+
+impl CallScope {
+    /// Tells that a subagent begins a call.
+    pub(crate) fn note_call(&self, tool: &str, summary: &str) {
+        let Some(who) = &self.who else { return };
+        who.meter.count_tool();
+        if let Some(task) = self.services.tasks.find(&who.id) {
+            let description = if summary.is_empty() { tool.to_owned() } else { format!("{tool} {summary}") };
+            task.set_progress(who.meter.progress(Some(tool.to_owned()), description));
+            self.services.task_changed(&task, None);
+        }
+    }
+}

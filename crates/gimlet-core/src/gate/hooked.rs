@@ -1,0 +1,115 @@
+//! Hooks at the gate: those that answer in a person's place, those that hear of refusals and questions, and what is
+//! written down when a hook refuses a call before anything was decided.
+
+use gimlet_policy::{Behavior, Decision, Reason, Verdict};
+use gimlet_store::Decider;
+use serde_json::Value;
+
+use super::ledger::Word;
+use super::refusal::Denied;
+use super::{Answered, Gate, Refusal};
+use crate::call::{CallScope, Incoming};
+use crate::hooks::{CallFacts, HookEvent, Occasion, RequestAnswer};
+use crate::tool::{Prepared, ToolRef};
+
+/// Added to a refusal that a hook does not want to be the last word.
+pub(super) const RETRY: &str = " A hook has looked at this refusal and lets you try the call again.";
+
+impl Gate {
+    /// Refuses a call because a hook said so.
+    pub(crate) fn refuse_by_hook(
+        &self,
+        scope: &CallScope,
+        incoming: &Incoming,
+        prepared: &Prepared,
+        reason: String,
+    ) -> Refusal {
+        let verdict = Verdict { decision: Decision::Deny, reasons: vec![Reason::Hook(reason.clone())] };
+        let denied = Denied::by_hook(reason, prepared);
+        let refusal = Refusal::ByHook { denied, at_once: true, stop_turn: false };
+        let word = Word::of_refusal(&refusal, &verdict);
+        self.ledger.note(scope, self.mode(), &incoming.id, prepared, &verdict, &word);
+        refusal
+    }
+
+    /// What hooks answer in a person's place; `None` when the person is to be asked. A question that a rule asks for is
+    /// the person's alone.
+    pub(super) async fn ask_hooks(
+        &self,
+        scope: &CallScope,
+        incoming: &Incoming,
+        prepared: &Prepared,
+        verdict: &Verdict,
+    ) -> Option<Result<Answered, Refusal>> {
+        let by_rule = |reason: &Reason| matches!(reason, Reason::Rule { behavior: Behavior::Ask, .. });
+        let hooks = scope.services.hooks();
+        if !hooks.listens(HookEvent::PermissionRequest) || verdict.reasons.iter().any(by_rule) {
+            return None;
+        }
+        let suggestions: Vec<Value> = self
+            .suggestions(scope, prepared)
+            .iter()
+            .filter_map(|change| serde_json::from_str(change.update.get()).ok())
+            .collect();
+        let call = facts(scope, incoming, prepared);
+        let fired = hooks.fire(scope, &Occasion::PermissionRequest { call, suggestions: &suggestions }).await;
+        if scope.cancel.is_cancelled() {
+            return Some(Err(Refusal::Cancelled));
+        }
+        match fired.answer? {
+            RequestAnswer::Allow { input, changes } => {
+                // A hook can bring the answer that a tool wants from a person, but not stand in for the person.
+                if prepared.requires_user_interaction && !(input.is_some() && is_built_in(scope, prepared)) {
+                    return None;
+                }
+                if !changes.is_empty() {
+                    self.change(scope, &changes);
+                }
+                Some(Ok(match input {
+                    Some(input) => Answered::Edited { input, by: Decider::Hook },
+                    None => Answered::Go(Word::allowed_by(Decider::Hook)),
+                }))
+            }
+            RequestAnswer::Deny { message, interrupt } => {
+                let message = message.unwrap_or_else(|| format!("A hook refused this call of {}.", prepared.tool));
+                let denied = Denied::by_hook(message, prepared);
+                Some(Err(Refusal::ByHook { denied, at_once: false, stop_turn: interrupt }))
+            }
+        }
+    }
+
+    /// Tells hooks that the reviewer refused a call; says whether the model may try again.
+    pub(super) async fn may_retry(
+        &self,
+        scope: &CallScope,
+        incoming: &Incoming,
+        prepared: &Prepared,
+        why: &str,
+    ) -> bool {
+        let hooks = scope.services.hooks();
+        if !hooks.listens(HookEvent::PermissionDenied) {
+            return false;
+        }
+        let call = facts(scope, incoming, prepared);
+        hooks.fire(scope, &Occasion::PermissionDenied { call, reason: why }).await.retry
+    }
+
+    /// Tells hooks that a person is about to be asked.
+    pub(super) fn notify(&self, scope: &CallScope, prepared: &Prepared) {
+        let hooks = scope.services.hooks();
+        if hooks.listens(HookEvent::Notification) {
+            let message = format!("gimlet needs your permission to use {}", prepared.user_facing_name);
+            hooks.tell(scope, &Occasion::Notification { kind: "permission_prompt", message: &message });
+        }
+    }
+}
+
+fn facts<'a>(scope: &'a CallScope, incoming: &'a Incoming, prepared: &'a Prepared) -> CallFacts<'a> {
+    let aliases = scope.tools.find(&prepared.tool).map_or(&[][..], |tool| tool.aliases());
+    CallFacts { id: &incoming.id, tool: &prepared.tool, aliases, input: &prepared.input }
+}
+
+/// Whether the call is one of gimlet's own tools.
+pub(crate) fn is_built_in(scope: &CallScope, prepared: &Prepared) -> bool {
+    matches!(scope.tools.find(&prepared.tool), Some(ToolRef::BuiltIn(_)))
+}

@@ -1,0 +1,230 @@
+//! Hooks: what other programs want to know of, and have a say in, while a session works.
+//!
+//! One registry and one way to fire an event; whoever runs a hook is a [`HookHandler`]. Call sites say what happened and
+//! act on the sum of the answers, so a new kind of handler touches none of them. A hook can forbid, ask, add and change;
+//! it never opens what a rule or a protected path closes (the gate sees to that). Where nobody listens, an event costs one
+//! look at a number.
+
+mod driver;
+mod event;
+mod fired;
+mod handler;
+mod matcher;
+mod occasion;
+mod output;
+mod round;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gimlet_proto::{Driver, DriverHook, EntryId};
+use gimlet_store::ResultFiles;
+use serde_json::value::to_raw_value;
+use serde_json::{Map, Value, json};
+
+pub use event::{HookEvent, StartSource};
+pub(crate) use fired::Fired;
+pub use handler::{HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookHandler, OnTrouble};
+pub use matcher::{Matcher, MatcherError};
+pub(crate) use occasion::{BatchCall, CallFacts, Occasion};
+pub(crate) use output::{Permission, RequestAnswer};
+
+use crate::call::CallScope;
+use crate::dials::Dials;
+use round::Round;
+
+/// Which subagent a firing is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentTag {
+    pub id: String,
+    /// Its kind, such as `Explore`.
+    pub kind: String,
+}
+
+/// What hooks are told of every session, and where their long texts go.
+#[derive(Default)]
+pub(crate) struct HookSurroundings {
+    pub(crate) driver: Option<Arc<dyn Driver>>,
+    pub(crate) transcript: Option<PathBuf>,
+    pub(crate) dials: Option<Dials>,
+    pub(crate) files: Option<ResultFiles>,
+    /// How the session came to be; told before its first prompt.
+    pub(crate) source: Option<StartSource>,
+}
+
+/// The hooks of a session.
+#[derive(Default)]
+pub struct Hooks {
+    /// One bit for each event that somebody listens to.
+    listened: AtomicU32,
+    now: Mutex<Now>,
+    driver: Option<Arc<dyn Driver>>,
+    transcript: Option<PathBuf>,
+    dials: Option<Dials>,
+    files: Option<ResultFiles>,
+}
+
+#[derive(Default)]
+struct Now {
+    /// Hooks by who brought them, in the order in which they first came.
+    groups: Vec<(&'static str, Vec<HookEntry>)>,
+    prompt: Option<EntryId>,
+    /// Not told yet.
+    source: Option<StartSource>,
+}
+
+/// The driving program's hooks.
+const DRIVER: &str = "driver";
+
+impl Hooks {
+    pub(crate) fn new(around: HookSurroundings) -> Self {
+        let HookSurroundings { driver, transcript, dials, files, source } = around;
+        let now = Mutex::new(Now { source, ..Now::default() });
+        Self { listened: AtomicU32::new(0), now, driver, transcript, dials, files }
+    }
+
+    /// Puts these hooks in place of all that the same group brought before.
+    pub fn replace(&self, group: &'static str, entries: Vec<HookEntry>) {
+        let mut now = self.lock();
+        match now.groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, before)) => *before = entries,
+            None => now.groups.push((group, entries)),
+        }
+        let listened =
+            now.groups.iter().flat_map(|(_, entries)| entries).fold(0, |bits, entry| bits | entry.event.bit());
+        self.listened.store(listened, Ordering::Relaxed);
+    }
+
+    /// Calls these hooks of the driving program from now on; says what is wrong with some of them.
+    pub(crate) fn set_driver_hooks(&self, hooks: &[DriverHook]) -> Result<(), String> {
+        let Some(driver) = &self.driver else {
+            return if hooks.is_empty() { Ok(()) } else { Err("nobody is there to run hooks".to_owned()) };
+        };
+        let (entries, wrong) = driver::entries(driver, hooks);
+        self.replace(DRIVER, entries);
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        Err(format!("some hooks are left out: {}", wrong.join("; ")))
+    }
+
+    /// Whether any hook waits for this event.
+    pub(crate) fn listens(&self, event: HookEvent) -> bool {
+        self.listened.load(Ordering::Relaxed) & event.bit() != 0
+    }
+
+    /// Whether a hook waits for this very thing.
+    pub(crate) fn is_awaited(&self, event: HookEvent, subject: &str, aliases: &[&str]) -> bool {
+        self.listens(event) && !self.waiting(event, Some(subject), aliases).is_empty()
+    }
+
+    /// How the session came to be, for whoever tells it first.
+    pub(crate) fn take_source(&self) -> Option<StartSource> {
+        self.lock().source.take()
+    }
+
+    /// The prompt that everything is about from now on.
+    pub(crate) fn note_prompt(&self, prompt: &EntryId) {
+        self.lock().prompt = Some(prompt.clone());
+    }
+
+    /// The longest time that somebody chose for a hook of this event, zero if nobody did; `None` without any hook.
+    pub(crate) fn longest_chosen(&self, event: HookEvent) -> Option<Duration> {
+        let now = self.lock();
+        let entries = now.groups.iter().flat_map(|(_, entries)| entries).filter(|entry| entry.event == event);
+        entries.map(|entry| entry.timeout.unwrap_or_default()).max()
+    }
+
+    /// Fires an event and waits for every hook that wants it. When the turn is cancelled meanwhile, the hooks are
+    /// withdrawn and nothing was said.
+    pub(crate) async fn fire(&self, scope: &CallScope, occasion: &Occasion<'_>) -> Fired {
+        let Some(round) = self.round(scope, occasion) else { return Fired::default() };
+        tokio::select! {
+            biased;
+            () = scope.cancel.cancelled() => Fired::default(),
+            fired = round => fired,
+        }
+    }
+
+    /// Fires an event whose hooks nobody waits for.
+    pub(crate) fn tell(&self, scope: &CallScope, occasion: &Occasion<'_>) {
+        if let Some(round) = self.round(scope, occasion) {
+            scope.services.spawn(async move {
+                round.await;
+            });
+        }
+    }
+
+    /// The hooks that want this, ready to run; `None` when there are none.
+    fn round(&self, scope: &CallScope, occasion: &Occasion<'_>) -> Option<impl Future<Output = Fired> + Send + use<>> {
+        let event = occasion.event();
+        if !self.listens(event) {
+            return None;
+        }
+        let subject = occasion.subject(scope.subagent.as_ref().map(|agent| agent.kind.as_str()));
+        let entries = self.waiting(event, subject, occasion.aliases());
+        if entries.is_empty() {
+            return None;
+        }
+        let name = match subject {
+            Some(subject) => format!("{}:{subject}", event.name()),
+            None => event.name().to_owned(),
+        };
+        // An object of strings, numbers and values always has a JSON form.
+        let input = to_raw_value(&self.told(scope, occasion)).ok()?;
+        let call = HandlerCall { event, input: Arc::from(input), tool_use: occasion.tool_use().cloned() };
+        let round = Round {
+            services: scope.services.clone(),
+            agent: scope.agent.clone(),
+            files: self.files.clone(),
+            name: Arc::from(name),
+            call,
+        };
+        // Boxed, so that events without hooks do not carry its size around.
+        Some(Box::pin(round.run(entries)))
+    }
+
+    fn waiting(&self, event: HookEvent, subject: Option<&str>, aliases: &[&str]) -> Vec<HookEntry> {
+        let wants = |entry: &&HookEntry| {
+            let names = subject.into_iter().chain(aliases.iter().copied());
+            entry.event == event && (subject.is_none() || names.into_iter().any(|name| entry.matcher.matches(name)))
+        };
+        let now = self.lock();
+        now.groups.iter().flat_map(|(_, entries)| entries).filter(wants).cloned().collect()
+    }
+
+    /// What hooks are told.
+    fn told(&self, scope: &CallScope, occasion: &Occasion<'_>) -> Map<String, Value> {
+        let mut told = Map::new();
+        let mut set = |name: &str, value: Value| {
+            told.insert(name.to_owned(), value);
+        };
+        set("hook_event_name", json!(occasion.event().name()));
+        set("session_id", json!(scope.services.session));
+        set("transcript_path", json!(self.transcript.as_deref().unwrap_or(std::path::Path::new("")).to_string_lossy()));
+        set("cwd", json!(scope.services.paths().cwd.to_string_lossy()));
+        if occasion.tells_mode() {
+            set("permission_mode", json!(scope.gate.mode()));
+        }
+        if let Some(prompt) = &self.lock().prompt {
+            set("prompt_id", json!(prompt));
+        }
+        if let Some(effort) = self.dials.as_ref().and_then(|dials| dials.now().effort) {
+            set("effort", json!({"level": effort}));
+        }
+        if let Some(agent) = &scope.subagent {
+            set("agent_id", json!(agent.id));
+            set("agent_type", json!(agent.kind));
+        }
+        occasion.tell(&mut told, &scope.services);
+        told
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Now> {
+        // Only whole values are swapped under this lock.
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

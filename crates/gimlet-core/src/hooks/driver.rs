@@ -1,0 +1,66 @@
+//! Hooks of the program that drives the session: each is a call back into it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_proto::{BoxFuture, Driver, DriverHook, HookCall};
+
+use super::{HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Matcher, MatcherError, OnTrouble};
+
+/// How long a call may take unless the program says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Whose hooks they are.
+const SOURCE: &str = "the driving program";
+
+struct Callback {
+    driver: Arc<dyn Driver>,
+    id: Arc<str>,
+}
+
+impl HookHandler for Callback {
+    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, String>> {
+        let call = HookCall { callback: self.id.clone(), input: call.input, tool_use: call.tool_use };
+        let answer = self.driver.hook(call);
+        Box::pin(async move { answer.await.map(HandlerReport::json).map_err(|error| error.to_string()) })
+    }
+
+    fn default_timeout(&self, _event: HookEvent) -> Duration {
+        TIMEOUT
+    }
+}
+
+/// The registry's entries for hooks that the program named, in its order, and what is wrong with the others. Events that
+/// nobody knows never happen and are left out.
+pub(super) fn entries(driver: &Arc<dyn Driver>, hooks: &[DriverHook]) -> (Vec<HookEntry>, Vec<MatcherError>) {
+    let source: Arc<str> = Arc::from(SOURCE);
+    let (mut entries, mut wrong) = (Vec::new(), Vec::new());
+    for hook in hooks {
+        let Some(event) = HookEvent::named(&hook.event) else { continue };
+        let matcher = match Matcher::new(event, hook.matcher.as_deref()) {
+            Ok(matcher) => matcher,
+            Err(error) => {
+                wrong.push(error);
+                continue;
+            }
+        };
+        let on_failure = block_if(hook.blocks_on_failure == Some(true) && event.may_fail_closed());
+        let on_timeout = match hook.blocks_on_failure {
+            None => block_if(event.guards()),
+            Some(_) => on_failure,
+        };
+        entries.extend(hook.callbacks.iter().map(|id| HookEntry {
+            event,
+            matcher: matcher.clone(),
+            handler: Arc::new(Callback { driver: driver.clone(), id: id.clone() }),
+            timeout: hook.timeout,
+            on_failure,
+            on_timeout,
+            source: source.clone(),
+        }));
+    }
+    (entries, wrong)
+}
+
+fn block_if(block: bool) -> OnTrouble {
+    if block { OnTrouble::Block } else { OnTrouble::GoOn }
+}

@@ -1,0 +1,106 @@
+//! Which subjects a hook is called for.
+//!
+//! Patterns are meant to be those of JavaScript. Look-around and back-references are not to be had here: a matcher that
+//! uses them is an error that names it, and never a hook that is called for something else.
+
+use regex::Regex;
+
+use super::HookEvent;
+
+/// A matcher that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the matcher `{text}` of a {} hook is no usable pattern: {source}", event.name())]
+pub struct MatcherError {
+    pub event: HookEvent,
+    pub text: String,
+    pub source: Box<regex::Error>,
+}
+
+/// What a hook wants to be called for.
+#[derive(Clone, Debug)]
+pub struct Matcher(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    All,
+    Names(Vec<String>),
+    /// Found anywhere in the subject.
+    Pattern(Regex),
+}
+
+impl Matcher {
+    /// Reads a matcher: nothing, `*`, a list of names, or else a pattern. One of an event without a subject says nothing.
+    pub fn new(event: HookEvent, text: Option<&str>) -> Result<Self, MatcherError> {
+        let text = text.map(str::trim).unwrap_or_default();
+        if text.is_empty() || text == "*" || !event.has_subject() {
+            return Ok(Self(Kind::All));
+        }
+        let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '|';
+        let listed = |c: char| plain(c) || matches!(c, '-' | ' ' | ',');
+        let is_list = match event {
+            HookEvent::StopFailure => text.chars().all(plain),
+            _ => text.chars().all(listed),
+        };
+        if is_list {
+            let names = text.split(['|', ',']).map(str::trim).filter(|name| !name.is_empty());
+            return Ok(Self(Kind::Names(names.map(str::to_owned).collect())));
+        }
+        match Regex::new(text) {
+            Ok(pattern) => Ok(Self(Kind::Pattern(pattern))),
+            Err(source) => Err(MatcherError { event, text: text.to_owned(), source: Box::new(source) }),
+        }
+    }
+
+    pub fn matches(&self, subject: &str) -> bool {
+        match &self.0 {
+            Kind::All => true,
+            Kind::Names(names) => names.iter().any(|name| name == subject),
+            Kind::Pattern(pattern) => pattern.is_match(subject),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_exact_and_anything_else_is_a_pattern_found_anywhere() {
+        let cases: &[(Option<&str>, &str, bool)] = &[
+            (None, "Bash", true),
+            (Some(""), "Bash", true),
+            (Some("*"), "Bash", true),
+            (Some("Bash"), "Bash", true),
+            (Some("Bash"), "bash", false),
+            (Some("Bash"), "BashOutput", false),
+            (Some("Edit | Write"), "Write", true),
+            (Some("Edit,Write"), "Edit", true),
+            (Some("my-tool"), "my-tool", true),
+            (Some("mcp__mem"), "mcp__mem__get", false),
+            (Some("mcp__mem__.*"), "mcp__mem__get", true),
+            (Some("^Notebook"), "NotebookEdit", true),
+            (Some("^Notebook"), "MyNotebook", false),
+            (Some("Bash.*"), "MyBashTool", true),
+            (Some("(Read|Grep)$"), "Grep", true),
+        ];
+        for (text, subject, expected) in cases {
+            let matcher = Matcher::new(HookEvent::PreToolUse, *text).unwrap();
+            assert_eq!(matcher.matches(subject), *expected, "{text:?} on {subject}");
+        }
+    }
+
+    #[test]
+    fn events_differ_in_what_a_matcher_means() {
+        assert!(Matcher::new(HookEvent::Stop, Some("nothing")).unwrap().matches("anything"));
+        // Here a comma is part of a pattern.
+        let pattern = Matcher::new(HookEvent::StopFailure, Some("rate_limit,overloaded")).unwrap();
+        assert!(!pattern.matches("rate_limit"));
+        assert!(Matcher::new(HookEvent::StopFailure, Some("rate_limit|overloaded")).unwrap().matches("overloaded"));
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_had_is_named() {
+        let error = Matcher::new(HookEvent::PreToolUse, Some("^(?!Read).*")).unwrap_err();
+        assert!(error.to_string().contains("^(?!Read).*"), "{error}");
+    }
+}

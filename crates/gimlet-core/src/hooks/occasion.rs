@@ -1,0 +1,221 @@
+//! What a firing is about, and what hooks are told of it. Borrowed: nothing is built before somebody listens.
+
+use std::path::Path;
+
+use gimlet_proto::{TaskState, ToolUseId};
+use gimlet_store::preview;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::{HookEvent, StartSource};
+use crate::services::Services;
+
+/// The longest error that hooks are told, in bytes.
+const MAX_ERROR: usize = 10_000;
+/// The longest description of a background task, in characters.
+const MAX_DESCRIPTION: usize = 1_000;
+
+/// A tool call as hooks see it.
+#[derive(Clone, Copy)]
+pub(crate) struct CallFacts<'a> {
+    pub(crate) id: &'a ToolUseId,
+    pub(crate) tool: &'a str,
+    /// Older names of the tool, which matchers may still use.
+    pub(crate) aliases: &'a [&'a str],
+    /// With paths expanded.
+    pub(crate) input: &'a Value,
+}
+
+/// A call of a batch with its result as the model gets it.
+pub(crate) struct BatchCall {
+    pub(crate) id: ToolUseId,
+    pub(crate) tool: String,
+    pub(crate) input: std::sync::Arc<RawValue>,
+    pub(crate) response: Value,
+}
+
+/// Something that happens.
+pub(crate) enum Occasion<'a> {
+    SessionStart { source: StartSource, model: &'a str },
+    UserPromptSubmit { prompt: &'a str },
+    PreToolUse(CallFacts<'a>),
+    PermissionRequest { call: CallFacts<'a>, suggestions: &'a [Value] },
+    PermissionDenied { call: CallFacts<'a>, reason: &'a str },
+    PostToolUse { call: CallFacts<'a>, response: &'a RawValue, elapsed_ms: u64 },
+    PostToolUseFailure { call: CallFacts<'a>, error: &'a str, elapsed_ms: u64 },
+    PostToolBatch { calls: &'a [BatchCall] },
+    Notification { kind: &'static str, message: &'a str },
+    SubagentStart,
+    SubagentStop { last_text: &'a str, again: bool, transcript: Option<&'a Path> },
+    Stop { last_text: &'a str, again: bool },
+    StopFailure { error: &'static str, details: &'a str, last_text: &'a str },
+    SessionEnd { reason: &'static str },
+}
+
+impl<'a> Occasion<'a> {
+    pub(super) fn event(&self) -> HookEvent {
+        match self {
+            Occasion::SessionStart { .. } => HookEvent::SessionStart,
+            Occasion::UserPromptSubmit { .. } => HookEvent::UserPromptSubmit,
+            Occasion::PreToolUse(_) => HookEvent::PreToolUse,
+            Occasion::PermissionRequest { .. } => HookEvent::PermissionRequest,
+            Occasion::PermissionDenied { .. } => HookEvent::PermissionDenied,
+            Occasion::PostToolUse { .. } => HookEvent::PostToolUse,
+            Occasion::PostToolUseFailure { .. } => HookEvent::PostToolUseFailure,
+            Occasion::PostToolBatch { .. } => HookEvent::PostToolBatch,
+            Occasion::Notification { .. } => HookEvent::Notification,
+            Occasion::SubagentStart => HookEvent::SubagentStart,
+            Occasion::SubagentStop { .. } => HookEvent::SubagentStop,
+            Occasion::Stop { .. } => HookEvent::Stop,
+            Occasion::StopFailure { .. } => HookEvent::StopFailure,
+            Occasion::SessionEnd { .. } => HookEvent::SessionEnd,
+        }
+    }
+
+    fn call(&self) -> Option<CallFacts<'a>> {
+        match self {
+            Occasion::PreToolUse(call)
+            | Occasion::PermissionRequest { call, .. }
+            | Occasion::PermissionDenied { call, .. }
+            | Occasion::PostToolUse { call, .. }
+            | Occasion::PostToolUseFailure { call, .. } => Some(*call),
+            _ => None,
+        }
+    }
+
+    /// The call that it is about, for whoever runs the hook.
+    pub(super) fn tool_use(&self) -> Option<&'a ToolUseId> {
+        self.call().map(|call| call.id)
+    }
+
+    /// What matchers are held against; an agent is matched by its kind.
+    pub(super) fn subject(&self, agent_type: Option<&'a str>) -> Option<&'a str> {
+        match self {
+            Occasion::SessionStart { source, .. } => Some(source.as_str()),
+            Occasion::Notification { kind, .. } => Some(kind),
+            Occasion::StopFailure { error, .. } => Some(error),
+            Occasion::SessionEnd { reason } => Some(reason),
+            Occasion::SubagentStart | Occasion::SubagentStop { .. } => agent_type,
+            Occasion::UserPromptSubmit { .. } | Occasion::PostToolBatch { .. } | Occasion::Stop { .. } => None,
+            _ => self.call().map(|call| call.tool),
+        }
+    }
+
+    /// Other names of the subject.
+    pub(super) fn aliases(&self) -> &'a [&'a str] {
+        self.call().map_or(&[], |call| call.aliases)
+    }
+
+    /// Whether the mode of permissions is part of what hooks are told.
+    pub(super) fn tells_mode(&self) -> bool {
+        !matches!(
+            self,
+            Occasion::SessionStart { .. }
+                | Occasion::Notification { .. }
+                | Occasion::SubagentStart
+                | Occasion::StopFailure { .. }
+                | Occasion::SessionEnd { .. }
+        )
+    }
+
+    /// Adds what this event tells beyond what every event does.
+    pub(super) fn tell(&self, told: &mut Map<String, Value>, services: &Services) {
+        let mut set = |name: &str, value: Value| {
+            told.insert(name.to_owned(), value);
+        };
+        if let Some(call) = self.call() {
+            set("tool_name", json!(call.tool));
+            set("tool_input", call.input.clone());
+            if let Some((server, _)) = call.tool.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
+                set("mcp_server", json!(server));
+            }
+            if !matches!(self, Occasion::PermissionRequest { .. }) {
+                set("tool_use_id", json!(call.id));
+            }
+        }
+        match self {
+            Occasion::SessionStart { source, model } => {
+                set("source", json!(source.as_str()));
+                set("model", json!(model));
+            }
+            Occasion::UserPromptSubmit { prompt } => set("prompt", json!(prompt)),
+            Occasion::PreToolUse(_) | Occasion::SubagentStart => {}
+            Occasion::PermissionRequest { suggestions: [], .. } => {}
+            Occasion::PermissionRequest { suggestions, .. } => set("permission_suggestions", json!(suggestions)),
+            Occasion::PermissionDenied { reason, .. } => set("reason", json!(reason)),
+            Occasion::PostToolUse { response, elapsed_ms, .. } => {
+                set("tool_response", parsed(response));
+                set("duration_ms", json!(elapsed_ms));
+            }
+            Occasion::PostToolUseFailure { error, elapsed_ms, .. } => {
+                set("error", json!(preview(error, MAX_ERROR)));
+                set("is_interrupt", json!(false));
+                set("duration_ms", json!(elapsed_ms));
+            }
+            Occasion::PostToolBatch { calls } => set("tool_calls", calls.iter().map(BatchCall::told).collect()),
+            Occasion::Notification { kind, message } => {
+                set("message", json!(message));
+                set("notification_type", json!(kind));
+            }
+            Occasion::SubagentStop { last_text, again, transcript } => {
+                set("stop_hook_active", json!(again));
+                set("agent_transcript_path", json!(transcript.map(Path::to_string_lossy).unwrap_or_default()));
+                set("last_assistant_message", json!(last_text));
+                set("background_tasks", background_tasks(services));
+                set("session_crons", json!([]));
+            }
+            Occasion::Stop { last_text, again } => {
+                set("stop_hook_active", json!(again));
+                set("last_assistant_message", json!(last_text));
+                set("background_tasks", background_tasks(services));
+                set("session_crons", json!([]));
+            }
+            Occasion::StopFailure { error, details, last_text } => {
+                set("error", json!(error));
+                set("error_details", json!(details));
+                set("last_assistant_message", json!(last_text));
+            }
+            Occasion::SessionEnd { reason } => set("reason", json!(reason)),
+        }
+    }
+}
+
+impl BatchCall {
+    fn told(&self) -> Value {
+        json!({"tool_name": self.tool, "tool_input": parsed(&self.input), "tool_use_id": self.id,
+               "tool_response": self.response})
+    }
+}
+
+fn parsed(json: &RawValue) -> Value {
+    serde_json::from_str(json.get()).unwrap_or(Value::Null)
+}
+
+fn background_tasks(services: &Services) -> Value {
+    let tasks = services.tasks.running();
+    let told = tasks.iter().map(|task| {
+        let status = match task.state().0 {
+            TaskState::Running => "running",
+            TaskState::Completed => "completed",
+            TaskState::Failed => "failed",
+            TaskState::Killed => "killed",
+        };
+        let mut told = json!({"id": task.id, "type": task.kind, "status": status,
+                              "description": capped(&task.description)});
+        if let Some(command) = &task.command {
+            told["command"] = json!(capped(command));
+        }
+        told
+    });
+    told.collect()
+}
+
+/// The beginning of a text, and how much more there is.
+fn capped(text: &str) -> String {
+    let more = text.chars().count().saturating_sub(MAX_DESCRIPTION);
+    if more == 0 {
+        return text.to_owned();
+    }
+    let beginning: String = text.chars().take(MAX_DESCRIPTION).collect();
+    format!("{beginning}… [+{more} chars]")
+}

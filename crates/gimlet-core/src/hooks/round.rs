@@ -1,0 +1,170 @@
+//! One firing under way: all hooks run side by side, each within its time, and every trouble becomes what its entry says
+//! it means. Dropping a round withdraws every hook that has not answered.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use gimlet_proto::{AgentPath, Body, HookOutcome, HookPhase, HookView, Level, Notice, ToolUseId};
+use gimlet_store::{ResultFiles, inline_fallback, persisted_preview};
+
+use super::output::Output;
+use super::{Fired, HandlerCall, HandlerReport, HookEntry, OnTrouble};
+use crate::services::Services;
+
+/// The longest text that a hook may put before the model or people; longer ones go to a file.
+const MAX_TEXT: usize = 10_000;
+/// What is kept of one that could not be written to a file.
+const KEPT: usize = 2_000;
+
+/// Everything a firing runs with.
+pub(super) struct Round {
+    pub(super) services: Arc<Services>,
+    pub(super) agent: AgentPath,
+    pub(super) files: Option<ResultFiles>,
+    /// The event and its subject.
+    pub(super) name: Arc<str>,
+    pub(super) call: HandlerCall,
+}
+
+impl Round {
+    /// Runs these hooks to their end and sums up what they say.
+    pub(super) async fn run(self, entries: Vec<HookEntry>) -> Fired {
+        let outputs = join_all(entries.iter().map(|entry| self.run_one(entry))).await;
+        let mut fired = Fired::default();
+        for mut output in outputs {
+            if let Some(text) = output.message.take() {
+                self.notice(Level::Warning, self.fitted(text));
+            }
+            output.context = output.context.map(|text| self.reminder(text));
+            fired.add(output);
+        }
+        if let Some(reason) = fired.stop.as_deref().filter(|reason| !reason.is_empty()) {
+            self.notice(Level::Info, format!("stopped by the hook {}: {reason}", self.name));
+        }
+        fired
+    }
+
+    async fn run_one(&self, entry: &HookEntry) -> Output {
+        let shown = Shown::start(self);
+        let event = self.call.event;
+        let patience = entry.timeout.unwrap_or_else(|| entry.handler.default_timeout(event));
+        let ran = tokio::time::timeout(patience, entry.handler.run(self.call.clone())).await;
+        let (trouble, policy) = match ran {
+            Ok(Ok(report)) => {
+                let (report, answer) = shown.report(report);
+                match Output::read(event, answer) {
+                    Ok(output) => {
+                        report.finish(HookOutcome::Success);
+                        return output;
+                    }
+                    Err(why) => {
+                        report.finish(HookOutcome::Error);
+                        (format!("failed: {why}"), entry.on_failure)
+                    }
+                }
+            }
+            Ok(Err(why)) => {
+                shown.fail(&why, HookOutcome::Error);
+                (format!("failed: {why}"), entry.on_failure)
+            }
+            Err(_) => {
+                let why = format!("did not answer within {} s", patience.as_secs_f32());
+                shown.fail(&why, HookOutcome::Cancelled);
+                (why, entry.on_timeout)
+            }
+        };
+        let told = format!("the hook {} of {} {trouble}", self.name, entry.source);
+        self.notice(Level::Warning, told.clone());
+        match policy {
+            OnTrouble::GoOn => Output::default(),
+            OnTrouble::Block => Output::blocking(event, Some(format!("Blocked: {told}."))),
+        }
+    }
+
+    fn notice(&self, level: Level, text: String) {
+        self.services.publish(&self.agent, Body::Notice(Notice { level, text }));
+    }
+
+    /// What a hook tells the model.
+    fn reminder(&self, text: String) -> String {
+        format!("<system-reminder>\nThe hook {} says:\n{}\n</system-reminder>", self.name, self.fitted(text))
+    }
+
+    /// A text that is not too long; the whole of one that is goes to a file.
+    fn fitted(&self, text: String) -> String {
+        if text.chars().nth(MAX_TEXT).is_none() {
+            return text;
+        }
+        let id = ToolUseId::new(format!("hook-{}", uuid::Uuid::new_v4()));
+        match self.files.as_ref().map(|files| files.store(&id, &text)) {
+            Some(Ok(path)) => persisted_preview(text.len(), &path, &text),
+            Some(Err(error)) => inline_fallback(&text, KEPT, &error),
+            None => gimlet_store::preview(&text, KEPT),
+        }
+    }
+}
+
+/// A hook that runs, as people and programs see it. One that is dropped before its end was withdrawn.
+struct Shown<'a> {
+    round: &'a Round,
+    id: String,
+    ended: bool,
+}
+
+/// What a handler reported, on its way to being shown.
+struct Reported<'a> {
+    shown: Shown<'a>,
+    output: String,
+    stdout: String,
+    stderr: String,
+    exit_code: Option<i32>,
+}
+
+impl<'a> Shown<'a> {
+    fn start(round: &'a Round) -> Self {
+        let shown = Self { round, id: uuid::Uuid::new_v4().to_string(), ended: false };
+        shown.publish(HookPhase::Started);
+        shown
+    }
+
+    fn report(self, report: HandlerReport) -> (Reported<'a>, super::HandlerAnswer) {
+        let HandlerReport { answer, stdout, stderr, exit_code } = report;
+        let output = match &answer {
+            super::HandlerAnswer::Json(json) => json.get().to_owned(),
+            super::HandlerAnswer::Text(text) | super::HandlerAnswer::Block(text) => text.clone(),
+        };
+        (Reported { shown: self, output, stdout, stderr, exit_code }, answer)
+    }
+
+    fn fail(self, why: &str, outcome: HookOutcome) {
+        let (stdout, stderr) = (String::new(), String::new());
+        Reported { shown: self, output: why.to_owned(), stdout, stderr, exit_code: None }.finish(outcome);
+    }
+
+    fn publish(&self, phase: HookPhase) {
+        let Round { services, agent, name, call, .. } = self.round;
+        let event = call.event.name().to_owned();
+        let view = HookView { id: self.id.clone(), name: name.to_string(), event, phase };
+        services.publish(agent, Body::Hook(Box::new(view)));
+    }
+}
+
+impl Reported<'_> {
+    fn finish(self, outcome: HookOutcome) {
+        let Self { mut shown, output, stdout, stderr, exit_code } = self;
+        shown.ended = true;
+        let mask = |text: &str| shown.round.services.redactor.mask(text).into_owned();
+        let (output, stdout, stderr) = (mask(&output), mask(&stdout), mask(&stderr));
+        shown.publish(HookPhase::Finished { stdout, stderr, output, exit_code, outcome });
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let (stdout, stderr, output) = Default::default();
+            let outcome = HookOutcome::Cancelled;
+            self.publish(HookPhase::Finished { stdout, stderr, output, exit_code: None, outcome });
+        }
+    }
+}

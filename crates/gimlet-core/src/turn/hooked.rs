@@ -1,0 +1,184 @@
+//! Hooks around a turn: how it begins, which prompts it takes, what follows a batch of calls, and whether it may end.
+
+use gimlet_proto::{Block, Level, ModelError, ResultContent, Say, TurnEnd};
+use serde_json::json;
+
+use super::outcome::{Limits, say};
+use super::{Turn, accept};
+use crate::call::Incoming;
+use crate::conversation::Conversation;
+use crate::hooks::{BatchCall, Fired, HookEvent, Occasion};
+use crate::results::Settled;
+
+/// How often hooks may keep one turn from ending, unless the environment says otherwise.
+const MAX_STOP_BLOCKS: u32 = 8;
+
+/// Lets hooks add to the beginning of a session or of a subagent's work. What they say is kept until the prompt that it
+/// stands before is let in.
+pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) {
+    let hooks = turn.scope.services.hooks();
+    let fired = if turn.scope.subagent.is_some() {
+        if !conversation.is_empty() {
+            return;
+        }
+        hooks.fire(&turn.scope, &Occasion::SubagentStart).await
+    } else {
+        let Some(source) = hooks.take_source() else { return };
+        if !hooks.listens(HookEvent::SessionStart) {
+            return;
+        }
+        hooks.fire(&turn.scope, &Occasion::SessionStart { source, model: &turn.facts().id }).await
+    };
+    conversation.opening.extend(fired.contexts);
+    conversation.opening_prompt = fired.first_prompt;
+    rename(conversation, fired.title);
+}
+
+/// Takes a prompt in, unless hooks object; then says how the turn ends.
+pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: Say) -> Option<TurnEnd> {
+    let hooks = turn.scope.services.hooks();
+    let of_a_person = !said.synthetic && turn.scope.subagent.is_none();
+    let mut fired = Fired::default();
+    if of_a_person && hooks.listens(HookEvent::UserPromptSubmit) {
+        let prompt = words(&said.blocks);
+        fired = hooks.fire(&turn.scope, &Occasion::UserPromptSubmit { prompt: &prompt }).await;
+        if let Some(reason) = fired.blocked {
+            let reason = if reason.is_empty() { "A hook did not let this prompt in.".to_owned() } else { reason };
+            let original = if fired.hides_prompt { String::new() } else { format!("\nThe prompt was: {prompt}") };
+            turn.notice(Level::Warning, format!("a hook blocked the prompt: {reason}{original}"));
+            return Some(TurnEnd::PromptBlocked { reason });
+        }
+        if fired.stop.is_some() {
+            return Some(TurnEnd::HookStopped);
+        }
+    }
+    for text in std::mem::take(&mut conversation.opening) {
+        super::open_conversation(conversation, turn);
+        say(conversation, &text);
+    }
+    if let Some(text) = conversation.opening_prompt.take() {
+        accept(conversation, turn, Say::text(&text));
+    }
+    accept(conversation, turn, said);
+    for text in fired.contexts {
+        say(conversation, &text);
+    }
+    rename(conversation, fired.title);
+    None
+}
+
+fn rename(conversation: &mut Conversation, title: Option<String>) {
+    if let Some(title) = title {
+        conversation.record.transcript().set_title(&title);
+    }
+}
+
+/// The text of a prompt.
+fn words(blocks: &[Block]) -> String {
+    blocks.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n")
+}
+
+/// The calls of a batch, kept for hooks that want to see them together; empty when there are none.
+pub(super) struct Batch<'a> {
+    turn: &'a Turn,
+    calls: Option<Vec<BatchCall>>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(turn: &'a Turn) -> Self {
+        let listens = turn.scope.services.hooks().listens(HookEvent::PostToolBatch);
+        Self { turn, calls: listens.then(Vec::new) }
+    }
+
+    pub(super) fn note(&mut self, call: &Incoming, settled: &Settled) {
+        if let Some(calls) = &mut self.calls {
+            let response = match &settled.content {
+                ResultContent::Text(text) => json!(text),
+                ResultContent::Parts(parts) => json!(parts),
+            };
+            let (id, tool, input) = (call.id.clone(), call.name.clone(), call.input.clone());
+            calls.push(BatchCall { id, tool, input, response });
+        }
+    }
+
+    /// Tells hooks of the whole batch; gives what the model is told, and the end of the turn if they want that.
+    pub(super) async fn finish(self) -> (Vec<String>, Option<TurnEnd>) {
+        let Some(calls) = self.calls.filter(|calls| !calls.is_empty()) else { return (Vec::new(), None) };
+        let hooks = self.turn.scope.services.hooks();
+        let fired = hooks.fire(&self.turn.scope, &Occasion::PostToolBatch { calls: &calls }).await;
+        let ends = fired.stop.is_some() || fired.blocked.is_some();
+        if let Some(reason) = fired.blocked.filter(|reason| !reason.is_empty()) {
+            self.turn.notice(Level::Warning, format!("a hook stopped the turn: {reason}"));
+        }
+        (fired.contexts, ends.then_some(TurnEnd::HookStopped))
+    }
+}
+
+/// What hooks want instead of the end of a turn.
+pub(super) enum AtEnd {
+    /// Nothing: it may end.
+    End,
+    /// It goes on; the model knows why.
+    GoOn,
+    /// It ends because a hook said so.
+    Prevented,
+    /// The person stopped it while hooks were asked.
+    Aborted,
+}
+
+/// Asks hooks whether the turn may end here.
+pub(super) async fn at_end(
+    conversation: &mut Conversation,
+    turn: &Turn,
+    limits: &mut Limits,
+    last_text: &str,
+) -> AtEnd {
+    let hooks = turn.scope.services.hooks();
+    let is_agent = turn.scope.subagent.is_some();
+    let event = if is_agent { HookEvent::SubagentStop } else { HookEvent::Stop };
+    if !hooks.listens(event) {
+        return AtEnd::End;
+    }
+    let again = limits.stop_blocks > 0;
+    let fired = if is_agent {
+        let transcript = conversation.record.transcript().path();
+        hooks.fire(&turn.scope, &Occasion::SubagentStop { last_text, again, transcript }).await
+    } else {
+        hooks.fire(&turn.scope, &Occasion::Stop { last_text, again }).await
+    };
+    if turn.scope.cancel.is_cancelled() {
+        return AtEnd::Aborted;
+    }
+    if fired.stop.is_some() {
+        return AtEnd::Prevented;
+    }
+    let reason = fired.blocked.filter(|reason| !reason.is_empty());
+    let objection = reason.map(|reason| format!("A hook does not let you stop yet: {reason}"));
+    let words: Vec<String> = objection.into_iter().chain(fired.contexts).collect();
+    if words.is_empty() {
+        return AtEnd::End;
+    }
+    if limits.stop_blocks >= most_stop_blocks(turn) {
+        turn.notice(Level::Warning, "hooks kept this turn from ending too often; it ends now");
+        return AtEnd::End;
+    }
+    limits.stop_blocks += 1;
+    for text in words {
+        say(conversation, &text);
+    }
+    AtEnd::GoOn
+}
+
+fn most_stop_blocks(turn: &Turn) -> u32 {
+    let wanted = turn.scope.services.env.integer("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP");
+    wanted.and_then(|most| u32::try_from(most).ok()).unwrap_or(MAX_STOP_BLOCKS)
+}
+
+/// Tells hooks that a turn ended with an error of the model's.
+pub(super) async fn failed(turn: &Turn, error: &ModelError, last_text: &str) {
+    let hooks = turn.scope.services.hooks();
+    if hooks.listens(HookEvent::StopFailure) {
+        let (details, error) = (error.to_string(), error.kind.wire_code());
+        hooks.fire(&turn.scope, &Occasion::StopFailure { error, details: &details, last_text }).await;
+    }
+}

@@ -1,0 +1,431 @@
+//! Hooks around calls: who is called, what they may decide, and what the model is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
+use gimlet_proto::{
+    AskBody, Block, Body, DriverHook, HookOutcome, HookPhase, ModelEvent, Op, PermissionMode, Reply, TurnEnd,
+    TurnReport,
+};
+use gimlet_store::read_decisions;
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+
+use crate::bench::{Bench, Setup, answer_all, call, reply};
+use crate::driver::{Program, Reaction, Shared, adds, decides, hook};
+
+/// A session with this program and these hooks.
+pub(crate) fn bench(
+    setup: Setup,
+    program: Program,
+    hooks: Vec<DriverHook>,
+    replies: Vec<Vec<ModelEvent>>,
+) -> (Bench, Arc<Program>) {
+    let program = Arc::new(program);
+    let driver: Arc<dyn gimlet_proto::Driver> = Arc::new(Shared(program.clone()));
+    (Bench::new(Setup { driver: Some(driver), hooks, ..setup }, replies), program)
+}
+
+fn touch(manner: &str) -> Vec<Vec<ModelEvent>> {
+    let step = json!({"name": "a", "manner": manner});
+    vec![reply(&[call("a", "Touch", step)]), reply(&[Block::text("done")])]
+}
+
+fn unattended(mode: PermissionMode) -> Setup {
+    Setup { mode, ..Setup::default() }
+}
+
+fn rules(behavior: Behavior, rule: &str) -> RuleSet {
+    let mut rules = RuleSet::default();
+    rules.add(behavior, rule, &RuleSource::new(RuleScope::Project, "/")).unwrap();
+    rules
+}
+
+/// Everything that the model was told in request `index`, in order.
+pub(crate) fn told(bench: &Bench, index: usize) -> Vec<String> {
+    let requests = bench.model.requests();
+    let message = requests[index].messages.last().unwrap().clone();
+    message.blocks.iter().filter_map(|block| block.as_text().map(|text| text.into_owned())).collect()
+}
+
+async fn run(bench: &mut Bench) -> (TurnReport, Vec<Body>) {
+    let mut bodies = Vec::new();
+    bench.say("go");
+    let report = bench.turn(|event, _| bodies.push(event.body.clone())).await;
+    (report, bodies)
+}
+
+fn notices(bodies: &[Body]) -> String {
+    let texts = bodies.iter().filter_map(|body| match body {
+        Body::Notice(notice) => Some(notice.text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn a_denial_blocks_the_call_with_its_reason_and_is_written_down() {
+    let program = Program::default().says("h", decides("deny", "not on a Friday"));
+    let setup = Setup { saved: true, ..Setup::default() };
+    let (mut bench, program) = bench(setup, program, vec![hook("PreToolUse", &["h"])], touch(""));
+    let (report, bodies) = run(&mut bench).await;
+    assert_eq!(bench.results(1), [("a".to_owned(), true, "not on a Friday".to_owned())]);
+    assert_eq!(bench.lines(), Vec::<String>::new());
+    assert_eq!(report.denials.len(), 1);
+    assert!(
+        !bodies.iter().any(|body| matches!(body, Body::Denied(_))),
+        "a hook's refusal is not announced as a rule's"
+    );
+    let input = &program.inputs("h")[0];
+    assert_eq!(input["hook_event_name"], "PreToolUse");
+    assert_eq!(input["tool_name"], "Touch");
+    assert_eq!(input["tool_input"]["name"], "a");
+    assert_eq!(input["tool_use_id"], "a");
+    assert_eq!(input["permission_mode"], "bypassPermissions");
+    assert_eq!(input["session_id"], bench.handle.id.as_str());
+    assert_eq!(input["transcript_path"], bench.files.transcript().to_str().unwrap());
+    assert_eq!(input["cwd"], bench.dir.path().canonicalize().unwrap().to_str().unwrap());
+    assert!(input["prompt_id"].is_string());
+    assert!(program.named_calls("h"));
+    let (decisions, _) = read_decisions(&bench.files).unwrap();
+    assert!(matches!(decisions[0].by, gimlet_store::Decider::Hook));
+    assert!(decisions[0].verdict.get().contains("not on a Friday"), "{}", decisions[0].verdict);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn only_hooks_whose_matcher_fits_are_called_and_unknown_events_never() {
+    let program =
+        ["all", "touch", "look", "pattern", "odd"].into_iter().fold(Program::default(), |p, id| p.says(id, json!({})));
+    let with =
+        |event: &str, matcher: &str, id: &str| DriverHook { matcher: Some(matcher.to_owned()), ..hook(event, &[id]) };
+    let hooks = vec![
+        hook("PreToolUse", &["all"]),
+        with("PreToolUse", "Touch|Other", "touch"),
+        with("PreToolUse", "Look", "look"),
+        with("PreToolUse", "^Tou", "pattern"),
+        with("NoSuchEvent", "Touch", "odd"),
+    ];
+    let (mut bench, program) = bench(Setup::default(), program, hooks, touch(""));
+    run(&mut bench).await;
+    assert_eq!(program.called(), ["all", "touch", "pattern"]);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn all_matching_hooks_run_side_by_side_and_contexts_keep_the_order_of_registration() {
+    let barrier = Arc::new(Barrier::new(3));
+    let program = ["1", "2", "3"].into_iter().fold(Program::default(), |program, id| {
+        let barrier = barrier.clone();
+        program.answers(id, move |_, _| Reaction::Meet(barrier.clone(), adds("PreToolUse", &format!("context {id}"))))
+    });
+    let hooks = vec![hook("PreToolUse", &["1", "2"]), hook("PreToolUse", &["3"])];
+    let (mut bench, _) = bench(Setup::default(), program, hooks, touch("fail"));
+    run(&mut bench).await;
+    let told = told(&bench, 1);
+    assert_eq!(told.len(), 3, "{told:?}");
+    for (text, id) in told.iter().zip(["1", "2", "3"]) {
+        assert!(text.starts_with("<system-reminder>") && text.contains(&format!("context {id}")), "{text}");
+    }
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn the_strictest_of_several_decisions_counts() {
+    let program = Program::default().says("yes", decides("allow", "fine")).says("no", decides("deny", "never"));
+    let (mut bench, _) = bench(Setup::default(), program, vec![hook("PreToolUse", &["yes", "no"])], touch(""));
+    run(&mut bench).await;
+    assert_eq!(bench.results(1)[0].2, "never");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_new_input_is_checked_from_the_start_and_hooks_are_not_asked_again() {
+    let updated = |input: Value| json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": input}});
+    let program = Program::default().says("h", updated(json!({"name": "b"})));
+    let (mut first, program) = bench(Setup::default(), program, vec![hook("PreToolUse", &["h"])], touch(""));
+    run(&mut first).await;
+    assert_eq!(first.results(1)[0].2, "b done");
+    assert_eq!(program.inputs("h").len(), 1);
+    first.close().await;
+
+    let program = Program::default().says("h", updated(json!({"nme": "b"})));
+    let (mut second, _) = bench(Setup::default(), program, vec![hook("PreToolUse", &["h"])], touch(""));
+    run(&mut second).await;
+    assert!(second.results(1)[0].2.contains("InputValidationError"), "{:?}", second.results(1));
+    second.close().await;
+
+    // Allowed by the hook, but what the new input touches is protected.
+    let both = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow",
+                                             "updatedInput": {"name": "b", "manner": "protected"}}});
+    let program = Program::default().says("h", both);
+    let setup = unattended(PermissionMode::Default);
+    let (mut third, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], touch(""));
+    run(&mut third).await;
+    assert!(third.results(1)[0].2.contains("protected"), "{:?}", third.results(1));
+    third.close().await;
+}
+
+#[tokio::test]
+async fn a_hooks_leave_spares_the_question_but_beats_no_rule_and_no_protected_path() {
+    // (rules, manner, whether it runs)
+    let cases = [
+        (RuleSet::default(), "", true),
+        (rules(Behavior::Deny, "Touch"), "", false),
+        (rules(Behavior::Ask, "Touch"), "", false),
+        (RuleSet::default(), "protected", false),
+    ];
+    for (rules, manner, runs) in cases {
+        let program = Program::default().says("h", decides("allow", "trusted"));
+        let setup = Setup { rules, saved: true, ..unattended(PermissionMode::Default) };
+        let (mut bench, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], touch(manner));
+        run(&mut bench).await;
+        assert_eq!(!bench.results(1)[0].1, runs, "{manner} {:?}", bench.results(1));
+        if runs {
+            let (decisions, _) = read_decisions(&bench.files).unwrap();
+            assert!(matches!(decisions[0].by, gimlet_store::Decider::Hook), "{:?}", decisions[0]);
+        }
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_wants_a_person_takes_a_hooks_leave_only_with_the_answer() {
+    let plain = decides("allow", "fine");
+    let mut answered = plain.clone();
+    answered["hookSpecificOutput"]["updatedInput"] = json!({"name": "answered"});
+    for (answer, runs) in [(plain, false), (answered, true)] {
+        let program = Program::default().says("h", answer);
+        let replies = vec![reply(&[call("a", "Consult", json!({"name": "a"}))]), reply(&[Block::text("done")])];
+        let setup = unattended(PermissionMode::Default);
+        let (mut bench, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], replies);
+        run(&mut bench).await;
+        assert_eq!(!bench.results(1)[0].1, runs, "{:?}", bench.results(1));
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_hook_can_force_a_question_even_where_nothing_would_be_asked() {
+    let program = Program::default().says("h", decides("ask", "look twice"));
+    let setup = Setup { attended: true, ..Setup::default() };
+    let (mut bench, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], touch(""));
+    bench.say("go");
+    let mut asked = Vec::new();
+    bench
+        .turn(|event, handle| {
+            if let Body::Ask(ask) = &event.body {
+                let AskBody::Permission { reason, reason_kind, .. } = &ask.body else { panic!("{:?}", ask.body) };
+                asked.push((reason.clone(), *reason_kind));
+                handle.send(Op::Answer { ask: ask.id, answer: gimlet_proto::Answer::yes() });
+            }
+        })
+        .await;
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].0.contains("look twice") && asked[0].1 == "hook", "{asked:?}");
+    assert_eq!(bench.results(1)[0].2, "a done");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn silence_blocks_a_call_unless_the_program_said_to_go_on() {
+    for (policy, runs) in [(None, false), (Some(true), false), (Some(false), true)] {
+        let program = Program::default().answers("h", |_, _| Reaction::Hang);
+        let timeout = Some(Duration::from_millis(20));
+        let hooks = vec![DriverHook { timeout, blocks_on_failure: policy, ..hook("PreToolUse", &["h"]) }];
+        let (mut bench, program) = bench(Setup::default(), program, hooks, touch(""));
+        let (_, bodies) = run(&mut bench).await;
+        let (_, is_error, text) = &bench.results(1)[0];
+        assert_eq!(!is_error, runs, "{policy:?}: {text}");
+        assert!(runs || (text.contains("did not answer within 0.02 s") && !text.contains("user")), "{text}");
+        assert!(notices(&bodies).contains("did not answer within 0.02 s"));
+        assert_eq!(program.withdrawn(), ["h"]);
+        let cancelled = |body: &Body| {
+            let Body::Hook(hook) = body else { return false };
+            matches!(&hook.phase, HookPhase::Finished { outcome: HookOutcome::Cancelled, .. })
+        };
+        assert!(bodies.iter().any(cancelled));
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_failure_is_reported_and_blocks_only_where_that_was_asked_for() {
+    let nonsense = || Reaction::Say(json!({"hookSpecificOutput": {"permissionDecision": "perhaps"}}));
+    for (policy, runs) in [(None, true), (Some(false), true), (Some(true), false)] {
+        for id in ["fails", "nonsense"] {
+            let program = match id {
+                "fails" => Program::default().answers("fails", |_, _| Reaction::Fail("out of order")),
+                _ => Program::default().answers("nonsense", move |_, _| nonsense()),
+            };
+            let hooks = vec![DriverHook { blocks_on_failure: policy, ..hook("PreToolUse", &[id]) }];
+            let (mut bench, _) = bench(Setup::default(), program, hooks, touch(""));
+            let (_, bodies) = run(&mut bench).await;
+            assert_eq!(!bench.results(1)[0].1, runs, "{policy:?} {id}: {:?}", bench.results(1));
+            assert!(notices(&bodies).contains("the hook PreToolUse:Touch of the driving program failed"));
+            bench.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn after_a_call_hooks_see_its_output_and_can_add_object_and_replace() {
+    let answer = json!({"decision": "block", "reason": "wrong order", "systemMessage": "look at this",
+                        "hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "also this",
+                                               "updatedToolOutput": "another output"}});
+    let program = Program::default().says("h", answer).says("f", json!({}));
+    let hooks = vec![hook("PostToolUse", &["h"]), hook("PostToolUseFailure", &["f"])];
+    let (mut bench, program) = bench(Setup::default(), program, hooks, touch(""));
+    let (_, bodies) = run(&mut bench).await;
+    assert_eq!(bench.results(1)[0].2, "another output");
+    let told = told(&bench, 1).join("\n");
+    assert!(told.contains("wrong order") && told.contains("also this"), "{told}");
+    assert!(notices(&bodies).contains("look at this"));
+    let input = &program.inputs("h")[0];
+    assert_eq!(input["tool_response"], "a done");
+    assert_eq!(input["tool_input"]["name"], "a");
+    assert!(input["duration_ms"].is_u64());
+    assert_eq!(program.inputs("f").len(), 0);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn an_output_that_does_not_have_the_tools_form_is_ignored() {
+    let answer = json!({"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": {"not": "text"}}});
+    let program = Program::default().says("h", answer);
+    let (mut bench, _) = bench(Setup::default(), program, vec![hook("PostToolUse", &["h"])], touch(""));
+    let (_, bodies) = run(&mut bench).await;
+    assert_eq!(bench.results(1)[0].2, "a done");
+    assert!(notices(&bodies).contains("ignored"));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn hooks_hear_of_failures_only_for_calls_that_began() {
+    let program = Program::default().says("f", adds("PostToolUseFailure", "try harder")).says("no", json!({}));
+    let replies = vec![
+        reply(&[call("a", "Touch", json!({"name": "a", "manner": "fail"}))]),
+        reply(&[call("b", "Touch", json!({"nme": "b"})), call("c", "Nothing", json!({}))]),
+        reply(&[Block::text("done")]),
+    ];
+    let hooks = vec![hook("PostToolUseFailure", &["f"]), hook("PostToolUse", &["no"])];
+    let (mut bench, program) = bench(Setup::default(), program, hooks, replies);
+    run(&mut bench).await;
+    let inputs = program.inputs("f");
+    assert_eq!(inputs.len(), 1);
+    assert_eq!((&inputs[0]["error"], &inputs[0]["is_interrupt"]), (&json!("a failed"), &json!(false)));
+    assert!(told(&bench, 1)[0].contains("try harder"));
+    assert_eq!(program.inputs("no").len(), 0);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_formatter_does_not_make_what_was_written_stale() {
+    let replies = || {
+        vec![
+            reply(&[call("a", "Touch", json!({"name": "a", "manner": "write"}))]),
+            reply(&[call("b", "Look", json!({"name": "b", "manner": "check"}))]),
+            reply(&[Block::text("done")]),
+        ]
+    };
+    let format = |_: usize, input: &Value| {
+        let file = std::path::Path::new(input["cwd"].as_str().unwrap()).join("file");
+        std::fs::write(file, "formatted").unwrap();
+        Reaction::Say(json!({}))
+    };
+    let program = Program::default().answers("h", format);
+    let matcher = Some("Touch".to_owned());
+    let hooks = vec![DriverHook { matcher, ..hook("PostToolUse", &["h"]) }];
+    let (mut bench, _) = bench(Setup::default(), program, hooks, replies());
+    run(&mut bench).await;
+    assert_eq!(bench.results(2)[0].2, "true");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_takes_back_hooks_that_have_not_answered() {
+    let program = Program::default().answers("h", |_, _| Reaction::Hang);
+    let (mut bench, program) = bench(Setup::default(), program, vec![hook("PreToolUse", &["h"])], touch(""));
+    bench.say("go");
+    let report = bench
+        .turn(|event, handle| {
+            if matches!(&event.body, Body::Hook(hook) if hook.phase == HookPhase::Started) {
+                handle.send(Op::interrupt());
+            }
+        })
+        .await;
+    assert!(matches!(report.end, TurnEnd::Aborted { in_tools: true }));
+    assert_eq!(program.withdrawn(), ["h"]);
+    assert_eq!(bench.lines(), Vec::<String>::new());
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn the_set_of_hooks_is_replaced_as_a_whole_and_says_what_it_cannot_use() {
+    let program = Program::default().says("old", json!({})).says("new", json!({}));
+    let replies = [touch(""), touch("")].concat();
+    let (mut bench, program) = bench(Setup::default(), program, vec![hook("PreToolUse", &["old"])], replies);
+    run(&mut bench).await;
+    let (reply, answer) = Reply::channel();
+    let odd = DriverHook { matcher: Some("(?=Read)".to_owned()), ..hook("PreToolUse", &["old"]) };
+    bench.handle.send(Op::SetHooks { hooks: vec![hook("PostToolUse", &["new"]), odd], reply });
+    let problem = answer.await.unwrap().unwrap_err();
+    assert!(problem.contains("(?=Read)"), "{problem}");
+    run(&mut bench).await;
+    assert_eq!(program.called(), ["old", "new"]);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_hook_that_does_not_let_the_turn_go_on_ends_it_and_the_rest_of_the_reply_does_not_run() {
+    let stop = json!({"continue": false, "stopReason": "enough for today"});
+    for event in ["PreToolUse", "PostToolUse"] {
+        let program = Program::default().says("h", stop.clone());
+        let replies =
+            vec![reply(&[call("a", "Touch", json!({"name": "a"})), call("b", "Touch", json!({"name": "b"}))])];
+        let (mut bench, _) = bench(Setup::default(), program, vec![hook(event, &["h"])], replies);
+        let (report, bodies) = run(&mut bench).await;
+        assert!(matches!(report.end, TurnEnd::HookStopped), "{:?}", report.end);
+        assert!(notices(&bodies).contains("enough for today"));
+        let ran = bench.lines().iter().filter(|line| line.ends_with("begins")).count();
+        assert_eq!(ran, usize::from(event == "PostToolUse"));
+        let results = bodies.iter().filter(|body| matches!(body, Body::ToolFinished(_))).count();
+        assert_eq!(results, 2, "every call has its result");
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn readers_wait_for_hooks_that_want_them_and_run_as_ever_otherwise() {
+    let program = Program::default().says("h", decides("deny", "closed"));
+    let matcher = Some("Look".to_owned());
+    let hooks = vec![DriverHook { matcher, ..hook("PreToolUse", &["h"]) }];
+    let replies = vec![
+        reply(&[call("a", "Look", json!({"name": "a"})), call("b", "Look", json!({"name": "b"}))]),
+        reply(&[Block::text("done")]),
+    ];
+    let (mut bench, program) = bench(Setup::default(), program, hooks, replies);
+    run(&mut bench).await;
+    assert_eq!(bench.lines(), Vec::<String>::new());
+    assert_eq!(program.called().len(), 2);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_person_is_still_asked_where_hooks_have_no_opinion() {
+    let program = Program::default().says("h", json!({}));
+    let setup = Setup { attended: true, ..unattended(PermissionMode::Default) };
+    let (mut bench, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], touch(""));
+    bench.say("go");
+    let mut asked = 0;
+    let mut yes = answer_all(gimlet_proto::Answer::yes);
+    bench
+        .turn(|event, handle| {
+            asked += usize::from(matches!(event.body, Body::Ask(_)));
+            yes(event, handle);
+        })
+        .await;
+    assert_eq!((asked, bench.results(1)[0].2.as_str()), (1, "a done"));
+    bench.close().await;
+}

@@ -1,0 +1,314 @@
+//! Hooks around turns and sessions: prompts that are let in, turns that may end, and what is told at the edges.
+
+use std::time::Duration;
+
+use gimlet_proto::{Block, Body, DriverHook, ErrorKind, Message, ModelError, ModelEvent, Op, Say, StopReason, TurnEnd};
+use gimlet_store::{LoadOptions, load};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, Setup, call, ended, reply, started};
+use crate::driver::{Program, Reaction, adds, hook};
+use crate::hooked_calls::{bench, told};
+
+fn words(texts: &[&str]) -> Vec<Vec<ModelEvent>> {
+    texts.iter().map(|text| reply(&[Block::text(text)])).collect()
+}
+
+fn all_texts(message: &Message) -> Vec<String> {
+    message.blocks.iter().filter_map(|block| block.as_text().map(|text| text.into_owned())).collect()
+}
+
+async fn notices_of(bench: &mut Bench) -> (TurnEnd, String) {
+    let mut notices = Vec::new();
+    bench.say("go");
+    let report = bench
+        .turn(|event, _| {
+            if let Body::Notice(notice) = &event.body {
+                notices.push(notice.text.clone());
+            }
+        })
+        .await;
+    (report.end, notices.join("\n"))
+}
+
+#[tokio::test]
+async fn a_blocked_prompt_never_reaches_model_or_disk_and_the_next_one_is_as_good_as_the_first() {
+    let block = json!({"decision": "block", "reason": "mind your language"});
+    let program = Program::default().answers("h", move |nth, _| match nth {
+        0 => Reaction::Say(block.clone()),
+        _ => Reaction::Say(json!({})),
+    });
+    let setup = Setup { saved: true, ..Setup::default() };
+    let hooks = vec![hook("UserPromptSubmit", &["h"])];
+    let (mut bench, program) = bench(setup, program, hooks, words(&["done"]));
+    let (end, notices) = notices_of(&mut bench).await;
+    assert!(matches!(&end, TurnEnd::PromptBlocked { reason } if reason == "mind your language"), "{end:?}");
+    assert!(notices.contains("mind your language") && notices.contains("The prompt was: go"), "{notices}");
+    assert_eq!(bench.model.requests().len(), 0);
+    assert!(!bench.files.transcript().exists());
+    assert_eq!(program.inputs("h")[0]["prompt"], "go");
+    let report = bench.run("please").await;
+    assert!(matches!(report.end, TurnEnd::Completed));
+    let messages = &bench.model.requests()[0].messages;
+    assert_eq!(messages.len(), 1);
+    assert!(!all_texts(&messages[0]).contains(&"go".to_owned()));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_blocked_prompt_is_not_repeated_where_the_hook_hides_it() {
+    let answer = json!({"decision": "block", "reason": "secret inside", "suppressOriginalPrompt": true});
+    let program = Program::default().says("h", answer);
+    let (mut bench, _) = bench(Setup::default(), program, vec![hook("UserPromptSubmit", &["h"])], Vec::new());
+    let (_, notices) = notices_of(&mut bench).await;
+    assert!(notices.contains("secret inside") && !notices.contains("go"), "{notices}");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn silence_about_a_prompt_blocks_it_with_a_notice() {
+    let program = Program::default().answers("h", |_, _| Reaction::Hang);
+    let hooks = vec![DriverHook { timeout: Some(Duration::from_millis(10)), ..hook("UserPromptSubmit", &["h"]) }];
+    let (mut bench, _) = bench(Setup::default(), program, hooks, Vec::new());
+    let (end, notices) = notices_of(&mut bench).await;
+    assert!(matches!(end, TurnEnd::PromptBlocked { .. }), "{end:?}");
+    assert!(notices.contains("did not answer within"), "{notices}");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn what_hooks_add_to_a_prompt_follows_it_and_comes_back_when_the_session_is_resumed() {
+    let long = "x".repeat(10_001);
+    let program = Program::default()
+        .says("start", adds("SessionStart", "the build is red"))
+        .says("prompt", adds("UserPromptSubmit", "it is raining"))
+        .says("long", adds("UserPromptSubmit", &long));
+    let hooks = vec![hook("SessionStart", &["start"]), hook("UserPromptSubmit", &["prompt", "long"])];
+    let setup = Setup { saved: true, ..Setup::default() };
+    let (mut bench, program) = bench(setup, program, hooks, words(&["done", "again"]));
+    bench.run("go").await;
+    let texts = told(&bench, 0);
+    let place =
+        |wanted: &str| texts.iter().position(|text| text.contains(wanted)).unwrap_or_else(|| panic!("{texts:?}"));
+    assert!(place("<environment>") < place("the build is red"));
+    assert!(place("the build is red") < place("go") && place("go") < place("it is raining"));
+    let spilled = &texts[place("<persisted-output>")];
+    assert!(spilled.len() < 5_000, "{} bytes", spilled.len());
+    let path = spilled.lines().find_map(|line| line.split_once("saved to ")).unwrap().1;
+    assert_eq!(std::fs::read_to_string(path).unwrap(), long);
+    let start = &program.inputs("start")[0];
+    assert_eq!((&start["source"], &start["model"]), (&json!("startup"), &json!("test")));
+    assert!(start.get("permission_mode").is_none());
+    bench.run("and now").await;
+    assert_eq!(program.inputs("start").len(), 1, "a session starts once");
+    let sent: Vec<String> = bench.model.requests()[1].messages.iter().flat_map(|message| all_texts(message)).collect();
+    let files = bench.files.clone();
+    let _dir = bench.close().await;
+    let loaded = load(&files.transcript(), &LoadOptions::default()).unwrap();
+    let kept: Vec<String> = loaded.messages.iter().flat_map(all_texts).collect();
+    assert_eq!(kept[..sent.len()], sent);
+}
+
+#[tokio::test]
+async fn prompts_that_join_a_turn_are_looked_at_too() {
+    let program = Program::default().answers("h", |nth, _| match nth {
+        0 => Reaction::Say(json!({})),
+        _ => Reaction::Say(json!({"decision": "block", "reason": "no"})),
+    });
+    let replies = vec![reply(&[call("a", "Touch", json!({"name": "a"}))]), reply(&[Block::text("done")])];
+    let (mut bench, program) = bench(Setup::default(), program, vec![hook("UserPromptSubmit", &["h"])], replies);
+    bench.say("go");
+    let report = bench
+        .turn(|event, handle| {
+            if matches!(event.body, Body::Block(_)) {
+                handle.send(Op::Say(Say::text("and this")));
+            }
+        })
+        .await;
+    assert!(matches!(report.end, TurnEnd::Completed));
+    assert!(program.inputs("h").len() >= 2);
+    assert!(!told(&bench, 1).contains(&"and this".to_owned()));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_while_a_hook_has_reasons_and_not_for_ever() {
+    let block = json!({"decision": "block", "reason": "the tests are red"});
+    let program = Program::default().answers("h", move |nth, _| match nth {
+        0 | 1 => Reaction::Say(block.clone()),
+        _ => Reaction::Say(json!({})),
+    });
+    let (mut first, program) = bench(Setup::default(), program, vec![hook("Stop", &["h"])], words(&["1", "2", "3"]));
+    let report = first.run("go").await;
+    assert!(matches!(report.end, TurnEnd::Completed));
+    assert_eq!(report.text, "3");
+    assert!(told(&first, 1)[0].contains("the tests are red"), "{:?}", told(&first, 1));
+    let active: Vec<Value> = program.inputs("h").iter().map(|input| input["stop_hook_active"].clone()).collect();
+    assert_eq!(active, [false, true, true]);
+    assert_eq!(program.inputs("h")[1]["last_assistant_message"], "2");
+    assert_eq!(program.inputs("h")[0]["background_tasks"], json!([]));
+    first.close().await;
+
+    let program = Program::default().says("h", json!({"decision": "block", "reason": "never"}));
+    let (mut second, program) = bench(Setup::default(), program, vec![hook("Stop", &["h"])], words(&["x"; 9]));
+    let (end, notices) = notices_of(&mut second).await;
+    assert!(matches!(end, TurnEnd::Completed));
+    assert_eq!(program.inputs("h").len(), 9, "eight times the turn went on");
+    assert!(notices.contains("too often"), "{notices}");
+    second.close().await;
+}
+
+#[tokio::test]
+async fn words_without_an_objection_keep_a_turn_going_too_and_a_failing_hook_does_not() {
+    let program = Program::default().answers("h", |nth, _| match nth {
+        0 => Reaction::Say(adds("Stop", "one more thing")),
+        _ => Reaction::Fail("broken"),
+    });
+    let hooks = vec![DriverHook { blocks_on_failure: Some(true), ..hook("Stop", &["h"]) }];
+    let (mut bench, _) = bench(Setup::default(), program, hooks, words(&["1", "2"]));
+    let report = bench.run("go").await;
+    assert!(matches!(report.end, TurnEnd::Completed));
+    assert!(told(&bench, 1)[0].contains("one more thing"));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_hook_can_end_a_turn_for_good_whatever_others_want() {
+    let program = Program::default()
+        .says("go on", json!({"decision": "block", "reason": "not yet"}))
+        .says("stop", json!({"continue": false}));
+    let hooks = vec![hook("Stop", &["go on", "stop"])];
+    let (mut bench, _) = bench(Setup::default(), program, hooks, words(&["1"]));
+    let report = bench.run("go").await;
+    assert!(matches!(report.end, TurnEnd::StopHookPrevented), "{:?}", report.end);
+    assert_eq!(report.text, "1");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_while_hooks_look_at_the_end_aborts_the_turn() {
+    let program = Program::default().answers("h", |_, _| Reaction::Hang);
+    let (mut bench, program) = bench(Setup::default(), program, vec![hook("Stop", &["h"])], words(&["1"]));
+    bench.say("go");
+    let report = bench
+        .turn(|event, handle| {
+            if matches!(event.body, Body::Hook(_)) {
+                handle.send(Op::interrupt());
+            }
+        })
+        .await;
+    assert!(matches!(report.end, TurnEnd::Aborted { in_tools: false }), "{:?}", report.end);
+    assert_eq!(program.withdrawn(), ["h"]);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn hooks_hear_of_a_turn_that_failed_instead_of_its_end() {
+    let error = ModelError {
+        kind: ErrorKind::RateLimit,
+        status: Some(429),
+        message: "slow down".into(),
+        hint: None,
+        request_id: None,
+    };
+    let program = Program::default().says("f", json!({})).says("other", json!({})).says("stop", json!({}));
+    let with = |matcher: &str, id: &str| DriverHook { matcher: Some(matcher.into()), ..hook("StopFailure", &[id]) };
+    let hooks = vec![with("rate_limit|overloaded", "f"), with("server_error", "other"), hook("Stop", &["stop"])];
+    let replies = vec![vec![started(), ModelEvent::Failed(error)]];
+    let (mut bench, program) = bench(Setup::default(), program, hooks, replies);
+    bench.run("go").await;
+    assert_eq!(program.called(), ["f"]);
+    assert_eq!(program.inputs("f")[0]["error"], "rate_limit");
+    assert!(program.inputs("f")[0]["error_details"].as_str().unwrap().contains("slow down"));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn hooks_see_a_whole_batch_once_and_may_stop_there() {
+    let calls = || {
+        reply(&[call("a", "Look", json!({"name": "a"})), call("b", "Touch", json!({"name": "b", "manner": "fail"}))])
+    };
+    let program = Program::default().answers("h", |nth, _| match nth {
+        0 => Reaction::Say(adds("PostToolBatch", "both seen")),
+        _ => Reaction::Say(json!({"decision": "block", "reason": "that will do"})),
+    });
+    let second = reply(&[call("c", "Look", json!({"name": "c"}))]);
+    let (mut bench, program) =
+        bench(Setup::default(), program, vec![hook("PostToolBatch", &["h"])], vec![calls(), second]);
+    let (end, notices) = notices_of(&mut bench).await;
+    assert!(matches!(end, TurnEnd::HookStopped), "{end:?}");
+    assert!(notices.contains("that will do"));
+    let batch = program.inputs("h")[0]["tool_calls"].clone();
+    assert_eq!(
+        batch[0],
+        json!({"tool_name": "Look", "tool_input": {"name": "a"}, "tool_use_id": "a", "tool_response": "a done"})
+    );
+    assert_eq!(batch[1]["tool_response"], "b failed");
+    assert!(told(&bench, 1)[0].contains("both seen"));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn hooks_hear_of_the_end_of_a_session_and_cannot_hold_it_up() {
+    let program = Program::default().says("h", json!({})).answers("slow", |_, _| Reaction::Hang);
+    let hooks = vec![
+        hook("SessionEnd", &["h"]),
+        DriverHook { timeout: Some(Duration::from_millis(10)), ..hook("SessionEnd", &["slow"]) },
+    ];
+    let (mut bench, program) = bench(Setup::default(), program, hooks, words(&["1"]));
+    bench.run("go").await;
+    bench.close().await;
+    assert_eq!(program.inputs("h")[0]["reason"], "other");
+    assert_eq!(program.withdrawn(), ["slow"]);
+}
+
+#[tokio::test]
+async fn a_call_can_be_left_for_later_and_is_decided_on_when_somebody_speaks_again() {
+    let program = Program::default().answers("h", |nth, _| match nth {
+        0 => Reaction::Say(crate::driver::decides("defer", "")),
+        _ => Reaction::Say(json!({})),
+    });
+    let replies = vec![reply(&[call("a", "Touch", json!({"name": "a"}))]), reply(&[Block::text("done")])];
+    let (mut bench, _) = bench(Setup::default(), program, vec![hook("PreToolUse", &["h"])], replies);
+    let report = bench.run("go").await;
+    let TurnEnd::Deferred { call, tool, input } = report.end else { panic!("{:?}", report.end) };
+    assert_eq!((call.as_str(), tool.as_str(), input.get()), ("a", "Touch", r#"{"name":"a"}"#));
+    assert_eq!(bench.lines(), Vec::<String>::new());
+    let report = bench.run("go on").await;
+    assert!(matches!(report.end, TurnEnd::Completed), "{:?}", report.end);
+    assert_eq!(bench.results(1), [("a".to_owned(), false, "a done".to_owned())]);
+    assert!(told(&bench, 1).contains(&"go on".to_owned()));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn leaving_for_later_needs_a_lone_call_and_nobody_to_ask() {
+    let two = || reply(&[call("a", "Touch", json!({"name": "a"})), call("b", "Touch", json!({"name": "b"}))]);
+    let one = || reply(&[call("a", "Touch", json!({"name": "a"}))]);
+    for (attended, calls) in [(false, two()), (true, one())] {
+        let program = Program::default().says("h", crate::driver::decides("defer", ""));
+        let setup = Setup { attended, ..Setup::default() };
+        let replies = vec![calls, reply(&[Block::text("done")])];
+        let (mut bench, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], replies);
+        let (end, notices) = notices_of(&mut bench).await;
+        assert!(matches!(end, TurnEnd::Completed), "{end:?}");
+        assert!(notices.contains("decided on as usual"), "{notices}");
+        assert_eq!(bench.results(1)[0].2, "a done");
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_cut_does_not_call_hooks_at_the_end_until_it_is_whole() {
+    let mut cut = vec![started()];
+    cut.push(ModelEvent::BlockDone { index: 0, block: Block::text("half"), bad_input: None });
+    cut.push(ended(StopReason::MaxTokens));
+    let program = Program::default().says("h", json!({}));
+    let (mut bench, program) =
+        bench(Setup::default(), program, vec![hook("Stop", &["h"])], vec![cut, reply(&[Block::text(" and half")])]);
+    bench.run("go").await;
+    let inputs = program.inputs("h");
+    assert_eq!(inputs.len(), 1);
+    assert_eq!(inputs[0]["last_assistant_message"], "half and half");
+    bench.close().await;
+}

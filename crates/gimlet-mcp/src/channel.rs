@@ -1,0 +1,78 @@
+//! The way to a server that lives inside the program which drives gimlet: one JSON-RPC message a call, its answer back.
+
+use std::sync::Arc;
+
+use gimlet_proto::{Driver, DriverError};
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+use tokio::sync::mpsc;
+
+/// Answers come in the order in which the server gives them.
+pub(crate) struct DriverChannel {
+    driver: Arc<dyn Driver>,
+    server: Arc<str>,
+    answers: mpsc::UnboundedReceiver<RxJsonRpcMessage<RoleClient>>,
+    sender: mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>,
+}
+
+impl DriverChannel {
+    pub(crate) fn new(driver: Arc<dyn Driver>, server: &str) -> Self {
+        let (sender, answers) = mpsc::unbounded_channel();
+        Self { driver, server: server.into(), answers, sender }
+    }
+}
+
+impl Transport<RoleClient> for DriverChannel {
+    type Error = DriverError;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let (driver, server, answers) = (self.driver.clone(), self.server.clone(), self.sender.clone());
+        async move {
+            let broken = |error: serde_json::Error| DriverError::Failed(error.to_string());
+            let message = to_raw_value(&item).map_err(broken)?;
+            let asked = serde_json::to_value(&item).map_err(broken)?.get("id").cloned();
+            let answer = driver.mcp(&server, message).await;
+            // Notifications have no answer, whatever came back for them.
+            let Some(asked) = asked else { return Ok(()) };
+            let answer = match answer {
+                Ok(answer) => serde_json::from_str(answer.get()).map_err(broken),
+                Err(error) => Err(error),
+            };
+            let answer = answer.unwrap_or_else(|error| refusal(&asked, &error));
+            // A session that has gone does not wait for it.
+            drop(answers.send(answer));
+            Ok(())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.answers.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.answers.close();
+        Ok(())
+    }
+}
+
+/// A call that did not get through is answered in the server's place: nobody waits for ever.
+fn refusal(asked: &Value, error: &DriverError) -> RxJsonRpcMessage<RoleClient> {
+    let line = serde_json::json!({
+        "jsonrpc": "2.0",
+        "id": asked,
+        "error": {"code": -32603, "message": error.to_string()},
+    });
+    // The shape is the protocol's own, so reading it back cannot fail.
+    serde_json::from_value(line).unwrap_or_else(|_| unreachable_refusal())
+}
+
+fn unreachable_refusal() -> RxJsonRpcMessage<RoleClient> {
+    let error = rmcp::ErrorData::internal_error("the call did not get through", None);
+    RxJsonRpcMessage::<RoleClient>::error(error, Some(rmcp::model::RequestId::Number(0)))
+}

@@ -1,0 +1,116 @@
+//! Which servers there are to be, as configuration writes it.
+
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// A limit on calls shorter than this is a slip.
+const SHORTEST_TIMEOUT_MS: u64 = 1_000;
+
+/// One server as configured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    pub kind: ServerKind,
+    /// Per call.
+    pub timeout: Option<Duration>,
+    /// As it was written.
+    pub written: Value,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerKind {
+    /// Inside the program that drives gimlet.
+    Driver,
+    /// Somewhere that gimlet cannot reach yet: its public name.
+    Elsewhere(String),
+}
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    NotAnObject,
+    NoServers,
+    /// The entry of this name is no server.
+    Entry(String, &'static str),
+}
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ConfigError::NotAnObject => f.write_str("it is no JSON object"),
+            ConfigError::NoServers => f.write_str("the key mcpServers is missing"),
+            ConfigError::Entry(name, why) => write!(f, "the server '{name}' {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The servers of a document with `mcpServers` at its top.
+pub fn servers_in(document: &str) -> Result<Vec<(String, ServerConfig)>, ConfigError> {
+    let document: Map<String, Value> = serde_json::from_str(document).map_err(|_| ConfigError::NotAnObject)?;
+    match document.get("mcpServers") {
+        Some(Value::Object(servers)) => entries(servers),
+        Some(_) | None => Err(ConfigError::NoServers),
+    }
+}
+
+/// The servers of a bare object of configurations.
+pub(crate) fn servers_of(servers: &RawValue) -> Result<Vec<(String, ServerConfig)>, ConfigError> {
+    let servers: Map<String, Value> = serde_json::from_str(servers.get()).map_err(|_| ConfigError::NotAnObject)?;
+    entries(&servers)
+}
+
+fn entries(servers: &Map<String, Value>) -> Result<Vec<(String, ServerConfig)>, ConfigError> {
+    servers.iter().map(|(name, entry)| Ok((name.clone(), server(name, entry)?))).collect()
+}
+
+fn server(name: &str, written: &Value) -> Result<ServerConfig, ConfigError> {
+    let wrong = |why| ConfigError::Entry(name.to_owned(), why);
+    let Value::Object(entry) = written else { return Err(wrong("is no object")) };
+    let kind = match entry.get("type") {
+        None if entry.contains_key("url") => return Err(wrong("has a url and no type")),
+        None => "stdio",
+        Some(Value::String(kind)) => kind,
+        Some(_) => return Err(wrong("has a type that is no text")),
+    };
+    let kind = match kind {
+        "sdk" => ServerKind::Driver,
+        "stdio" | "http" | "streamable-http" | "sse" | "ws" => ServerKind::Elsewhere(kind.to_owned()),
+        _ => return Err(wrong("has a type that nobody knows")),
+    };
+    let timeout = entry.get("timeout").and_then(Value::as_u64).filter(|ms| *ms >= SHORTEST_TIMEOUT_MS);
+    Ok(ServerConfig { kind, timeout: timeout.map(Duration::from_millis), written: written.clone() })
+}
+
+impl ServerConfig {
+    /// A server inside the driving program of which nothing but the name is known.
+    pub fn in_driver(name: &str) -> Self {
+        let written = serde_json::json!({"type": "sdk", "name": name});
+        Self { kind: ServerKind::Driver, timeout: None, written }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_read_or_named_in_the_error() {
+        let found = servers_in(r#"{"mcpServers":{"a":{"type":"sdk","name":"x","timeout":5000},"b":{"command":"c"}}}"#);
+        let found = found.unwrap();
+        assert_eq!(found[0].1.kind, ServerKind::Driver);
+        assert_eq!(found[0].1.timeout, Some(Duration::from_secs(5)));
+        assert_eq!(found[1].1.kind, ServerKind::Elsewhere("stdio".into()));
+        for (document, error) in [
+            ("[]", ConfigError::NotAnObject),
+            (r#"{"servers":{}}"#, ConfigError::NoServers),
+            (r#"{"mcpServers":{"a":1}}"#, ConfigError::Entry("a".into(), "is no object")),
+            (r#"{"mcpServers":{"a":{"url":"x"}}}"#, ConfigError::Entry("a".into(), "has a url and no type")),
+        ] {
+            assert_eq!(servers_in(document), Err(error), "{document}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a server's answer to a call means for the model and for programs.
+
+use gimlet_core::tool::{GuestResult, ToolError};
+use gimlet_proto::{ContentPart, ResultContent};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// The kinds of image that models take.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Maps an answer; a failure that the server reports is a failed call with the server's own words.
+pub(crate) fn outcome(answer: CallToolResult) -> Result<GuestResult, ToolError> {
+    let parts = parts(&answer);
+    if answer.is_error == Some(true) {
+        let text = ResultContent::Parts(parts).to_text();
+        let text = if text.trim().is_empty() { "the tool failed and said nothing about it".to_owned() } else { text };
+        return Err(ToolError::failed(text));
+    }
+    let output = to_raw_value(&answer.content).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    let content = match parts.as_slice() {
+        [ContentPart::Text { text }] => ResultContent::Text(text.clone()),
+        _ => ResultContent::Parts(parts),
+    };
+    Ok(GuestResult { output, content, new_messages: Vec::new() })
+}
+
+fn parts(answer: &CallToolResult) -> Vec<ContentPart> {
+    let parts: Vec<ContentPart> = answer.content.iter().map(part).collect();
+    match &answer.structured_content {
+        // Content wins; structure alone is told as the text it is.
+        Some(structure) if parts.is_empty() => vec![ContentPart::Text { text: structure.to_string() }],
+        Some(_) | None => parts,
+    }
+}
+
+fn part(block: &ContentBlock) -> ContentPart {
+    let text = |text: String| ContentPart::Text { text };
+    match block {
+        ContentBlock::Text(content) => text(content.text.clone()),
+        ContentBlock::Image(image) if IMAGES.contains(&image.mime_type.as_str()) => {
+            ContentPart::image(image.mime_type.clone(), image.data.clone())
+        }
+        ContentBlock::Image(image) => text(format!("(an image of type {}, which cannot be shown)", image.mime_type)),
+        ContentBlock::Audio(audio) => text(format!("(a sound of type {}, which cannot be played)", audio.mime_type)),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::TextResourceContents { text: content, .. } => text(content.clone()),
+            other => text(format!("(a resource that is no text: {})", uri(other))),
+        },
+        ContentBlock::ResourceLink(link) => text(format!("(a resource: {})", link.uri)),
+        other => text(format!("(content that gimlet does not know: {})", serde_json::json!(other)["type"])),
+    }
+}
+
+fn uri(resource: &ResourceContents) -> String {
+    let value = serde_json::to_value(resource).unwrap_or_default();
+    value["uri"].as_str().unwrap_or("without address").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn answer(value: serde_json::Value) -> Result<GuestResult, ToolError> {
+        outcome(serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn text_images_structure_and_failures_each_have_their_form() {
+        let one = answer(json!({"content": [{"type": "text", "text": "5"}]})).unwrap();
+        assert_eq!(one.content, ResultContent::Text("5".into()));
+        assert_eq!(one.output.get(), r#"[{"type":"text","text":"5"}]"#);
+        let two = answer(json!({"content": [{"type": "text", "text": "a"},
+            {"type": "image", "data": "QUJD", "mimeType": "image/png"},
+            {"type": "image", "data": "QUJD", "mimeType": "image/tiff"}]}))
+        .unwrap();
+        let ResultContent::Parts(parts) = two.content else { panic!() };
+        assert!(matches!(&parts[1], ContentPart::Image { .. }));
+        assert!(matches!(&parts[2], ContentPart::Text { text } if text.contains("image/tiff")));
+        let three = answer(json!({"content": [], "structuredContent": {"sum": 5}})).unwrap();
+        assert_eq!(three.content, ResultContent::Text(r#"{"sum":5}"#.into()));
+        let failed = answer(json!({"content": [{"type": "text", "text": "no such row"}], "isError": true}));
+        assert_eq!(failed.err().unwrap().model_text, "no such row");
+    }
+}

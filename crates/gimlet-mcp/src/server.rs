@@ -1,0 +1,178 @@
+//! One connection to a server, and its tools as guests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gimlet_core::tool::{
+    ErrorClass, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef,
+};
+use gimlet_proto::{BoxFuture, Driver, ServerTool};
+use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, Tool};
+use rmcp::service::{RunningService, ServiceError};
+use rmcp::{Peer, RoleClient, serve_client};
+use serde_json::{Map, Value};
+
+use crate::channel::DriverChannel;
+use crate::naming::tool_name;
+use crate::outcome::outcome;
+use crate::schema;
+
+/// Longer descriptions are cut: they are sent with every request.
+const MAX_DESCRIPTION: usize = 2_048;
+/// How far a tool may raise its own limit.
+const MAX_RAISED_RESULT: u64 = 500_000;
+
+/// An open connection.
+pub(crate) struct Connection {
+    client: RunningService<RoleClient, ClientConfig>,
+    tools: Vec<Tool>,
+}
+
+/// What holds for every call of a server's tools.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) call: Duration,
+    pub(crate) result_chars: usize,
+}
+
+/// Opens a connection to a server inside the driving program and asks for its tools.
+pub(crate) async fn connect(driver: Arc<dyn Driver>, name: &str, patience: Duration) -> Result<Connection, String> {
+    let opening = async {
+        let client =
+            serve_client(hello(), DriverChannel::new(driver, name)).await.map_err(|error| error.to_string())?;
+        let tools = client.peer().list_all_tools().await.map_err(|error| error.to_string())?;
+        Ok(Connection { client, tools })
+    };
+    match tokio::time::timeout(patience, opening).await {
+        Ok(opened) => opened,
+        Err(_) => Err(format!("it did not answer within {} s", patience.as_secs())),
+    }
+}
+
+fn hello() -> ClientConfig {
+    let mut info =
+        ClientConfig::new(ClientCapabilities::default(), Implementation::new("gimlet", gimlet_proto::VERSION));
+    info.protocol_version = ProtocolVersion::V_2025_06_18;
+    info
+}
+
+impl Connection {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// What the server calls itself, and its version.
+    pub(crate) fn info(&self) -> Option<(String, String)> {
+        let info = self.client.peer().peer_info()?;
+        let value = serde_json::to_value(&*info).ok()?;
+        let text = |name: &str| value["serverInfo"][name].as_str().map(str::to_owned);
+        Some((text("name")?, text("version")?))
+    }
+
+    pub(crate) fn views(&self) -> Vec<ServerTool> {
+        let view = |tool: &Tool| {
+            let hints = tool.annotations.as_ref();
+            ServerTool {
+                name: tool.name.to_string(),
+                description: tool.description.as_ref().map(ToString::to_string),
+                read_only: hints.and_then(|hints| hints.read_only_hint),
+                destructive: hints.and_then(|hints| hints.destructive_hint),
+                open_world: hints.and_then(|hints| hints.open_world_hint),
+            }
+        };
+        self.tools.iter().map(view).collect()
+    }
+
+    /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay.
+    pub(crate) fn guests(&self, server: &str, limits: Limits) -> Vec<ToolRef> {
+        self.tools.iter().filter_map(|tool| self.guest(server, tool, limits)).collect()
+    }
+
+    fn guest(&self, server: &str, tool: &Tool, limits: Limits) -> Option<ToolRef> {
+        let (schema, note) = schema::fit(&tool.input_schema)?;
+        let said = tool.description.as_deref().unwrap_or("");
+        let description = match note {
+            Some(note) => format!("{note} {said}"),
+            None => said.to_owned(),
+        };
+        let meta = |key: &str| tool.meta.as_ref().and_then(|meta| serde_json::to_value(meta).ok()?.get(key).cloned());
+        let raised = meta("anthropic/maxResultSizeChars").and_then(|value| value.as_u64());
+        let cap = raised.map_or(limits.result_chars, |chars| {
+            usize::try_from(chars.min(MAX_RAISED_RESULT)).unwrap_or(limits.result_chars)
+        });
+        let guest = Guest {
+            name: tool_name(server, &tool.name),
+            description: cut(&description).to_owned(),
+            schema,
+            says_read_only: tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true),
+            requires_user_interaction: meta("anthropic/requiresUserInteraction") == Some(Value::Bool(true)),
+            own: false,
+            max_result_chars: ResultCap::Chars(cap),
+            label: format!("{server}: {}", tool.title.as_deref().unwrap_or(&tool.name)),
+        };
+        let call = ServerCall {
+            peer: self.client.peer().clone(),
+            server: server.into(),
+            tool: tool.name.to_string(),
+            limit: limits.call,
+        };
+        Some(ToolRef::Guest(Arc::new(GuestTool::new(guest, Arc::new(call)))))
+    }
+}
+
+struct ServerCall {
+    peer: Peer<RoleClient>,
+    server: Arc<str>,
+    tool: String,
+    limit: Duration,
+}
+
+impl GuestCall for ServerCall {
+    fn call<'a>(
+        &'a self,
+        input: Map<String, Value>,
+        cx: &'a ToolContext,
+    ) -> BoxFuture<'a, Result<GuestResult, ToolError>> {
+        Box::pin(async move {
+            let params = CallToolRequestParams::new(self.tool.clone()).with_arguments(input);
+            // Whoever stops waiting drops the request, and the server is told.
+            tokio::select! {
+                biased;
+                () = cx.cancel.cancelled() => {
+                    Err(ToolError::interrupted(format!("the call to the server '{}' was stopped", self.server)))
+                }
+                answer = tokio::time::timeout(self.limit, self.peer.call_tool(params)) => match answer {
+                    Ok(Ok(answer)) => outcome(answer),
+                    Ok(Err(error)) => Err(self.failure(error)),
+                    Err(_) => {
+                        let limit = self.limit.as_secs();
+                        let text = format!("the server '{}' did not answer within {limit} s", self.server);
+                        Err(ToolError::new(ErrorClass::TimedOut, text))
+                    }
+                },
+            }
+        })
+    }
+}
+
+impl ServerCall {
+    /// A server that refuses and one that is gone are different troubles.
+    fn failure(&self, error: ServiceError) -> ToolError {
+        let text = match error {
+            ServiceError::McpError(error) => {
+                format!("the server '{}' refused the call: {}", self.server, error.message)
+            }
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                format!("the server '{}' is gone; its tools cannot be used until it is back", self.server)
+            }
+            other => format!("the server '{}' gave no usable answer: {other}", self.server),
+        };
+        ToolError::failed(text)
+    }
+}
+
+/// The beginning of a description, whole characters of it.
+fn cut(text: &str) -> &str {
+    let end = (0..=MAX_DESCRIPTION.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}

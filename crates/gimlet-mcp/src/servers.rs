@@ -1,0 +1,272 @@
+//! The servers of one session: connected when they are first needed, looked after between turns.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use gimlet_core::tool::{ToolRef, ToolSource};
+use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, Servers, ServersChanged};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::config::{ServerConfig, ServerKind, servers_of};
+use crate::server::{Connection, Limits, connect};
+
+/// How long a server may take to answer at first.
+const CONNECT: Duration = Duration::from_secs(30);
+/// How long a call may take: long enough for everything that is meant to end.
+const CALL: Duration = Duration::from_secs(100_000);
+/// Tokens of a result that stay in the conversation.
+const RESULT_TOKENS: u64 = 25_000;
+/// No tool's text stays in the conversation beyond this unless the tool says otherwise.
+const RESULT_CHARS: usize = 50_000;
+const CHARS_PER_TOKEN: u64 = 4;
+
+/// How long servers are waited for, and how much of them is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    connect: Duration,
+    limits: Limits,
+}
+
+impl Timeouts {
+    /// As the environment wants them.
+    pub fn from_env(env: &Env) -> Self {
+        let ms = |name| env.integer(name).filter(|ms| *ms > 0).map(Duration::from_millis);
+        let tokens = env.integer("MAX_MCP_OUTPUT_TOKENS").filter(|tokens| *tokens > 0).unwrap_or(RESULT_TOKENS);
+        let chars = usize::try_from(tokens.saturating_mul(CHARS_PER_TOKEN)).unwrap_or(usize::MAX);
+        Self {
+            connect: ms("MCP_TIMEOUT").unwrap_or(CONNECT),
+            limits: Limits { call: ms("MCP_TOOL_TIMEOUT").unwrap_or(CALL), result_chars: chars.min(RESULT_CHARS) },
+        }
+    }
+}
+
+/// Who wanted a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The start of the session.
+    Launch,
+    /// The driving program, later.
+    Request,
+}
+
+struct Entry {
+    name: String,
+    config: ServerConfig,
+    origin: Origin,
+    enabled: bool,
+    state: State,
+}
+
+#[derive(Clone)]
+enum State {
+    Waiting,
+    Connected(Arc<Connection>),
+    Failed(String),
+}
+
+/// All servers of a session.
+pub struct McpServers {
+    driver: Option<Arc<dyn Driver>>,
+    timeouts: Timeouts,
+    entries: Mutex<Vec<Entry>>,
+    /// Held while connecting, so that a server is not greeted twice.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+impl McpServers {
+    /// Servers by name; a later one of the same name takes the place of the earlier.
+    pub fn new(
+        driver: Option<Arc<dyn Driver>>,
+        timeouts: Timeouts,
+        servers: impl IntoIterator<Item = (String, ServerConfig)>,
+    ) -> Self {
+        let mut entries: Vec<Entry> = Vec::new();
+        for (name, config) in servers {
+            entries.retain(|entry| entry.name != name);
+            entries.push(Entry::new(name, config, Origin::Launch));
+        }
+        Self { driver, timeouts, entries: Mutex::new(entries), connecting: tokio::sync::Mutex::default() }
+    }
+
+    /// Connects whatever is wanted and not there. One that fails is tried again next time.
+    async fn connect_all(&self) {
+        let _alone = self.connecting.lock().await;
+        let wanted: Vec<(String, ServerKind)> = {
+            let entries = self.lock();
+            let wanted = entries.iter().filter(|entry| entry.enabled && !entry.is_connected());
+            wanted.map(|entry| (entry.name.clone(), entry.config.kind.clone())).collect()
+        };
+        let attempts = wanted.into_iter().map(|(name, kind)| async move {
+            let state = match self.reach(&name, &kind).await {
+                Ok(connection) => State::Connected(Arc::new(connection)),
+                Err(error) => State::Failed(error),
+            };
+            (name, state)
+        });
+        for (name, state) in join_all(attempts).await {
+            // A server that was taken away meanwhile is closed by forgetting it.
+            if let Some(entry) = self.lock().iter_mut().find(|entry| entry.name == name) {
+                entry.state = state;
+            }
+        }
+    }
+
+    async fn reach(&self, name: &str, kind: &ServerKind) -> Result<Connection, String> {
+        match (kind, &self.driver) {
+            (ServerKind::Driver, Some(driver)) => connect(driver.clone(), name, self.timeouts.connect).await,
+            (ServerKind::Driver, None) => Err("no program drives this session".to_owned()),
+            (ServerKind::Elsewhere(kind), _) => {
+                Err(format!("servers of type {kind} are not available in this version of gimlet"))
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How a server stands after an attempt: an error says why it is not there.
+    fn standing(&self, server: &str) -> Result<(), String> {
+        let entries = self.lock();
+        let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+        match &entry.state {
+            State::Failed(error) => Err(format!("{server}: {error}")),
+            State::Connected(_) | State::Waiting => Ok(()),
+        }
+    }
+}
+
+impl Entry {
+    fn new(name: String, config: ServerConfig, origin: Origin) -> Self {
+        Self { name, config, origin, enabled: true, state: State::Waiting }
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(&self.state, State::Connected(connection) if !connection.is_closed())
+    }
+
+    fn view(&self) -> ServerView {
+        let connection = match &self.state {
+            State::Connected(connection) if self.enabled => Some(connection),
+            _ => None,
+        };
+        ServerView {
+            name: self.name.clone(),
+            status: match &self.state {
+                _ if !self.enabled => ServerStatus::Disabled,
+                State::Waiting => ServerStatus::Pending,
+                State::Connected(connection) if connection.is_closed() => ServerStatus::Failed,
+                State::Connected(_) => ServerStatus::Connected,
+                State::Failed(_) => ServerStatus::Failed,
+            },
+            source: if self.config.kind == ServerKind::Driver { "sdk" } else { "dynamic" },
+            info: connection.and_then(|connection| connection.info()),
+            error: match &self.state {
+                State::Failed(error) if self.enabled => Some(error.clone()),
+                _ => None,
+            },
+            config: to_raw_value(&self.config.written).unwrap_or_else(|_| RawValue::NULL.to_owned()),
+            tools: connection.map(|connection| connection.views()).unwrap_or_default(),
+        }
+    }
+}
+
+impl ToolSource for McpServers {
+    fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
+        Box::pin(async move {
+            self.connect_all().await;
+            let entries = self.lock();
+            let guests = entries.iter().filter(|entry| entry.enabled).flat_map(|entry| match &entry.state {
+                State::Connected(connection) => {
+                    let call = entry.config.timeout.unwrap_or(self.timeouts.limits.call);
+                    connection.guests(&entry.name, Limits { call, ..self.timeouts.limits })
+                }
+                State::Waiting | State::Failed(_) => Vec::new(),
+            });
+            guests.collect()
+        })
+    }
+
+    fn servers(&self) -> Vec<ServerView> {
+        self.list()
+    }
+}
+
+impl Servers for McpServers {
+    fn list(&self) -> Vec<ServerView> {
+        self.lock().iter().map(Entry::view).collect()
+    }
+
+    fn reconnect<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            {
+                let mut entries = self.lock();
+                let entry = entries.iter_mut().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+                entry.state = State::Waiting;
+            }
+            self.connect_all().await;
+            self.standing(server)
+        })
+    }
+
+    fn enable<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            {
+                let mut entries = self.lock();
+                let entry = entries.iter_mut().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+                entry.enabled = enabled;
+                if !enabled {
+                    entry.state = State::Waiting;
+                    return Ok(());
+                }
+            }
+            self.connect_all().await;
+            self.standing(server)
+        })
+    }
+
+    fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>> {
+        Box::pin(async move {
+            let wanted = servers_of(servers).map_err(|error| error.to_string())?;
+            let mut changed = ServersChanged::default();
+            {
+                let mut entries = self.lock();
+                let named = |name: &str| wanted.iter().any(|(wanted, _)| wanted == name);
+                entries.retain(|entry| {
+                    let passing = entry.origin == Origin::Request || entry.config.kind == ServerKind::Driver;
+                    let keep = named(&entry.name) || !passing;
+                    if !keep {
+                        changed.removed.push(entry.name.clone());
+                    }
+                    keep
+                });
+                for (name, config) in wanted {
+                    match entries.iter_mut().find(|entry| entry.name == name) {
+                        Some(entry) if entry.config == config => entry.origin = Origin::Request,
+                        Some(entry) => *entry = Entry::new(name, config, Origin::Request),
+                        None => {
+                            changed.added.push(name.clone());
+                            entries.push(Entry::new(name, config, Origin::Request));
+                        }
+                    }
+                }
+            }
+            self.connect_all().await;
+            changed.errors = self
+                .lock()
+                .iter()
+                .filter(|entry| entry.origin == Origin::Request)
+                .filter_map(|entry| match &entry.state {
+                    State::Failed(error) => Some((entry.name.clone(), error.clone())),
+                    State::Waiting | State::Connected(_) => None,
+                })
+                .collect();
+            Ok(changed)
+        })
+    }
+}
+
+fn unknown(server: &str) -> String {
+    format!("there is no server named '{server}'")
+}

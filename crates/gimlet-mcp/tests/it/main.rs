@@ -1,0 +1,131 @@
+//! Servers inside the driving program, over the channel that reaches them.
+
+#![allow(clippy::unwrap_used, reason = "a broken bench is a failed test")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use gimlet_core::tool::ToolSource;
+use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
+use gimlet_proto::{BoxFuture, Driver, DriverError, Env, HookCall, ServerStatus, Servers};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+/// A program with a server that adds, as far as the protocol shows it.
+#[derive(Default)]
+struct Program {
+    /// Every message: server and method.
+    seen: Mutex<Vec<(String, String)>>,
+    broken: AtomicBool,
+}
+
+impl Program {
+    fn answer(&self, message: &Value) -> Value {
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "adder", "version": "1.2.3"}}),
+            Some("tools/list") if message["params"]["cursor"].is_null() => json!({
+                "tools": [{"name": "add", "description": "Adds.", "inputSchema": {"type": "object",
+                    "properties": {"a": {"type": "number"}}}, "annotations": {"readOnlyHint": true}}],
+                "nextCursor": "more",
+            }),
+            Some("tools/list") => json!({"tools": [
+                {"name": "odd", "inputSchema": {"type": "string"}},
+                {"name": "sub tract", "inputSchema": {}},
+            ]}),
+            _ => return json!({"jsonrpc": "2.0", "result": {}}),
+        };
+        json!({"jsonrpc": "2.0", "id": message["id"], "result": result})
+    }
+}
+
+impl Driver for Program {
+    fn hook(&self, _call: HookCall) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
+        Box::pin(async { Err(DriverError::Closed) })
+    }
+
+    fn mcp(&self, server: &str, message: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
+        let message: Value = serde_json::from_str(message.get()).unwrap();
+        let method = message["method"].as_str().unwrap_or("").to_owned();
+        self.seen.lock().unwrap().push((server.to_owned(), method));
+        let answer = if self.broken.load(Ordering::SeqCst) {
+            Err(DriverError::Failed("no such server".into()))
+        } else {
+            Ok(to_raw_value(&self.answer(&message)).unwrap())
+        };
+        Box::pin(async move { answer })
+    }
+}
+
+fn servers(program: &Arc<Program>, config: &str) -> McpServers {
+    let driver = program.clone() as Arc<dyn Driver>;
+    McpServers::new(Some(driver), Timeouts::from_env(&Env::default()), servers_in(config).unwrap())
+}
+
+async fn names(servers: &McpServers) -> Vec<String> {
+    servers.tools().await.iter().map(|tool| tool.name().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_server_in_the_program_is_greeted_once_and_its_tools_are_guests() {
+    let program = Arc::new(Program::default());
+    let servers = servers(&program, r#"{"mcpServers":{"calc":{"type":"sdk","name":"other"},"far":{"command":"x"}}}"#);
+    assert_eq!(
+        names(&servers).await,
+        ["mcp__calc__add", "mcp__calc__sub_tract"],
+        "one with no object schema is left out"
+    );
+    assert_eq!(names(&servers).await.len(), 2);
+    let seen = program.seen.lock().unwrap().clone();
+    let methods: Vec<&str> = seen.iter().map(|(_, method)| method.as_str()).collect();
+    assert_eq!(methods, ["initialize", "notifications/initialized", "tools/list", "tools/list"]);
+    assert!(seen.iter().all(|(server, _)| server == "calc"), "the key is the server's name");
+    let list = servers.list();
+    assert_eq!(list[0].status, ServerStatus::Connected);
+    assert_eq!(list[0].info, Some(("adder".into(), "1.2.3".into())));
+    assert_eq!(list[0].tools[0].read_only, Some(true));
+    assert_eq!(list[1].status, ServerStatus::Failed);
+    assert!(list[1].error.as_ref().unwrap().contains("stdio"));
+}
+
+#[tokio::test]
+async fn a_server_that_fails_is_tried_again_and_can_be_turned_off_and_on() {
+    let program = Arc::new(Program::default());
+    program.broken.store(true, Ordering::SeqCst);
+    let servers = servers(&program, r#"{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}"#);
+    assert!(names(&servers).await.is_empty());
+    assert!(servers.list()[0].error.as_ref().unwrap().contains("no such server"));
+    assert!(servers.reconnect("calc").await.unwrap_err().contains("no such server"));
+    program.broken.store(false, Ordering::SeqCst);
+    assert_eq!(names(&servers).await.len(), 2, "the next turn tries again");
+    servers.enable("calc", false).await.unwrap();
+    assert!(names(&servers).await.is_empty());
+    assert_eq!(servers.list()[0].status, ServerStatus::Disabled);
+    servers.enable("calc", true).await.unwrap();
+    assert_eq!(servers.list()[0].status, ServerStatus::Connected);
+    assert!(servers.reconnect("nobody").await.unwrap_err().contains("nobody"));
+}
+
+#[tokio::test]
+async fn servers_are_replaced_by_name() {
+    let program = Arc::new(Program::default());
+    let servers = servers(&program, r#"{"mcpServers":{"a":{"type":"sdk"},"far":{"command":"x"}}}"#);
+    names(&servers).await;
+    let wanted = RawValue::from_string(r#"{"b":{"type":"sdk"},"web":{"type":"http","url":"u"}}"#.into()).unwrap();
+    let changed = servers.replace(&wanted).await.unwrap();
+    assert_eq!((changed.added, changed.removed), (vec!["b".into(), "web".into()], vec!["a".into()]));
+    assert_eq!(changed.errors.len(), 1);
+    assert!(names(&servers).await.iter().all(|name| name.starts_with("mcp__b__")));
+    let changed = servers.replace(&RawValue::from_string("{}".into()).unwrap()).await.unwrap();
+    assert_eq!(changed.removed, ["b", "web"]);
+    assert_eq!(servers.list().iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["far"]);
+    assert!(servers.replace(&RawValue::from_string("[]".into()).unwrap()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_session_without_a_program_says_so() {
+    let config = [("calc".to_owned(), ServerConfig::in_driver("calc"))];
+    let servers = McpServers::new(None, Timeouts::from_env(&Env::default()), config);
+    assert!(names(&servers).await.is_empty());
+    assert!(servers.list()[0].error.as_ref().unwrap().contains("no program"));
+}

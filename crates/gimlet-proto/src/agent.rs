@@ -1,0 +1,127 @@
+//! What a kind of subagent is made of, in the form that programs, flags and files share.
+
+use std::fmt;
+
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::PermissionMode;
+
+/// A kind of subagent as somebody defined it. Members that are not known are ignored.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentSpec {
+    /// When to use it; the model reads this.
+    pub description: String,
+    /// Its system prompt.
+    pub prompt: String,
+    /// The tools it may have; `None` for all that its parent has.
+    #[serde(default, deserialize_with = "optional_names")]
+    pub tools: Option<Vec<String>>,
+    /// Tools that it never has.
+    #[serde(default, deserialize_with = "names")]
+    pub disallowed_tools: Vec<String>,
+    /// An id, an alias, or `inherit`.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Model round trips for one task.
+    #[serde(default)]
+    pub max_turns: Option<u32>,
+    /// Whether it runs in the background when a call does not say.
+    #[serde(default)]
+    pub background: Option<bool>,
+    #[serde(default, deserialize_with = "level")]
+    pub effort: Option<String>,
+    #[serde(default)]
+    pub permission_mode: Option<PermissionMode>,
+    /// The first prompt when the main conversation runs as this agent.
+    #[serde(default)]
+    pub initial_prompt: Option<String>,
+    /// Skills that it begins with.
+    #[serde(default, deserialize_with = "names")]
+    pub skills: Vec<String>,
+    /// Names of servers, or their definitions.
+    #[serde(default)]
+    pub mcp_servers: Option<Box<RawValue>>,
+    /// Where it remembers: `user`, `project` or `local`.
+    #[serde(default)]
+    pub memory: Option<String>,
+}
+
+/// A kind of subagent as the model is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AgentOffer {
+    pub name: String,
+    pub description: String,
+}
+
+fn optional_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    deserializer.deserialize_any(Names)
+}
+
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    optional_names(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A list of names, or one text with commas between them.
+struct Names;
+
+impl<'de> Visitor<'de> for Names {
+    type Value = Option<Vec<String>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of names")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        Vec::<String>::deserialize(SeqAccessDeserializer::new(list)).map(Some)
+    }
+}
+
+/// An effort by name, or as a number.
+fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Level {
+        Name(String),
+        Number(u64),
+    }
+    Ok(Option::<Level>::deserialize(deserializer)?.map(|level| match level {
+        Level::Name(name) => name,
+        Level::Number(number) => number.to_string(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_read_in_the_public_spelling() {
+        let spec: AgentSpec = serde_json::from_str(
+            r#"{"description":"Reads","prompt":"You read.","tools":["Read","Grep"],"disallowedTools":"Bash, Write",
+                "model":"haiku","maxTurns":3,"background":false,"effort":2,"permissionMode":"plan","color":"red",
+                "mcpServers":["db",{"x":{"command":"y"}}],"omitClaudeMd":true}"#,
+        )
+        .unwrap();
+        assert_eq!(spec.tools.as_deref(), Some(&["Read".to_owned(), "Grep".to_owned()][..]));
+        assert_eq!(spec.disallowed_tools, ["Bash", "Write"]);
+        assert_eq!((spec.max_turns, spec.background, spec.effort.as_deref()), (Some(3), Some(false), Some("2")));
+        assert_eq!(spec.permission_mode, Some(PermissionMode::Plan));
+        assert!(spec.mcp_servers.is_some_and(|servers| servers.get().contains("command")));
+
+        let least: AgentSpec = serde_json::from_str(r#"{"description":"d","prompt":"p","tools":null}"#).unwrap();
+        assert!(least.tools.is_none() && least.effort.is_none() && least.skills.is_empty());
+        assert!(serde_json::from_str::<AgentSpec>(r#"{"prompt":"p"}"#).is_err(), "a description is required");
+    }
+}

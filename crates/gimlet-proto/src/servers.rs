@@ -1,0 +1,69 @@
+//! Tool servers of a session, as people and programs see them.
+
+use serde_json::value::RawValue;
+
+use crate::BoxFuture;
+
+/// How a server stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerStatus {
+    Connected,
+    Failed,
+    Pending,
+    Disabled,
+}
+
+impl ServerStatus {
+    /// The public word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ServerStatus::Connected => "connected",
+            ServerStatus::Failed => "failed",
+            ServerStatus::Pending => "pending",
+            ServerStatus::Disabled => "disabled",
+        }
+    }
+}
+
+/// One server.
+#[derive(Clone, Debug)]
+pub struct ServerView {
+    pub name: String,
+    pub status: ServerStatus,
+    /// Where it comes from: `sdk`, `dynamic`, …
+    pub source: &'static str,
+    /// What it calls itself, and its version.
+    pub info: Option<(String, String)>,
+    /// Why it failed.
+    pub error: Option<String>,
+    pub config: Box<RawValue>,
+    pub tools: Vec<ServerTool>,
+}
+
+/// A tool under the server's own name.
+#[derive(Clone, Debug)]
+pub struct ServerTool {
+    pub name: String,
+    pub description: Option<String>,
+    pub read_only: Option<bool>,
+    pub destructive: Option<bool>,
+    pub open_world: Option<bool>,
+}
+
+/// What a change of the set of servers came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServersChanged {
+    pub added: Vec<String>,
+    pub removed: Vec<String>,
+    /// Server and reason.
+    pub errors: Vec<(String, String)>,
+}
+
+/// Looking at and changing the servers of a running session. Changes hold from the next turn on.
+pub trait Servers: Send + Sync {
+    fn list(&self) -> Vec<ServerView>;
+    fn reconnect<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), String>>;
+    fn enable<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>>;
+    /// Replaces what earlier calls set and all servers inside the driving program; `servers` is an object of configurations.
+    fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>>;
+}

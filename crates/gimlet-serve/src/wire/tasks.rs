@@ -1,0 +1,158 @@
+//! Tasks as programs see them: when one begins, how it goes, that it ended, and which ones run in the background.
+//!
+//! Programs count subagents as in flight from their first line to a last one, and keep their side open that long. So
+//! whatever was announced is also ended here, exactly once.
+
+use gimlet_proto::{Event, TaskProgress, TaskState, TaskView, ToolUseId};
+use serde_json::{Map, Value, json};
+
+use super::system;
+
+/// The tasks that one consumer was told of and that still run, oldest first.
+#[derive(Default)]
+pub(super) struct TaskLines {
+    running: Vec<Told>,
+}
+
+struct Told {
+    id: String,
+    kind: &'static str,
+    description: String,
+    backgrounded: bool,
+    call: Option<ToolUseId>,
+}
+
+impl TaskLines {
+    /// The lines for a change of a task.
+    pub(super) fn lines(&mut self, event: &Event, task: &TaskView) -> Vec<String> {
+        match (task.state, self.running.iter().position(|told| told.id == task.id)) {
+            (TaskState::Running, None) => {
+                self.running.push(Told {
+                    id: task.id.clone(),
+                    kind: task.kind,
+                    description: task.description.clone(),
+                    backgrounded: task.backgrounded,
+                    call: task.call.clone(),
+                });
+                let mut lines = vec![started(event, task)];
+                lines.extend(task.backgrounded.then(|| self.in_background(event)));
+                lines
+            }
+            (TaskState::Running, Some(at)) => {
+                let mut lines: Vec<String> =
+                    task.progress.iter().map(|progress| going_on(event, task, progress)).collect();
+                if !std::mem::replace(&mut self.running[at].backgrounded, task.backgrounded) && task.backgrounded {
+                    lines.push(self.in_background(event));
+                }
+                lines
+            }
+            (_, Some(at)) => {
+                let told = self.running.remove(at);
+                let mut lines = vec![updated(event, task), notification(event, task)];
+                lines.extend(told.backgrounded.then(|| self.in_background(event)));
+                lines
+            }
+            // It was never announced, or its end was told already.
+            (_, None) => Vec::new(),
+        }
+    }
+
+    /// Whether this is the end that a program waits for.
+    pub(super) fn ends(&self, task: &TaskView) -> bool {
+        task.state != TaskState::Running && self.running.iter().any(|told| told.id == task.id)
+    }
+
+    /// The id of the running subagent that a call started.
+    pub(super) fn agent_of(&self, call: &ToolUseId) -> Option<&str> {
+        self.running.iter().find(|told| told.call.as_ref() == Some(call)).map(|told| told.id.as_str())
+    }
+
+    /// Everything that runs in the background now.
+    fn in_background(&self, event: &Event) -> String {
+        let tasks: Vec<Value> = self
+            .running
+            .iter()
+            .filter(|told| told.backgrounded)
+            .map(|told| json!({"task_id": told.id, "task_type": told.kind, "description": told.description}))
+            .collect();
+        system(event, "background_tasks_changed", json!({"tasks": tasks}))
+    }
+}
+
+fn started(event: &Event, task: &TaskView) -> String {
+    let mut members = Map::new();
+    members.insert("task_id".into(), json!(task.id));
+    if let Some(call) = &task.call {
+        members.insert("tool_use_id".into(), json!(call));
+    }
+    members.insert("description".into(), json!(task.description));
+    members.insert("task_type".into(), json!(task.kind));
+    if let Some(kind) = &task.subagent_type {
+        members.insert("subagent_type".into(), json!(kind));
+    }
+    members.insert("is_backgrounded".into(), json!(task.backgrounded));
+    if task.depth > 0 {
+        members.insert("spawn_depth".into(), json!(task.depth));
+    }
+    if let Some(prompt) = &task.prompt {
+        members.insert("prompt".into(), json!(prompt));
+    }
+    system(event, "task_started", Value::Object(members))
+}
+
+fn going_on(event: &Event, task: &TaskView, progress: &TaskProgress) -> String {
+    let mut members = Map::new();
+    members.insert("task_id".into(), json!(task.id));
+    if let Some(call) = &task.call {
+        members.insert("tool_use_id".into(), json!(call));
+    }
+    members.insert("description".into(), json!(progress.description));
+    members.insert("usage".into(), usage(progress));
+    if let Some(tool) = &progress.last_tool {
+        members.insert("last_tool_name".into(), json!(tool));
+    }
+    system(event, "task_progress", Value::Object(members))
+}
+
+fn usage(progress: &TaskProgress) -> Value {
+    let TaskProgress { total_tokens, tool_uses, duration_ms, .. } = progress;
+    json!({"total_tokens": total_tokens, "tool_uses": tool_uses, "duration_ms": duration_ms})
+}
+
+fn updated(event: &Event, task: &TaskView) -> String {
+    let status = match task.state {
+        TaskState::Running => "running",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Killed => "killed",
+    };
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let end_time = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    system(event, "task_updated", json!({"task_id": task.id, "patch": {"status": status, "end_time": end_time}}))
+}
+
+fn notification(event: &Event, task: &TaskView) -> String {
+    let status = match task.state {
+        TaskState::Running => "running",
+        TaskState::Completed => "completed",
+        TaskState::Failed => "failed",
+        TaskState::Killed => "stopped",
+    };
+    let summary = match (&task.summary, task.exit_code) {
+        (Some(summary), _) => summary.clone(),
+        (None, Some(code)) => format!("{} ({status}, exit code {code})", task.description),
+        (None, None) => format!("{} ({status})", task.description),
+    };
+    let mut members = Map::new();
+    members.insert("task_id".into(), json!(task.id));
+    if let Some(call) = &task.call {
+        members.insert("tool_use_id".into(), json!(call));
+    }
+    members.insert("status".into(), json!(status));
+    members.insert("output_file".into(), json!(task.output_file.to_string_lossy()));
+    members.insert("summary".into(), json!(summary));
+    if let Some(progress) = &task.progress {
+        members.insert("usage".into(), usage(progress));
+    }
+    system(event, "task_notification", Value::Object(members))
+}

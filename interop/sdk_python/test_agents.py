@@ -1,0 +1,92 @@
+"""Agents given by the program, and the built-in ones."""
+
+import json
+
+import pytest
+from claude_agent_sdk import (
+    AgentDefinition,
+    AssistantMessage,
+    SystemMessage,
+    TaskNotificationMessage,
+    TaskStartedMessage,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+    list_subagents,
+    query,
+)
+
+from conftest import call, collect, of, only, text
+
+pytestmark = pytest.mark.anyio
+
+GREETER = {
+    "greeter": AgentDefinition(
+        description="Greets people.", prompt="You greet people in verse.", tools=["Read"], background=False
+    )
+}
+
+
+def launch(kind, **more):
+    return call(
+        "Agent",
+        {"description": "greet", "prompt": "greet Ada", "subagent_type": kind, "run_in_background": False, **more},
+    )
+
+
+async def test_an_agent_of_the_program_runs_with_its_own_prompt_and_tools(bench):
+    file = bench.project / "a.txt"
+    file.write_text("Ada\n")
+    model = bench.model(
+        launch("greeter"), call("Read", {"file_path": str(file)}), text("Hail, Ada!"), text("It greeted.")
+    )
+    options = bench.options(model, agents=GREETER, system_prompt={"type": "preset", "preset": "claude_code"})
+    messages = await collect(query(prompt="greet", options=options))
+    init = messages[0].data
+    assert "greeter" in init["agents"] and "general-purpose" in init["agents"]
+    agent_request = model.requests()[1]
+    assert "You greet people in verse." in json.dumps(agent_request["system"])
+    assert [t["name"] for t in agent_request["tools"]] == ["Read"]
+    use = only(
+        [b for m in of(messages, AssistantMessage) if m.parent_tool_use_id is None for b in m.content
+         if isinstance(b, ToolUseBlock)]
+    )
+    inside = [m for m in messages if getattr(m, "parent_tool_use_id", None) == use.id]
+    assert inside, "what the agent does is shown under the call that started it"
+    assert not [b for m in of(inside, AssistantMessage) for b in m.content if isinstance(b, TextBlock)], (
+        "its words are not, unless they are asked for"
+    )
+    outer = only(
+        [b for m in of(messages, UserMessage) if m.parent_tool_use_id is None and isinstance(m.content, list)
+         for b in m.content if isinstance(b, ToolResultBlock)]
+    )
+    assert "Hail, Ada!" in str(outer.content)
+    started = only(of(messages, TaskStartedMessage))
+    assert only([m for m in of(messages, TaskNotificationMessage) if m.task_id == started.task_id]).status == "completed"
+    assert messages[-1].result == "It greeted."
+    assert list_subagents(messages[-1].session_id, directory=str(bench.project))
+
+
+async def test_the_words_of_agents_can_be_forwarded(bench):
+    model = bench.model(launch("greeter"), text("Hail, Ada!"), text("done"))
+    options = bench.options(model, agents=GREETER, forward_subagent_text=True)
+    messages = await collect(query(prompt="greet", options=options))
+    inside = [m for m in of(messages, AssistantMessage) if m.parent_tool_use_id]
+    assert "Hail, Ada!" in [b.text for m in inside for b in m.content if isinstance(b, TextBlock)]
+
+
+async def test_a_large_set_of_agents_is_taken(bench):
+    agents = {
+        f"agent{n}": AgentDefinition(description="d" * 100, prompt="p" * 12_000, tools=["Read"]) for n in range(20)
+    }
+    model = bench.model(text("ok"))
+    messages = await collect(query(prompt="hi", options=bench.options(model, agents=agents)))
+    assert set(agents) <= set(messages[0].data["agents"])
+
+
+async def test_an_unknown_type_is_an_error_that_lists_the_known_ones(bench):
+    model = bench.model(launch("nobody"), text("ok"))
+    messages = await collect(query(prompt="go", options=bench.options(model, agents=GREETER)))
+    result = only([b for m in of(messages, UserMessage) for b in m.content if isinstance(b, ToolResultBlock)])
+    assert result.is_error and "greeter" in str(result.content)

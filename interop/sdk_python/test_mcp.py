@@ -1,0 +1,100 @@
+"""Tools that live in the program: offered, called, refused, taken away."""
+
+import json
+
+import pytest
+from claude_agent_sdk import (
+    ClaudeSDKClient,
+    ToolResultBlock,
+    UserMessage,
+    create_sdk_mcp_server,
+    query,
+    tool,
+)
+
+from conftest import blocks, call, collect, of, only, text
+
+pytestmark = pytest.mark.anyio
+
+
+def server(calls):
+    @tool("add", "Adds two numbers.", {"a": float, "b": float})
+    async def add(args):
+        calls.append(args)
+        return {"content": [{"type": "text", "text": f"{args['a'] + args['b']:g}"}]}
+
+    @tool("fail", "Always fails.", {})
+    async def fail(args):
+        return {"content": [{"type": "text", "text": "out of paper"}], "is_error": True}
+
+    @tool("big", "Says a lot.", {})
+    async def big(args):
+        return {"content": [{"type": "text", "text": "x" * 200_000}]}
+
+    return create_sdk_mcp_server(name="other name", version="1.0.0", tools=[add, fail, big])
+
+
+def results(messages):
+    return [b for m in of(messages, UserMessage) for b in m.content if isinstance(b, ToolResultBlock)]
+
+
+async def test_a_tool_is_offered_called_and_answers(bench):
+    calls = []
+    model = bench.model(call("mcp__calc__add", {"a": 2, "b": 3}), text("five"))
+    options = bench.options(model, mcp_servers={"calc": server(calls)}, allowed_tools=["mcp__calc__add"])
+    messages = await collect(query(prompt="2+3", options=options))
+    assert calls == [{"a": 2, "b": 3}]
+    assert str(only(results(messages)).content).count("5") >= 1
+    init = messages[0].data
+    assert "mcp__calc__add" in init["tools"]
+    assert only(init["mcp_servers"])["name"] == "calc" and init["mcp_servers"][0]["status"] == "connected"
+    assert "mcp__calc__add" in [t["name"] for t in model.requests()[0]["tools"]]
+
+
+async def test_two_calls_at_once(bench):
+    calls = []
+    both = blocks(
+        {"tool": "mcp__calc__add", "input": {"a": 1, "b": 1}}, {"tool": "mcp__calc__add", "input": {"a": 2, "b": 2}}
+    )
+    model = bench.model(both, text("2 and 4"))
+    options = bench.options(model, mcp_servers={"calc": server(calls)}, allowed_tools=["mcp__calc"])
+    messages = await collect(query(prompt="add", options=options))
+    assert len(calls) == 2 and len(results(messages)) == 2
+
+
+async def test_without_permission_the_program_never_hears_of_it(bench):
+    calls = []
+    model = bench.model(call("mcp__calc__add", {"a": 2, "b": 3}), text("refused"))
+    options = bench.options(model, mcp_servers={"calc": server(calls)})
+    messages = await collect(query(prompt="2+3", options=options))
+    assert calls == [] and only(results(messages)).is_error
+    model = bench.model(text("no such tool"))
+    options = bench.options(model, mcp_servers={"calc": server(calls)}, disallowed_tools=["mcp__calc__add"])
+    await collect(query(prompt="2+3", options=options))
+    assert "mcp__calc__add" not in [t["name"] for t in only(model.requests())["tools"]]
+
+
+async def test_failures_and_floods_are_told_to_the_model(bench):
+    model = bench.model(call("mcp__calc__fail", {}), call("mcp__calc__big", {}), text("ok"))
+    options = bench.options(model, mcp_servers={"calc": server([])}, allowed_tools=["mcp__calc"])
+    failed, big = results(await collect(query(prompt="go", options=options)))
+    assert failed.is_error and "out of paper" in str(failed.content)
+    assert "<persisted-output>" in str(big.content) and len(str(big.content)) < 20_000
+
+
+async def test_status_toggle_and_reconnect(bench):
+    model = bench.model(text("one"), text("two"), text("three"))
+    async with ClaudeSDKClient(bench.options(model, mcp_servers={"calc": server([])})) as client:
+        for prompt, change in [("one", None), ("two", False), ("three", True)]:
+            if change is not None:
+                await client.toggle_mcp_server("calc", change)
+            await client.query(prompt)
+            await collect(client.receive_response())
+        await client.reconnect_mcp_server("calc")
+        status = only((await client.get_mcp_status())["mcpServers"])
+        with pytest.raises(Exception):
+            await client.reconnect_mcp_server("nobody")
+    assert status["name"] == "calc" and status["status"] == "connected"
+    assert {t["name"] for t in status["tools"]} == {"add", "fail", "big"}
+    offered = ["mcp__calc__add" in json.dumps(request["tools"]) for request in model.requests()]
+    assert offered == [True, False, True]
