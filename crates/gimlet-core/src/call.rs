@@ -19,7 +19,7 @@ use crate::gate::{Gate, Pass, Permit};
 use crate::results::Settled;
 use crate::services::Services;
 use crate::tool::{
-    AnyTool, ErrorClass, OnInterrupt, PathContext, Prepared, ToolContext, ToolError, ToolRef, ToolSet, nearest,
+    AnyTool, ErrorClass, OnInterrupt, PathContext, Prepared, Scene, ToolContext, ToolError, ToolRef, ToolSet, nearest,
 };
 
 /// How much of an unreadable input is told back.
@@ -56,9 +56,25 @@ pub(crate) struct CallScope {
     pub(crate) host: Arc<AgentHost>,
 }
 
+impl CallScope {
+    /// What calls come into at this moment.
+    pub(crate) fn scene(&self) -> Scene {
+        Scene { mode: self.gate.mode(), is_subagent: self.agent != AgentPath::default() }
+    }
+}
+
+/// Who wrote the input of a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    Model,
+    /// A person, a program or a hook that answered a question about it.
+    Answer,
+}
+
 /// Stages 1 to 6: everything before hooks and permission. Does no I/O.
 pub(crate) fn prepare(
     incoming: &Incoming,
+    author: Author,
     tools: &ToolSet,
     paths: &PathContext,
 ) -> Result<(ToolRef, Prepared), ToolError> {
@@ -66,7 +82,10 @@ pub(crate) fn prepare(
         return Err(unreadable(raw));
     }
     let Some(tool) = tools.find(&incoming.name) else { return Err(unknown_tool(&incoming.name, tools)) };
-    let input: Value = serde_json::from_str(incoming.input.get()).map_err(|_| unreadable(incoming.input.get()))?;
+    let mut input: Value = serde_json::from_str(incoming.input.get()).map_err(|_| unreadable(incoming.input.get()))?;
+    if let (Author::Model, Value::Object(fields)) = (author, &mut input) {
+        fields.retain(|name, _| !tool.reserved_parameters().contains(&name.as_str()));
+    }
     match catch_unwind(AssertUnwindSafe(|| tool.prepare(input, paths))) {
         Ok(prepared) => prepared.map(|prepared| (tool.clone(), prepared)),
         Err(_) => Err(ToolError::new(ErrorClass::Internal, format!("{} failed while reading its input", tool.name()))),
@@ -106,6 +125,9 @@ pub(crate) use hooked::is_awaited;
 pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass, alone: bool) -> Settled {
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
+    }
+    if let Some(why) = tool.out_of_place(scope.scene()) {
+        return Settled::failed(ToolError::input(why));
     }
     let hooked::Cleared { pass, say, contexts } = match hooked::before(&scope, &incoming, &tool, pass, alone).await {
         Ok(cleared) => cleared,

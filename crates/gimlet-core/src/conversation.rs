@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, ToolDef};
 
 use crate::call::Incoming;
+use crate::context_usage::Gauge;
 use crate::ledger::Ledger;
 use crate::record::Record;
 
@@ -24,6 +25,10 @@ pub(crate) struct Conversation {
     /// Prompt size of the last request, for budgets.
     pub(crate) context_tokens: u64,
     pub(crate) cache_ttl: Option<CacheTtl>,
+    /// The model was last told that it plans.
+    pub(crate) told_planning: bool,
+    /// How full the context is.
+    pub(crate) gauge: Gauge,
     /// What hooks want said before the next prompt, and a prompt of theirs.
     pub(crate) opening: Vec<String>,
     pub(crate) opening_prompt: Option<String>,
@@ -39,6 +44,8 @@ impl Conversation {
         messages: Vec<Arc<Message>>,
         cache_ttl: Option<CacheTtl>,
     ) -> Self {
+        let gauge = Gauge::new(&system, &tools);
+        messages.iter().for_each(|message| gauge.add(message.role, &message.blocks));
         let call_ids = messages.iter().flat_map(|message| call_ids(&message.blocks)).collect();
         Self {
             record,
@@ -50,6 +57,8 @@ impl Conversation {
             sent: None,
             context_tokens: 0,
             cache_ttl,
+            told_planning: false,
+            gauge,
             opening: Vec::new(),
             opening_prompt: None,
             deferred: None,
@@ -83,6 +92,7 @@ impl Conversation {
         if blocks.is_empty() {
             return;
         }
+        self.gauge.add(Role::User, &blocks);
         let unsent = self.messages.len() > self.sent.unwrap_or(0);
         match self.messages.last_mut() {
             Some(last) if unsent && last.role == Role::User => Arc::make_mut(last).blocks.extend(blocks),
@@ -92,6 +102,7 @@ impl Conversation {
 
     pub(crate) fn push_assistant(&mut self, blocks: Vec<Block>) {
         if !blocks.is_empty() {
+            self.gauge.add(Role::Assistant, &blocks);
             self.call_ids.extend(call_ids(&blocks));
             self.messages.push(Arc::new(Message::assistant(blocks)));
         }

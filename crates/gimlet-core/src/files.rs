@@ -3,11 +3,13 @@
 //! Keys are link-free paths, so any spelling of a path finds the same entry. Whether a file changed is decided by its
 //! content's hash; time and size only say "certainly the same".
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+use unicode_normalization::UnicodeNormalization;
 
 /// Most entries kept; the least recently used go first.
 const MAX_ENTRIES: usize = 1_000;
@@ -77,20 +79,36 @@ pub struct FileState {
 /// The files of one conversation.
 #[derive(Clone, Debug, Default)]
 pub struct FileStates {
-    entries: HashMap<PathBuf, (u64, FileState)>,
+    entries: HashMap<PathBuf, Entry>,
     clock: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    used: u64,
+    /// The name by which the file was met last; the key is its composed form.
+    path: PathBuf,
+    state: FileState,
+}
+
+/// One name for all spellings of accented letters: some systems give back another than they were given.
+fn composed(path: &Path) -> Cow<'_, Path> {
+    match path.to_str() {
+        Some(text) if !text.is_ascii() => Cow::Owned(text.nfc().collect::<String>().into()),
+        Some(_) | None => Cow::Borrowed(path),
+    }
 }
 
 impl FileStates {
     /// What is known of the file at this link-free path.
     pub fn get(&self, path: &Path) -> Option<&FileState> {
-        self.entries.get(path).map(|(_, state)| state)
+        self.entries.get(&*composed(path)).map(|entry| &entry.state)
     }
 
     /// Notes that the model was shown (part of) a file.
     pub fn record_read(&mut self, path: PathBuf, stamp: Stamp, whole: bool, view: Option<ViewKey>) {
-        let mut views = match self.entries.get(&path) {
-            Some((_, known)) if known.stamp.hash == stamp.hash => known.views.clone(),
+        let mut views = match self.get(&path) {
+            Some(known) if known.stamp.hash == stamp.hash => known.views.clone(),
             Some(_) | None => Vec::new(),
         };
         let seen_whole = whole || self.get(&path).is_some_and(|known| known.whole && known.stamp.hash == stamp.hash);
@@ -115,7 +133,7 @@ impl FileStates {
 
     /// Every known path, for checks after a command that may have written.
     pub fn paths(&self) -> impl Iterator<Item = (&Path, &FileState)> {
-        self.entries.iter().map(|(path, (_, state))| (path.as_path(), state))
+        self.entries.values().map(|entry| (entry.path.as_path(), &entry.state))
     }
 
     /// A moment, for [`FileStates::forget_since`].
@@ -125,14 +143,14 @@ impl FileStates {
 
     /// Forgets everything that was noted after that moment.
     pub(crate) fn forget_since(&mut self, moment: u64) {
-        self.entries.retain(|_, (used, _)| *used <= moment);
+        self.entries.retain(|_, entry| entry.used <= moment);
     }
 
     fn insert(&mut self, path: PathBuf, state: FileState) {
         self.clock += 1;
-        self.entries.insert(path, (self.clock, state));
+        self.entries.insert(composed(&path).into_owned(), Entry { used: self.clock, path, state });
         if self.entries.len() > MAX_ENTRIES
-            && let Some(oldest) = self.entries.iter().min_by_key(|(_, (used, _))| *used).map(|(path, _)| path.clone())
+            && let Some(oldest) = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(path, _)| path.clone())
         {
             self.entries.remove(&oldest);
         }
@@ -160,6 +178,14 @@ mod tests {
         assert_eq!(files.get(&path).unwrap().views, [part]);
         files.record_write(path.clone(), stamp(b"three"));
         assert!(files.get(&path).unwrap().views.is_empty());
+    }
+
+    #[test]
+    fn a_name_is_one_name_however_its_letters_are_composed() {
+        let mut files = FileStates::default();
+        files.record_write(PathBuf::from("/re\u{301}sume\u{301}"), stamp(b"x"));
+        assert!(files.get(Path::new("/r\u{e9}sum\u{e9}")).is_some());
+        assert_eq!(files.paths().next().unwrap().0, Path::new("/re\u{301}sume\u{301}"), "the name on the disk");
     }
 
     #[test]

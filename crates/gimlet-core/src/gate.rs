@@ -39,9 +39,10 @@ pub(crate) use refusal::Refusal;
 pub use resolve::OnDisk;
 
 use crate::agents::Roster;
-use crate::call::{self, CallScope, Incoming};
+use crate::call::{self, Author, CallScope, Incoming};
 use crate::results::Settled;
 use crate::sandboxing::Sandboxing;
+use crate::session::ModeWish;
 use crate::tool::{AnyTool, Prepared};
 use classifier::Opinion;
 use ledger::{Ledger, Word};
@@ -155,7 +156,18 @@ pub struct Review {
 /// Mode and rules, one shared value that every decision reads.
 struct InForce {
     mode: PermissionMode,
+    /// The mode to go back to when planning ends.
+    before_plan: PermissionMode,
     rules: Arc<RuleSet>,
+}
+
+impl InForce {
+    fn change_mode(&mut self, mode: PermissionMode) {
+        if mode == PermissionMode::Plan && self.mode != PermissionMode::Plan {
+            self.before_plan = self.mode;
+        }
+        self.mode = mode;
+    }
 }
 
 /// The gate of a session.
@@ -185,7 +197,11 @@ impl Gate {
         Self {
             review_all_shell: review.as_ref().is_some_and(|review| review.all_shell),
             review_in_plan: review.as_ref().is_some_and(|review| review.in_plan),
-            in_force: Mutex::new(InForce { mode: permissions.mode, rules: Arc::new(permissions.rules) }),
+            in_force: Mutex::new(InForce {
+                mode: permissions.mode,
+                before_plan: PermissionMode::default(),
+                rules: Arc::new(permissions.rules),
+            }),
             bypass_reachable: permissions.bypass_reachable,
             asks,
             denials: Mutex::default(),
@@ -223,9 +239,22 @@ impl Gate {
     pub(crate) fn set_mode(&self, mode: PermissionMode) -> bool {
         let available = self.is_available(mode);
         if available {
-            lock(&self.in_force).mode = mode;
+            lock(&self.in_force).change_mode(mode);
         }
         available
+    }
+
+    /// Does what a tool wants of the mode; gives the new one if it changed.
+    pub(crate) fn grant_wish(&self, wish: ModeWish) -> Option<PermissionMode> {
+        let mut in_force = lock(&self.in_force);
+        let before = in_force.mode;
+        match wish {
+            ModeWish::BeginPlan => in_force.change_mode(PermissionMode::Plan),
+            // Whoever approved the plan may have chosen another mode with their yes.
+            ModeWish::EndPlan if before == PermissionMode::Plan => in_force.mode = in_force.before_plan,
+            ModeWish::EndPlan => {}
+        }
+        Some(in_force.mode).filter(|mode| *mode != before)
     }
 
     /// Whether rules take a tool away as a whole.
@@ -357,6 +386,12 @@ impl Gate {
             return settled;
         }
         let Some(asks) = &self.asks else {
+            if let Some(instead) = scope.tools.find(&prepared.tool).and_then(|tool| tool.unanswered()) {
+                return match self.mode() {
+                    PermissionMode::BypassPermissions => Ok(Answered::Go(Word::allowed_by(Decider::Policy))),
+                    _ => Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, instead.to_owned(), prepared, verdict))),
+                };
+            }
             let message = format!(
                 "{} This run has nobody who could be asked, so it was refused.",
                 verdict.model_text(&prepared.tool)
@@ -490,7 +525,7 @@ fn decider(verdict: &Verdict) -> Decider {
 /// An edited input is prepared from the start; everything is decided again on it.
 pub(crate) fn edited(scope: &CallScope, incoming: &Incoming, input: Box<RawValue>) -> Result<Box<Prepared>, Refusal> {
     let changed = Incoming { input: Arc::from(input), bad_input: None, ..incoming.clone() };
-    call::prepare(&changed, &scope.tools, &scope.services.paths())
+    call::prepare(&changed, Author::Answer, &scope.tools, &scope.services.paths())
         .map(|(_, prepared)| Box::new(prepared))
         .map_err(Refusal::Invalid)
 }

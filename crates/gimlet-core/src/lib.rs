@@ -5,7 +5,9 @@
 
 mod agents;
 mod call;
+mod checkpoints;
 mod context;
+mod context_usage;
 mod conversation;
 mod dials;
 pub mod files;
@@ -13,6 +15,7 @@ mod gate;
 mod hooks;
 mod ledger;
 mod past;
+mod plans;
 mod record;
 mod redact;
 mod reply;
@@ -22,6 +25,7 @@ mod schedule;
 mod services;
 mod session;
 mod steering;
+mod structured;
 pub mod tasks;
 pub mod tool;
 mod turn;
@@ -34,10 +38,12 @@ pub use hooks::{
     OnTrouble, StartSource,
 };
 pub use past::PastCalls;
+pub use plans::Plans;
 pub use record::Record;
 pub use redact::Redactor;
 pub use sandboxing::{Sandboxing, Watch, WatchState, WatchedEnd};
 pub use schedule::concurrency;
 pub use services::{Processes, Services};
 pub use session::{SessionConfig, SessionState, open};
+pub use structured::{OutputSchema, OutputSchemaError};
 pub use turn::TurnOptions;

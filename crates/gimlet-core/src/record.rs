@@ -9,7 +9,7 @@ use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyStart, Say, 
 use gimlet_store::{
     AgentTranscripts, AssistantHead, Durable, Interrupted, Transcript, TranscriptError, UserEntry, UserKind,
 };
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// Writes what happens, in order.
 pub struct Record {
@@ -89,6 +89,14 @@ impl Record {
     pub(crate) fn interrupted(&mut self, in_tools: bool) -> (EntryId, &'static str) {
         let what = if in_tools { Interrupted::ToolUse } else { Interrupted::Reply };
         (self.transcript.interrupted(what), what.marker())
+    }
+
+    /// The answer in the form that was asked for, at the end of its turn.
+    pub(crate) fn structured_output(&mut self, answer: &RawValue) {
+        let attachment = serde_json::json!({ "type": "structured_output", "data": answer });
+        if let Ok(attachment) = to_raw_value(&attachment) {
+            self.transcript.attachment(&attachment);
+        }
     }
 
     /// Everything so far made durable. Starts at once; awaiting it is up to the caller.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 
-use crate::call::{self, CallScope, Incoming};
+use crate::call::{self, Author, CallScope, Incoming};
 use crate::gate::Pass;
 use crate::results::{Settled, cancelled};
 use crate::tool::{ErrorClass, ResultCap, ToolError, ToolRef};
@@ -84,7 +84,7 @@ impl Calls {
     /// Takes the next call of the reply; starts it at once when it may go early.
     pub(crate) fn offer(&mut self, incoming: Incoming) {
         let paths = self.scope.services.paths();
-        let slot = match call::prepare(&incoming, &self.scope.tools, &paths) {
+        let slot = match call::prepare(&incoming, Author::Model, &self.scope.tools, &paths) {
             Ok((tool, prepared)) => Slot {
                 incoming,
                 cap: tool.max_result_chars(),
@@ -173,6 +173,7 @@ impl Calls {
     pub(crate) fn decide_group(&mut self, group: &Group) {
         for position in group.calls.clone() {
             self.reprepare(position);
+            self.complete(position);
             self.grant(position);
         }
     }
@@ -206,12 +207,33 @@ impl Calls {
         if !undecided || paths.cwd == slot.cwd {
             return;
         }
-        match call::prepare(&slot.incoming, &self.scope.tools, &paths) {
+        match call::prepare(&slot.incoming, Author::Model, &self.scope.tools, &paths) {
             Ok((tool, prepared)) => {
                 slot.state = State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared))));
             }
             Err(error) => slot.state = State::Over(Box::new(Settled::failed(error))),
         }
+    }
+
+    /// Lets a tool complete its input, now that everything before it has run.
+    fn complete(&mut self, position: usize) {
+        let scope = self.scope.clone();
+        let slot = &mut self.slots[position];
+        let State::Waiting(tool, pass) = &slot.state else { return };
+        let Pass::Undecided(prepared) = &**pass else { return };
+        // One that makes no sense here is told so when it begins.
+        if tool.out_of_place(scope.scene()).is_some() {
+            return;
+        }
+        let completed = match tool.complete(&prepared.given, &scope.services) {
+            Ok(None) => return,
+            Ok(Some(input)) => tool.prepare(input.into(), &scope.services.paths()),
+            Err(error) => Err(error),
+        };
+        slot.state = match completed {
+            Ok(prepared) => State::Waiting(tool.clone(), Box::new(Pass::Undecided(Box::new(prepared)))),
+            Err(error) => State::Over(Box::new(Settled::failed(error))),
+        };
     }
 
     async fn reap(&mut self) {

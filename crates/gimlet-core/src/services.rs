@@ -10,16 +10,19 @@ use gimlet_exec::{Exec, Shell, ShellError};
 use gimlet_proto::{
     AgentPath, Block, Body, Env, Event, Hub, Op, Origin, Say, SessionId, ToolPhase, ToolUseId, ToolView,
 };
+use gimlet_store::Checkpoints;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Mailboxes, Pulse};
+use crate::checkpoints::FileCheckpoints;
 use crate::hooks::Hooks;
 use crate::past::PastCalls;
+use crate::plans::Plans;
 use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
-use crate::session::SessionState;
+use crate::session::{ModeWish, SessionState};
 use crate::tasks::{Task, Tasks};
 use crate::tool::{Change, PathContext, ToolContext, ToolError};
 
@@ -55,6 +58,9 @@ pub struct Services {
     past: PastCalls,
     hooks: Arc<Hooks>,
     sandboxing: Option<Arc<Sandboxing>>,
+    plan_file: Option<PathBuf>,
+    own_writable: Vec<PathBuf>,
+    checkpoints: Option<Arc<FileCheckpoints>>,
     /// Those of the main conversation, when these are a subagent's.
     main: Option<Weak<Services>>,
     mailboxes: Arc<Mailboxes>,
@@ -90,6 +96,9 @@ impl Services {
             past: PastCalls::default(),
             hooks: Arc::default(),
             sandboxing: None,
+            plan_file: None,
+            own_writable: Vec::new(),
+            checkpoints: None,
             main: None,
             mailboxes: Arc::default(),
             pulse: Arc::default(),
@@ -122,6 +131,10 @@ impl Services {
             past: PastCalls::default(),
             hooks: self.hooks.clone(),
             sandboxing: self.sandboxing.clone(),
+            // Only the conversation that a person follows presents a plan.
+            plan_file: None,
+            own_writable: self.own_writable.clone(),
+            checkpoints: self.checkpoints.clone(),
             main: Some(self.lasting()),
             mailboxes: self.mailboxes.clone(),
             pulse: Arc::new(Pulse::within(&self.pulse)),
@@ -165,6 +178,28 @@ impl Services {
     /// What the conversation did before this run. A tool that was not called yet may find here what it knew.
     pub fn past(&self) -> &PastCalls {
         &self.past
+    }
+
+    /// Lets the session keep a plan.
+    pub fn with_plans(mut self, plans: &Plans) -> Self {
+        self.plan_file.clone_from(&plans.file);
+        self.own_writable.extend_from_slice(&plans.writable);
+        self
+    }
+
+    /// Where the session's plan goes.
+    pub fn plan_file(&self) -> Option<&Path> {
+        self.plan_file.as_deref()
+    }
+
+    /// Keeps what files were before calls change them.
+    pub fn with_checkpoints(mut self, checkpoints: Option<Checkpoints>) -> Self {
+        self.checkpoints = checkpoints.map(|kept| Arc::new(FileCheckpoints::new(kept)));
+        self
+    }
+
+    pub(crate) fn checkpoints(&self) -> Option<&FileCheckpoints> {
+        self.checkpoints.as_deref()
     }
 
     /// Lets others listen to what happens, and have a say in it.
@@ -221,7 +256,8 @@ impl Services {
 
     /// Folders that the session may always write.
     pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
-        self.lock_state().own.clone()
+        let own = self.lock_state().own.clone();
+        own.into_iter().chain(self.own_writable.iter().cloned()).collect()
     }
 
     /// A context for one call. `resolved` is what the gate found each path to be.
@@ -300,6 +336,11 @@ impl Services {
         }
         state.files.forget_since(before);
         self.stay(&mut state);
+    }
+
+    /// What a call asked of the permission mode since the last time.
+    pub(crate) fn take_mode_wish(&self) -> Option<ModeWish> {
+        self.lock_state().mode_wish.take()
     }
 
     /// Working directories beside the one the session started in. They are the session's: subagents change them for all.

@@ -5,4 +5,4 @@ mod desk;
 mod state;
 
 pub use actor::{SessionConfig, open};
-pub use state::SessionState;
+pub use state::{ModeWish, SessionState};

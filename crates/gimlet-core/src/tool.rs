@@ -20,13 +20,18 @@ pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
 pub use set::{ToolRef, ToolSet, nearest};
 pub use source::ToolSource;
 
+pub use crate::session::ModeWish;
+
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use gimlet_proto::{Env, Need, ResultContent, View};
+use gimlet_proto::{Env, Need, PermissionMode, ResultContent, View};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::services::Services;
 
 /// How long a result may get before it is written to a file and replaced by a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +48,14 @@ pub enum PermissionVerdict {
     Passthrough,
     Ask(String),
     Deny(String),
+}
+
+/// What a call comes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scene {
+    pub mode: PermissionMode,
+    /// It is a subagent's, not one of the conversation that a person follows.
+    pub is_subagent: bool,
 }
 
 /// Which subagents may have a tool.
@@ -153,6 +166,37 @@ pub trait Tool: Send + Sync + 'static {
     /// Never approved without a person.
     fn requires_user_interaction(&self, _input: &Self::Input) -> bool {
         false
+    }
+
+    /// Parameters that only whoever answers a question fills in: what the model writes there does not count.
+    fn reserved_parameters(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// A question by nature: what the model is told where nobody can answer it. Where permissions are bypassed, such a
+    /// call runs without an answer instead.
+    fn unanswered(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Of no use where nobody can be asked, so that it is not offered there.
+    fn only_attended(&self) -> bool {
+        false
+    }
+
+    /// Why a call makes no sense at this point, if it does not.
+    fn out_of_place(&self, _scene: Scene) -> Option<&'static str> {
+        None
+    }
+
+    /// Completes an input from what the session has on disk, just before the call is decided on: earlier calls of the
+    /// same reply have run by then. `None` leaves it as it is.
+    fn complete(
+        &self,
+        _input: &Map<String, Value>,
+        _services: &Services,
+    ) -> Result<Option<Map<String, Value>>, ToolError> {
+        Ok(None)
     }
 
     /// Expands `~` and relative paths. History keeps what the model wrote; everyone else sees the result.

@@ -15,11 +15,14 @@ use gimlet_proto::{
 use crate::call::{CallScope, Incoming};
 use crate::conversation::Conversation;
 use crate::dials::Dials;
+use crate::plans;
 use crate::reply::{self, Ending, Reply};
 use crate::results::{self, BatchBudget};
 use crate::schedule::Calls;
 use crate::steering::Steering;
+use crate::structured::OutputSchema;
 use hooked::AtEnd;
+pub(crate) use outcome::say;
 use outcome::{Limits, Next};
 
 /// Everything a turn runs with, fixed when it starts (mode, rules and model are read where they are used).
@@ -31,6 +34,8 @@ pub(crate) struct Turn {
     pub(crate) steering: Steering,
     pub(crate) items: Arc<AtomicU64>,
     pub(crate) result_files: gimlet_store::ResultFiles,
+    /// The form that the answer has to have.
+    pub(crate) output: Option<Arc<OutputSchema>>,
 }
 
 /// Choices that hold for every turn of a session.
@@ -88,8 +93,14 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
     if turn.scope.subagent.is_none() {
         turn.scope.gate.begin_turn();
     }
+    if let Some(output) = &turn.output {
+        output.begin_turn();
+    }
     let origin = prompt.origin.clone();
     let (end, text, stop_reason) = begin(conversation, turn, prompt).await;
+    if let Some(answer) = turn.output.as_ref().and_then(|output| output.given()) {
+        conversation.record.structured_output(&answer);
+    }
     conversation.record.end_turn(&conversation.ledger.by_model(), turn.scope.gate.mode());
     conversation.record.durable().await;
     report(conversation, turn, Ended { end, text, stop_reason, origin }, started)
@@ -136,6 +147,7 @@ async fn drive(
             break TurnEnd::Budget(max);
         }
         turn.scope.gate.refresh(&turn.scope.services);
+        plans::tell(conversation, turn);
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         let request = build_request(conversation, turn, limits);
         let facts = turn.facts();
@@ -161,14 +173,13 @@ async fn drive(
                 if let Some(max) = spent {
                     break TurnEnd::Budget(max);
                 }
-                match hooked::at_end(conversation, turn, limits, &last_text).await {
-                    AtEnd::End => break TurnEnd::Completed,
-                    AtEnd::GoOn => continue,
-                    AtEnd::Prevented => break TurnEnd::StopHookPrevented,
-                    AtEnd::Aborted => {
-                        outcome::mark_interrupted(conversation, turn, false);
-                        break TurnEnd::Aborted { in_tools: false };
-                    }
+                let end = match &turn.output {
+                    Some(output) => output.insist(conversation),
+                    None => finish(conversation, turn, limits, &last_text).await,
+                };
+                match end {
+                    Some(end) => break end,
+                    None => continue,
                 }
             }
             Next::End(end) => break end,
@@ -185,7 +196,7 @@ async fn drive(
             Next::RunCalls(words) => {
                 let results = run_calls(conversation, turn, &mut calls, facts.context_window).await;
                 if let Some(words) = words {
-                    outcome::say(conversation, words);
+                    say(conversation, words);
                 }
                 results
             }
@@ -204,6 +215,15 @@ async fn drive(
         if let Some(end) = results.ends {
             break end;
         }
+        match turn.output.as_ref().and_then(|output| output.end()) {
+            Some(TurnEnd::Completed) => {
+                if let Some(end) = finish(conversation, turn, limits, &last_text).await {
+                    break end;
+                }
+            }
+            Some(end) => break end,
+            None => {}
+        }
         for said in turn.steering.take_joining() {
             // One that hooks do not let in is gone; the turn goes on without it.
             hooked::submit(conversation, turn, said).await;
@@ -221,6 +241,25 @@ async fn drive(
     (end, last_text, stop_reason)
 }
 
+/// The model is done: the turn ends, unless hooks want it to go on.
+async fn finish(conversation: &mut Conversation, turn: &Turn, limits: &mut Limits, last_text: &str) -> Option<TurnEnd> {
+    match hooked::at_end(conversation, turn, limits, last_text).await {
+        AtEnd::End => Some(TurnEnd::Completed),
+        AtEnd::GoOn => {
+            // Whoever wants the work to go on wants another answer.
+            if let Some(output) = &turn.output {
+                output.begin_turn();
+            }
+            None
+        }
+        AtEnd::Prevented => Some(TurnEnd::StopHookPrevented),
+        AtEnd::Aborted => {
+            outcome::mark_interrupted(conversation, turn, false);
+            Some(TurnEnd::Aborted { in_tools: false })
+        }
+    }
+}
+
 /// Puts a prompt on disk, then into history, then before people's eyes.
 pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
     open_conversation(conversation, turn);
@@ -232,6 +271,9 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
     let uuid = conversation.record.prompt(&said);
     if of_session {
         turn.scope.services.hooks().note_prompt(&uuid);
+        if !said.synthetic {
+            turn.scope.services.begin_checkpoint(&uuid);
+        }
     }
     conversation.push_user(said.blocks.clone());
     turn.publish(Body::Prompt(Prompt {
@@ -248,7 +290,7 @@ fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
     // A subagent has the facts of the place in its system prompt: its record begins with its task.
     if conversation.is_empty() && turn.scope.subagent.is_none() {
         let context = crate::context::environment(&turn.scope, &turn.facts().id);
-        outcome::say(conversation, &context);
+        say(conversation, &context);
     }
 }
 
@@ -275,6 +317,7 @@ fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply
     match &reply.ending {
         Ending::Complete(end) => {
             conversation.ledger.count(facts, &end.usage, asked.elapsed());
+            conversation.gauge.count(&end.usage);
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count(&end.usage);
             }
@@ -339,6 +382,9 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
         budget.fit(&mut batch, &turn.result_files);
         for (call, (_, mut settled)) in incoming.into_iter().zip(batch) {
             apply_changes(turn, &mut settled);
+            if let Some(output) = &turn.output {
+                output.note(&call.name, settled.error.is_some());
+            }
             turn.scope.gate.note_result(&call, &mut settled);
             stop |= settled.stop_turn;
             ends = ends.or(settled.ends_turn.take());
@@ -351,7 +397,9 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
             blocks.push(append_result(conversation, turn, &call, &settled));
             extra.append(&mut settled.new_messages);
         }
-        if stop {
+        if turn.output.as_ref().is_some_and(|output| output.given().is_some()) {
+            calls.cancel_waiting("the answer was given before this call began, and ended the turn");
+        } else if stop {
             calls.cancel_waiting("the user stopped the turn before this call began");
         } else if turn.scope.cancel.is_cancelled() {
             calls.cancel_waiting("the user interrupted before this call began");
@@ -377,6 +425,9 @@ fn apply_changes(turn: &Turn, settled: &mut results::Settled) {
     } else {
         turn.scope.services.apply(changes);
     }
+    if let Some(mode) = turn.scope.services.take_mode_wish().and_then(|wish| turn.scope.gate.grant_wish(wish)) {
+        turn.publish(Body::ModeChanged(mode));
+    }
 }
 
 fn append_result(conversation: &mut Conversation, turn: &Turn, call: &Incoming, settled: &results::Settled) -> Block {
@@ -400,7 +451,11 @@ struct Ended {
 }
 
 fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Instant) -> TurnReport {
-    let Ended { end, text, stop_reason, origin } = ended;
+    let Ended { end, mut text, stop_reason, origin } = ended;
+    let structured_output = turn.output.as_ref().and_then(|output| output.given());
+    if let Some(answer) = &structured_output {
+        answer.get().clone_into(&mut text);
+    }
     let requests = conversation.ledger.turn_requests();
     let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
     // What a subagent was refused is told with the turn that sent it.
@@ -418,5 +473,6 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
         denials,
         origin,
         queued: turn.steering.waiting(),
+        structured_output,
     }
 }

@@ -317,6 +317,8 @@ pub enum TurnEnd {
     Refused {
         explanation: Option<String>,
     },
+    /// The model did not give its answer in the form that was asked for, this many times.
+    StructuredOutputRetries(u32),
     /// A hook did not let the turn go on.
     HookStopped,
     /// A hook that looks at the end of turns wanted this one to end here.
@@ -353,4 +355,6 @@ pub struct TurnReport {
     pub origin: Option<Origin>,
     /// Prompts that wait for their own turn.
     pub queued: usize,
+    /// The answer in the form that was asked for; `text` is its JSON then.
+    pub structured_output: Option<Arc<RawValue>>,
 }

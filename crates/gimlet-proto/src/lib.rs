@@ -8,6 +8,7 @@ mod ask;
 mod block;
 mod compact_json;
 mod content;
+mod context;
 mod credentials;
 mod driver;
 mod env;
@@ -34,6 +35,7 @@ pub use ask::{Answer, Approval, AskBody, AskView, SuggestedChange, TrustItem, Tr
 pub use block::{Block, BlockError, BlockKind, ToolResultParts, ToolUseParts};
 pub use compact_json::{compact, is_json_object};
 pub use content::{ContentPart, ResultContent};
+pub use context::{ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage};
 pub use credentials::{CredentialError, Credentials};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
@@ -50,7 +52,7 @@ pub use model::{
     ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ToolChoice, ToolDef,
 };
 pub use need::Need;
-pub use op::{Interrupted, Op, Origin, Reply, Say, When};
+pub use op::{Interrupted, Op, Origin, Reply, Rewound, Say, When};
 pub use permission::PermissionMode;
 pub use protected::{PROTECTED_NAMES, ProtectedName};
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};

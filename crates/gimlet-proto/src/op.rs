@@ -1,11 +1,12 @@
 //! What front ends ask of a session, and how they learn what came of it.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::{Answer, AskId, Block, DriverHook, EntryId, PermissionMode, Thinking};
+use crate::{Answer, AskId, Block, ContextUsage, DriverHook, EntryId, PermissionMode, Thinking};
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
 #[derive(Debug)]
@@ -50,6 +51,23 @@ pub enum Op {
     StopTask {
         task: String,
         reply: Reply<()>,
+    },
+    /// Put every file that was changed since a prompt back as it was then. The conversation stays.
+    Rewind {
+        prompt: EntryId,
+        /// Only say what would change.
+        dry_run: bool,
+        reply: Reply<Rewound>,
+    },
+    /// Somebody else read this file when it had this time (milliseconds since 1970): it may be edited unless it changed.
+    SeedRead {
+        path: PathBuf,
+        mtime_ms: u64,
+        reply: Reply<()>,
+    },
+    /// How full the context window is. Answered at once, also while a turn runs.
+    ContextUsage {
+        reply: Reply<ContextUsage>,
     },
     /// Finish: stop what runs, end background work, write what is left.
     Close,
@@ -113,6 +131,24 @@ pub struct Interrupted {
     pub still_queued: Vec<EntryId>,
     /// Prompts that were forgotten.
     pub cancelled: Vec<EntryId>,
+}
+
+/// What going back changed, or would change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewound {
+    pub files_changed: Vec<PathBuf>,
+    /// Lines that came and went.
+    pub insertions: u64,
+    pub deletions: u64,
+    /// Links and files with a second name, which are left alone.
+    pub skipped_links: u64,
+}
+
+impl Rewound {
+    /// The error of a session that keeps no checkpoints.
+    pub const NOT_ENABLED: &str = "File rewinding is not enabled.";
+    /// The error of a prompt without a checkpoint.
+    pub const UNKNOWN_PROMPT: &str = "No file checkpoint found for this message.";
 }
 
 /// Where the outcome of an operation goes. Nobody has to wait for it; dropping it says nothing.

@@ -295,6 +295,9 @@ fn closing_words(report: &TurnReport) -> String {
         TurnEnd::Failed(error) => format!("API Error: {error}"),
         TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
         TurnEnd::Budget(max) => format!("Error: reached the limit of ${max} (--max-budget-usd)"),
+        TurnEnd::StructuredOutputRetries(max) => {
+            format!("Error: no answer in the form of --json-schema after {max} attempts")
+        }
         TurnEnd::Aborted { .. } => String::new(),
     }
 }

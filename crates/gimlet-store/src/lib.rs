@@ -8,6 +8,7 @@ mod agents;
 mod assemble;
 mod calls;
 mod chain;
+mod checkpoints;
 mod cost;
 mod damage;
 mod decisions;
@@ -34,6 +35,7 @@ mod transcript;
 
 pub use agents::{AgentMeta, AgentTranscripts, write_agent_meta};
 pub use calls::{PastCall, SessionCalls, read_calls};
+pub use checkpoints::{Before, CheckpointError, Checkpoints, Found, Kept, look, restore};
 pub use damage::{Damage, DamageReport};
 pub use decisions::{Decider, DecisionLedger, DecisionLine, Outcome, read_decisions};
 pub use disk::{Disk, LogFile, RealDisk};

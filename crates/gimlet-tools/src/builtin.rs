@@ -17,5 +17,8 @@ pub fn builtin() -> Vec<&'static dyn AnyTool> {
         &crate::task_output::TaskOutput,
         &crate::task_stop::TaskStop,
         &crate::agent::Agent,
+        &crate::ask_user_question::AskUserQuestion,
+        &crate::enter_plan_mode::EnterPlanMode,
+        &crate::exit_plan_mode::ExitPlanMode,
     ]
 }

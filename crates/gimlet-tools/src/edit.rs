@@ -9,8 +9,11 @@ mod lenient;
 mod matching;
 
 use std::borrow::Cow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use gimlet_core::Services;
 use gimlet_core::files::{ContentHash, Stamp, hash_beside};
 use gimlet_core::tool::{
     ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
@@ -113,7 +116,7 @@ impl Tool for Edit {
         let held = lock::acquire(&cx.services, &target).await;
         let job = Job {
             memory: Memory::of(&target, cx),
-            backups: cx.services.results_dir.join("backups"),
+            services: cx.services.clone(),
             lenient: cx.services.env.flag("GIMLET_EDIT_LENIENT"),
             paths: cx.paths.clone(),
             path,
@@ -157,7 +160,7 @@ impl Tool for Edit {
 /// One edit, ready to run on a thread that may block.
 struct Job {
     memory: Memory,
-    backups: PathBuf,
+    services: Arc<Services>,
     lenient: bool,
     paths: PathContext,
     /// As spelled, for people and programs.
@@ -202,6 +205,7 @@ impl Job {
 
     fn create(&self) -> Result<Made, ToolError> {
         let content = &self.input.new_string;
+        self.services.before_change(&self.target, None);
         let metadata = replace::create(&self.target, content.as_bytes())?;
         Ok(Made {
             stamp: Stamp::of(content.as_bytes(), &metadata),
@@ -229,7 +233,9 @@ impl Job {
             report.push_str(" The file already had that text; nothing changed.");
             Stamp::new(hash, &old.metadata)
         } else {
-            let replace = || replace::replace(&self.target, old, &bytes, &self.backups);
+            self.services.before_change(&self.target, Some((&old.bytes, old.metadata.mode())));
+            let backups = self.services.results_dir.join("backups");
+            let replace = || replace::replace(&self.target, old, &bytes, &backups);
             let (hash, metadata) = hash_beside(&bytes, replace);
             Stamp::new(hash, &metadata?)
         };

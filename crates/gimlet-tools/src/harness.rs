@@ -69,14 +69,18 @@ impl Bench {
     }
 
     pub(crate) fn services(&self) -> Arc<Services> {
-        Arc::new(Services::new(
+        self.services_with(|services| services)
+    }
+
+    pub(crate) fn services_with(&self, more: impl FnOnce(Services) -> Services) -> Arc<Services> {
+        Arc::new(more(Services::new(
             SessionId::new("s"),
             self.env.clone(),
             Some(self.folder.path().to_owned()),
             self.results(),
             Hub::default(),
             self.state.clone(),
-        ))
+        )))
     }
 
     /// The needs and the description of a call, or why it is refused before it runs.

@@ -1,10 +1,13 @@
 //! The built-in tools, one file each. [`builtin`] is the table of them; nothing else is registered anywhere.
 
 mod agent;
+mod ask_user_question;
 mod bash;
 mod builtin;
 mod diff;
 mod edit;
+mod enter_plan_mode;
+mod exit_plan_mode;
 mod glob;
 mod grep;
 #[cfg(test)]

@@ -5,8 +5,11 @@
 mod elision;
 
 use std::borrow::Cow;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use gimlet_core::Services;
 use gimlet_core::files::{Stamp, hash_beside};
 use gimlet_core::tool::{
     ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
@@ -82,7 +85,7 @@ impl Tool for Write {
         let held = lock::acquire(&cx.services, &target).await;
         let job = Job {
             memory: Memory::of(&target, cx),
-            backups: cx.services.results_dir.join("backups"),
+            services: cx.services.clone(),
             path,
             target,
             content: input.content,
@@ -133,7 +136,7 @@ impl Tool for Write {
 /// One write, ready to run on a thread that may block.
 struct Job {
     memory: Memory,
-    backups: PathBuf,
+    services: Arc<Services>,
     /// As spelled, for people and programs.
     path: PathBuf,
     /// What the gate judged: the file that is written.
@@ -150,6 +153,7 @@ impl Job {
     }
 
     fn create(self) -> Result<ToolResult<WriteOutput>, ToolError> {
+        self.services.before_change(&self.target, None);
         let metadata = replace::create(&self.target, self.content.as_bytes())?;
         let stamp = Stamp::of(self.content.as_bytes(), &metadata);
         Ok(self.result(WriteKind::Create, None, Vec::new(), stamp))
@@ -191,7 +195,9 @@ impl Job {
         let stamp = if bytes == old.bytes {
             Stamp::new(hash, &old.metadata)
         } else {
-            let replace = || replace::replace(&self.target, &old, &bytes, &self.backups);
+            self.services.before_change(&self.target, Some((&old.bytes, old.metadata.mode())));
+            let backups = self.services.results_dir.join("backups");
+            let replace = || replace::replace(&self.target, &old, &bytes, &backups);
             let (hash, metadata) = hash_beside(&bytes, replace);
             Stamp::new(hash, &metadata?)
         };

@@ -152,6 +152,9 @@ pub(crate) struct RunArgs {
     /// Stop when the session has cost this many dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_budget_usd: Option<f64>,
+    /// The answer must fit this JSON Schema; it comes as structured_output
+    #[arg(long, value_name = "SCHEMA")]
+    pub(crate) json_schema: Option<String>,
     /// Use this system prompt instead of gimlet's own
     #[arg(long, value_name = "TEXT", conflicts_with = "system_prompt_file", allow_hyphen_values = true)]
     pub(crate) system_prompt: Option<String>,

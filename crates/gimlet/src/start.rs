@@ -7,6 +7,7 @@ mod key_helper;
 mod live;
 mod memory;
 mod models;
+mod planning;
 mod policy;
 mod sandboxed;
 mod sessions;
@@ -16,8 +17,8 @@ use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, ToolSource, nearest};
 use gimlet_core::{
-    AgentSource, Permissions, Processes, Redactor, Review, Roster, SessionConfig, SessionState, StartSource,
-    SystemPrompt, TurnOptions,
+    AgentSource, OutputSchema, Permissions, Processes, Redactor, Review, Roster, SessionConfig, SessionState,
+    StartSource, SystemPrompt, TurnOptions,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
@@ -28,7 +29,7 @@ use gimlet_proto::{
     SessionHandle, SessionId, Thinking,
 };
 use gimlet_serve::sdk::Mirror;
-use gimlet_store::Locations;
+use gimlet_store::{Checkpoints, Locations};
 
 use crate::args::{RunArgs, ThinkingDisplayFlag, ThinkingFlag};
 use crate::report::Report;
@@ -126,6 +127,9 @@ pub(crate) async fn start(
     let start = mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let tools = tools(run, env, &now.rules)?;
+    let tools = if manner.attended { tools } else { tools.unattended() };
+    let output = output_schema(run, env)?;
+    let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
     let memory = Memory::of(env);
     warnings.extend(memory.remark.clone());
     let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
@@ -168,6 +172,8 @@ pub(crate) async fn start(
     let servers = servers(run, around, manner, env)?.map(Arc::new);
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
+    let plans = planning::plans(around, &configured, &past);
+    let checkpoints = checkpoints(run, around, &configured, &past.id);
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
@@ -202,6 +208,9 @@ pub(crate) async fn start(
         processes,
         redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
+        plans,
+        output,
+        checkpoints,
         driver: manner.driver.clone(),
         hooks: manner.hooks.clone(),
         source: if manner.cleared { StartSource::Clear } else { past.source },
@@ -209,6 +218,12 @@ pub(crate) async fn start(
     let (handle, life) = gimlet_core::open(config);
     let servers = servers.map(|servers| servers as Arc<dyn Servers>);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch], facts, servers })
+}
+
+/// The form that the answer has to have.
+fn output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
+    let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
+    parsed.transpose().map_err(|error| Report::new(format!("--json-schema: {error}")))
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
@@ -301,6 +316,17 @@ fn options(run: &RunArgs, configured: &Configured, manner: &Manner) -> TurnOptio
     }
 }
 
+/// Where files are kept before they change. In print mode only a program that says so will ever go back.
+fn checkpoints(run: &RunArgs, around: &Surroundings, configured: &Configured, id: &SessionId) -> Option<Checkpoints> {
+    let env = &configured.env;
+    let wanted = match run.print {
+        true => env.flag("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
+        false => configured.effective.settings.file_checkpointing_enabled != Some(false),
+    };
+    let kept = wanted && !env.flag("CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING") && !run.no_session_persistence;
+    kept.then(|| Checkpoints::open(&Locations::new(&around.config_home), id))
+}
+
 fn cache_ttl(env: &Env) -> Option<CacheTtl> {
     if env.flag("DISABLE_PROMPT_CACHING") {
         return None;
@@ -319,9 +345,6 @@ const TOOLS_TO_COME: &[&str] = &[
     "MultiEdit",
     "LSP",
     "ToolSearch",
-    "AskUserQuestion",
-    "EnterPlanMode",
-    "ExitPlanMode",
     "TaskCreate",
     "TaskUpdate",
     "TaskGet",
@@ -333,7 +356,6 @@ const TOOLS_TO_COME: &[&str] = &[
     "CronList",
     "Monitor",
     "SendMessage",
-    "StructuredOutput",
     "ListMcpResourcesTool",
     "ReadMcpResourceTool",
 ];
@@ -342,7 +364,7 @@ const TOOLS_TO_COME: &[&str] = &[
 pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
     let built_in =
         gimlet_tools::builtin().into_iter().flat_map(|tool| tool.aliases().iter().copied().chain([tool.name()]));
-    built_in.chain(TOOLS_TO_COME.iter().copied())
+    built_in.chain(TOOLS_TO_COME.iter().copied()).chain(["StructuredOutput"])
 }
 
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.

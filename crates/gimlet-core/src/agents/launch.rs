@@ -172,6 +172,7 @@ fn prepare(scope: &Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<P
         steering: steering.clone(),
         items: host.items.clone(),
         result_files: files,
+        output: None,
     };
 
     let ended = CancellationToken::new();

@@ -223,6 +223,7 @@ impl Done {
             (TurnEnd::Aborted { .. }, None) => Some("it was stopped".to_owned()),
             (TurnEnd::HookStopped | TurnEnd::PromptBlocked { .. }, None) => Some("a hook stopped it".to_owned()),
             (TurnEnd::Deferred { tool, .. }, None) => Some(format!("a hook left its call of {tool} for later")),
+            (TurnEnd::StructuredOutputRetries(_), None) => Some("its answer never had the form asked for".to_owned()),
         }
     }
 

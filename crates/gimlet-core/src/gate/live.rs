@@ -82,11 +82,16 @@ impl Gate {
 
     /// Makes the changes that a person chose with their yes. One that cannot be made is said and left out.
     pub(super) fn change(&self, scope: &CallScope, updates: &[Arc<RawValue>]) {
+        let before = self.mode();
         for update in updates {
             if let Err(why) = self.change_one(scope, update) {
                 let text = format!("a change of permissions was not made: {why}");
                 scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Warning, text }));
             }
+        }
+        let mode = self.mode();
+        if mode != before {
+            scope.services.publish(&AgentPath::default(), Body::ModeChanged(mode));
         }
     }
 
@@ -103,7 +108,7 @@ impl Gate {
                 bypass_reachable: self.bypass_reachable,
             };
             changed.apply(&update, source).map_err(|error| error.to_string())?;
-            in_force.mode = changed.mode;
+            in_force.change_mode(changed.mode);
             in_force.rules = Arc::new(changed.rules);
             scope.services.set_added_directories(changed.directories);
         }

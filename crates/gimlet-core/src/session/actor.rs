@@ -9,7 +9,7 @@ use gimlet_proto::{
     AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op,
     Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
-use gimlet_store::{ResultFiles, ToolOutputs};
+use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -22,11 +22,13 @@ use crate::dials::{Choice, Dials};
 use crate::gate::{Asked, Asks, Gate, HostGate, Permissions};
 use crate::hooks::{HookEvent, HookSurroundings, Hooks, Occasion, StartSource};
 use crate::past::PastCalls;
+use crate::plans::Plans;
 use crate::record::Record;
 use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::steering::Steering;
+use crate::structured::OutputSchema;
 use crate::tasks::Task;
 use crate::tool::{ToolRef, ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
@@ -78,6 +80,11 @@ pub struct SessionConfig {
     pub redactor: Redactor,
     /// The walls around commands.
     pub sandboxing: Option<Arc<Sandboxing>>,
+    pub plans: Plans,
+    /// The form that answers have to have. Its tool is among `tools`.
+    pub output: Option<Arc<OutputSchema>>,
+    /// Where files are kept as they were before they changed; `None` when nobody will go back.
+    pub checkpoints: Option<Checkpoints>,
     /// The program that drives the session, where there is one, and the hooks that it wants called at first.
     pub driver: Option<Arc<dyn Driver>>,
     pub hooks: Vec<DriverHook>,
@@ -113,6 +120,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         .with_processes(config.processes)
         .with_redactor(config.redactor)
         .with_sandboxing(config.sandboxing)
+        .with_plans(&config.plans)
+        .with_checkpoints(config.checkpoints)
         .with_hooks(hooks),
     );
     let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);
@@ -121,7 +130,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let items = Arc::default();
     let own_defs = config.tool_defs.clone();
-    let conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
+    let mut conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
+    conversation.told_planning = config.plans.was_planning;
     let host = Arc::new(AgentHost::new(HostParts {
         model: &config.model,
         roster,
@@ -137,7 +147,15 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         sandboxing.ask_about_hosts(HostGate::new(&gate, &services, &dials, &host));
     }
     let actor = Actor {
-        desk: Desk { services, gate, asks: Asks::default(), steering: Steering::default(), dials },
+        desk: Desk {
+            services,
+            gate,
+            asks: Asks::default(),
+            steering: Steering::default(),
+            dials,
+            gauge: conversation.gauge.clone(),
+            model: config.model.clone(),
+        },
         inbox,
         asked,
         conversation,
@@ -150,6 +168,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         options: config.options,
         items,
         result_files: config.result_files,
+        output: config.output,
         snapshot,
         wakes: config.wakes,
         odd_hooks,
@@ -175,6 +194,7 @@ struct Actor {
     options: TurnOptions,
     items: Arc<AtomicU64>,
     result_files: ResultFiles,
+    output: Option<Arc<OutputSchema>>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     wakes: bool,
     /// What is wrong with hooks that the session was opened with.
@@ -371,6 +391,7 @@ impl Actor {
             steering: self.desk.steering.clone(),
             items: self.items.clone(),
             result_files: self.result_files.clone(),
+            output: self.output.clone(),
         }
     }
 

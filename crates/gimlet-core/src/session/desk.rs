@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{AgentPath, Body, Interrupted, Op, PermissionMode, Say};
+use gimlet_proto::{AgentPath, Body, Interrupted, Model, Op, PermissionMode, Say};
 
+use crate::checkpoints;
+use crate::context_usage::Gauge;
 use crate::dials::Dials;
 use crate::gate::{Asks, Gate};
 use crate::services::Services;
@@ -25,6 +27,8 @@ pub(super) struct Desk {
     pub(super) asks: Asks,
     pub(super) steering: Steering,
     pub(super) dials: Dials,
+    pub(super) gauge: Gauge,
+    pub(super) model: Arc<dyn Model>,
 }
 
 impl Desk {
@@ -44,6 +48,17 @@ impl Desk {
             Some(Op::SetThinking { thinking, reply }) => {
                 self.dials.set_thinking(thinking);
                 reply.send(Ok(()));
+            }
+            Some(Op::Rewind { prompt, dry_run, reply }) => {
+                let services = self.services.clone();
+                self.services.spawn(async move { reply.send(checkpoints::rewind(services, prompt, dry_run).await) });
+            }
+            Some(Op::SeedRead { path, mtime_ms, reply }) => {
+                let services = self.services.clone();
+                self.services.spawn(async move { reply.send(checkpoints::seed_read(services, path, mtime_ms).await) });
+            }
+            Some(Op::ContextUsage { reply }) => {
+                reply.send(Ok(self.gauge.read(self.model.facts(&self.dials.model()))));
             }
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
             Some(Op::Withdraw { prompt, reply }) => reply.send(Ok(self.steering.withdraw(&prompt))),

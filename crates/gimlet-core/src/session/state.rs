@@ -15,13 +15,24 @@ pub struct SessionState {
     pub files: FileStates,
     /// Folders of the session's own, such as that of its plans, which it may always write.
     pub own: Vec<PathBuf>,
+    /// What a call asked of the permission mode, until the gate has heard of it.
+    pub mode_wish: Option<ModeWish>,
+}
+
+/// What a tool may want of the permission mode. The gate keeps the mode and has the last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeWish {
+    BeginPlan,
+    /// Back to the mode before planning, unless the person chose another.
+    EndPlan,
 }
 
 impl SessionState {
     pub fn new(project_dir: PathBuf, added: Vec<PathBuf>) -> Self {
         let mut roots = vec![project_dir.clone()];
         roots.extend(added);
-        Self { cwd: project_dir.clone(), project_dir, roots, files: FileStates::default(), own: Vec::new() }
+        let files = FileStates::default();
+        Self { cwd: project_dir.clone(), project_dir, roots, files, own: Vec::new(), mode_wish: None }
     }
 
     /// The same session with folders of its own.

@@ -13,9 +13,10 @@ use serde_json::{Map, Value};
 
 use super::{
     ErrorClass, ForAgents, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap,
-    Tool, ToolContext, ToolError, coerce,
+    Scene, Tool, ToolContext, ToolError, coerce,
 };
 use crate::gate::Permit;
+use crate::services::Services;
 
 /// A call whose input was parsed once; needs, hooks, decision and run all see this value.
 pub struct Prepared {
@@ -47,6 +48,25 @@ pub trait AnyTool: Send + Sync {
     /// JSON Schema of the input; the same bytes in every process.
     fn schema(&self) -> &Value;
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str];
+    fn reserved_parameters(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn unanswered(&self) -> Option<&'static str> {
+        None
+    }
+    fn only_attended(&self) -> bool {
+        false
+    }
+    fn out_of_place(&self, _scene: Scene) -> Option<&'static str> {
+        None
+    }
+    fn complete(
+        &self,
+        _input: &Map<String, Value>,
+        _services: &Services,
+    ) -> Result<Option<Map<String, Value>>, ToolError> {
+        Ok(None)
+    }
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
     fn for_agents(&self) -> ForAgents;
@@ -91,6 +111,30 @@ impl<T: Tool> AnyTool for T {
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
         Tool::hidden_parameters(self, cx)
+    }
+
+    fn reserved_parameters(&self) -> &'static [&'static str] {
+        Tool::reserved_parameters(self)
+    }
+
+    fn unanswered(&self) -> Option<&'static str> {
+        Tool::unanswered(self)
+    }
+
+    fn only_attended(&self) -> bool {
+        Tool::only_attended(self)
+    }
+
+    fn out_of_place(&self, scene: Scene) -> Option<&'static str> {
+        Tool::out_of_place(self, scene)
+    }
+
+    fn complete(
+        &self,
+        input: &Map<String, Value>,
+        services: &Services,
+    ) -> Result<Option<Map<String, Value>>, ToolError> {
+        Tool::complete(self, input, services)
     }
 
     fn max_result_chars(&self) -> ResultCap {

@@ -47,17 +47,30 @@ impl From<Arc<dyn AnyTool>> for ToolRef {
 #[derive(Clone)]
 pub struct ToolSet {
     tools: Arc<[ToolRef]>,
+    /// Nobody can be asked.
+    unattended: bool,
 }
 
 impl ToolSet {
     pub fn new<T: Into<ToolRef>>(tools: impl IntoIterator<Item = T>) -> Self {
-        Self { tools: tools.into_iter().map(Into::into).collect() }
+        Self { tools: tools.into_iter().map(Into::into).collect(), unattended: false }
+    }
+
+    /// The same with one more at the end.
+    pub fn with(self, tool: ToolRef) -> Self {
+        Self { tools: self.tools.iter().cloned().chain([tool]).collect(), ..self }
+    }
+
+    /// For a session in which nobody can be asked: tools that live on answers are not offered. A call of one is still
+    /// known, and told what to do instead.
+    pub fn unattended(self) -> Self {
+        Self { unattended: true, ..self }
     }
 
     /// These tools and the guests, without those that another tool has the name of.
     pub fn with_guests(&self, guests: &[ToolRef]) -> Self {
         let guests = guests.iter().filter(|guest| self.find(guest.name()).is_none());
-        Self { tools: self.tools.iter().chain(guests).cloned().collect() }
+        Self { tools: self.tools.iter().chain(guests).cloned().collect(), unattended: self.unattended }
     }
 
     pub fn find(&self, name: &str) -> Option<&ToolRef> {
@@ -71,7 +84,8 @@ impl ToolSet {
 
     /// The tools that the model is told about.
     pub fn offered(&self) -> impl Iterator<Item = &ToolRef> {
-        self.iter().filter(|tool| !tool.is_hidden())
+        let is_of_no_use = |tool: &ToolRef| self.unattended && tool.only_attended();
+        self.iter().filter(move |tool| !tool.is_hidden() && !is_of_no_use(tool))
     }
 }
 

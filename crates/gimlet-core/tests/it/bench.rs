@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use gimlet_core::tool::{
     AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
 use gimlet_core::{
-    Launch, Launched, LiveSettings, Permissions, Processes, Record, Review, Sandboxing, SessionConfig, SessionState,
-    TurnOptions, open,
+    Launch, Launched, LiveSettings, OutputSchema, Permissions, Plans, Processes, Record, Review, Sandboxing,
+    SessionConfig, SessionState, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
@@ -24,7 +24,7 @@ use gimlet_proto::{
     SessionHandle, StopReason, Thinking, TurnReport, Usage,
 };
 use gimlet_store::{
-    DecisionLedger, DecisionLine, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript,
+    Checkpoints, DecisionLedger, DecisionLine, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript,
     TranscriptOptions, new_session_id, read_decisions,
 };
 use schemars::JsonSchema;
@@ -309,6 +309,10 @@ pub(crate) struct Setup {
     pub(crate) live: Option<Box<dyn LiveSettings>>,
     /// The walls around commands.
     pub(crate) sandboxing: Option<Sandboxing>,
+    pub(crate) plans: Plans,
+    /// The JSON Schema of answers.
+    pub(crate) output: Option<Arc<OutputSchema>>,
+    pub(crate) checkpoints: Option<Checkpoints>,
     /// The program that drives the session, and the hooks that it wants.
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) hooks: Vec<DriverHook>,
@@ -325,6 +329,9 @@ impl Default for Setup {
             attended: false,
             concurrency: 10,
             sandboxing: None,
+            plans: Plans::default(),
+            output: None,
+            checkpoints: None,
             tasks: Vec::new(),
             env: Env::default(),
             deny: Vec::new(),
@@ -340,15 +347,34 @@ impl Default for Setup {
 
 impl Bench {
     pub(crate) fn new(setup: Setup, replies: Vec<Vec<ModelEvent>>) -> Self {
+        Self::new_with(|_| setup, replies)
+    }
+
+    /// A session whose setup depends on its project folder.
+    pub(crate) fn new_with(setup: impl FnOnce(&Path) -> Setup, replies: Vec<Vec<ModelEvent>>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let project = dir.path().canonicalize().unwrap();
+        let setup = setup(&project);
         let id = new_session_id();
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
         let tasks = setup.tasks.into_iter().map(|(task, replies)| (task.to_owned(), replies.into())).collect();
         let model =
             Arc::new(Scripted { replies: Mutex::new(replies.into()), tasks: Mutex::new(tasks), ..Scripted::default() });
-        let tools = ToolSet::new(vec![&Look as &'static dyn AnyTool, &Touch, &Consult, &Send]);
+        let tools = ToolSet::new(vec![
+            &Look as &'static dyn AnyTool,
+            &Touch,
+            &Consult,
+            &Send,
+            &crate::asking::Quiz,
+            &crate::planning::Planner,
+            &crate::rewinding::Scribble,
+        ]);
+        let tools = if setup.attended { tools } else { tools.unattended() };
+        let tools = match &setup.output {
+            Some(output) => tools.with(output.tool()),
+            None => tools,
+        };
         let mut rules = setup.rules;
         for rule in setup.deny {
             rules.add(Behavior::Deny, rule, &RuleSource::new(RuleScope::Session, &project)).unwrap();
@@ -397,6 +423,9 @@ impl Bench {
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
             sandboxing: setup.sandboxing.map(Arc::new),
+            plans: setup.plans,
+            output: setup.output,
+            checkpoints: setup.checkpoints,
             driver: setup.driver,
             hooks: setup.hooks,
             source: gimlet_core::StartSource::Startup,

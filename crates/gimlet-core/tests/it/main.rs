@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a broken bench is a failed test")]
 
 mod agents;
+mod asking;
 mod bench;
 mod driver;
 mod hooked_calls;
@@ -11,5 +12,8 @@ mod hooked_turns;
 mod hosts;
 mod live;
 mod permission;
+mod planning;
 mod results;
+mod rewinding;
 mod schedule;
+mod structured;

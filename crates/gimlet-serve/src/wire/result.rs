@@ -98,6 +98,9 @@ pub(crate) fn result(event: &Event, report: &TurnReport) -> Result {
     if let Some(errors) = &verdict.errors {
         set("errors", json!(errors));
     }
+    if let Some(answer) = &report.structured_output {
+        set("structured_output", serde_json::from_str(answer.get()).unwrap_or(Value::Null));
+    }
     match &report.end {
         TurnEnd::Deferred { call, tool, input } => {
             set("stop_reason", json!("tool_deferred"));
@@ -154,6 +157,11 @@ fn verdict(report: &TurnReport) -> Verdict {
         TurnEnd::Budget(max) => {
             failure("error_max_budget_usd", "budget_exhausted", vec![format!("Reached maximum budget (${max})")])
         }
+        TurnEnd::StructuredOutputRetries(max) => failure(
+            "error_max_structured_output_retries",
+            "structured_output_retry_exhausted",
+            vec![format!("No valid structured output after {max} attempts")],
+        ),
         TurnEnd::Aborted { in_tools } => {
             let reason = if *in_tools { "aborted_tools" } else { "aborted_streaming" };
             failure("error_during_execution", reason, Vec::new())

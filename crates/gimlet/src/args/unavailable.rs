@@ -18,7 +18,6 @@ const NOT_YET: &[(&str, Takes)] = &[
     ("--plugin-dir", Takes::One),
     ("--plugin-dir-no-mcp", Takes::One),
     ("--plugin-url", Takes::One),
-    ("--json-schema", Takes::One),
     ("--prompt-suggestions", Takes::Nothing),
     ("--append-subagent-system-prompt", Takes::One),
     ("--exclude-dynamic-system-prompt-sections", Takes::Nothing),

@@ -5,6 +5,7 @@ mod input;
 mod output;
 mod sessions;
 mod signals;
+mod structured;
 mod trouble;
 
 use gimlet_testkit::{RunOutput, RunningChild};

@@ -5,9 +5,11 @@
 //! promises of the same kind that carry no number.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
 
+mod asking;
 mod background;
 mod bash;
 mod calls;
+mod checkpoints;
 mod demo;
 mod edits;
 mod interrupt;

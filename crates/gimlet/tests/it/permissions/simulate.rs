@@ -160,7 +160,11 @@ async fn transcripts_without_a_ledger_are_compared_with_the_rules_in_force_in_th
         ("", "Task", json!({"subagent_type": "Explore", "prompt": "?"})),
         ("", "NotebookEdit", json!({"notebook_path": world.path("sub/n.ipynb"), "new_source": ""})),
         ("", "Read", json!({"no_such": 1})),
-        ("", "AskUserQuestion", json!({"questions": []})),
+        (
+            "",
+            "AskUserQuestion",
+            json!({"questions": [{"question": "?", "header": "h", "options": [{"label": "a"}, {"label": "b"}]}]}),
+        ),
     ];
     transcript(&world, OLD, "default", &calls);
     world.file(

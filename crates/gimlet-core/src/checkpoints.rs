@@ -1,0 +1,180 @@
+//! Going back: files as they were before the session changed them.
+//!
+//! Tools that change files say what a file was before its first change after a prompt; the store keeps it. Going back to a
+//! prompt puts every such file where it was then and leaves the conversation alone. Links are never followed or
+//! replaced, folders never removed, and a file that cannot be kept is changed nevertheless: the person is told.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gimlet_proto::{AgentPath, Body, EntryId, Level, Notice, Rewound};
+use gimlet_store::{Before, Checkpoints, Found, Kept, look, restore};
+use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
+
+use crate::services::Services;
+
+/// How long counting the lines of one file may take before it gets rough.
+const COUNTING: Duration = Duration::from_millis(200);
+
+/// The checkpoints of a running session.
+pub(crate) struct FileCheckpoints {
+    kept: Mutex<Checkpoints>,
+}
+
+impl FileCheckpoints {
+    pub(crate) fn new(kept: Checkpoints) -> Self {
+        Self { kept: Mutex::new(kept) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Checkpoints> {
+        // A poisoned lock guards a journal that at worst lacks its last line.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Services {
+    /// A prompt that one can go back to.
+    pub(crate) fn begin_checkpoint(&self, prompt: &EntryId) {
+        let Some(checkpoints) = self.checkpoints() else { return };
+        if let Err(error) = checkpoints.lock().begin(prompt) {
+            self.warn(format!("files cannot be brought back to this prompt: {error}"));
+        }
+    }
+
+    /// Keeps what a file was before a call changes it: its content and mode, or nothing where there was none. To be
+    /// called on a thread that may block, with the path's links followed.
+    pub fn before_change(&self, path: &Path, was: Option<(&[u8], u32)>) {
+        let Some(checkpoints) = self.checkpoints() else { return };
+        // A plan is the session's own and no part of the work that is taken back.
+        if self.own_folders().iter().any(|own| path.starts_with(own)) {
+            return;
+        }
+        let before = was.map_or(Before::Absent, |(bytes, mode)| Before::File { bytes, mode });
+        if let Err(error) = checkpoints.lock().keep(path, before) {
+            self.warn(format!("no way back for one file: {error}"));
+        }
+    }
+
+    fn warn(&self, text: String) {
+        self.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+    }
+}
+
+/// Puts every file that was changed since a prompt back as it was then; a dry run only says what that would change.
+pub(crate) async fn rewind(services: Arc<Services>, prompt: EntryId, dry_run: bool) -> Result<Rewound, String> {
+    let checkpoints = services.checkpoints().ok_or(Rewound::NOT_ENABLED)?;
+    let (files, folder) = {
+        let kept = checkpoints.lock();
+        (kept.at(&prompt).ok_or(Rewound::UNKNOWN_PROMPT)?, kept.folder().to_owned())
+    };
+    let mut rewound = Rewound::default();
+    let mut failed = Vec::new();
+    for (path, was) in files {
+        // No call may be writing the file while it goes back.
+        let held = services.path_lock(&path).lock_owned().await;
+        let (of, folder) = (path.clone(), folder.clone());
+        let job = tokio::task::spawn_blocking(move || {
+            let step = put_back(&of, was.as_ref(), &folder, dry_run);
+            drop(held);
+            step
+        });
+        match job.await {
+            Ok(Ok(Step::Same)) => {}
+            Ok(Ok(Step::Link)) => rewound.skipped_links += 1,
+            Ok(Ok(Step::Changed { insertions, deletions })) => {
+                rewound.files_changed.push(path);
+                rewound.insertions += insertions;
+                rewound.deletions += deletions;
+            }
+            Ok(Err(error)) => failed.push(format!("{}: {error}", path.display())),
+            Err(error) => failed.push(format!("{}: {error}", path.display())),
+        }
+    }
+    if failed.is_empty() {
+        return Ok(rewound);
+    }
+    let done = rewound.files_changed.len();
+    Err(format!("{done} files were brought back, but not these: {}", failed.join("; ")))
+}
+
+/// What became of one file.
+enum Step {
+    Same,
+    Link,
+    Changed { insertions: u64, deletions: u64 },
+}
+
+fn put_back(path: &Path, was: Option<&Kept>, folder: &Path, dry_run: bool) -> std::io::Result<Step> {
+    let now = match look(path)? {
+        Found::Link => return Ok(Step::Link),
+        Found::Absent => None,
+        Found::File(bytes) => Some(bytes),
+    };
+    let then = was.map(|kept| kept.read(folder)).transpose()?;
+    if now == then {
+        return Ok(Step::Same);
+    }
+    if !dry_run {
+        restore(path, then.as_deref().zip(was.map(|kept| kept.mode)))?;
+    }
+    let (insertions, deletions) =
+        changed_lines(now.as_deref().unwrap_or_default(), then.as_deref().unwrap_or_default());
+    Ok(Step::Changed { insertions, deletions })
+}
+
+/// How many lines come and go.
+fn changed_lines(old: &[u8], new: &[u8]) -> (u64, u64) {
+    let lines = |bytes| -> Vec<&[u8]> { <[u8]>::split_inclusive(bytes, |byte| *byte == b'\n').collect() };
+    let (old, new) = (lines(old), lines(new));
+    let deadline = Some(Instant::now() + COUNTING);
+    let (mut insertions, mut deletions) = (0, 0);
+    for change in capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline) {
+        if change.tag() != DiffTag::Equal {
+            insertions += change.new_range().len() as u64;
+            deletions += change.old_range().len() as u64;
+        }
+    }
+    (insertions, deletions)
+}
+
+/// Takes a host's word that a file was read when it had this time, so that it may be edited. A file that changed since
+/// stays unread.
+pub(crate) async fn seed_read(services: Arc<Services>, path: PathBuf, mtime_ms: u64) -> Result<(), String> {
+    let path = services.paths().expand(&path);
+    let read = tokio::task::spawn_blocking(move || {
+        let path = path.canonicalize()?;
+        let metadata = path.metadata()?;
+        let since_epoch = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let unchanged = metadata.is_file() && since_epoch.as_millis() <= u128::from(mtime_ms);
+        if !unchanged {
+            return Ok(None);
+        }
+        let bytes = std::fs::read(&path)?;
+        Ok(Some((path, crate::files::Stamp::of(&bytes, &metadata))))
+    });
+    let read = read.await.map_err(|error| error.to_string())?;
+    if let Some((path, stamp)) = read.map_err(|error: std::io::Error| error.to_string())? {
+        services.apply([Box::new(move |session: &mut crate::session::SessionState| {
+            session.files.record_read(path, stamp, true, None);
+        }) as crate::tool::Change]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_come_and_go_are_counted() {
+        for (old, new, counts) in [
+            ("", "a\nb\n", (2, 0)),
+            ("a\nb\n", "", (0, 2)),
+            ("a\nb\nc\n", "a\nx\nc\n", (1, 1)),
+            ("a\nb", "a\nb\n", (1, 1)),
+        ] {
+            assert_eq!(changed_lines(old.as_bytes(), new.as_bytes()), counts, "{old:?} {new:?}");
+        }
+    }
+}

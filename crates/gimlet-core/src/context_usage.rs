@@ -1,0 +1,176 @@
+//! How full the context window is: sizes are noted as the conversation grows, so that the question can be answered at any
+//! time, also while a turn runs, without looking at the history.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gimlet_proto::{
+    Block, BlockKind, ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage, ModelFacts, Role,
+    ToolDef, Usage,
+};
+
+/// Bytes of a token, where nobody has counted yet.
+const BYTES_PER_TOKEN: u64 = 4;
+/// What an image counts for, in bytes of text: its own bytes say nothing about its tokens.
+const IMAGE: u64 = 1_500 * BYTES_PER_TOKEN;
+/// What a tool of a server begins with.
+const SERVER_TOOL: &str = "mcp__";
+
+/// The sizes of one conversation. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Gauge(Arc<Mutex<Sizes>>);
+
+#[derive(Default)]
+struct Sizes {
+    system: u64,
+    /// Name and bytes of each.
+    tools: Vec<(String, u64)>,
+    /// In bytes.
+    messages: ContextMessages,
+    counted: Option<Counted>,
+}
+
+/// What the provider counted, and how many bytes that was.
+#[derive(Clone, Copy)]
+struct Counted {
+    usage: Usage,
+    tokens: u64,
+    bytes: u64,
+    /// The reply is counted but not yet part of the conversation.
+    awaits_reply: bool,
+}
+
+impl Sizes {
+    fn bytes(&self) -> u64 {
+        let ContextMessages { user, assistant, tool_calls, tool_results } = self.messages;
+        let tools: u64 = self.tools.iter().map(|(_, bytes)| bytes).sum();
+        self.system + tools + user + assistant + tool_calls + tool_results
+    }
+
+    /// Tokens of everything: the last count, and an estimate of what came since.
+    fn tokens(&self) -> u64 {
+        let bytes = self.bytes();
+        match self.counted {
+            Some(counted) => counted.tokens + bytes.saturating_sub(counted.bytes) / BYTES_PER_TOKEN,
+            None => bytes / BYTES_PER_TOKEN,
+        }
+    }
+}
+
+impl Gauge {
+    pub(crate) fn new(system: &[String], tools: &[ToolDef]) -> Self {
+        let size = |tool: &ToolDef| (tool.name.len() + tool.description.len() + tool.input_schema.get().len()) as u64;
+        Self(Arc::new(Mutex::new(Sizes {
+            system: system.iter().map(|text| text.len() as u64).sum(),
+            tools: tools.iter().map(|tool| (tool.name.clone(), size(tool))).collect(),
+            ..Sizes::default()
+        })))
+    }
+
+    /// Notes what entered the conversation.
+    pub(crate) fn add(&self, role: Role, blocks: &[Block]) {
+        let mut sizes = self.lock();
+        let before = sizes.bytes();
+        for block in blocks {
+            let bytes = match block.kind() {
+                BlockKind::Image => IMAGE,
+                _ => block.json().len() as u64,
+            };
+            let messages = &mut sizes.messages;
+            *match (block.kind(), role) {
+                (BlockKind::ToolUse, _) => &mut messages.tool_calls,
+                (BlockKind::ToolResult, _) => &mut messages.tool_results,
+                (_, Role::Assistant) => &mut messages.assistant,
+                (_, Role::User) => &mut messages.user,
+            } += bytes;
+        }
+        let added = sizes.bytes() - before;
+        if let Some(counted) = sizes.counted.as_mut().filter(|counted| counted.awaits_reply && role == Role::Assistant)
+        {
+            counted.bytes += added;
+            counted.awaits_reply = false;
+        }
+    }
+
+    /// Notes what the provider counted for a request and its reply. Some servers count nothing, which says nothing.
+    pub(crate) fn count(&self, usage: &Usage) {
+        if usage.prompt_tokens() == 0 {
+            return;
+        }
+        let mut sizes = self.lock();
+        let bytes = sizes.bytes();
+        let tokens = usage.prompt_tokens() + usage.output_tokens;
+        sizes.counted = Some(Counted { usage: *usage, tokens, bytes, awaits_reply: true });
+    }
+
+    /// The figures of this moment.
+    pub(crate) fn read(&self, facts: ModelFacts) -> ContextUsage {
+        let sizes = self.lock();
+        let (bytes, total) = (sizes.bytes().max(1), sizes.tokens());
+        let scaled =
+            |part: u64| u64::try_from(u128::from(part) * u128::from(total) / u128::from(bytes)).unwrap_or(total);
+        let tools: Vec<ContextTool> = sizes
+            .tools
+            .iter()
+            .map(|(name, bytes)| ContextTool { name: name.clone(), tokens: scaled(*bytes) })
+            .collect();
+        let sum = |of_server: bool| {
+            let part = tools.iter().filter(|tool| tool.name.starts_with(SERVER_TOOL) == of_server);
+            part.map(|tool| tool.tokens).sum::<u64>()
+        };
+        let (system, own, server) = (scaled(sizes.system), sum(false), sum(true));
+        let used = |name, tokens| ContextCategory { name, kind: ContextKind::Used, tokens };
+        let mut categories = vec![used("System prompt", system), used("System tools", own), used("MCP tools", server)];
+        // What rounding leaves belongs to the part that is largest in a long conversation.
+        categories.push(used("Messages", total.saturating_sub(system + own + server)));
+        categories.retain(|category| category.tokens > 0);
+        let free = facts.context_window.saturating_sub(total);
+        categories.push(ContextCategory { name: "Free space", kind: ContextKind::Free, tokens: free });
+        let ContextMessages { user, assistant, tool_calls, tool_results } = sizes.messages;
+        ContextUsage {
+            model: facts.id,
+            max_tokens: facts.context_window,
+            total_tokens: total,
+            categories,
+            tools,
+            messages: ContextMessages {
+                user: scaled(user),
+                assistant: scaled(assistant),
+                tool_calls: scaled(tool_calls),
+                tool_results: scaled(tool_results),
+            },
+            last_request: sizes.counted.map(|counted| counted.usage),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sizes> {
+        // Sums only: whatever a poisoned lock guards is at worst a little off.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> ModelFacts {
+        ModelFacts { id: "m".into(), context_window: 10_000, max_output_tokens: 1, price: None, known: false }
+    }
+
+    #[test]
+    fn figures_add_up_and_follow_what_the_provider_counted() {
+        let gauge = Gauge::new(&["x".repeat(400)], &[]);
+        gauge.add(Role::User, &[Block::text(&"y".repeat(1_000))]);
+        gauge.count(&Usage::default());
+        let rough = gauge.read(facts());
+        assert!(rough.total_tokens >= 350 && rough.last_request.is_none(), "{rough:?}");
+        gauge.count(&Usage { input_tokens: 1_000, output_tokens: 20, ..Usage::default() });
+        gauge.add(Role::User, &[Block::text(&"z".repeat(4_000))]);
+        let usage = gauge.read(facts());
+        assert!((2_020..2_040).contains(&usage.total_tokens), "{usage:?}");
+        let used = usage.categories.iter().filter(|category| category.kind == ContextKind::Used);
+        assert_eq!(used.map(|category| category.tokens).sum::<u64>(), usage.total_tokens);
+        let free = usage.categories.last().unwrap();
+        assert_eq!((free.kind, free.tokens), (ContextKind::Free, 10_000 - usage.total_tokens));
+        assert!(usage.messages.user > 1_500 && usage.messages.assistant == 0);
+    }
+}

@@ -1,0 +1,261 @@
+//! Checkpoints: what files held before a session changed them, by the prompt after which they were changed.
+//!
+//! A journal names every prompt and, behind it, each file that was changed since with the content it had; contents are
+//! stored once each, under their hash. Both are written before the file changes, survive a resume, and are the owner's
+//! alone. This room keeps and gives back; which change is worth a checkpoint is for others to say, so that what commands
+//! change can be kept the same way.
+
+mod place;
+mod restore;
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::{EntryId, SessionId};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::disk::{create_private_dirs, open_private};
+use crate::entry::timestamp;
+use crate::layout::Locations;
+pub use restore::{Found, look, restore};
+
+/// Prompts that one can go back to.
+const MOST_PROMPTS: usize = 100;
+/// A larger file is not kept.
+const LARGEST_FILE: usize = 32 << 20;
+/// What the contents of one session may take together.
+const LARGEST_SESSION: u64 = 1 << 30;
+
+/// Why a file has no checkpoint. The change itself goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    #[error("{} has {size} bytes, which is too much to keep", path.display())]
+    TooLarge { path: PathBuf, size: usize },
+    #[error("the session has kept as much as it may, so {} was not", path.display())]
+    Full { path: PathBuf },
+    #[error("what {} held could not be kept in {}: {source}", path.display(), folder.display())]
+    Write { path: PathBuf, folder: PathBuf, source: io::Error },
+}
+
+/// A file's content, kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Where it is: the hash of the content.
+    blob: String,
+    /// The file's permission bits.
+    pub mode: u32,
+}
+
+/// What a file was before it was changed.
+#[derive(Clone, Copy, Debug)]
+pub enum Before<'a> {
+    Absent,
+    File { bytes: &'a [u8], mode: u32 },
+}
+
+/// One line of the journal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Line {
+    Prompt {
+        id: EntryId,
+        at: String,
+    },
+    File {
+        path: PathBuf,
+        /// `None`: it was not there.
+        was: Option<Kept>,
+    },
+}
+
+/// A prompt and what was changed behind it.
+#[derive(Debug)]
+struct Step {
+    prompt: EntryId,
+    files: Vec<(PathBuf, Option<Kept>)>,
+}
+
+/// The checkpoints of one session.
+#[derive(Debug)]
+pub struct Checkpoints {
+    folder: PathBuf,
+    journal: Option<File>,
+    steps: Vec<Step>,
+    stored: u64,
+}
+
+impl Checkpoints {
+    /// Those of a session, with what an earlier run left. Nothing is created before there is something to keep.
+    pub fn open(places: &Locations, session: &SessionId) -> Self {
+        let folder = places.config_home().join("file-history").join(session.as_str());
+        let steps = read_journal(&folder.join(JOURNAL));
+        let stored = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let stored = stored.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum();
+        Self { folder, journal: None, steps, stored }
+    }
+
+    /// A prompt that one can go back to from now on.
+    pub fn begin(&mut self, prompt: &EntryId) -> io::Result<()> {
+        self.steps.push(Step { prompt: prompt.clone(), files: Vec::new() });
+        self.append(&Line::Prompt { id: prompt.clone(), at: timestamp() })?;
+        self.forget_oldest();
+        Ok(())
+    }
+
+    /// Keeps what a file was, unless that was done since the last prompt. To be called before it changes.
+    pub fn keep(&mut self, path: &Path, before: Before<'_>) -> Result<(), CheckpointError> {
+        // Before the first prompt there is nothing to go back to.
+        let Some(step) = self.steps.last() else { return Ok(()) };
+        if step.files.iter().any(|(known, _)| known == path) {
+            return Ok(());
+        }
+        let failed =
+            |folder: &Path, source| CheckpointError::Write { path: path.to_owned(), folder: folder.to_owned(), source };
+        let was = match before {
+            Before::Absent => None,
+            Before::File { bytes, .. } if bytes.len() > LARGEST_FILE => {
+                return Err(CheckpointError::TooLarge { path: path.to_owned(), size: bytes.len() });
+            }
+            Before::File { .. } if self.stored >= LARGEST_SESSION => {
+                return Err(CheckpointError::Full { path: path.to_owned() });
+            }
+            Before::File { bytes, mode } => {
+                let blob = self.store(bytes).map_err(|source| failed(&self.folder, source))?;
+                Some(Kept { blob, mode: mode & 0o777 })
+            }
+        };
+        let line = Line::File { path: path.to_owned(), was: was.clone() };
+        self.append(&line).map_err(|source| failed(&self.folder, source))?;
+        if let Some(step) = self.steps.last_mut() {
+            step.files.push((path.to_owned(), was));
+        }
+        Ok(())
+    }
+
+    /// What each file was at a prompt, as far as it was changed since; `None` for a prompt that nobody knows.
+    pub fn at(&self, prompt: &EntryId) -> Option<Vec<(PathBuf, Option<Kept>)>> {
+        let from = self.steps.iter().rposition(|step| step.prompt == *prompt)?;
+        let mut seen = HashSet::new();
+        let files = self.steps[from..].iter().flat_map(|step| &step.files);
+        // The first change since then met the file as it was then.
+        Some(files.filter(|(path, _)| seen.insert(path.as_path())).cloned().collect())
+    }
+
+    /// The folder of the contents.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn append(&mut self, line: &Line) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        let mut journal = match self.journal.take() {
+            Some(journal) => journal,
+            None => {
+                create_private_dirs(&self.folder)?;
+                let options = &mut OpenOptions::new();
+                let journal = open_private(&self.folder.join(JOURNAL), options.append(true).create(true))?;
+                if journal.metadata()?.len() > 0 {
+                    // A run that was cut may have left half a line; an empty one is skipped when read.
+                    bytes.insert(0, b'\n');
+                }
+                journal
+            }
+        };
+        journal.write_all(&bytes)?;
+        // A prompt alone loses nothing; behind the line of a file the file itself is about to change.
+        if matches!(line, Line::File { .. }) {
+            journal.sync_data()?;
+        }
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    /// Stores a content under its hash; one that is there already is not written again.
+    fn store(&mut self, bytes: &[u8]) -> io::Result<String> {
+        let blob: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = self.folder.join(&blob);
+        if path.symlink_metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == bytes.len() as u64) {
+            return Ok(blob);
+        }
+        create_private_dirs(&self.folder)?;
+        // Under another name first: half a content under its hash would pass for the whole.
+        let draft = self.folder.join(format!(".{}.tmp", uuid::Uuid::new_v4().simple()));
+        let mut file = open_private(&draft, OpenOptions::new().write(true).create_new(true))?;
+        let written =
+            file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&draft, &path));
+        if let Err(error) = written {
+            drop(std::fs::remove_file(&draft));
+            return Err(error);
+        }
+        self.stored += bytes.len() as u64;
+        Ok(blob)
+    }
+
+    /// Lets go of what one can no longer go back to.
+    fn forget_oldest(&mut self) {
+        if self.steps.len() <= MOST_PROMPTS {
+            return;
+        }
+        let gone = self.steps.remove(0);
+        let is_wanted = |blob: &str| {
+            let files = self.steps.iter().flat_map(|step| &step.files);
+            files.filter_map(|(_, was)| was.as_ref()).any(|kept| kept.blob == blob)
+        };
+        let unwanted: Vec<&Kept> =
+            gone.files.iter().filter_map(|(_, was)| was.as_ref()).filter(|kept| !is_wanted(&kept.blob)).collect();
+        for kept in unwanted {
+            let path = self.folder.join(&kept.blob);
+            let size = path.symlink_metadata().map_or(0, |metadata| metadata.len());
+            // One that stays costs space and nothing else.
+            if std::fs::remove_file(&path).is_ok() {
+                self.stored = self.stored.saturating_sub(size);
+            }
+        }
+    }
+}
+
+impl Kept {
+    /// The content, checked against its hash.
+    pub fn read(&self, folder: &Path) -> io::Result<Vec<u8>> {
+        let bytes = std::fs::read(folder.join(&self.blob))?;
+        let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        if hash == self.blob { Ok(bytes) } else { Err(io::Error::new(ErrorKind::InvalidData, "the copy is damaged")) }
+    }
+}
+
+const JOURNAL: &str = "journal.ndjson";
+
+/// What a journal says; lines that cannot be read are passed over.
+fn read_journal(path: &Path) -> Vec<Step> {
+    let Ok(file) = File::open(path) else { return Vec::new() };
+    let mut steps: Vec<Step> = Vec::new();
+    for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+        match serde_json::from_slice(&line) {
+            Ok(Line::Prompt { id, .. }) => steps.push(Step { prompt: id, files: Vec::new() }),
+            Ok(Line::File { path, was }) if was.as_ref().is_none_or(Kept::is_plausible) => {
+                if let Some(step) = steps.last_mut() {
+                    step.files.push((path, was));
+                }
+            }
+            Ok(Line::File { .. }) | Err(_) => {}
+        }
+    }
+    let old = steps.len().saturating_sub(MOST_PROMPTS);
+    steps.drain(..old);
+    steps
+}
+
+impl Kept {
+    /// A name from a file must not lead out of the folder.
+    fn is_plausible(&self) -> bool {
+        self.blob.len() == 64 && self.blob.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+}
+
+#[cfg(test)]
+#[path = "checkpoints/checkpoints_tests.rs"]
+mod checkpoints_tests;

@@ -1,0 +1,70 @@
+//! Putting a file back as it was: by a temporary file and a rename, or by removing it. Links are never followed or
+//! replaced, and folders never removed.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::place;
+
+/// What is at a path now.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    Absent,
+    File(Vec<u8>),
+    /// A link, a file with a second name, or something that is no file: not to be touched.
+    Link,
+}
+
+/// Looks without following links.
+pub fn look(path: &Path) -> io::Result<Found> {
+    let (folder, name) = match place::open(path) {
+        Ok(place) => place,
+        Err(Errno::NOENT) => return Ok(Found::Absent),
+        Err(Errno::LOOP | Errno::NOTDIR) => return Ok(Found::Link),
+        Err(error) => return Err(error.into()),
+    };
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file: File = match rustix::fs::openat(&folder, name, flags, Mode::empty()) {
+        Ok(file) => file.into(),
+        Err(Errno::NOENT) => return Ok(Found::Absent),
+        Err(Errno::LOOP | Errno::NXIO) => return Ok(Found::Link),
+        Err(error) => return Err(error.into()),
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.nlink() > 1 {
+        return Ok(Found::Link);
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(Found::File(bytes))
+}
+
+/// Makes a file hold this content with these permission bits; `None` removes it.
+pub fn restore(path: &Path, content: Option<(&[u8], u32)>) -> io::Result<()> {
+    let Some((bytes, mode)) = content else {
+        let (folder, name) = place::open(path)?;
+        return Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?);
+    };
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let (folder, name) = place::open(path)?;
+    let draft = format!(".gimlet-{}.tmp", uuid::Uuid::new_v4().simple());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file: File = rustix::fs::openat(&folder, &draft, flags, Mode::from_raw_mode(0o600))?.into();
+    let put = file
+        .write_all(bytes)
+        .and_then(|()| file.set_permissions(Permissions::from_mode(mode & 0o777)))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| Ok(rustix::fs::renameat(&folder, &draft, &folder, name)?));
+    if put.is_err() {
+        // Nothing of ours is left behind; that the file was not restored is what is told.
+        let _ = rustix::fs::unlinkat(&folder, &draft, AtFlags::empty());
+    }
+    put
+}

@@ -1,0 +1,326 @@
+//! AskUserQuestion: puts questions to the person and gives the answers to the model.
+//!
+//! The question itself is the ordinary one that the gate asks before a call runs: whoever answers it sends the input
+//! back with `answers` filled in. The tool only hands them on. It never answers in a person's place, and what the model
+//! writes where answers belong is dropped before anyone sees it.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use gimlet_core::tool::{
+    ForAgents, InputProblem, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
+};
+use gimlet_proto::{Need, ResultContent, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Codes of refused inputs.
+const QUESTION_COUNT: u32 = 1;
+const OPTION_COUNT: u32 = 2;
+const SAME_QUESTION: u32 = 3;
+const SAME_LABEL: u32 = 4;
+
+/// What only the answer brings.
+const ANSWERED: &[&str] = &["answers", "annotations", "response", "metadata"];
+
+const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself: take the option that you would \
+                      recommend, go on, and say in your answer what you assumed.";
+
+const NO_ANSWER: &str = "Nobody answered these questions. Decide yourself: take the options that you would recommend, \
+                         and say in your answer what you assumed.";
+
+pub(crate) struct AskUserQuestion;
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AskUserQuestionInput {
+    #[schemars(length(min = 1, max = 4))]
+    questions: Vec<Question>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answers: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    annotations: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    response: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Question {
+    /// The whole question
+    question: String,
+    header: String,
+    #[schemars(length(min = 2, max = 4))]
+    options: Vec<Choice>,
+    #[serde(default)]
+    multi_select: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Choice {
+    /// 1 to 5 words
+    label: String,
+    /// What choosing it means
+    #[serde(default)]
+    description: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct AskUserQuestionOutput {
+    questions: Vec<Question>,
+    /// By the text of the question.
+    answers: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<Map<String, Value>>,
+}
+
+impl Tool for AskUserQuestion {
+    const NAME: &'static str = "AskUserQuestion";
+    type Input = AskUserQuestionInput;
+    type Output = AskUserQuestionOutput;
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        Cow::Borrowed(include_str!("ask_user_question.md").trim_ascii_end())
+    }
+
+    fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
+        ANSWERED
+    }
+
+    fn reserved_parameters(&self) -> &'static [&'static str] {
+        ANSWERED
+    }
+
+    fn needs(&self, _input: &AskUserQuestionInput, _cx: &PathContext) -> Vec<Need> {
+        vec![Need::Session]
+    }
+
+    fn only_attended(&self) -> bool {
+        true
+    }
+
+    fn unanswered(&self) -> Option<&'static str> {
+        Some(NOBODY)
+    }
+
+    /// Answered already means that a person, a program or a hook did.
+    fn requires_user_interaction(&self, input: &AskUserQuestionInput) -> bool {
+        input.answers.is_none() && input.response.is_none()
+    }
+
+    fn out_of_place(&self, scene: Scene) -> Option<&'static str> {
+        scene
+            .is_subagent
+            .then_some("Only the main conversation asks the user. Decide yourself, and report what you assumed.")
+    }
+
+    fn validate_input(&self, input: &AskUserQuestionInput, _cx: &PathContext) -> Result<(), InputProblem> {
+        let count = input.questions.len();
+        if !(1..=4).contains(&count) {
+            let text = format!("Ask one to four questions in a call, not {count}.");
+            return Err(InputProblem::new(QUESTION_COUNT, text));
+        }
+        if let Some(twice) = repeated(input.questions.iter().map(|question| question.question.as_str())) {
+            let text = format!("The question {twice:?} is there twice; answers could not be told apart.");
+            return Err(InputProblem::new(SAME_QUESTION, text));
+        }
+        input.questions.iter().try_for_each(check_options)
+    }
+
+    async fn call(
+        &self,
+        input: AskUserQuestionInput,
+        _cx: &ToolContext,
+    ) -> Result<ToolResult<AskUserQuestionOutput>, ToolError> {
+        let given = input.answers.unwrap_or_default();
+        let answers = given.into_iter().map(|(question, answer)| (question, Value::from(joined(answer))));
+        Ok(ToolResult::new(AskUserQuestionOutput {
+            questions: input.questions,
+            answers: answers.filter(|(_, answer)| answer != "").collect(),
+            response: input.response.filter(|response| !response.trim().is_empty()),
+            annotations: input.annotations,
+        }))
+    }
+
+    fn to_blocks(&self, output: &AskUserQuestionOutput) -> ResultContent {
+        // Neutral words: an answer such as "wait" or "explain first" is to be obeyed, not overridden by an urge to go on.
+        if let Some(response) = &output.response {
+            return format!("The user replied to the questions as a whole: {response}").into();
+        }
+        if output.answers.is_empty() {
+            return NO_ANSWER.into();
+        }
+        let mut text = String::from("The user answered:");
+        for (question, answer) in answered(output) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\n- {question} -> {answer}");
+            if let Some(notes) = notes(output, question) {
+                let _ = write!(text, " (note: {notes})");
+            }
+        }
+        for Question { question, .. } in
+            output.questions.iter().filter(|asked| !output.answers.contains_key(&asked.question))
+        {
+            let _ = write!(text, "\n- {question} -> no answer");
+        }
+        text.into()
+    }
+
+    fn view(&self, _input: &AskUserQuestionInput, output: &AskUserQuestionOutput) -> View {
+        if output.response.is_some() || output.answers.is_empty() {
+            return View::Text(self.to_blocks(output).to_text());
+        }
+        let rows = answered(output).map(|(question, answer)| vec![question.to_owned(), answer.to_owned()]);
+        View::Table { head: vec!["Question".to_owned(), "Answer".to_owned()], rows: rows.collect() }
+    }
+
+    fn description(&self, input: &AskUserQuestionInput, _cx: &PathContext) -> String {
+        let questions: Vec<&str> = input.questions.iter().map(|question| question.question.as_str()).collect();
+        questions.join(" / ")
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Never
+    }
+
+    fn search_hint(&self) -> &'static str {
+        "ask user question clarify choose options"
+    }
+}
+
+fn check_options(question: &Question) -> Result<(), InputProblem> {
+    let (asked, count) = (&question.question, question.options.len());
+    if !(2..=4).contains(&count) {
+        let text = format!("The question {asked:?} needs two to four options, not {count}.");
+        return Err(InputProblem::new(OPTION_COUNT, text));
+    }
+    match repeated(question.options.iter().map(|option| option.label.as_str())) {
+        Some(twice) => {
+            let text = format!("The question {asked:?} has the option {twice:?} twice.");
+            Err(InputProblem::new(SAME_LABEL, text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The first text that was there before.
+fn repeated<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = HashSet::new();
+    texts.find(|text| !seen.insert(text.trim()))
+}
+
+/// Several choices are one text, as front ends send them.
+fn joined(answer: Value) -> String {
+    match answer {
+        Value::String(text) => text,
+        Value::Array(choices) => choices.into_iter().map(joined).collect::<Vec<_>>().join(", "),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// The answers, those to the questions first and in their order.
+fn answered(output: &AskUserQuestionOutput) -> impl Iterator<Item = (&str, &str)> {
+    let asked = output.questions.iter().map(|asked| asked.question.as_str());
+    let others = output.answers.keys().map(String::as_str);
+    let others = others.filter(|key| output.questions.iter().all(|asked| asked.question != *key));
+    asked.chain(others).filter_map(|question| Some((question, output.answers.get(question)?.as_str()?)))
+}
+
+/// What the person wrote beside an answer.
+fn notes<'a>(output: &'a AskUserQuestionOutput, question: &str) -> Option<&'a str> {
+    output.annotations.as_ref()?.get(question)?.get("notes")?.as_str().filter(|notes| !notes.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::harness::Bench;
+
+    fn questions() -> Value {
+        json!([
+            {"question": "Which store?", "header": "Store", "multiSelect": false, "options": [
+                {"label": "SQLite", "description": "single file"}, {"label": "Postgres", "description": "server"}]},
+            {"question": "Which targets?", "header": "A header that is long", "multiSelect": true, "options": [
+                {"label": "Linux", "description": ""}, {"label": "macOS", "preview": "ignored"}]}
+        ])
+    }
+
+    async fn told(rest: Value) -> (String, Value) {
+        let mut input = json!({ "questions": questions() });
+        input.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        let given = Bench::new().call(&AskUserQuestion, input).await.unwrap();
+        (given.text, given.output)
+    }
+
+    #[tokio::test]
+    async fn answers_come_back_by_question_with_several_choices_as_one_text() {
+        let (text, output) = told(json!({
+            "answers": {"Which targets?": ["Linux", "macOS"], "Which store?": "SQLite"},
+            "annotations": {"Which store?": {"notes": "for now"}},
+        }))
+        .await;
+        assert_eq!(
+            text,
+            "The user answered:\n- Which store? -> SQLite (note: for now)\n- Which targets? -> Linux, macOS"
+        );
+        assert_eq!(output["answers"], json!({"Which targets?": "Linux, macOS", "Which store?": "SQLite"}));
+        assert_eq!(output["questions"][0]["options"][0]["label"], "SQLite");
+    }
+
+    #[tokio::test]
+    async fn a_question_left_open_is_said_and_so_is_no_answer_at_all() {
+        let (text, _) = told(json!({"answers": {"Which store?": "wait, explain first"}})).await;
+        assert!(text.contains("-> wait, explain first") && text.ends_with("Which targets? -> no answer"), "{text}");
+        for nothing in [json!({}), json!({"answers": {}}), json!({"answers": {"Which store?": ""}})] {
+            let (text, output) = told(nothing).await;
+            assert!(text.starts_with("Nobody answered"), "{text}");
+            assert_eq!(output["answers"], json!({}));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_to_everything_replaces_the_list() {
+        let (text, output) =
+            told(json!({"answers": {"Which store?": "SQLite"}, "response": "Neither: use files"})).await;
+        assert_eq!(text, "The user replied to the questions as a whole: Neither: use files");
+        assert_eq!(output["response"], "Neither: use files");
+    }
+
+    #[test]
+    fn what_could_not_be_answered_is_refused_before_anyone_is_asked() {
+        let option = |label: &str| json!({"label": label, "description": ""});
+        let question = |text: &str, options: Vec<Value>| json!({"question": text, "header": "h", "options": options});
+        let two = || vec![option("a"), option("b")];
+        for (input, part) in [
+            (json!([]), "one to four"),
+            (json!((0..5).map(|n| question(&n.to_string(), two())).collect::<Vec<_>>()), "not 5"),
+            (json!([question("a", two()), question("a", two())]), "twice"),
+            (json!([question("a", vec![option("x")])]), "two to four options"),
+            (json!([question("a", vec![option("x"), option("x")])]), "the option \"x\" twice"),
+        ] {
+            let text = Bench::new().prepare(&AskUserQuestion, json!({ "questions": input })).unwrap_err().model_text;
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn it_is_a_question_until_it_is_answered() {
+        let input = |rest: Value| -> AskUserQuestionInput {
+            let mut input = json!({ "questions": questions() });
+            input.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+            serde_json::from_value(input).unwrap()
+        };
+        assert!(AskUserQuestion.requires_user_interaction(&input(json!({}))));
+        assert!(!AskUserQuestion.requires_user_interaction(&input(json!({"answers": {}}))));
+        assert!(!AskUserQuestion.requires_user_interaction(&input(json!({"response": "x"}))));
+    }
+}

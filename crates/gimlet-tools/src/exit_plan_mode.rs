@@ -1,0 +1,243 @@
+//! ExitPlanMode: presents the plan; when the person approves it, planning is over.
+//!
+//! The plan is the plan file's text, put into the input before anyone is asked, so that whoever decides sees what is
+//! decided on. Nothing of it is carried out here, and it is never approved without a person, a program or a hook.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use gimlet_core::tool::{
+    ForAgents, ModeWish, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
+};
+use gimlet_core::{OnDisk, Services, SessionState};
+use gimlet_policy::FileView;
+use gimlet_proto::{Need, PermissionMode, ResultContent, View};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::text_file::open::load_if_there;
+use crate::text_file::{TextFile, replace};
+
+/// A longer text is no plan that anybody reads.
+const LONGEST_PLAN: u64 = 1 << 20;
+
+pub(crate) struct ExitPlanMode;
+
+/// Open: other programs' versions of the tool have further fields, which mean nothing here.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExitPlanModeInput {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    plan_file_path: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExitPlanModeOutput {
+    plan: Option<String>,
+    is_agent: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file_path: Option<String>,
+    /// The person changed it while approving it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    plan_was_edited: bool,
+}
+
+impl Tool for ExitPlanMode {
+    const NAME: &'static str = "ExitPlanMode";
+    type Input = ExitPlanModeInput;
+    type Output = ExitPlanModeOutput;
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        Cow::Borrowed(include_str!("exit_plan_mode.md").trim_ascii_end())
+    }
+
+    fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
+        &["plan", "planFilePath"]
+    }
+
+    fn needs(&self, _input: &ExitPlanModeInput, _cx: &PathContext) -> Vec<Need> {
+        vec![Need::Session]
+    }
+
+    fn only_attended(&self) -> bool {
+        true
+    }
+
+    fn requires_user_interaction(&self, _input: &ExitPlanModeInput) -> bool {
+        true
+    }
+
+    fn out_of_place(&self, scene: Scene) -> Option<&'static str> {
+        match scene {
+            Scene { is_subagent: true, .. } => {
+                Some("Only the main conversation presents a plan. Report yours as your answer.")
+            }
+            Scene { mode: PermissionMode::Plan, .. } => None,
+            _ => Some("Plan mode is not on, so there is no plan to approve. Go on with the task."),
+        }
+    }
+
+    /// Puts the plan into the input. One that the model gave itself is an older form of the call, and counts.
+    fn complete(
+        &self,
+        input: &Map<String, Value>,
+        services: &Services,
+    ) -> Result<Option<Map<String, Value>>, ToolError> {
+        let file = services.plan_file().map(Path::to_owned);
+        let given = input.get("plan").and_then(Value::as_str).filter(|plan| !plan.trim().is_empty());
+        let plan = given.map(str::to_owned).or_else(|| file.as_deref().and_then(read));
+        let Some(plan) = plan else {
+            let place = file.map_or_else(|| "the plan file".to_owned(), |file| file.display().to_string());
+            return Err(ToolError::input(format!("There is no plan yet: write it to {place} first, then present it.")));
+        };
+        let mut completed = input.clone();
+        completed.insert("plan".to_owned(), plan.into());
+        // Only the session knows which file is its own.
+        match file {
+            Some(file) => completed.insert("planFilePath".to_owned(), file.display().to_string().into()),
+            None => completed.shift_remove("planFilePath"),
+        };
+        Ok(Some(completed))
+    }
+
+    async fn call(
+        &self,
+        input: ExitPlanModeInput,
+        cx: &ToolContext,
+    ) -> Result<ToolResult<ExitPlanModeOutput>, ToolError> {
+        let file = cx.services.plan_file().map(Path::to_owned);
+        let (approved, kept) = (input.plan, file.clone());
+        let settled = tokio::task::spawn_blocking(move || settle(approved, kept.as_deref())).await;
+        let (plan, plan_was_edited) =
+            settled.map_err(|error| ToolError::failed(format!("The plan could not be kept: {error}")))??;
+        let output = ExitPlanModeOutput {
+            plan,
+            is_agent: false,
+            file_path: file.map(|file| file.display().to_string()),
+            plan_was_edited,
+        };
+        let end = |session: &mut SessionState| session.mode_wish = Some(ModeWish::EndPlan);
+        Ok(ToolResult::new(output).with_change(end))
+    }
+
+    fn to_blocks(&self, output: &ExitPlanModeOutput) -> ResultContent {
+        let mut text = match &output.file_path {
+            Some(file) => format!("The user approved the plan, which is kept in {file}. Carry it out now."),
+            None => "The user approved the plan. Carry it out now.".to_owned(),
+        };
+        if let (true, Some(plan)) = (output.plan_was_edited, &output.plan) {
+            text.push_str(" The user changed it; this is what was approved:\n\n");
+            text.push_str(plan);
+        }
+        text.into()
+    }
+
+    fn view(&self, _input: &ExitPlanModeInput, output: &ExitPlanModeOutput) -> View {
+        View::Text(output.plan.clone().unwrap_or_default())
+    }
+
+    fn description(&self, _input: &ExitPlanModeInput, _cx: &PathContext) -> String {
+        "Approve the plan".to_owned()
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Never
+    }
+
+    fn search_hint(&self) -> &'static str {
+        "plan mode approve present plan"
+    }
+}
+
+/// The text of the plan file, if there is any.
+fn read(file: &Path) -> Option<String> {
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > LONGEST_PLAN {
+        return None;
+    }
+    std::fs::read_to_string(file).ok().filter(|plan| !plan.trim().is_empty())
+}
+
+/// The plan that holds, written down where it differs from what the file says; says whether an earlier one was changed.
+fn settle(approved: Option<String>, file: Option<&Path>) -> Result<(Option<String>, bool), ToolError> {
+    let kept = file.and_then(read);
+    let Some(approved) = approved.filter(|plan| !plan.trim().is_empty()) else { return Ok((kept, false)) };
+    if kept.as_deref().is_some_and(|kept| kept.trim() == approved.trim()) {
+        return Ok((Some(approved), false));
+    }
+    if let Some(file) = file {
+        save(file, &approved)?;
+    }
+    Ok((Some(approved), kept.is_some()))
+}
+
+fn save(file: &Path, plan: &str) -> Result<(), ToolError> {
+    // The configuration folder may well be reached through a link of the person's own.
+    let file = OnDisk.follow(file).map_or_else(|| file.to_owned(), |followed| followed.real);
+    let backups: PathBuf = file.with_extension("backups");
+    match load_if_there(&file)? {
+        None => replace::create(&file, plan.as_bytes())?,
+        Some(old) if TextFile::decode(&old.bytes).is_ok() => replace::replace(&file, &old, plan.as_bytes(), &backups)?,
+        Some(_) => return Err(ToolError::failed(format!("{} is not text; the plan was not kept", file.display()))),
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gimlet_core::Plans;
+    use serde_json::json;
+
+    use super::*;
+    use crate::harness::Bench;
+
+    fn services(bench: &Bench) -> Arc<Services> {
+        let file = Some(bench.path("plans/p.md"));
+        bench.services_with(|services| services.with_plans(&Plans { file, ..Plans::default() }))
+    }
+
+    #[test]
+    fn the_plan_file_is_put_into_the_input_and_its_name_is_not_the_models_to_choose() {
+        let bench = Bench::new();
+        let services = services(&bench);
+        let complete = |input: Value| ExitPlanMode.complete(input.as_object().unwrap(), &services);
+        let missing = complete(json!({})).unwrap_err().model_text;
+        assert!(missing.contains("plans/p.md"), "{missing}");
+        std::fs::create_dir(bench.path("plans")).unwrap();
+        bench.file("plans/p.md", "1. do it\n");
+        let completed = complete(json!({"planFilePath": "/etc/passwd", "allowedPrompts": []})).unwrap().unwrap();
+        assert_eq!(completed["plan"], "1. do it\n");
+        assert_eq!(completed["planFilePath"], bench.path("plans/p.md").display().to_string());
+        let given = complete(json!({"plan": "my own"})).unwrap().unwrap();
+        assert_eq!(given["plan"], "my own");
+    }
+
+    #[tokio::test]
+    async fn an_approved_plan_ends_planning_and_is_echoed_only_when_it_was_changed() {
+        let bench = Bench::new();
+        let services = services(&bench);
+        for (plan, edited) in [("1. do it", false), ("1. do it\n", false), ("2. do that", true)] {
+            let result = bench.call_on(&services, &ExitPlanMode, json!({ "plan": plan })).await.unwrap();
+            assert_eq!(result.data.plan_was_edited, edited, "{plan}");
+            let text = ExitPlanMode.to_blocks(&result.data).to_text();
+            assert_eq!(text.contains(plan), edited, "{text}");
+            let mut state = bench.state.clone();
+            result.changes.into_iter().for_each(|change| change(&mut state));
+            assert_eq!(state.mode_wish, Some(ModeWish::EndPlan));
+        }
+        assert_eq!(bench.text("plans/p.md"), "2. do that");
+    }
+
+    #[test]
+    fn it_makes_sense_only_while_planning() {
+        let at = |mode, is_subagent| ExitPlanMode.out_of_place(Scene { mode, is_subagent });
+        assert_eq!(at(PermissionMode::Plan, false), None);
+        assert!(at(PermissionMode::Default, false).is_some() && at(PermissionMode::Plan, true).is_some());
+    }
+}
