@@ -5,9 +5,11 @@
 //! prints nothing, starts no process and reads no environment: paths and settings come in as values.
 
 mod agents;
+mod annotate;
 mod assemble;
 mod calls;
 mod chain;
+mod check;
 mod cost;
 mod damage;
 mod decisions;
@@ -26,13 +28,22 @@ mod load;
 mod lock;
 mod log;
 mod members;
+mod mend;
 mod peek;
+mod picture;
+mod remove;
 mod repair;
 mod results;
+mod story;
 mod transcript;
+mod turns;
+mod usable;
+mod worktrees;
 
 pub use agents::{AgentMeta, write_agent_meta};
+pub use annotate::{AnnotateError, rename, tag};
 pub use calls::{PastCall, SessionCalls, read_calls};
+pub use check::{Checkup, Finding, Severity, check};
 pub use damage::{Damage, DamageReport};
 pub use decisions::{Decider, DecisionLedger, DecisionLine, Outcome, read_decisions};
 pub use disk::{Disk, LogFile, RealDisk};
@@ -45,7 +56,12 @@ pub use labels::Labels;
 pub use layout::{Locations, Project, SessionFiles, is_session_id, new_session_id, project_key, session_id_of};
 pub use load::{Frozen, LoadOptions, Loaded, ToolOutputs, load};
 pub use log::Mirror;
+pub use mend::{MendError, Mended, mend};
 pub use peek::{SessionSummary, peek};
+pub use remove::{RemoveError, Removed, belongings, remove};
 pub use repair::{INTERRUPTED_CALL, MISSING_START, repair};
 pub use results::{ResultFileError, ResultFiles, inline_fallback, persisted_preview, preview};
+pub use story::{Moment, MomentKind, Story, read_story};
 pub use transcript::{Interrupted, Transcript, TranscriptOptions, UserEntry};
+pub use turns::{DropsTurnError, check_dropped_turn, count_turns};
+pub use worktrees::other_worktrees;

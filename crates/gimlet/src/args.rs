@@ -119,12 +119,18 @@ pub(crate) struct RunArgs {
     /// Go on with the newest session of this folder
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     pub(crate) continue_session: bool,
-    /// Go on with a session, by id or title
+    /// Go on with a session, by id, title or transcript
     #[arg(short = 'r', long, value_name = "SESSION")]
     pub(crate) resume: Option<String>,
     /// With --continue or --resume: work on a copy under a new id
     #[arg(long)]
     pub(crate) fork_session: bool,
+    /// With --resume: go on from this entry, as if nothing had followed it
+    #[arg(long, value_name = "UUID")]
+    pub(crate) resume_session_at: Option<String>,
+    /// With --resume-session-at: refuse unless exactly the turn that this prompt began is left behind
+    #[arg(long, value_name = "UUID")]
+    pub(crate) resume_drops_turn: Option<String>,
     /// Use this UUID for the new session
     #[arg(long, value_name = "UUID")]
     pub(crate) session_id: Option<String>,
@@ -165,8 +171,6 @@ const NOT_YET: &[&str] = &[
     "--forward-subagent-text",
     "--prompt-suggestions",
     "--session-mirror",
-    "--resume-session-at",
-    "--resume-drops-turn",
     "--append-subagent-system-prompt",
     "--exclude-dynamic-system-prompt-sections",
     "--system-prompt-snapshot",
@@ -211,7 +215,6 @@ const COMMANDS_NOT_YET: &[&str] = &[
     "mcp",
     "plugin",
     "plugins",
-    "sessions",
     "agents",
     "attach",
     "logs",

@@ -4,15 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::Record;
-use gimlet_proto::{Message, PermissionMode, SessionId, ToolDef};
+use gimlet_proto::{EntryId, Message, PermissionMode, SessionId, ToolDef};
 use gimlet_store::{
-    DecisionLedger, FindError, Include, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles, SessionSummary,
-    Sessions, Stamp, ToolOutputs, Transcript, TranscriptOptions, is_session_id, load, new_session_id,
+    DecisionLedger, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles,
+    SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptOptions, check_dropped_turn, is_session_id,
+    load, new_session_id, other_worktrees,
 };
 
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
+
+/// The largest history that is taken up: providers take requests of at most 32 MB, and the rest needs some room.
+const MAX_HISTORY: u64 = 28_000_000;
 
 /// What every request of a conversation segment begins with, byte for byte.
 pub(crate) struct Segment {
@@ -51,6 +55,7 @@ impl Past {
             git_branch: gimlet_core::git_branch(&around.cwd).unwrap_or_default(),
             entrypoint: Some(around.env.get("CLAUDE_CODE_ENTRYPOINT").unwrap_or(entrypoint).to_owned()),
         };
+        check_flags(run)?;
         match resumed(run, around, &places)? {
             None if run.fork_session && !run.continue_session => {
                 Err(Report::new("--fork-session needs a session").hint("Add --continue or --resume SESSION"))
@@ -67,14 +72,13 @@ impl Past {
         stamp: Stamp,
         segment: Segment,
     ) -> Result<Self, Report> {
-        let id = wanted_id(run)?.unwrap_or_else(new_session_id);
+        let id = new_id(run, around, places)?;
         let files = places.project(&around.cwd).session(&id);
         let mut transcript = if run.no_session_persistence {
             Transcript::unsaved(id.clone(), stamp)
         } else {
-            Transcript::create(&files, stamp, TranscriptOptions::default()).map_err(|error| {
-                Report::new(error.to_string()).hint("Choose another --session-id, or resume that session")
-            })?
+            Transcript::create(&files, stamp, TranscriptOptions::default())
+                .map_err(|error| Report::new(error.to_string()))?
         };
         freeze(&mut transcript, &segment);
         name(&mut transcript, run);
@@ -102,18 +106,23 @@ impl Past {
         stamp: Stamp,
         segment: Segment,
     ) -> Result<Self, Report> {
-        let options = LoadOptions::default();
+        let up_to = run.resume_session_at.as_deref().map(EntryId::new);
+        if let (Some(cut), Some(turn)) = (&up_to, &run.resume_drops_turn) {
+            check_dropped_turn(&source.transcript(), cut, turn)
+                .map_err(|error| Report::new(format!("Resume rejected by --resume-drops-turn: {error}")))?;
+        }
+        let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY) };
+        // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
+        let loaded = load_session(source, &options)?;
         let (files, loaded) = if run.fork_session {
-            let id = wanted_id(run)?.unwrap_or_else(new_session_id);
-            let target = places.project(&around.cwd).session(&id);
+            drop(loaded);
+            let target = places.project(&around.cwd).session(&new_id(run, around, places)?);
             gimlet_store::fork(source, &options, &target).map_err(|error| Report::new(error.to_string()))?;
-            let loaded = load_session(&target, &options)?;
+            let whole = LoadOptions { up_to: None, ..options };
+            let loaded = load_session(&target, &whole)?;
             (target, loaded)
         } else {
-            if run.session_id.is_some() {
-                return Err(Report::new("--session-id names a new session").hint("With --resume, add --fork-session"));
-            }
-            (source.clone(), load_session(source, &options)?)
+            (source.clone(), loaded)
         };
         let mut transcript = if run.no_session_persistence {
             Transcript::unsaved(files.id().clone(), stamp)
@@ -147,15 +156,35 @@ impl Past {
     }
 }
 
+/// Flags about a session that need each other.
+fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    let resumes = run.continue_session || run.resume.is_some();
+    if resumes && run.session_id.is_some() && !run.fork_session {
+        return Err(Report::new(
+            "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.",
+        ));
+    }
+    if run.resume_session_at.is_some() && !resumes {
+        return Err(Report::new("--resume-session-at needs a session").hint("Add --resume SESSION"));
+    }
+    if run.resume_drops_turn.is_some() && run.resume_session_at.is_none() {
+        return Err(Report::new(
+            "Resume rejected by --resume-drops-turn: it needs --resume-session-at, which says where to go on from",
+        ));
+    }
+    Ok(())
+}
+
 fn nothing_to_continue(run: &RunArgs) -> Option<String> {
     run.continue_session.then(|| "there is no session to continue in this folder; this is a new one".to_owned())
 }
 
 /// The session that the flags name, if they name one.
 fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Option<SessionFiles>, Report> {
-    let sessions = Sessions::new(places, &around.cwd, &[]);
     if run.continue_session {
-        let latest = sessions.latest(if run.print { Include::All } else { Include::Interactive });
+        // Only this folder's: going on with the work of another tree is never what was meant without saying so.
+        let here = Sessions::new(places, &around.cwd, &[]);
+        let latest = here.latest(if run.print { Include::All } else { Include::Interactive });
         // Programs ask to continue without knowing whether there is anything; the first time there is not.
         return latest.map(|summary| files_of(&summary)).transpose();
     }
@@ -165,13 +194,16 @@ fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<O
             .map(Some)
             .ok_or_else(|| Report::new(format!("{wanted} is not a session")));
     }
-    let unknown = |error: FindError| {
-        Report::new(error.to_string()).hint("Give the id of a session, or --continue for the newest one here")
-    };
+    let sessions = Sessions::new(places, &around.cwd, &other_worktrees(&around.cwd));
     if is_session_id(wanted) {
+        let unknown =
+            |error: FindError| Report::new(error.to_string()).hint("'gimlet sessions ls --all' shows what there is");
         return sessions.by_id(wanted).map(Some).map_err(unknown);
     }
-    let summary = sessions.by_title(wanted).map_err(unknown)?;
+    let summary = sessions.by_title(wanted).map_err(|error| {
+        let asked = "--resume requires a valid session ID or session title when used with --print";
+        Report::new(format!("{asked}: {error}")).hint("'gimlet sessions ls' shows what there is")
+    })?;
     files_of(&summary).map(Some)
 }
 
@@ -181,7 +213,25 @@ fn files_of(summary: &SessionSummary) -> Result<SessionFiles, Report> {
 }
 
 fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<Loaded, Report> {
-    load(&files.transcript(), options).map_err(|error| Report::new(format!("the session cannot be loaded: {error}")))
+    load(&files.transcript(), options).map_err(|error| {
+        let report = Report::new(format!("the session cannot be loaded: {error}"));
+        match error {
+            LoadError::TooLarge { fits_up_to, .. } => report.hint(ways_on(files, fits_up_to.as_ref())),
+            LoadError::NoSuchEntry { .. } => report.hint("--resume-session-at takes the uuid of an entry"),
+            LoadError::Read { .. } => report,
+        }
+    })
+}
+
+/// What to do with a conversation that is too large for any model.
+fn ways_on(files: &SessionFiles, fits_up_to: Option<&EntryId>) -> String {
+    let export = format!("'gimlet sessions export {}' to read it and begin anew", files.id());
+    match fits_up_to {
+        Some(entry) => format!(
+            "Go on from an earlier entry with --resume-session-at {entry} (the first half of what fits; add --fork-session to leave the session as it is), or use {export}"
+        ),
+        None => format!("Use {export}"),
+    }
 }
 
 /// One line about what was wrong with a transcript and was repaired in memory.
@@ -200,6 +250,16 @@ fn wanted_id(run: &RunArgs) -> Result<Option<SessionId>, Report> {
         Some(id) if is_session_id(id) => Ok(Some(SessionId::new(id.to_ascii_lowercase()))),
         Some(id) => Err(Report::new(format!("--session-id: '{id}' is not a UUID"))
             .hint("It looks like 123e4567-e89b-42d3-a456-426614174000")),
+    }
+}
+
+/// The id of the session that is about to be made.
+fn new_id(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<SessionId, Report> {
+    let Some(id) = wanted_id(run)? else { return Ok(new_session_id()) };
+    match Sessions::new(places, &around.cwd, &[]).by_id(id.as_str()) {
+        Err(FindError::NoSuchId { .. }) => Ok(id),
+        _ => Err(Report::new(format!("Error: Session ID {id} is already in use."))
+            .hint("Choose another --session-id, or resume that session")),
     }
 }
 
