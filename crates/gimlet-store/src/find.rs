@@ -65,6 +65,11 @@ impl Sessions {
         Self { places: places.clone(), projects }
     }
 
+    /// The folders that hold the sessions of these projects, those that are there.
+    pub fn project_dirs(&self) -> Vec<PathBuf> {
+        self.projects.iter().flat_map(Project::existing_dirs).collect()
+    }
+
     /// All sessions, newest first.
     pub fn list(&self, include: Include) -> Vec<SessionSummary> {
         self.newest_first()

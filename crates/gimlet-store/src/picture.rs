@@ -26,7 +26,7 @@ pub(crate) fn look(declared: &str, base64: &str) -> Result<Picture, &'static str
     let padding = base64.iter().rev().take_while(|byte| **byte == b'=').count();
     let body = &base64[..base64.len() - padding];
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    if base64.len() % 4 != 0 || padding > 2 || !body.iter().all(is_base64) {
+    if !base64.len().is_multiple_of(4) || padding > 2 || !body.iter().all(is_base64) {
         return Err("its data is not base64");
     }
     let whole = base64.len().min(HEAD / 4 * 4);

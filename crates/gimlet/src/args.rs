@@ -1,6 +1,7 @@
 //! The command line: what gimlet accepts, and by name what it knows but does not have yet.
 
 mod commands;
+mod sessions;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,10 @@ use gimlet_proto::PermissionMode;
 pub(crate) use commands::{
     Against, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand, SandboxExplainArgs,
     SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, WhyArgs, WritableScope,
+};
+pub(crate) use sessions::{
+    ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,
+    TagArgs,
 };
 
 #[derive(Parser, Debug)]
@@ -316,6 +321,10 @@ mod tests {
             "sandbox run --allow-write /a --allow-domain *.b.org -- make -j2",
             "sandbox run make -j2",
             "sandbox explain --json",
+            "sessions ls --all --json",
+            "sessions rm abcd --yes",
+            "sessions search -- -not this",
+            "--resume=abc --resume-session-at=x --resume-drops-turn= -p go",
         ] {
             let args = std::iter::once("gimlet".to_owned()).chain(words(line));
             Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}"));

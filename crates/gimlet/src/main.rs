@@ -10,6 +10,7 @@ mod permissions;
 mod print;
 mod report;
 mod sandbox;
+mod sessions_cmd;
 mod settings;
 mod start;
 mod surroundings;
@@ -98,6 +99,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Why(options)) => Ok(why::run(&options, &Surroundings::read()?)?),
+        Some(Command::Sessions { command }) => Ok(sessions_cmd::run(&command, &Surroundings::read()?)?),
         Some(Command::Config { command }) => Ok(config_cmd::run(&command, &Surroundings::read()?)?),
         Some(Command::Doctor { json }) => Ok(doctor::run(&Surroundings::read()?, json)),
         Some(Command::Demo) => {

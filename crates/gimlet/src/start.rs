@@ -124,7 +124,7 @@ pub(crate) async fn start(
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
-fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
+pub(crate) fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
     // Both spellings of each: the one that is not used is no less secret.
     let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
     [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
