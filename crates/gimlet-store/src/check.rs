@@ -2,19 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::{Block, BlockKind};
+use serde::de::IgnoredAny;
 
 use crate::LoadError;
 use crate::assemble;
-use crate::damage::Damage;
-use crate::index::{Index, Key};
+use crate::damage::{Damage, DamageReport};
+use crate::index::{Index, Key, for_each_record};
+use crate::lines::Lines;
 use crate::load::{LoadOptions, Reading, read};
 use crate::repair::repair;
 
 /// A line longer than this is worth a word.
-const GIANT_LINE: usize = 8 << 20;
+const GIANT_LINE: usize = 4 << 20;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,8 +80,10 @@ pub fn check(path: &Path) -> Result<Checkup, LoadError> {
     }
     total += repairs.len();
     let known: HashSet<(usize, &str)> = findings.iter().filter_map(|item| Some((item.line?, item.kind))).collect();
+    let records = not_json(&file, &findings).map_err(read_error)?;
     let structure: Vec<Finding> = structure(&index)
         .into_iter()
+        .chain(records)
         .filter(|finding| finding.line.is_none_or(|line| !known.contains(&(line, finding.kind))))
         .collect();
     total += structure.len();
@@ -219,6 +224,34 @@ fn structure(index: &Index) -> Vec<Finding> {
         note(line, "cycle", "follows itself in a circle".to_owned(), "what hangs on the circle has no beginning")
     }));
     found
+}
+
+/// Records that are used although other programs could not read them, because what is broken in them is not needed.
+fn not_json(file: &File, known: &[Finding]) -> io::Result<Vec<Finding>> {
+    let told: HashSet<usize> = known.iter().filter_map(|finding| finding.line).collect();
+    let mut source = file;
+    source.rewind()?;
+    let mut lines = Lines::new(source);
+    let mut found = Vec::new();
+    while let Some(line) = lines.next_line()? {
+        for_each_record(&line, &mut DamageReport::default(), |_, json, _, _| {
+            if told.contains(&line.number) || serde_json::from_slice::<IgnoredAny>(json).is_ok() {
+                return;
+            }
+            let (kind, what) = match json.contains(&0) {
+                true => ("zero-bytes", "zero bytes stand in a part of the record that is not needed"),
+                false => ("bad-json", "a part of the record that is not needed is no JSON"),
+            };
+            found.push(Finding {
+                line: Some(line.number),
+                kind,
+                severity: Severity::Damage,
+                what: what.to_owned(),
+                consequence: "the rest of it is used here; other programs skip the whole record",
+            });
+        });
+    }
+    Ok(found)
 }
 
 /// One line of every circle of parents. Each entry is walked over once.

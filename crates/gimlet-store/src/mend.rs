@@ -132,6 +132,7 @@ impl<'a> Mending<'a> {
             }
         }
         self.silent_before(&index, &mut silent, u32::MAX)?;
+        self.end()?;
         self.labels(&index)?;
         self.out.flush()?;
         Ok(self.done)
@@ -218,6 +219,18 @@ impl<'a> Mending<'a> {
         Ok(())
     }
 
+    /// A note at the end of the conversation. Entries that were given up may follow what is now its last entry; nothing
+    /// follows the note, so that the conversation still ends here.
+    fn end(&mut self) -> io::Result<()> {
+        let Some(parent) = self.last.clone() else { return Ok(()) };
+        let id = uuid::Uuid::new_v4().hyphenated().to_string();
+        let timestamp = entry::timestamp();
+        let place = Place { session: self.session, agent: None, stamp: &self.stamp };
+        let links = Links { uuid: &id, parent: Some(&parent), timestamp: &timestamp };
+        let note = entry::system(place, links, "informational", "This is a repaired copy of a damaged transcript.");
+        self.out.write_all(note.as_bytes())
+    }
+
     /// Title, tag and last prompt once more: session lists look for them at the end.
     fn labels(&mut self, index: &Index) -> io::Result<()> {
         let labels = &index.labels;
@@ -279,9 +292,9 @@ fn rebuilt(line: &[u8], id: &str, parent: Option<&str>, content: Option<&str>) -
     let mut out = Object::new();
     out.add(b"parentUuid", parent.as_bytes());
     for (key, value) in Members::of(line) {
-        match (key, content) {
-            (b"parentUuid" | b"uuid", _) => {}
-            (b"message", Some(content)) => out.add(key, &with_content(value, content)),
+        match key {
+            b"parentUuid" | b"uuid" => {}
+            b"message" if value.starts_with(b"{") => out.add(key, &with_content(value, content)),
             _ => out.add(key, value),
         }
     }
@@ -289,10 +302,14 @@ fn rebuilt(line: &[u8], id: &str, parent: Option<&str>, content: Option<&str>) -
     out.finish()
 }
 
-fn with_content(message: &[u8], content: &str) -> Vec<u8> {
+/// A message with another content, where given.
+fn with_content(message: &[u8], content: Option<&str>) -> Vec<u8> {
     let mut out = Object::new();
     for (key, value) in Members::of(message) {
-        out.add(key, if key == b"content" { content.as_bytes() } else { value });
+        match content {
+            Some(content) if key == b"content" => out.add(key, content.as_bytes()),
+            _ => out.add(key, value),
+        }
     }
     out.finish()
 }

@@ -31,7 +31,10 @@ pub(crate) enum Fit {
 pub(crate) fn judge(role: Role, block: &Block) -> Fit {
     match judge_shape(role, block) {
         fit if role == Role::Assistant => fit,
-        Fit::Fine => halves(block),
+        Fit::Fine => match without_strangers(block) {
+            Some(mended) => Fit::Mended(mended, Fault::Shape),
+            None => halves(block),
+        },
         Fit::Mended(mended, fault) => match halves(&mended) {
             Fit::Mended(whole, _) => Fit::Mended(whole, fault),
             _ => Fit::Mended(mended, fault),
@@ -62,8 +65,12 @@ fn judge_shape(role: Role, block: &Block) -> Fit {
             | BlockKind::Fallback,
         )
         | (Role::Assistant, BlockKind::Image) => Fit::Dropped(Fault::Shape),
-        // Kinds of a later day are carried; what does not even say what it is is none.
-        (_, BlockKind::Other) => keep(member(block.json(), "type").is_some_and(|kind| kind.len() > 2)),
+        // What a person can send is known; what a model says may be of a later day, and is carried.
+        (Role::User, BlockKind::Other) => {
+            let known = ["\"search_result\"", "\"container_upload\"", "\"tool_reference\""];
+            keep(member(block.json(), "type").is_some_and(|kind| known.contains(&kind)))
+        }
+        (Role::Assistant, BlockKind::Other) => keep(member(block.json(), "type").is_some_and(|kind| kind.len() > 2)),
         _ => Fit::Fine,
     }
 }
@@ -145,6 +152,25 @@ fn parts(block: &Block) -> Option<Vec<&RawValue>> {
     serde_json::from_str(member(block.json(), "content")?).ok()
 }
 
+/// The block without members that no such block has; nothing when there are none.
+fn without_strangers(block: &Block) -> Option<Block> {
+    let known: &[&str] = match block.kind() {
+        BlockKind::Text => &["type", "text", "cache_control", "citations"],
+        BlockKind::Image => &["type", "source", "cache_control"],
+        BlockKind::ToolResult => &["type", "tool_use_id", "content", "is_error", "cache_control"],
+        _ => return None,
+    };
+    let is_known = |key: &[u8]| known.iter().any(|name| name.as_bytes() == key);
+    let members: Vec<_> = Members::of(block.json().as_bytes()).collect();
+    if members.iter().all(|(key, _)| is_known(key)) {
+        return None;
+    }
+    let kept = members.iter().filter(|(key, _)| is_known(key));
+    let kept =
+        kept.map(|(key, value)| format!("\"{}\":{}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)));
+    Block::from_json(&format!("{{{}}}", kept.collect::<Vec<_>>().join(","))).ok()
+}
+
 /// A result whose content is a text or a list of parts that can be sent; anything else in it goes.
 fn result(block: &Block) -> Fit {
     let flag = member(block.json(), "is_error");
@@ -185,7 +211,8 @@ fn part_fault(part: &RawValue) -> Option<Fault> {
             text.is_none_or(blank).then_some(Fault::Shape)
         }
         "\"image\"" => image(json).err().map(Fault::Image),
-        kind => (!kind.starts_with('"')).then_some(Fault::Shape),
+        "\"document\"" | "\"search_result\"" | "\"tool_reference\"" => None,
+        _ => Some(Fault::Shape),
     }
 }
 
@@ -315,6 +342,7 @@ mod tests {
                 r#"{"type":"tool_result","tool_use_id":"a","is_error":"yes"}"#.to_owned(),
                 Some(r#""tool_use_id":"a"}"#),
             ),
+            (Role::User, r#"{"type":"text","text":"a","tezt":1}"#.to_owned(), Some(r#"{"type":"text","text":"a"}"#)),
             (Role::User, r#"{"type":"image","source":3}"#.to_owned(), Some("(An image stood here")),
             (Role::User, r#"{"type":"thinking","thinking":"x","signature":"s"}"#.to_owned(), None),
             (Role::Assistant, r#"{"type":"thinking","thinking":5,"signature":"s"}"#.to_owned(), None),

@@ -30,6 +30,8 @@ pub(super) fn said(line: &[u8]) -> Option<Said> {
             b"timestamp" => time = plain_string(value),
             b"uuid" => entry = plain_string(value),
             b"customTitle" | b"aiTitle" | b"summary" => title = Some(value),
+            // Nobody said it: the program put it in.
+            b"isMeta" if value == b"true" => return None,
             _ => {}
         }
     }

@@ -61,7 +61,7 @@ pub(super) fn as_json(session: &SessionSummary) -> Value {
         "lastPrompt": session.last_prompt,
         "tag": session.labels.tag.as_deref().filter(|tag| !tag.is_empty()),
         "cwd": session.cwd,
-        "gitBranch": session.git_branch,
+        "gitBranch": session.git_branch.as_deref().filter(|branch| !branch.is_empty()),
         "created": session.created,
         "modified": words::iso(session.modified),
         "turns": count_turns(&session.path).ok(),

@@ -15,7 +15,8 @@ pub(super) fn write<W: Write>(session: &Session, out: &mut Masked<W>) -> Result<
     for moment in session.moments() {
         let moment = moment?;
         let text = said(&moment);
-        if text.is_empty() {
+        // What the program put in is for the model alone.
+        if text.is_empty() || moment.kind == MomentKind::Injected {
             continue;
         }
         // Blocks of one reply are entries of their own; they share a heading.
