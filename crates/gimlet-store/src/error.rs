@@ -52,7 +52,7 @@ pub enum LoadError {
         /// What its entries take in the file.
         bytes: u64,
         limit: u64,
-        /// The entry up to which it would take half of what is possible.
+        /// The last entry up to which it fits into any model.
         fits_up_to: Option<EntryId>,
     },
 }

@@ -190,7 +190,10 @@ pub(crate) fn choose(path: &Path, file: &File, options: &LoadOptions) -> Result<
     Ok((index, chain))
 }
 
-/// The entries of the chain in full; when they are more than `max_bytes`, the last one that leaves room for more.
+/// What of a conversation fits into every model, roughly: some 150,000 tokens.
+const FITS_ANYWHERE: u64 = 500_000;
+
+/// The entries of the chain in full; when they are more than `max_bytes`, the last one up to which any model takes them.
 fn read_lives(
     file: &File,
     index: &Index,
@@ -200,7 +203,7 @@ fn read_lives(
 ) -> io::Result<Result<Vec<Live>, Option<EntryId>>> {
     let mut lives: Vec<Live> = Vec::new();
     let mut buffer = Vec::new();
-    let (mut bytes, mut half_full) = (0, None);
+    let (mut bytes, mut fits_up_to) = (0, None);
     for link in &chain.links {
         let row = &index.rows[link.row as usize];
         if !matches!(row.kind, Kind::User | Kind::Assistant) {
@@ -217,11 +220,11 @@ fn read_lives(
         }
         make_usable(&mut live, line, damage);
         bytes += live.blocks.iter().map(|block| block.json().len() as u64).sum::<u64>();
-        if bytes <= max_bytes / 2 {
-            half_full = Some(live.entry.clone());
+        if bytes <= FITS_ANYWHERE {
+            fits_up_to = Some(live.entry.clone());
         }
         if bytes > max_bytes {
-            return Ok(Err(half_full));
+            return Ok(Err(fits_up_to));
         }
         lives.push(live);
     }

@@ -228,7 +228,7 @@ fn ways_on(files: &SessionFiles, fits_up_to: Option<&EntryId>) -> String {
     let export = format!("'gimlet sessions export {}' to read it and begin anew", files.id());
     match fits_up_to {
         Some(entry) => format!(
-            "Go on from an earlier entry with --resume-session-at {entry} (the first half of what fits; add --fork-session to leave the session as it is), or use {export}"
+            "Go on from an earlier entry with --resume-session-at {entry} (what fits into any model; add --fork-session to leave the session as it is), or use {export}"
         ),
         None => format!("Use {export}"),
     }

@@ -13,6 +13,7 @@ mod print;
 mod probes;
 mod sandbox;
 mod sandboxed;
+mod sessions;
 mod sessions_damage;
 mod settings;
 mod tidy;
