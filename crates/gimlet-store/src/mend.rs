@@ -185,15 +185,16 @@ impl<'a> Mending<'a> {
     }
 
     fn entry(&mut self, index: &Index, source: &Source, blocks: &[Block]) -> io::Result<()> {
-        let row = &index.rows[source.row as usize];
+        let Source { row: number, whole, blocks: count } = *source;
+        let row = &index.rows[number as usize];
         let mut line = Vec::new();
         read_span(self.file, row.span, &mut line)?;
         // A second part of an entry that something had to be put into needs an id of its own.
-        let id = match crate::live::uuid_in(&line).filter(|_| self.written.insert(source.row)) {
+        let id = match crate::live::uuid_in(&line).filter(|_| self.written.insert(number)) {
             Some(id) => id.to_string(),
             None => uuid::Uuid::new_v4().hyphenated().to_string(),
         };
-        let content = (!source.whole || blocks.len() != source.blocks).then(|| entry::user_content(blocks, false));
+        let content = (!whole || blocks.len() != count).then(|| entry::user_content(blocks, false));
         let parent = self.last.as_deref().filter(|_| !row.boundary);
         let record = rebuilt(&line, &id, parent, content.as_deref());
         self.out.write_all(&record)?;

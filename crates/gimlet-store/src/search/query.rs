@@ -119,7 +119,7 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
 }
 
 fn first_place_since(db: &Connection, since_ms: i64) -> Result<Option<i64>, rusqlite::Error> {
-    let sql = "SELECT min(p.id) FROM files f CROSS JOIN places p ON p.file = f.id WHERE f.modified >= ?1";
+    let sql = "SELECT min((SELECT min(p.id) FROM places p WHERE p.file = f.id)) FROM files f WHERE f.modified >= ?1";
     let since = since_ms.saturating_mul(1_000_000);
     Ok(db.query_row(sql, [since], |row| row.get::<_, Option<i64>>(0)).optional()?.flatten())
 }

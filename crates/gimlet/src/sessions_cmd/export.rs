@@ -65,7 +65,7 @@ fn create(path: &Path, force: bool) -> Result<File, Report> {
 }
 
 /// The credentials of this environment, in every spelling that a format gives them.
-fn redactor(env: &Env) -> Redactor {
+pub(super) fn redactor(env: &Env) -> Redactor {
     const TELLING: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"];
     let named = env.all().filter_map(|(name, value)| Some((name.to_str()?.to_uppercase(), value.to_str()?)));
     let named = named.filter(|(name, _)| TELLING.iter().any(|word| name.contains(word)));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use gimlet_proto::{Block, BlockKind};
 use gimlet_store::{Moment, MomentKind, SessionSummary, count_turns, peek, read_story};
 
-use super::{Desk, list, words};
+use super::{Desk, export, list, words};
 use crate::args::ShowArgs;
 use crate::lookup;
 use crate::report::Report;
@@ -33,9 +33,10 @@ pub(super) fn run(args: &ShowArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
     }
     let story = read_story(&path).map_err(|error| Report::new(error.to_string()))?;
     let mut out = std::io::BufWriter::new(std::io::stdout());
+    let redactor = export::redactor(&desk.around.env);
     let mut say = |text: &str| {
         // Nobody reading any more is no failure of what was asked.
-        writeln!(out, "{}", gimlet_serve::sanitise(text)).is_ok()
+        writeln!(out, "{}", gimlet_serve::sanitise(&redactor.mask(text))).is_ok()
     };
     say(&head(&summary, desk));
     if !story.damage.is_empty() {

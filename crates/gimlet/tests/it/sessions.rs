@@ -383,6 +383,58 @@ async fn an_index_that_is_broken_foreign_or_was_being_written_is_made_anew() {
     assert_eq!(index.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
+/// Sessions to search in, each with the same rare word once.
+fn corpus(world: &World, sessions: usize, entries: usize) {
+    let dir = world.home.join(".claude/projects/-somewhere");
+    std::fs::create_dir_all(&dir).unwrap();
+    for session in 0..sessions {
+        let line = |number: usize| {
+            let text = match number {
+                0 => format!("okapi {session}"),
+                _ => (0..200).map(|word| format!("word{} ", (number * 7919 + word * 31) % 50_000)).collect::<String>(),
+            };
+            json!({"type": "user", "uuid": format!("{session}-{number}"), "cwd": "/somewhere", "timestamp": "2026-01-02T03:04:05.000Z",
+                "message": {"role": "user", "content": text}})
+            .to_string()
+                + "\n"
+        };
+        let text: String = (0..entries).map(line).collect();
+        std::fs::write(dir.join(format!("00000000-0000-4000-8000-{session:012x}.jsonl")), text).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_search_that_is_killed_while_it_reads_leaves_an_index_that_the_next_one_completes() {
+    let world = world();
+    corpus(&world, 12, 400);
+    let cache = world.home.join(".claude/gimlet/cache");
+    for _ in 0..3 {
+        let mut run = world.run_at("http://127.0.0.1:9").args(["sessions", "search", "okapi"]).start();
+        let begun = |name: &str| cache.join(name).metadata().is_ok_and(|file| file.len() > 0);
+        while !begun("search.db-wal") && !begun("search.db") {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        run.kill();
+        tokio::task::spawn_blocking(move || run.wait_with_output()).await.unwrap();
+    }
+    assert_eq!(found(&world, &["okapi"]).await.len(), 12);
+}
+
+#[tokio::test]
+async fn searches_at_the_same_time_fill_one_index_together() {
+    let world = world();
+    corpus(&world, 6, 60);
+    let mut runs: Vec<_> = (0..4)
+        .map(|_| world.run_at("http://127.0.0.1:9").args(["sessions", "search", "okapi", "--json"]).start())
+        .map(|mut run| tokio::task::spawn_blocking(move || run.wait_with_output()))
+        .collect();
+    for run in &mut runs {
+        let output = run.await.unwrap();
+        assert_eq!(output.lines().len(), 6, "{}", output.stderr);
+    }
+    assert_eq!(found(&world, &["okapi"]).await.len(), 6);
+}
+
 #[tokio::test]
 async fn a_conversation_too_large_for_any_request_is_refused_with_ways_to_go_on() {
     let world = world();

@@ -138,7 +138,7 @@ fn fused(file: &mut Broken, number: usize) -> Vec<&'static str> {
 
 fn duplicated(file: &mut Broken, number: usize) -> Vec<&'static str> {
     let line = file.lines[Broken::at(number, number % 7)].clone();
-    let place = if number % 2 == 0 { file.lines.len() } else { Broken::at(number + 1, 3) };
+    let place = if number.is_multiple_of(2) { file.lines.len() } else { Broken::at(number + 1, 3) };
     file.lines.insert(place, line);
     vec!["duplicate-entry"]
 }
@@ -151,7 +151,7 @@ fn reordered(file: &mut Broken, number: usize) -> Vec<&'static str> {
         _ => file.lines.reverse(),
     }
     // Two results may stand in any order; only links against the order of lines are odd.
-    if number % 3 == 0 && number % 6 >= 3 { vec![] } else { vec!["out-of-order"] }
+    if number.is_multiple_of(3) && number % 6 >= 3 { vec![] } else { vec!["out-of-order"] }
 }
 
 fn orphaned(file: &mut Broken, number: usize) -> Vec<&'static str> {
