@@ -33,8 +33,8 @@ pub enum AnnotateError {
     Append { path: PathBuf, source: io::Error },
 }
 
-/// Gives a session a title. Returns it as it was written.
-pub fn rename(files: &SessionFiles, title: &str) -> Result<String, AnnotateError> {
+/// A title as it may be written: control characters become blanks, and it is neither empty nor too long.
+pub fn clean_title(title: &str) -> Result<String, AnnotateError> {
     let spaced: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let title = spaced.trim();
     if title.is_empty() {
@@ -44,8 +44,14 @@ pub fn rename(files: &SessionFiles, title: &str) -> Result<String, AnnotateError
     if length > MAX_TITLE {
         return Err(AnnotateError::LongTitle { length });
     }
-    append(files, &entry::metadata("custom-title", "customTitle", title, files.id().as_str()))?;
     Ok(title.to_owned())
+}
+
+/// Gives a session a title. Returns it as it was written.
+pub fn rename(files: &SessionFiles, title: &str) -> Result<String, AnnotateError> {
+    let title = clean_title(title)?;
+    append(files, &entry::metadata("custom-title", "customTitle", &title, files.id().as_str()))?;
+    Ok(title)
 }
 
 /// Gives a session a tag, or takes it away. Returns it as it was written.

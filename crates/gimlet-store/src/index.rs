@@ -132,36 +132,42 @@ impl Index {
     fn take_line(&mut self, line: &Line<'_>, cut_after: Option<Key>) {
         let mut damage = std::mem::take(&mut self.damage);
         for_each_record(line, &mut damage, |seen, json, span, damage| {
-            self.damage = std::mem::take(damage);
-            self.take_record(seen, json, span, line.number, cut_after);
-            *damage = std::mem::take(&mut self.damage);
+            self.take_record(seen, json, (span, line.number), cut_after, damage);
         });
         self.damage = damage;
     }
 
-    fn take_record(&mut self, seen: &Seen<'_>, json: &[u8], span: Span, line: usize, cut_after: Option<Key>) {
+    fn take_record(
+        &mut self,
+        seen: &Seen<'_>,
+        json: &[u8],
+        place: (Span, usize),
+        cut_after: Option<Key>,
+        damage: &mut DamageReport,
+    ) {
+        let (span, line) = place;
         if self.cwd.is_none() {
             self.cwd = seen.cwd.and_then(|value| serde_json::from_slice(value).ok());
         }
         match plain_string(seen.kind) {
             Some(b"custom-title" | b"ai-title" | b"tag") => self.labels.read_line(json),
             _ if cut_after.is_some() && self.cut_found => {}
-            Some(b"user") => self.take_row(Kind::User, seen, span, line, cut_after),
-            Some(b"assistant") => self.take_row(Kind::Assistant, seen, span, line, cut_after),
-            Some(b"system") => self.take_row(Kind::System, seen, span, line, cut_after),
-            Some(b"attachment") => self.take_row(Kind::Attachment, seen, span, line, cut_after),
-            Some(b"progress") => self.take_row(Kind::Progress, seen, span, line, cut_after),
+            Some(b"user") => self.take_row(Kind::User, seen, place, cut_after, damage),
+            Some(b"assistant") => self.take_row(Kind::Assistant, seen, place, cut_after, damage),
+            Some(b"system") => self.take_row(Kind::System, seen, place, cut_after, damage),
+            Some(b"attachment") => self.take_row(Kind::Attachment, seen, place, cut_after, damage),
+            Some(b"progress") => self.take_row(Kind::Progress, seen, place, cut_after, damage),
             Some(b"gimlet-frozen") => self.frozen.push(span),
             Some(b"content-replacement") => self.replacements.push(span),
-            Some(b"last-prompt" | b"permission-mode" | b"gimlet-cost") => self.take_turn_metadata(json, line),
+            Some(b"last-prompt" | b"permission-mode" | b"gimlet-cost") => self.take_turn_metadata(json, line, damage),
             Some(b"summary" | b"mode" | b"file-history-snapshot" | b"queue-operation") => {}
             _ => self.unknown += 1,
         }
     }
 
-    fn take_turn_metadata(&mut self, json: &[u8], line: usize) {
+    fn take_turn_metadata(&mut self, json: &[u8], line: usize, damage: &mut DamageReport) {
         let Some(metadata) = TurnMetadata::read(json) else {
-            self.damage.add(Damage::Broken { line });
+            damage.add(Damage::Broken { line });
             return;
         };
         if let Some(prompt) = metadata.last_prompt {
@@ -175,7 +181,14 @@ impl Index {
         }
     }
 
-    fn take_row(&mut self, kind: Kind, seen: &Seen<'_>, span: Span, line: usize, cut_after: Option<Key>) {
+    fn take_row(
+        &mut self,
+        kind: Kind,
+        seen: &Seen<'_>,
+        (span, line): (Span, usize),
+        cut_after: Option<Key>,
+        damage: &mut DamageReport,
+    ) {
         let uuid = Key::of_json(seen.uuid);
         if uuid == Key::NONE {
             self.unknown += 1;
@@ -183,7 +196,7 @@ impl Index {
         }
         // What is no text can be named by no other entry: going on from it would go on from somewhere else.
         if serde_json::from_slice::<&str>(seen.uuid).is_err() && serde_json::from_slice::<String>(seen.uuid).is_err() {
-            self.damage.add(Damage::Broken { line });
+            damage.add(Damage::Broken { line });
             return;
         }
         let row = Row {
@@ -202,7 +215,7 @@ impl Index {
         };
         let place = self.rows.len() as u32;
         if self.by_uuid.insert(uuid, place).is_some() {
-            self.damage.add(Damage::DuplicateEntry { line });
+            damage.add(Damage::DuplicateEntry { line });
         }
         self.rows.push(row);
         self.cut_found |= cut_after == Some(uuid);

@@ -42,7 +42,7 @@ mod usable;
 mod worktrees;
 
 pub use agents::{AgentMeta, write_agent_meta};
-pub use annotate::{AnnotateError, rename, tag};
+pub use annotate::{AnnotateError, clean_title, rename, tag};
 pub use calls::{PastCall, SessionCalls, read_calls};
 pub use check::{Checkup, Finding, Severity, check};
 pub use damage::{Damage, DamageReport};

@@ -164,8 +164,8 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// How many
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) limit: usize,
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
     /// One JSON object a line
     #[arg(long)]
     pub(crate) json: bool,

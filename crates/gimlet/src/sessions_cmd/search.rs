@@ -21,7 +21,7 @@ pub(super) fn run(args: &SearchArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
         text: text_of(&args.words),
         project_dirs: args.project.as_ref().map(|dir| desk.folder(dir).project_dirs()),
         since_ms: since.map(milliseconds),
-        limit: args.limit,
+        limit: args.limit as usize,
     };
     let failed = |error: gimlet_store::SearchError| Report::new(error.to_string());
     let mut index = SearchIndex::open(&desk.places).map_err(failed)?;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &SearchArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
         }
         if hits.is_empty() {
             crate::say_on_stderr("nothing was found");
-        } else if hits.len() == args.limit {
+        } else if hits.len() == args.limit as usize {
             crate::say_on_stderr("there may be more: raise --limit, or add words");
         }
     }

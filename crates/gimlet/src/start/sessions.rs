@@ -7,8 +7,8 @@ use gimlet_core::Record;
 use gimlet_proto::{EntryId, Message, PermissionMode, SessionId, ToolDef};
 use gimlet_store::{
     DecisionLedger, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles,
-    SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptOptions, check_dropped_turn, is_session_id,
-    load, new_session_id, other_worktrees,
+    SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptOptions, check_dropped_turn, clean_title,
+    is_session_id, load, new_session_id, other_worktrees,
 };
 
 use crate::args::RunArgs;
@@ -164,6 +164,9 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
             "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.",
         ));
     }
+    if let Some(Err(error)) = run.name.as_deref().filter(|name| !name.is_empty()).map(clean_title) {
+        return Err(Report::new(format!("--name: {error}")));
+    }
     if run.resume_session_at.is_some() && !resumes {
         return Err(Report::new("--resume-session-at needs a session").hint("Add --resume SESSION"));
     }
@@ -264,8 +267,9 @@ fn new_id(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Se
 }
 
 fn name(transcript: &mut Transcript, run: &RunArgs) {
-    if let Some(name) = &run.name {
-        transcript.set_title(name);
+    // What is no title was refused with the flags.
+    if let Some(Ok(name)) = run.name.as_deref().map(clean_title) {
+        transcript.set_title(&name);
     }
 }
 
