@@ -61,7 +61,7 @@ fn run(data: &[u8]) {
         drop(peek(&path));
         if let Some(last) = &loaded.last_entry {
             // What is named as the last entry can be gone back to.
-            drop(self::loaded(&files, &LoadOptions { up_to: Some(last.clone()) }));
+            drop(self::loaded(&files, &LoadOptions::up_to(last.clone())));
         }
         for call in loaded.outputs.calls() {
             assert!(loaded.outputs.read(call.as_str()).is_ok(), "an output is where it was found");

@@ -15,6 +15,12 @@ pub enum Damage {
     Zeros { line: usize },
     #[error("line {line}: the message could not be read; the conversation goes on without it")]
     BadMessage { line: usize },
+    #[error("line {line}: a block of the message is not what it says it is; left out or mended")]
+    BadBlock { line: usize },
+    #[error("line {line}: half a character stands in a text; replaced by a mark")]
+    HalfCharacter { line: usize },
+    #[error("line {line}: an image cannot be sent ({why}); a note stands in its place")]
+    BadImage { line: usize, why: &'static str },
     #[error("line {line}: repeats an earlier entry, which it replaces")]
     DuplicateEntry { line: usize },
     #[error("line {line}: follows an entry that is missing; linked to the one before it")]
@@ -39,6 +45,52 @@ pub enum Damage {
     ResultOrder,
     #[error("messages of the same role were joined")]
     SplitMessage,
+}
+
+impl Damage {
+    /// A short name for programs and for looking it up.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Damage::TornTail { .. } => "torn-tail",
+            Damage::Broken { .. } => "broken-line",
+            Damage::Salvaged { .. } => "fused-line",
+            Damage::Zeros { .. } => "zero-bytes",
+            Damage::BadMessage { .. } => "bad-message",
+            Damage::BadBlock { .. } => "bad-block",
+            Damage::HalfCharacter { .. } => "half-character",
+            Damage::BadImage { .. } => "bad-image",
+            Damage::DuplicateEntry { .. } => "duplicate-entry",
+            Damage::MissingParent { .. } => "missing-parent",
+            Damage::Cycle { .. } => "cycle",
+            Damage::MissingResult { .. } => "missing-result",
+            Damage::OrphanResult { .. } => "orphan-result",
+            Damage::DuplicateResult { .. } => "duplicate-result",
+            Damage::BadCall { .. } => "bad-call",
+            Damage::BlankText => "blank-text",
+            Damage::EmptyMessage => "empty-message",
+            Damage::MissingStart => "missing-start",
+            Damage::ResultOrder => "result-order",
+            Damage::SplitMessage => "split-message",
+        }
+    }
+
+    /// The line of the file that it is about, where that is known.
+    pub fn line(&self) -> Option<usize> {
+        match self {
+            Damage::TornTail { line }
+            | Damage::Broken { line }
+            | Damage::Salvaged { line }
+            | Damage::Zeros { line }
+            | Damage::BadMessage { line }
+            | Damage::BadBlock { line }
+            | Damage::HalfCharacter { line }
+            | Damage::BadImage { line, .. }
+            | Damage::DuplicateEntry { line }
+            | Damage::MissingParent { line }
+            | Damage::Cycle { line } => Some(*line),
+            _ => None,
+        }
+    }
 }
 
 /// Described damage, at most a hundred items of it, and how much there was in all.

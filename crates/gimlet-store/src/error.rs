@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gimlet_proto::EntryId;
+
 /// A transcript could not be opened, written or made durable. Nothing that was stored before is harmed by any of these.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TranscriptError {
@@ -41,6 +43,18 @@ pub enum LoadError {
     Read { path: PathBuf, source: io::Error },
     #[error("no entry {uuid} in {}", path.display())]
     NoSuchEntry { path: PathBuf, uuid: String },
+    #[error(
+        "the conversation in {} takes about {} MB, and a request takes at most {} MB",
+        path.display(), bytes.div_ceil(1_000_000), limit / 1_000_000
+    )]
+    TooLarge {
+        path: PathBuf,
+        /// What its entries take in the file.
+        bytes: u64,
+        limit: u64,
+        /// The last entry up to which it fits into any model.
+        fits_up_to: Option<EntryId>,
+    },
 }
 
 /// A session could not be copied.

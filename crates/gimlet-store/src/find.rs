@@ -23,6 +23,10 @@ pub enum FindError {
     NoSuchId { id: String },
     #[error("session {id} exists in more than one project: {}", list(paths))]
     AmbiguousId { id: String, paths: Vec<PathBuf> },
+    #[error("no session has an id that begins with '{start}'")]
+    NoSuchStart { start: String },
+    #[error("more than one session has an id that begins with '{start}': {}", ids.join(", "))]
+    AmbiguousStart { start: String, ids: Vec<String> },
     #[error("no session has the title '{title}'")]
     NoSuchTitle { title: String },
     #[error("more than one session has the title '{title}': {}", list(paths))]
@@ -61,6 +65,11 @@ impl Sessions {
         Self { places: places.clone(), projects }
     }
 
+    /// The folders that hold the sessions of these projects, those that are there.
+    pub fn project_dirs(&self) -> Vec<PathBuf> {
+        self.projects.iter().flat_map(Project::existing_dirs).collect()
+    }
+
     /// All sessions, newest first.
     pub fn list(&self, include: Include) -> Vec<SessionSummary> {
         self.newest_first()
@@ -92,25 +101,40 @@ impl Sessions {
         }
     }
 
-    /// A session by its exact title; a title that a person gave outranks one that was made up.
-    pub fn by_title(&self, title: &str) -> Result<SessionSummary, FindError> {
-        let mut sessions: Vec<SessionSummary> = self.newest_first().filter(|session| !session.is_sidechain).collect();
-        let given = sessions.iter().any(|session| session.labels.title.as_deref() == Some(title));
-        sessions.retain(|session| {
-            if given {
-                session.labels.title.as_deref() == Some(title)
-            } else {
-                session.labels.shown_title() == Some(title)
-            }
-        });
-        match <[SessionSummary; 1]>::try_from(sessions) {
-            Ok([session]) => Ok(session),
-            Err(found) if found.is_empty() => Err(FindError::NoSuchTitle { title: title.to_owned() }),
+    /// A session of any project by the beginning of its id.
+    pub fn by_start(&self, start: &str) -> Result<SessionFiles, FindError> {
+        let start = start.to_ascii_lowercase();
+        let files = sub_dirs(&self.places.projects_root()).flat_map(|dir| session_files(&dir));
+        let filled = files.filter(|(_, path)| path.metadata().is_ok_and(|metadata| metadata.len() > 0));
+        let named = filled.filter_map(|(_, path)| SessionFiles::of_transcript(&path));
+        let mut found: Vec<SessionFiles> =
+            named.filter(|files| files.id().as_str().to_ascii_lowercase().starts_with(&start)).collect();
+        found.sort_by(|a, b| a.id().as_str().cmp(b.id().as_str()));
+        match <[SessionFiles; 1]>::try_from(found) {
+            Ok([files]) => Ok(files),
+            Err(found) if found.is_empty() => Err(FindError::NoSuchStart { start }),
             Err(found) => {
-                let paths = found.into_iter().map(|session| session.path).collect();
-                Err(FindError::AmbiguousTitle { title: title.to_owned(), paths })
+                let mut ids: Vec<String> = found.iter().map(|files| files.id().to_string()).collect();
+                ids.dedup();
+                match ids.as_slice() {
+                    [id] => {
+                        let paths = found.iter().map(SessionFiles::transcript).collect();
+                        Err(FindError::AmbiguousId { id: id.clone(), paths })
+                    }
+                    _ => Err(FindError::AmbiguousStart { start, ids }),
+                }
             }
         }
+    }
+
+    /// A session by its exact title; a title that a person gave outranks one that was made up.
+    pub fn by_title(&self, title: &str) -> Result<SessionSummary, FindError> {
+        one_with_title(self.newest_first().filter(|session| !session.is_sidechain).collect(), title)
+    }
+
+    /// The same among the sessions of every project.
+    pub fn by_title_everywhere(&self, title: &str) -> Result<SessionSummary, FindError> {
+        one_with_title(self.everywhere().into_iter().flatten().collect(), title)
     }
 
     /// The sessions of these projects, the oldest first, and what cannot be read in their place.
@@ -148,6 +172,21 @@ impl Sessions {
         files
             .into_iter()
             .filter_map(|(_, path, project)| peek(&path).ok().flatten().filter(|session| belongs_to(session, project)))
+    }
+}
+
+fn one_with_title(mut sessions: Vec<SessionSummary>, title: &str) -> Result<SessionSummary, FindError> {
+    let given = sessions.iter().any(|session| session.labels.title.as_deref() == Some(title));
+    sessions.retain(|session| {
+        if given { session.labels.title.as_deref() == Some(title) } else { session.labels.shown_title() == Some(title) }
+    });
+    match <[SessionSummary; 1]>::try_from(sessions) {
+        Ok([session]) => Ok(session),
+        Err(found) if found.is_empty() => Err(FindError::NoSuchTitle { title: title.to_owned() }),
+        Err(found) => {
+            let paths = found.into_iter().map(|session| session.path).collect();
+            Err(FindError::AmbiguousTitle { title: title.to_owned(), paths })
+        }
     }
 }
 
@@ -203,7 +242,7 @@ fn session_files(dir: &Path) -> Vec<(SystemTime, PathBuf)> {
         .collect()
 }
 
-fn sub_dirs(root: &Path) -> impl Iterator<Item = PathBuf> {
+fn sub_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let mut dirs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     dirs.sort();

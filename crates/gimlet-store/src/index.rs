@@ -130,82 +130,44 @@ pub(crate) fn index(source: impl Read, cut_after: Option<Key>) -> io::Result<Ind
 
 impl Index {
     fn take_line(&mut self, line: &Line<'_>, cut_after: Option<Key>) {
-        let padding = |byte: &u8| matches!(byte, 0 | b' ' | b'\t' | b'\r');
-        let Some(first) = line.bytes.iter().position(|byte| !padding(byte)) else {
-            if line.bytes.contains(&0) {
-                self.damage.add(Damage::Zeros { line: line.number });
-            }
-            return;
-        };
-        let last = line.bytes.iter().rposition(|byte| !padding(byte)).unwrap_or(first);
-        if line.bytes[..first].contains(&0) || line.bytes[last..].contains(&0) {
-            self.damage.add(Damage::Zeros { line: line.number });
-        }
-        let mut at = first;
-        while at <= last {
-            let bytes = &line.bytes[at..=last];
-            match Seen::parse(bytes) {
-                Some((seen, length)) => {
-                    let span = Span { at: line.at + at as u64, len: length };
-                    self.take_record(&seen, &bytes[..length], span, line.number, cut_after);
-                    at += length;
-                    if at <= last {
-                        self.damage.add(Damage::Salvaged { line: line.number });
-                    }
-                }
-                None => match salvage_start(bytes) {
-                    Some(skip) => {
-                        self.damage.add(Damage::Salvaged { line: line.number });
-                        at += skip;
-                    }
-                    None => {
-                        let torn = !line.ended;
-                        let number = line.number;
-                        self.damage.add(if torn {
-                            Damage::TornTail { line: number }
-                        } else {
-                            Damage::Broken { line: number }
-                        });
-                        return;
-                    }
-                },
-            }
-        }
+        let mut damage = std::mem::take(&mut self.damage);
+        for_each_record(line, &mut damage, |seen, json, span, damage| {
+            self.take_record(seen, json, (span, line.number), cut_after, damage);
+        });
+        self.damage = damage;
     }
 
-    fn take_record(&mut self, seen: &Seen<'_>, json: &[u8], span: Span, line: usize, cut_after: Option<Key>) {
+    fn take_record(
+        &mut self,
+        seen: &Seen<'_>,
+        json: &[u8],
+        place: (Span, usize),
+        cut_after: Option<Key>,
+        damage: &mut DamageReport,
+    ) {
+        let (span, line) = place;
         if self.cwd.is_none() {
             self.cwd = seen.cwd.and_then(|value| serde_json::from_slice(value).ok());
         }
         match plain_string(seen.kind) {
             Some(b"custom-title" | b"ai-title" | b"tag") => self.labels.read_line(json),
             _ if cut_after.is_some() && self.cut_found => {}
-            Some(b"user") => self.take_row(Kind::User, seen, span, line, cut_after),
-            Some(b"assistant") => self.take_row(Kind::Assistant, seen, span, line, cut_after),
-            Some(b"system") => self.take_row(Kind::System, seen, span, line, cut_after),
-            Some(b"attachment") => self.take_row(Kind::Attachment, seen, span, line, cut_after),
-            Some(b"progress") => self.take_row(Kind::Progress, seen, span, line, cut_after),
+            Some(b"user") => self.take_row(Kind::User, seen, place, cut_after, damage),
+            Some(b"assistant") => self.take_row(Kind::Assistant, seen, place, cut_after, damage),
+            Some(b"system") => self.take_row(Kind::System, seen, place, cut_after, damage),
+            Some(b"attachment") => self.take_row(Kind::Attachment, seen, place, cut_after, damage),
+            Some(b"progress") => self.take_row(Kind::Progress, seen, place, cut_after, damage),
             Some(b"gimlet-frozen") => self.frozen.push(span),
             Some(b"content-replacement") => self.replacements.push(span),
-            Some(b"last-prompt" | b"permission-mode" | b"gimlet-cost") => self.take_turn_metadata(json, line),
+            Some(b"last-prompt" | b"permission-mode" | b"gimlet-cost") => self.take_turn_metadata(json, line, damage),
             Some(b"summary" | b"mode" | b"file-history-snapshot" | b"queue-operation") => {}
             _ => self.unknown += 1,
         }
     }
 
-    fn take_turn_metadata(&mut self, json: &[u8], line: usize) {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata<'a> {
-            #[serde(borrow, default)]
-            last_prompt: Option<Cow<'a, str>>,
-            #[serde(borrow, default)]
-            permission_mode: Option<Cow<'a, str>>,
-            #[serde(default)]
-            value: Option<Vec<CostRecord>>,
-        }
-        let Ok(metadata) = serde_json::from_slice::<Metadata<'_>>(json) else {
-            self.damage.add(Damage::Broken { line });
+    fn take_turn_metadata(&mut self, json: &[u8], line: usize, damage: &mut DamageReport) {
+        let Some(metadata) = TurnMetadata::read(json) else {
+            damage.add(Damage::Broken { line });
             return;
         };
         if let Some(prompt) = metadata.last_prompt {
@@ -219,7 +181,14 @@ impl Index {
         }
     }
 
-    fn take_row(&mut self, kind: Kind, seen: &Seen<'_>, span: Span, line: usize, cut_after: Option<Key>) {
+    fn take_row(
+        &mut self,
+        kind: Kind,
+        seen: &Seen<'_>,
+        (span, line): (Span, usize),
+        cut_after: Option<Key>,
+        damage: &mut DamageReport,
+    ) {
         let uuid = Key::of_json(seen.uuid);
         if uuid == Key::NONE {
             self.unknown += 1;
@@ -227,7 +196,7 @@ impl Index {
         }
         // What is no text can be named by no other entry: going on from it would go on from somewhere else.
         if serde_json::from_slice::<&str>(seen.uuid).is_err() && serde_json::from_slice::<String>(seen.uuid).is_err() {
-            self.damage.add(Damage::Broken { line });
+            damage.add(Damage::Broken { line });
             return;
         }
         let row = Row {
@@ -246,10 +215,77 @@ impl Index {
         };
         let place = self.rows.len() as u32;
         if self.by_uuid.insert(uuid, place).is_some() {
-            self.damage.add(Damage::DuplicateEntry { line });
+            damage.add(Damage::DuplicateEntry { line });
         }
         self.rows.push(row);
         self.cut_found |= cut_after == Some(uuid);
+    }
+}
+
+/// What is written about a turn beside its entries.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TurnMetadata<'a> {
+    #[serde(borrow, default)]
+    last_prompt: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    permission_mode: Option<Cow<'a, str>>,
+    #[serde(default)]
+    value: Option<Vec<CostRecord>>,
+}
+
+impl<'a> TurnMetadata<'a> {
+    fn read(json: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok()
+    }
+}
+
+/// Whether a record that is not part of the chain can be read as what it says it is.
+pub(crate) fn is_readable_metadata(seen: &Seen<'_>, json: &[u8]) -> bool {
+    match plain_string(seen.kind) {
+        Some(b"last-prompt" | b"permission-mode" | b"gimlet-cost") => TurnMetadata::read(json).is_some(),
+        _ => serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok(),
+    }
+}
+
+/// Hands out the records of a line: one, or for a line that was written onto a torn one what is whole in it.
+pub(crate) fn for_each_record(
+    line: &Line<'_>,
+    damage: &mut DamageReport,
+    mut take: impl FnMut(&Seen<'_>, &[u8], Span, &mut DamageReport),
+) {
+    let padding = |byte: &u8| matches!(byte, 0 | b' ' | b'\t' | b'\r');
+    let number = line.number;
+    let Some(first) = line.bytes.iter().position(|byte| !padding(byte)) else {
+        if line.bytes.contains(&0) {
+            damage.add(Damage::Zeros { line: number });
+        }
+        return;
+    };
+    let last = line.bytes.iter().rposition(|byte| !padding(byte)).unwrap_or(first);
+    if line.bytes[..first].contains(&0) || line.bytes[last..].contains(&0) {
+        damage.add(Damage::Zeros { line: number });
+    }
+    let mut at = first;
+    while at <= last {
+        let bytes = &line.bytes[at..=last];
+        match Seen::parse(bytes) {
+            Some((seen, length)) => {
+                take(&seen, &bytes[..length], Span { at: line.at + at as u64, len: length }, damage);
+                at += length;
+                if at <= last {
+                    damage.add(Damage::Salvaged { line: number });
+                }
+            }
+            None => match salvage_start(bytes) {
+                Some(skip) => {
+                    damage.add(Damage::Salvaged { line: number });
+                    at += skip;
+                }
+                None if line.ended => return damage.add(Damage::Broken { line: number }),
+                None => return damage.add(Damage::TornTail { line: number }),
+            },
+        }
     }
 }
 
@@ -272,8 +308,8 @@ fn salvage_start(bytes: &[u8]) -> Option<usize> {
 
 /// The members of an entry that the pass looks at, as raw JSON.
 #[derive(Default)]
-struct Seen<'a> {
-    kind: &'a [u8],
+pub(crate) struct Seen<'a> {
+    pub(crate) kind: &'a [u8],
     subtype: &'a [u8],
     uuid: &'a [u8],
     parent: &'a [u8],
@@ -287,6 +323,11 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
+    /// Whether it says that it is an entry of the chain.
+    pub(crate) fn has_chain_type(&self) -> bool {
+        matches!(plain_string(self.kind), Some(b"user" | b"assistant" | b"system" | b"attachment" | b"progress"))
+    }
+
     /// Reads the object at the start of `bytes`; also says how long it is.
     fn parse(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let mut seen = Seen::default();

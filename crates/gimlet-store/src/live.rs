@@ -18,13 +18,25 @@ pub(crate) struct Live {
     pub(crate) blocks: Vec<Block>,
     /// Some of the content was not usable.
     pub(crate) bad_blocks: bool,
+    /// The blocks are no longer what the file has.
+    pub(crate) changed: bool,
     pub(crate) model: Option<String>,
     pub(crate) mode: Option<String>,
     pub(crate) has_output: bool,
 }
 
 impl Live {
+    /// Reads an entry for a request. A report of a failed request is for people; the model never said it.
     pub(crate) fn parse(line: &[u8], link: Link, kind: Kind) -> Option<Live> {
+        Self::parse_entry(line, link, kind, false)
+    }
+
+    /// Reads an entry for people.
+    pub(crate) fn parse_for_people(line: &[u8], link: Link, kind: Kind) -> Option<Live> {
+        Self::parse_entry(line, link, kind, true)
+    }
+
+    fn parse_entry(line: &[u8], link: Link, kind: Kind, with_reports: bool) -> Option<Live> {
         let (mut uuid, mut message, mut mode) = (None, None, None);
         let (mut has_output, mut own_error) = (false, false);
         for (key, value) in Members::of(line) {
@@ -44,12 +56,12 @@ impl Live {
             message: Key::NONE,
             blocks: Vec::new(),
             bad_blocks: false,
+            changed: false,
             model: None,
             mode,
             has_output,
         };
-        // A report of a failed request is for people; the model never said it.
-        if !own_error {
+        if !own_error || with_reports {
             live.read_message(message?)?;
         }
         Some(live)

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::{BlockKind, EntryId, Message, ModelUsage, PermissionMode, ToolUseId};
+use gimlet_proto::{BlockKind, EntryId, Message, ModelUsage, PermissionMode, Role, ToolUseId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -20,13 +20,24 @@ use crate::damage::{Damage, DamageReport};
 use crate::index::{self, Index, Key, Kind, Span};
 use crate::labels::Labels;
 use crate::live::{Live, output_in};
+use crate::picture::Picture;
 use crate::repair::repair;
+use crate::usable::{self, Fault, Fit};
 
 /// How much of a transcript to load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// Keep the conversation up to and including this entry.
     pub up_to: Option<EntryId>,
+    /// Give up when the conversation is larger than this, before it is in memory.
+    pub max_bytes: Option<u64>,
+}
+
+impl LoadOptions {
+    /// Everything up to and including this entry.
+    pub fn up_to(entry: EntryId) -> Self {
+        Self { up_to: Some(entry), ..Self::default() }
+    }
 }
 
 /// The exact bytes that a segment's requests begin with.
@@ -101,12 +112,7 @@ pub struct Loaded {
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(read_error)?;
-    let (mut index, chain) = choose(path, &file, options)?;
-    let mut damage = std::mem::take(&mut index.damage);
-    let mut lives = read_lives(&file, &index, &chain, &mut damage).map_err(read_error)?;
-    find_stray_results(&file, &index, &chain, &mut lives).map_err(read_error)?;
-    assemble::drop_answered_twice(&mut lives);
-
+    let Reading { index, chain, lives, mut damage } = read(path, &file, options)?;
     let model = lives.iter().rev().find_map(|live| live.model.clone());
     let mode = index.mode.clone().or_else(|| lives.iter().rev().find_map(|live| live.mode.clone()));
     let outputs = ToolOutputs { path: path.to_owned(), places: output_places(&lives, &index) };
@@ -138,6 +144,34 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
     })
 }
 
+/// What a file says before it is made into a conversation.
+pub(crate) struct Reading {
+    pub(crate) index: Index,
+    pub(crate) chain: Chain,
+    /// The speaking entries of the chain, their blocks fit to be sent.
+    pub(crate) lives: Vec<Live>,
+    pub(crate) damage: DamageReport,
+}
+
+/// Reads the live entries of a transcript.
+pub(crate) fn read(path: &Path, file: &File, options: &LoadOptions) -> Result<Reading, LoadError> {
+    let read_error = |source| LoadError::Read { path: path.to_owned(), source };
+    let (mut index, chain) = choose(path, file, options)?;
+    let mut damage = std::mem::take(&mut index.damage);
+    let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
+    let mut lives = match read_lives(file, &index, &chain, max_bytes, &mut damage).map_err(read_error)? {
+        Ok(lives) => lives,
+        Err(fits_up_to) => {
+            let bytes = chain.links.iter().map(|link| index.rows[link.row as usize].span.len as u64).sum();
+            return Err(LoadError::TooLarge { path: path.to_owned(), bytes, limit: max_bytes, fits_up_to });
+        }
+    };
+    find_stray_results(file, &index, &chain, &mut lives, &mut damage).map_err(read_error)?;
+    assemble::drop_answered_twice(&mut lives);
+    limit_pictures(&index, &mut lives, &mut damage);
+    Ok(Reading { index, chain, lives, damage })
+}
+
 /// Passes over the file and chooses the entries to keep.
 pub(crate) fn choose(path: &Path, file: &File, options: &LoadOptions) -> Result<(Index, Chain), LoadError> {
     let cut = options.up_to.as_ref().map(|uuid| Key::of(uuid.as_str().as_bytes()));
@@ -156,30 +190,100 @@ pub(crate) fn choose(path: &Path, file: &File, options: &LoadOptions) -> Result<
     Ok((index, chain))
 }
 
-fn read_lives(file: &File, index: &Index, chain: &Chain, damage: &mut DamageReport) -> io::Result<Vec<Live>> {
-    let mut lives = Vec::new();
+/// What of a conversation fits into every model, roughly: some 150,000 tokens.
+const FITS_ANYWHERE: u64 = 500_000;
+
+/// The entries of the chain in full; when they are more than `max_bytes`, the last one up to which any model takes them.
+fn read_lives(
+    file: &File,
+    index: &Index,
+    chain: &Chain,
+    max_bytes: u64,
+    damage: &mut DamageReport,
+) -> io::Result<Result<Vec<Live>, Option<EntryId>>> {
+    let mut lives: Vec<Live> = Vec::new();
     let mut buffer = Vec::new();
+    let (mut bytes, mut fits_up_to) = (0, None);
     for link in &chain.links {
         let row = &index.rows[link.row as usize];
         if !matches!(row.kind, Kind::User | Kind::Assistant) {
             continue;
         }
+        let line = row.line as usize;
         read_span(file, row.span, &mut buffer)?;
-        match Live::parse(&buffer, *link, row.kind) {
-            Some(live) => {
-                if live.bad_blocks {
-                    damage.add(Damage::BadMessage { line: row.line as usize });
-                }
-                lives.push(live);
+        let Some(mut live) = Live::parse(&buffer, *link, row.kind) else {
+            damage.add(Damage::BadMessage { line });
+            continue;
+        };
+        if live.bad_blocks {
+            damage.add(Damage::BadMessage { line });
+        }
+        make_usable(&mut live, line, damage);
+        bytes += live.blocks.iter().map(|block| block.json().len() as u64).sum::<u64>();
+        if bytes <= FITS_ANYWHERE {
+            fits_up_to = Some(live.entry.clone());
+        }
+        if bytes > max_bytes {
+            return Ok(Err(fits_up_to));
+        }
+        lives.push(live);
+    }
+    Ok(Ok(lives))
+}
+
+/// Takes out of an entry what could not be sent, or mends it.
+fn make_usable(live: &mut Live, line: usize, damage: &mut DamageReport) {
+    let role = if live.kind == Kind::Assistant { Role::Assistant } else { Role::User };
+    live.blocks.retain_mut(|block| {
+        let (fault, kept) = match usable::judge(role, block) {
+            Fit::Fine => return true,
+            Fit::Dropped(fault) => (fault, false),
+            Fit::Mended(mended, fault) => {
+                *block = mended;
+                (fault, true)
             }
-            None => damage.add(Damage::BadMessage { line: row.line as usize }),
+        };
+        live.changed = true;
+        damage.add(match fault {
+            Fault::Shape => Damage::BadBlock { line },
+            Fault::HalfCharacter => Damage::HalfCharacter { line },
+            Fault::Image(why) => Damage::BadImage { line, why },
+        });
+        kept
+    });
+}
+
+/// Of more than this many images each must be small.
+const MANY_PICTURES: usize = 20;
+const MAX_SIDE_OF_MANY: u32 = 2000;
+
+fn limit_pictures(index: &Index, lives: &mut [Live], damage: &mut DamageReport) {
+    let blocks = lives.iter().flat_map(|live| &live.blocks);
+    let pictures: Vec<Picture> = blocks.flat_map(usable::pictures).collect();
+    if pictures.len() <= MANY_PICTURES || pictures.iter().all(|picture| picture.side <= MAX_SIDE_OF_MANY) {
+        return;
+    }
+    for live in lives {
+        let line = index.rows[live.link.row as usize].line as usize;
+        for block in &mut live.blocks {
+            let too_large = usable::pictures(block).iter().any(|picture| picture.side > MAX_SIDE_OF_MANY);
+            if too_large && let Some(mended) = usable::without_pictures_above(block, MAX_SIDE_OF_MANY) {
+                *block = mended;
+                live.changed = true;
+                damage.add(Damage::BadImage { line, why: "it is too large among so many" });
+            }
         }
     }
-    Ok(lives)
 }
 
 /// For calls that have no result where one is expected: a result that stands anywhere else in the file.
-fn find_stray_results(file: &File, index: &Index, chain: &Chain, lives: &mut Vec<Live>) -> io::Result<()> {
+fn find_stray_results(
+    file: &File,
+    index: &Index,
+    chain: &Chain,
+    lives: &mut Vec<Live>,
+    damage: &mut DamageReport,
+) -> io::Result<()> {
     let mut missing: HashSet<String> =
         open_calls_of(lives).into_iter().map(|(call, _)| call.as_str().to_owned()).collect();
     let Some(first) = chain.links.iter().map(|link| link.row).min().filter(|_| !missing.is_empty()) else {
@@ -195,7 +299,8 @@ fn find_stray_results(file: &File, index: &Index, chain: &Chain, lives: &mut Vec
         }
         read_span(file, row.span, &mut buffer)?;
         let link = chain::Link { row: at, fanned_out: true };
-        let Some(live) = Live::parse(&buffer, link, Kind::User) else { continue };
+        let Some(mut live) = Live::parse(&buffer, link, Kind::User) else { continue };
+        make_usable(&mut live, row.line as usize, damage);
         let Some(call) = live.results().find(|call| missing.contains(*call)).map(str::to_owned) else { continue };
         missing.remove(&call);
         if let Some(place) = lives.iter().rposition(|live| live.calls().any(|id| id == call)) {

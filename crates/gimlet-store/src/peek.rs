@@ -27,6 +27,10 @@ pub struct SessionSummary {
     pub labels: Labels,
     pub last_prompt: Option<String>,
     pub first_prompt: Option<String>,
+    /// What older programs wrote for lists.
+    pub old_summary: Option<String>,
+    /// The first time that is written in it.
+    pub created: Option<String>,
     pub cwd: Option<PathBuf>,
     pub git_branch: Option<String>,
     /// What started it, when recorded.
@@ -40,7 +44,8 @@ pub struct SessionSummary {
 impl SessionSummary {
     /// The one line that stands for the session: its title, else its last prompt, else its first.
     pub fn line(&self) -> Option<&str> {
-        self.labels.shown_title().or(self.last_prompt.as_deref()).or(self.first_prompt.as_deref())
+        let prompt = self.last_prompt.as_deref().or(self.old_summary.as_deref()).or(self.first_prompt.as_deref());
+        self.labels.shown_title().or(prompt)
     }
 
     /// Whether a person started it in a terminal or an editor, rather than a script, an SDK or a schedule.
@@ -69,6 +74,8 @@ pub fn peek(path: &Path) -> io::Result<Option<SessionSummary>> {
         labels,
         last_prompt: last_string(&tail, "lastPrompt"),
         first_prompt: first_prompt(&head),
+        old_summary: last_string(&tail, "summary"),
+        created: first_string(&head, "timestamp"),
         cwd: first_string(&head, "cwd").map(PathBuf::from),
         git_branch: last_string(&tail, "gitBranch").or_else(|| first_string(&head, "gitBranch")),
         entrypoint: first_string(&head, "entrypoint"),

@@ -106,7 +106,9 @@ fn is_blank(block: &Block) -> bool {
 
 /// Whether a call has all that an API asks of one.
 fn is_whole_call(block: &Block) -> bool {
-    block.as_tool_use().is_some_and(|parts| is_valid_id(&parts.id) && parts.input.get().starts_with('{'))
+    block
+        .as_tool_use()
+        .is_some_and(|parts| is_valid_id(&parts.id) && !parts.name.is_empty() && parts.input.get().starts_with('{'))
 }
 
 fn is_valid_id(id: &str) -> bool {

@@ -1,6 +1,7 @@
 //! The command line: what gimlet accepts, and by name what it knows but does not have yet.
 
 mod commands;
+mod sessions;
 mod unavailable;
 
 use std::path::PathBuf;
@@ -14,6 +15,10 @@ pub(crate) use unavailable::{is_driven, refuse_unavailable, set_aside};
 pub(crate) use commands::{
     Against, AutoModeCommand, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand,
     SandboxExplainArgs, SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, WhyArgs, WritableScope,
+};
+pub(crate) use sessions::{
+    ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,
+    TagArgs,
 };
 
 #[derive(Parser, Debug)]
@@ -206,17 +211,17 @@ pub(crate) struct RunArgs {
     /// Go on with the newest session of this folder
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     pub(crate) continue_session: bool,
-    /// Go on with a session, by id or title
+    /// Go on with a session, by id, title or transcript
     #[arg(short = 'r', long, value_name = "SESSION")]
     pub(crate) resume: Option<String>,
     /// With --continue or --resume: work on a copy under a new id
     #[arg(long)]
     pub(crate) fork_session: bool,
-    /// With --resume: leave out what followed this message
-    #[arg(long, value_name = "UUID", requires = "resume")]
+    /// With --resume: go on from this entry, as if nothing had followed it
+    #[arg(long, value_name = "UUID")]
     pub(crate) resume_session_at: Option<String>,
-    /// With --resume-session-at: only if what is left out is exactly the turn of this prompt
-    #[arg(long, value_name = "UUID", requires = "resume_session_at")]
+    /// With --resume-session-at: refuse unless exactly the turn that this prompt began is left behind
+    #[arg(long, value_name = "UUID")]
     pub(crate) resume_drops_turn: Option<String>,
     /// Use this UUID for the new session
     #[arg(long, value_name = "UUID")]
@@ -351,6 +356,10 @@ mod tests {
             "sandbox run --allow-write /a --allow-domain *.b.org -- make -j2",
             "sandbox run make -j2",
             "sandbox explain --json",
+            "sessions ls --all --json",
+            "sessions rm abcd --yes",
+            "sessions search -- -not this",
+            "--resume=abc --resume-session-at=x --resume-drops-turn= -p go",
         ] {
             let args = std::iter::once("gimlet".to_owned()).chain(words(line));
             Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}"));

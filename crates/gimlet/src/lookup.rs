@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gimlet_store::{Include, SessionFiles, SessionSummary, Sessions};
+use gimlet_store::{FindError, Include, SessionFiles, SessionSummary, Sessions};
 
 use crate::report::Report;
 
@@ -11,7 +11,11 @@ pub(crate) fn latest(sessions: &Sessions) -> Option<SessionFiles> {
     sessions.latest(Include::All).and_then(|session| SessionFiles::of_transcript(&session.path))
 }
 
-/// A session by its id, by its exact title, or by the path of its transcript.
+/// The shortest beginning of an id that is taken for one.
+const SHORTEST_START: usize = 4;
+
+/// A session by its id or the beginning of it, by the path of its transcript, or by its exact title: one of this folder,
+/// or of any other if that is the only one.
 pub(crate) fn named(sessions: &Sessions, name: &str) -> Result<SessionFiles, Report> {
     if gimlet_store::is_session_id(name) {
         return sessions.by_id(name).map_err(|error| Report::new(error.to_string()));
@@ -20,10 +24,23 @@ pub(crate) fn named(sessions: &Sessions, name: &str) -> Result<SessionFiles, Rep
         return SessionFiles::of_transcript(Path::new(name))
             .ok_or_else(|| Report::new(format!("{name} is not a session")));
     }
-    let found = sessions
-        .by_title(name)
-        .map_err(|error| Report::new(error.to_string()).hint("Give a session's id or its exact title"))?;
-    of_summary(&found)
+    let by_title = match sessions.by_title(name) {
+        Err(FindError::NoSuchTitle { .. }) => sessions.by_title_everywhere(name),
+        found => found,
+    };
+    match by_title {
+        Ok(found) => of_summary(&found),
+        Err(FindError::NoSuchTitle { .. }) if may_be_start(name) => {
+            sessions.by_start(name).map_err(|error| Report::new(error.to_string()).hint(WAYS))
+        }
+        Err(error) => Err(Report::new(error.to_string()).hint(WAYS)),
+    }
+}
+
+const WAYS: &str = "Name a session by its id, the beginning of it, its exact title or its transcript";
+
+fn may_be_start(name: &str) -> bool {
+    name.len() >= SHORTEST_START && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// The files of a session that was looked at.

@@ -12,6 +12,7 @@ mod print;
 mod report;
 mod sandbox;
 mod sdk;
+mod sessions_cmd;
 mod settings;
 mod start;
 mod surroundings;
@@ -111,6 +112,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Why(options)) => Ok(why::run(&options, &Surroundings::read()?)?),
+        Some(Command::Sessions { command }) => Ok(sessions_cmd::run(&command, &Surroundings::read()?)?),
         Some(Command::Config { command }) => Ok(config_cmd::run(&command, &Surroundings::read()?)?),
         Some(Command::AutoMode { command }) => Ok(auto_mode::run(&command, &Surroundings::read()?)?),
         Some(Command::Doctor { json }) => Ok(doctor::run(&Surroundings::read()?, json)),

@@ -2,7 +2,6 @@
 
 mod cleanup;
 mod configured;
-mod dropped_turn;
 mod key_helper;
 mod live;
 mod memory;
@@ -227,7 +226,7 @@ fn output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, 
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
-fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
+pub(crate) fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
     // Both spellings of each: the one that is not used is no less secret.
     let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
     [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)

@@ -151,7 +151,7 @@ fn a_fork_has_the_same_history_under_its_own_id_and_leaves_the_source_alone() {
     transcript.end_turn();
     let before = std::fs::read(home.path()).unwrap();
     let target = home.places().project(&home.cwd()).session(&new_session_id());
-    let options = LoadOptions { up_to: Some(cut) };
+    let options = LoadOptions::up_to(cut);
     assert_eq!(fork(&home.files, &options, &target).unwrap(), Forked { entries: 5 });
     assert_eq!(std::fs::read(home.path()).unwrap(), before);
     let copy = load(&target.transcript(), &LoadOptions::default()).unwrap();

@@ -106,12 +106,12 @@ fn a_conversation_starts_at_its_last_compact_boundary() {
 
     // A cut before the boundary brings the old segment back, with the system prompt it was held under.
     let old = EntryId::new(value(&home.lines()[2])["uuid"].as_str().unwrap());
-    let cut = load(&home.path(), &LoadOptions { up_to: Some(old) }).unwrap();
+    let cut = load(&home.path(), &LoadOptions::up_to(old)).unwrap();
     assert_eq!(cut.messages.len(), 2);
     assert_eq!(cut.frozen.unwrap().system, ["old system"]);
-    let cut = load(&home.path(), &LoadOptions { up_to: Some(summary) }).unwrap();
+    let cut = load(&home.path(), &LoadOptions::up_to(summary)).unwrap();
     assert_eq!(cut.messages.len(), 1);
-    let nowhere = load(&home.path(), &LoadOptions { up_to: Some(EntryId::new("nowhere")) });
+    let nowhere = load(&home.path(), &LoadOptions::up_to(EntryId::new("nowhere")));
     assert!(matches!(nowhere, Err(LoadError::NoSuchEntry { .. })));
 }
 
@@ -354,7 +354,7 @@ fn an_id_means_the_same_however_another_program_writes_it() {
     assert_eq!(loaded.last_entry, Some(EntryId::new("cd")));
     say(&mut transcript, "three");
     assert_eq!(home.load().messages.len(), 3, "the new entry follows the one that it names");
-    let cut = load(&home.path(), &LoadOptions { up_to: Some(EntryId::new("a/b")) }).unwrap();
+    let cut = load(&home.path(), &LoadOptions::up_to(EntryId::new("a/b"))).unwrap();
     assert_eq!(cut.messages, [Message::user(vec![Block::text("one")])]);
 }
 
@@ -367,7 +367,7 @@ fn of_two_ids_in_one_record_every_reading_takes_the_same() {
     );
     let last = home.load().last_entry.unwrap();
     assert_eq!(last, EntryId::new("second"));
-    assert!(load(&home.path(), &LoadOptions { up_to: Some(last) }).is_ok());
+    assert!(load(&home.path(), &LoadOptions::up_to(last)).is_ok());
 }
 
 #[test]

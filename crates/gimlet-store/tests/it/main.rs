@@ -7,6 +7,7 @@ mod crash;
 mod faults;
 mod finding;
 mod loading;
+mod reading;
 mod robust;
 mod support;
 mod writing;

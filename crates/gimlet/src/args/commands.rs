@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use gimlet_proto::PermissionMode;
 
+use super::SessionsCommand;
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Watch gimlet find a bug, fix it and run the tests; needs no key and no network
@@ -13,6 +15,11 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Print what this gimlet is, in full
     Version,
+    /// List, show, rename, tag, delete, export, check and search sessions
+    Sessions {
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
     /// What gimlet may do, and why
     Permissions {
         #[command(subcommand)]

@@ -73,7 +73,6 @@ const COMMANDS_NOT_YET: &[&str] = &[
     "mcp",
     "plugin",
     "plugins",
-    "sessions",
     "agents",
     "attach",
     "logs",

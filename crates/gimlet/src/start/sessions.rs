@@ -7,14 +7,18 @@ use gimlet_core::{Record, StartSource};
 use gimlet_proto::{EntryId, Message, PermissionMode, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
-    DecisionLedger, FindError, Include, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles, SessionSummary,
-    Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, is_session_id, load, new_session_id,
+    DecisionLedger, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles,
+    SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn,
+    clean_title, is_session_id, load, new_session_id, other_worktrees,
 };
 
-use super::{Manner, dropped_turn};
+use super::Manner;
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
+
+/// The largest history that is taken up: providers take requests of at most 32 MB, and the rest needs some room.
+const MAX_HISTORY: u64 = 28_000_000;
 
 /// What every request of a conversation segment begins with, byte for byte.
 pub(crate) struct Segment {
@@ -55,6 +59,7 @@ impl Past {
             git_branch: gimlet_core::git_branch(&around.cwd).unwrap_or_default(),
             entrypoint: Some(around.env.get("CLAUDE_CODE_ENTRYPOINT").unwrap_or(manner.entrypoint).to_owned()),
         };
+        check_flags(run)?;
         let source = resumed(run, around, &places)?;
         let wanted = Wanted { run, around, places, stamp, segment, mirror: manner.mirror.as_ref() };
         match source {
@@ -80,7 +85,7 @@ struct Wanted<'a> {
 impl Wanted<'_> {
     fn new_session(self) -> Result<Past, Report> {
         let Self { run, around, places, stamp, segment, mirror } = self;
-        let id = wanted_id(run)?.unwrap_or_else(new_session_id);
+        let id = new_id(run, around, &places)?;
         let files = places.project(&around.cwd).session(&id);
         let mut transcript = if run.no_session_persistence {
             Transcript::unsaved(id.clone(), stamp)
@@ -109,24 +114,24 @@ impl Wanted<'_> {
 
     fn go_on(self, source: &SessionFiles) -> Result<Past, Report> {
         let Self { run, around, places, stamp, segment, mirror } = self;
-        let options = LoadOptions { up_to: run.resume_session_at.as_deref().map(EntryId::new) };
-        if let (Some(prompt), Some(cut)) = (&run.resume_drops_turn, &run.resume_session_at) {
-            dropped_turn::check(&source.transcript(), cut, prompt)?;
+        let up_to = run.resume_session_at.as_deref().map(EntryId::new);
+        if let (Some(cut), Some(turn)) = (&up_to, &run.resume_drops_turn) {
+            check_dropped_turn(&source.transcript(), cut, turn)
+                .map_err(|error| Report::new(format!("Resume rejected by --resume-drops-turn: {error}")))?;
         }
+        let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY) };
+        // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
+        let loaded = load_session(source, &options)?;
         let (files, loaded) = if run.fork_session {
-            let id = wanted_id(run)?.unwrap_or_else(new_session_id);
-            let target = places.project(&around.cwd).session(&id);
+            drop(loaded);
+            let target = places.project(&around.cwd).session(&new_id(run, around, &places)?);
             gimlet_store::fork(source, &options, &target).map_err(|error| Report::new(error.to_string()))?;
             copy_whole(mirror, &target.transcript());
-            let loaded = load_session(&target, &LoadOptions::default())?;
+            let whole = LoadOptions { up_to: None, ..options };
+            let loaded = load_session(&target, &whole)?;
             (target, loaded)
         } else {
-            if run.session_id.is_some() {
-                return Err(Report::new(
-                    "--session-id can only be used with --continue or --resume if --fork-session is also specified.",
-                ));
-            }
-            (source.clone(), load_session(source, &options)?)
+            (source.clone(), loaded)
         };
         let mut transcript = if run.no_session_persistence {
             Transcript::unsaved(files.id().clone(), stamp)
@@ -188,15 +193,38 @@ fn in_use(run: &RunArgs, error: &TranscriptError) -> Report {
     }
 }
 
+/// Flags about a session that need each other.
+fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    let resumes = run.continue_session || run.resume.is_some();
+    if resumes && run.session_id.is_some() && !run.fork_session {
+        return Err(Report::new(
+            "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.",
+        ));
+    }
+    if let Some(Err(error)) = run.name.as_deref().filter(|name| !name.is_empty()).map(clean_title) {
+        return Err(Report::new(format!("--name: {error}")));
+    }
+    if run.resume_session_at.is_some() && !resumes {
+        return Err(Report::new("--resume-session-at needs a session").hint("Add --resume SESSION"));
+    }
+    if run.resume_drops_turn.is_some() && run.resume_session_at.is_none() {
+        return Err(Report::new(
+            "Resume rejected by --resume-drops-turn: it needs --resume-session-at, which says where to go on from",
+        ));
+    }
+    Ok(())
+}
+
 fn nothing_to_continue(run: &RunArgs) -> Option<String> {
     run.continue_session.then(|| "there is no session to continue in this folder; this is a new one".to_owned())
 }
 
 /// The session that the flags name, if they name one.
 fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Option<SessionFiles>, Report> {
-    let sessions = Sessions::new(places, &around.cwd, &[]);
     if run.continue_session {
-        let latest = sessions.latest(if run.print || run.is_driven() { Include::All } else { Include::Interactive });
+        // Only this folder's: going on with the work of another tree is never what was meant without saying so.
+        let here = Sessions::new(places, &around.cwd, &[]);
+        let latest = here.latest(if run.print || run.is_driven() { Include::All } else { Include::Interactive });
         // Programs ask to continue without knowing whether there is anything; the first time there is not.
         return latest.map(|summary| files_of(&summary)).transpose();
     }
@@ -206,13 +234,16 @@ fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<O
             .map(Some)
             .ok_or_else(|| Report::new(format!("{wanted} is not a session")));
     }
-    let unknown = |error: FindError| {
-        Report::new(error.to_string()).hint("Give the id of a session, or --continue for the newest one here")
-    };
+    let sessions = Sessions::new(places, &around.cwd, &other_worktrees(&around.cwd));
     if is_session_id(wanted) {
+        let unknown =
+            |error: FindError| Report::new(error.to_string()).hint("'gimlet sessions ls --all' shows what there is");
         return sessions.by_id(wanted).map(Some).map_err(unknown);
     }
-    let summary = sessions.by_title(wanted).map_err(unknown)?;
+    let summary = sessions.by_title(wanted).map_err(|error| {
+        let asked = "--resume requires a valid session ID or session title when used with --print";
+        Report::new(format!("{asked}: {error}")).hint("'gimlet sessions ls' shows what there is")
+    })?;
     files_of(&summary).map(Some)
 }
 
@@ -222,7 +253,25 @@ fn files_of(summary: &SessionSummary) -> Result<SessionFiles, Report> {
 }
 
 fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<Loaded, Report> {
-    load(&files.transcript(), options).map_err(|error| Report::new(format!("the session cannot be loaded: {error}")))
+    load(&files.transcript(), options).map_err(|error| {
+        let report = Report::new(format!("the session cannot be loaded: {error}"));
+        match error {
+            LoadError::TooLarge { fits_up_to, .. } => report.hint(ways_on(files, fits_up_to.as_ref())),
+            LoadError::NoSuchEntry { .. } => report.hint("--resume-session-at takes the uuid of an entry"),
+            LoadError::Read { .. } => report,
+        }
+    })
+}
+
+/// What to do with a conversation that is too large for any model.
+fn ways_on(files: &SessionFiles, fits_up_to: Option<&EntryId>) -> String {
+    let export = format!("'gimlet sessions export {}' to read it and begin anew", files.id());
+    match fits_up_to {
+        Some(entry) => format!(
+            "Go on from an earlier entry with --resume-session-at {entry} (what fits into any model; add --fork-session to leave the session as it is), or use {export}"
+        ),
+        None => format!("Use {export}"),
+    }
 }
 
 /// One line about what was wrong with a transcript and was repaired in memory.
@@ -244,9 +293,20 @@ fn wanted_id(run: &RunArgs) -> Result<Option<SessionId>, Report> {
     }
 }
 
+/// The id of the session that is about to be made.
+fn new_id(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<SessionId, Report> {
+    let Some(id) = wanted_id(run)? else { return Ok(new_session_id()) };
+    match Sessions::new(places, &around.cwd, &[]).by_id(id.as_str()) {
+        Err(FindError::NoSuchId { .. }) => Ok(id),
+        _ => Err(Report::new(format!("Error: Session ID {id} is already in use."))
+            .hint("Choose another --session-id, or resume that session")),
+    }
+}
+
 fn name(transcript: &mut Transcript, run: &RunArgs) {
-    if let Some(name) = &run.name {
-        transcript.set_title(name);
+    // What is no title was refused with the flags.
+    if let Some(Ok(name)) = run.name.as_deref().map(clean_title) {
+        transcript.set_title(&name);
     }
 }
 

@@ -17,6 +17,8 @@ mod probes;
 mod sandbox;
 mod sandboxed;
 mod sdk;
+mod sessions;
+mod sessions_damage;
 mod settings;
 mod tidy;
 mod why;

@@ -109,7 +109,7 @@ async fn a_session_id_is_a_new_uuid() {
     assert_eq!(id_of(&run), chosen);
     assert!(world.transcripts()[0].ends_with(format!("{chosen}.jsonl")));
     let wrong: [(&[&str], &str); 4] = [
-        (&["--session-id", chosen], "exists already"),
+        (&["--session-id", chosen], "is already in use."),
         (&["--session-id", "seven"], "is not a UUID"),
         (&["--session-id", "0195c9f4-3a88-4b44-9d41-3f6a1f1a0003", "--resume", chosen], "--fork-session"),
         (&["--fork-session"], "--fork-session needs a session"),

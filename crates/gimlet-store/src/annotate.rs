@@ -1,0 +1,125 @@
+//! Renaming and tagging a session that nobody here drives: one line appended, as the public SDK helpers append it.
+//!
+//! Works while another process runs the session: that one notices the new label and keeps it. The file is never
+//! created, never truncated, and nothing is put onto a torn line.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use unicode_normalization::UnicodeNormalization;
+
+use crate::disk::{LogFile, open_private, read_range};
+use crate::entry;
+use crate::layout::SessionFiles;
+
+/// Longest title that is taken, in characters.
+const MAX_TITLE: usize = 200;
+
+/// A label could not be given.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnotateError {
+    #[error("a title must have at least one visible character")]
+    BlankTitle,
+    #[error("a title has at most {MAX_TITLE} characters, and this one has {length}")]
+    LongTitle { length: usize },
+    #[error("a tag must have at least one visible character")]
+    BlankTag,
+    #[error("the session {} is empty", path.display())]
+    Empty { path: PathBuf },
+    #[error("cannot add to the transcript {}: {source}", path.display())]
+    Append { path: PathBuf, source: io::Error },
+}
+
+/// A title as it may be written: control characters become blanks, and it is neither empty nor too long.
+pub fn clean_title(title: &str) -> Result<String, AnnotateError> {
+    let spaced: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let title = spaced.trim();
+    if title.is_empty() {
+        return Err(AnnotateError::BlankTitle);
+    }
+    let length = title.chars().count();
+    if length > MAX_TITLE {
+        return Err(AnnotateError::LongTitle { length });
+    }
+    Ok(title.to_owned())
+}
+
+/// Gives a session a title. Returns it as it was written.
+pub fn rename(files: &SessionFiles, title: &str) -> Result<String, AnnotateError> {
+    let title = clean_title(title)?;
+    append(files, &entry::metadata("custom-title", "customTitle", &title, files.id().as_str()))?;
+    Ok(title)
+}
+
+/// Gives a session a tag, or takes it away. Returns it as it was written.
+pub fn tag(files: &SessionFiles, tag: Option<&str>) -> Result<String, AnnotateError> {
+    let cleaned = tag.map(clean_tag).unwrap_or_default();
+    if tag.is_some() && cleaned.is_empty() {
+        return Err(AnnotateError::BlankTag);
+    }
+    append(files, &entry::metadata("tag", "tag", &cleaned, files.id().as_str()))?;
+    Ok(cleaned)
+}
+
+/// Compatible forms joined; what is invisible, private or not assigned taken out. Taking out can make new pairs to
+/// join, so it is done until nothing changes.
+fn clean_tag(tag: &str) -> String {
+    static HIDDEN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[\p{Cf}\p{Co}\p{Cn}]").ok());
+    let mut current = tag.to_owned();
+    for _ in 0..10 {
+        let joined: String = current.nfkc().collect();
+        let next =
+            HIDDEN.as_ref().map_or_else(|| joined.clone(), |hidden| hidden.replace_all(&joined, "").into_owned());
+        if next == current {
+            break;
+        }
+        current = next;
+    }
+    current.trim().to_owned()
+}
+
+/// One line at the end of the transcript, in one write, on a line of its own.
+fn append(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
+    let path = files.transcript();
+    let failed = |source| AnnotateError::Append { path: path.clone(), source };
+    let file = open_private(&path, OpenOptions::new().read(true).append(true)).map_err(failed)?;
+    let length = LogFile::size(&file).map_err(failed)?;
+    if length == 0 {
+        return Err(AnnotateError::Empty { path });
+    }
+    let torn = read_range(&file, length - 1, 1).map_err(failed)? != b"\n";
+    let line = if torn { format!("\n{line}") } else { line.to_owned() };
+    write_whole(&file, line.as_bytes()).map_err(failed)
+}
+
+fn write_whole(file: &File, bytes: &[u8]) -> io::Result<()> {
+    match LogFile::append(file, bytes)? {
+        written if written == bytes.len() => LogFile::sync_data(file),
+        written => {
+            let text = format!("only {written} of {} bytes were written", bytes.len());
+            Err(io::Error::new(io::ErrorKind::WriteZero, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_lose_what_cannot_be_seen() {
+        let cases = [
+            ("plain", "plain"),
+            ("  ﬁne\u{200b} ", "fine"),
+            ("a\u{202e}b\u{e000}c\u{feff}", "abc"),
+            ("Ｗｉｄｅ", "Wide"),
+            ("\u{200b}\u{2066}", ""),
+        ];
+        for (given, kept) in cases {
+            assert_eq!(clean_tag(given), kept, "{given:?}");
+        }
+    }
+}

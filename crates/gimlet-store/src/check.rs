@@ -1,0 +1,278 @@
+//! Checking a transcript: everything that is wrong with it, where, and what that means for the session. Changes nothing.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Seek};
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::{Block, BlockKind};
+use serde::de::IgnoredAny;
+
+use crate::LoadError;
+use crate::assemble;
+use crate::damage::{Damage, DamageReport};
+use crate::index::{Index, Key, for_each_record};
+use crate::lines::Lines;
+use crate::load::{LoadOptions, Reading, read};
+use crate::repair::repair;
+
+/// A line longer than this is worth a word.
+const GIANT_LINE: usize = 4 << 20;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Odd, but nothing is lost by it.
+    Note,
+    /// Something is lost or has to be changed when the session is taken up.
+    Damage,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The line of the file, where one can be named.
+    pub line: Option<usize>,
+    /// A short name that does not change.
+    pub kind: &'static str,
+    pub severity: Severity,
+    pub what: String,
+    pub consequence: &'static str,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Checkup {
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// Entries that have a place in the conversation or a branch of it.
+    pub entries: usize,
+    /// Messages that would be sent if the session were taken up.
+    pub messages: usize,
+    /// At most a few hundred, by line.
+    pub findings: Vec<Finding>,
+    /// How many there were in all.
+    pub total: usize,
+}
+
+impl Checkup {
+    pub fn is_damaged(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Damage)
+    }
+}
+
+/// Checks a transcript from its first line to its last.
+pub fn check(path: &Path) -> Result<Checkup, LoadError> {
+    let read_error = |source| LoadError::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(read_error)?;
+    let Reading { index, lives, damage, .. } = read(path, &file, &LoadOptions::default())?;
+    let places = Places::of(&index, &lives);
+    let mut findings: Vec<Finding> = damage.items.iter().map(|item| of_damage(item, item.line())).collect();
+    let mut total = damage.total;
+    let (messages, repairs) = repair(assemble::messages(lives), 0);
+    let mut blanks = places.blanks.iter();
+    for item in &repairs {
+        let line = match item {
+            Damage::BlankText => blanks.next().copied(),
+            item => places.line_of(item),
+        };
+        findings.push(of_damage(item, line));
+    }
+    total += repairs.len();
+    let known: HashSet<(usize, &str)> = findings.iter().filter_map(|item| Some((item.line?, item.kind))).collect();
+    let records = not_json(&file, &findings).map_err(read_error)?;
+    let structure: Vec<Finding> = structure(&index)
+        .into_iter()
+        .chain(records)
+        .filter(|finding| finding.line.is_none_or(|line| !known.contains(&(line, finding.kind))))
+        .collect();
+    total += structure.len();
+    findings.extend(structure.into_iter().take(200));
+    findings.sort_by_key(|finding| (finding.line.unwrap_or(usize::MAX), finding.kind));
+    Ok(Checkup {
+        path: path.to_owned(),
+        bytes: index.file_len,
+        entries: index.rows.len(),
+        messages: messages.len(),
+        findings,
+        total,
+    })
+}
+
+fn of_damage(damage: &Damage, line: Option<usize>) -> Finding {
+    let text = damage.to_string();
+    // The line is told beside it, and what is done about it is the consequence.
+    let text =
+        text.strip_prefix("line ").and_then(|rest| rest.split_once(": ")).map_or(text.as_str(), |(_, rest)| rest);
+    let what = text.rsplit_once("; ").map_or(text, |(what, _)| what).to_owned();
+    let (severity, consequence) = meaning(damage);
+    Finding { line, kind: damage.kind(), severity, what, consequence }
+}
+
+fn meaning(damage: &Damage) -> (Severity, &'static str) {
+    let lost = |text| (Severity::Damage, text);
+    match damage {
+        Damage::TornTail { .. } => lost("the record that was being written is lost; everything before it is whole"),
+        Damage::Broken { .. } => lost("this record is skipped; what follows it is linked to the entry before it"),
+        Damage::Salvaged { .. } => lost("the whole record in the line is used; the torn one is lost"),
+        Damage::Zeros { .. } => lost("whatever stood there is lost; records around it are used"),
+        Damage::BadMessage { .. } => lost("the model does not see this message, or not all of it"),
+        Damage::BadBlock { .. } => lost("the model does not see this part of the message"),
+        Damage::HalfCharacter { .. } => lost("the model sees a replacement mark in its place"),
+        Damage::BadImage { .. } => lost("the model sees a note in place of the image"),
+        Damage::DuplicateEntry { .. } => lost("the later of the two counts"),
+        Damage::MissingParent { .. } => lost("it is linked to the entry before it; what was between them is lost"),
+        Damage::Cycle { .. } => lost("the chain is cut here; what stood before it is not part of the conversation"),
+        Damage::MissingResult { .. } => lost("the model is told that the call was interrupted"),
+        Damage::OrphanResult { .. } => lost("the result is left out"),
+        Damage::DuplicateResult { .. } => lost("the first result counts"),
+        Damage::BadCall { .. } => lost("the call and its result are left out"),
+        Damage::BlankText => lost("it is left out, because providers refuse empty texts"),
+        Damage::EmptyMessage => lost("it is left out"),
+        Damage::MissingStart => lost("a note stands in place of the beginning"),
+        Damage::ResultOrder => (Severity::Note, "they are sent in the order of the calls"),
+        Damage::SplitMessage => (Severity::Note, "they are sent as one message"),
+    }
+}
+
+/// Where calls, results and empty texts of the live conversation stand.
+#[derive(Default)]
+struct Places {
+    calls: HashMap<String, usize>,
+    results: HashMap<String, Vec<usize>>,
+    blanks: Vec<usize>,
+    first: Option<usize>,
+}
+
+impl Places {
+    fn of(index: &Index, lives: &[crate::live::Live]) -> Self {
+        let mut places = Places::default();
+        for live in lives {
+            let line = index.rows[live.link.row as usize].line as usize;
+            places.first = places.first.or(Some(line));
+            for block in &live.blocks {
+                let id = || block.id().unwrap_or_default().to_owned();
+                match block.kind() {
+                    BlockKind::ToolUse => drop(places.calls.insert(id(), line)),
+                    BlockKind::ToolResult => places.results.entry(id()).or_default().push(line),
+                    BlockKind::Text if Block::is_blank_text(block) => places.blanks.push(line),
+                    _ => {}
+                }
+            }
+        }
+        places
+    }
+
+    fn line_of(&self, damage: &Damage) -> Option<usize> {
+        match damage {
+            Damage::MissingResult { call } => self.calls.get(call.as_str()).copied(),
+            Damage::BadCall { call } => self.calls.get(call).copied(),
+            Damage::OrphanResult { call } => self.results.get(call).and_then(|lines| lines.last()).copied(),
+            Damage::DuplicateResult { call } => self.results.get(call.as_str()).and_then(|lines| lines.last()).copied(),
+            Damage::MissingStart => self.first,
+            _ => None,
+        }
+    }
+}
+
+/// What is odd about how entries hang together, also in branches that were given up.
+fn structure(index: &Index) -> Vec<Finding> {
+    let note = |line: u32, kind, what: String, consequence| Finding {
+        line: Some(line as usize),
+        kind,
+        severity: Severity::Note,
+        what,
+        consequence,
+    };
+    let mut found = Vec::new();
+    let mut roots = BTreeMap::new();
+    for (at, row) in index.rows.iter().enumerate() {
+        if index.by_uuid.get(&row.uuid) != Some(&(at as u32)) {
+            continue;
+        }
+        if row.span.len > GIANT_LINE {
+            let what = format!("the record takes {} MB", row.span.len / 1_000_000);
+            found.push(note(row.line, "giant-line", what, "loading takes longer"));
+        }
+        let parent = index.by_uuid.get(&row.parent).map(|parent| *parent as usize);
+        match parent {
+            _ if row.boundary => {}
+            None if row.parent == Key::NONE && !row.sidechain => {
+                roots.insert(row.line, ());
+            }
+            None if row.parent != Key::NONE => {
+                let what = "follows an entry that is missing".to_owned();
+                found.push(note(row.line, "missing-parent", what, "it is in a branch that was given up"));
+            }
+            Some(parent) if parent > at => {
+                let what = format!("stands before the entry that it follows (line {})", index.rows[parent].line);
+                found.push(note(row.line, "out-of-order", what, "none: the links between entries count"));
+            }
+            _ => {}
+        }
+    }
+    for line in roots.into_keys().skip(1) {
+        let what = "begins a second conversation in the same file".to_owned();
+        found.push(note(
+            line,
+            "second-root",
+            what,
+            "only the newest one goes on; after going back to the start this is meant",
+        ));
+    }
+    found.extend(circles(index).into_iter().map(|line| {
+        note(line, "cycle", "follows itself in a circle".to_owned(), "what hangs on the circle has no beginning")
+    }));
+    found
+}
+
+/// Records that are used although other programs could not read them, because what is broken in them is not needed.
+fn not_json(file: &File, known: &[Finding]) -> io::Result<Vec<Finding>> {
+    let told: HashSet<usize> = known.iter().filter_map(|finding| finding.line).collect();
+    let mut source = file;
+    source.rewind()?;
+    let mut lines = Lines::new(source);
+    let mut found = Vec::new();
+    while let Some(line) = lines.next_line()? {
+        for_each_record(&line, &mut DamageReport::default(), |_, json, _, _| {
+            if told.contains(&line.number) || serde_json::from_slice::<IgnoredAny>(json).is_ok() {
+                return;
+            }
+            let (kind, what) = match json.contains(&0) {
+                true => ("zero-bytes", "zero bytes stand in a part of the record that is not needed"),
+                false => ("bad-json", "a part of the record that is not needed is no JSON"),
+            };
+            found.push(Finding {
+                line: Some(line.number),
+                kind,
+                severity: Severity::Damage,
+                what: what.to_owned(),
+                consequence: "the rest of it is used here; other programs skip the whole record",
+            });
+        });
+    }
+    Ok(found)
+}
+
+/// One line of every circle of parents. Each entry is walked over once.
+fn circles(index: &Index) -> Vec<u32> {
+    const NEW: u32 = 0;
+    let mut walk_of = vec![NEW; index.rows.len()];
+    let mut found = Vec::new();
+    for start in 0..index.rows.len() {
+        let walk = start as u32 + 1;
+        let mut here = start;
+        while walk_of[here] == NEW {
+            walk_of[here] = walk;
+            let row = &index.rows[here];
+            match index.by_uuid.get(&row.parent).filter(|_| !row.boundary) {
+                Some(parent) => here = *parent as usize,
+                None => break,
+            }
+            if walk_of[here] == walk {
+                found.push(index.rows[here].line);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,346 @@
+//! A repaired copy of a transcript: what can be read of it, and a conversation that needs no repair any more.
+//!
+//! The original is only read. Records beside the conversation are copied as they are; entries of branches that were
+//! given up keep their place with links that lead somewhere; the live conversation follows in one line, each entry with
+//! its own id, time and members, and with exactly the blocks that a resumed session would send.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::{Block, BlockKind, Role};
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use crate::LoadError;
+use crate::assemble;
+use crate::damage::DamageReport;
+use crate::disk::open_private;
+use crate::entry::{self, Answer, Links, Place, Stamp, UserKind};
+use crate::index::{Index, Key, Kind, for_each_record, is_readable_metadata};
+use crate::lines::Lines;
+use crate::load::{LoadOptions, Reading, read, read_span};
+use crate::members::Members;
+use crate::repair::repair;
+
+/// A repaired copy could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MendError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("{} exists already", path.display())]
+    Exists { path: PathBuf },
+    #[error("cannot write the repaired copy {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// What a repaired copy has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// Records that were copied from beside the conversation.
+    pub copied: usize,
+    /// Entries of the live conversation.
+    pub live: usize,
+    /// Entries that were made up: results of calls whose own are lost, a missing beginning.
+    pub made_up: usize,
+}
+
+/// Writes a repaired copy of the transcript at `path` to the new file `out`.
+pub fn mend(path: &Path, session: &str, out: &Path) -> Result<Mended, MendError> {
+    let read_error = |source| LoadError::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(read_error)?;
+    let reading = read(path, &file, &LoadOptions::default())?;
+    let copy =
+        open_private(out, OpenOptions::new().write(true).create_new(true)).map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => MendError::Exists { path: out.to_owned() },
+            _ => MendError::Write { path: out.to_owned(), source },
+        })?;
+    let written = Mending::new(&file, session, &reading.index, &copy).write(reading);
+    written.and_then(|mended| copy.sync_all().map(|()| mended)).map_err(|source| {
+        // Best effort: half a copy helps nobody, and the error that led here is the one to report.
+        drop(std::fs::remove_file(out));
+        MendError::Write { path: out.to_owned(), source }
+    })
+}
+
+/// Where a live block comes from.
+struct Source {
+    row: u32,
+    /// The entry's blocks are those of the file.
+    whole: bool,
+    blocks: usize,
+}
+
+struct Mending<'a> {
+    file: &'a File,
+    session: &'a str,
+    stamp: Stamp,
+    out: BufWriter<&'a File>,
+    /// The entry that the next one follows.
+    last: Option<String>,
+    written: HashSet<u32>,
+    done: Mended,
+}
+
+impl<'a> Mending<'a> {
+    fn new(file: &'a File, session: &'a str, index: &Index, copy: &'a File) -> Self {
+        let stamp = Stamp { cwd: index.cwd.clone().unwrap_or_default(), ..Stamp::default() };
+        let out = BufWriter::with_capacity(1 << 16, copy);
+        Self { file, session, stamp, out, last: None, written: HashSet::new(), done: Mended::default() }
+    }
+
+    fn write(mut self, reading: Reading) -> io::Result<Mended> {
+        let Reading { index, chain, lives, .. } = reading;
+        let live_rows: HashSet<u32> =
+            chain.links.iter().chain(lives.iter().map(|live| &live.link)).map(|link| link.row).collect();
+        self.copy_the_rest(&index, &live_rows)?;
+        let sources: Vec<Source> = lives
+            .iter()
+            .map(|live| Source {
+                row: live.link.row,
+                whole: !live.changed && !live.bad_blocks,
+                blocks: live.blocks.len(),
+            })
+            .collect();
+        // Blocks are shared, so the address of its JSON says which one a block is. Keeping them keeps the addresses.
+        let kept: Vec<(Block, usize)> = lives
+            .iter()
+            .enumerate()
+            .flat_map(|(at, live)| live.blocks.iter().map(move |block| (block.clone(), at)))
+            .collect();
+        let source_of: HashMap<*const RawValue, usize> =
+            kept.iter().map(|(block, at)| (std::ptr::from_ref(block.raw()), *at)).collect();
+        let silent: Vec<u32> = chain.links.iter().map(|link| link.row).collect();
+        let mut silent = silent.into_iter().peekable();
+        let (messages, _) = repair(assemble::messages(lives), 0);
+        for message in &messages {
+            let mut blocks = message.blocks.as_slice();
+            while let Some(first) = blocks.first() {
+                let source = source_of.get(&std::ptr::from_ref(first.raw())).copied();
+                let same = |block: &&Block| source_of.get(&std::ptr::from_ref(block.raw())).copied() == source;
+                let count = if source.is_some() { blocks.iter().take_while(same).count() } else { 1 };
+                let (run, rest) = blocks.split_at(count);
+                match source.map(|source| &sources[source]) {
+                    Some(source) => {
+                        self.silent_before(&index, &mut silent, source.row)?;
+                        self.entry(&index, source, run)?;
+                    }
+                    None => self.made_up(message.role, run)?,
+                }
+                blocks = rest;
+            }
+        }
+        self.silent_before(&index, &mut silent, u32::MAX)?;
+        self.end()?;
+        self.labels(&index)?;
+        self.out.flush()?;
+        Ok(self.done)
+    }
+
+    /// Records that are no part of the live conversation, in their order.
+    fn copy_the_rest(&mut self, index: &Index, live: &HashSet<u32>) -> io::Result<()> {
+        let rows: HashMap<u64, u32> = (0..).zip(&index.rows).map(|(at, row)| (row.span.at, at)).collect();
+        let cut = circle_ends(index);
+        let mut source = self.file;
+        source.rewind()?;
+        let mut lines = Lines::new(source);
+        while let Some(line) = lines.next_line()? {
+            let mut wanted: Vec<Vec<u8>> = Vec::new();
+            for_each_record(&line, &mut DamageReport::default(), |seen, json, span, _| {
+                match rows.get(&span.at) {
+                    Some(row) if live.contains(row) || is_replaced(index, *row) => {}
+                    Some(row) => wanted.extend(relinked(index, *row, json, &cut)),
+                    // An entry without a usable id has no place; metadata is kept if it can be read.
+                    None if !seen.has_chain_type() && is_readable_metadata(seen, json) => wanted.push(json.to_vec()),
+                    None => {}
+                }
+            });
+            for record in wanted {
+                self.out.write_all(&record)?;
+                self.out.write_all(b"\n")?;
+                self.done.copied += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries of the chain that say nothing, up to the one that speaks next.
+    fn silent_before(
+        &mut self,
+        index: &Index,
+        silent: &mut std::iter::Peekable<std::vec::IntoIter<u32>>,
+        speaker: u32,
+    ) -> io::Result<()> {
+        if self.written.contains(&speaker) {
+            return Ok(());
+        }
+        while let Some(row) = silent.next_if(|row| *row != speaker) {
+            if !matches!(index.rows[row as usize].kind, Kind::User | Kind::Assistant) {
+                self.entry(index, &Source { row, whole: true, blocks: 0 }, &[])?;
+            }
+        }
+        silent.next_if_eq(&speaker);
+        Ok(())
+    }
+
+    fn entry(&mut self, index: &Index, source: &Source, blocks: &[Block]) -> io::Result<()> {
+        let Source { row: number, whole, blocks: count } = *source;
+        let row = &index.rows[number as usize];
+        let mut line = Vec::new();
+        read_span(self.file, row.span, &mut line)?;
+        // A second part of an entry that something had to be put into needs an id of its own.
+        let id = match crate::live::uuid_in(&line).filter(|_| self.written.insert(number)) {
+            Some(id) => id.to_string(),
+            None => uuid::Uuid::new_v4().hyphenated().to_string(),
+        };
+        let content = (!whole || blocks.len() != count).then(|| entry::user_content(blocks, false));
+        let parent = self.last.as_deref().filter(|_| !row.boundary);
+        let record = rebuilt(&line, &id, parent, content.as_deref());
+        self.out.write_all(&record)?;
+        self.out.write_all(b"\n")?;
+        self.last = Some(id);
+        self.done.live += 1;
+        Ok(())
+    }
+
+    /// An entry for blocks that are in no record.
+    fn made_up(&mut self, role: Role, blocks: &[Block]) -> io::Result<()> {
+        debug_assert_eq!(role, Role::User, "only results and a note about the beginning are made up");
+        let id = uuid::Uuid::new_v4().hyphenated().to_string();
+        let timestamp = entry::timestamp();
+        let place = Place { session: self.session, agent: None, stamp: &self.stamp };
+        let links = Links { uuid: &id, parent: self.last.as_deref(), timestamp: &timestamp };
+        let is_result = blocks.iter().any(|block| block.kind() == BlockKind::ToolResult);
+        let answer = is_result.then_some(Answer { source_assistant: None, tool_use_result: None });
+        let kind = if is_result { UserKind::Prompt } else { UserKind::Meta };
+        self.out.write_all(entry::user(place, links, &entry::user_content(blocks, false), kind, answer).as_bytes())?;
+        self.last = Some(id);
+        self.done.made_up += 1;
+        Ok(())
+    }
+
+    /// A note at the end of the conversation. Entries that were given up may follow what is now its last entry; nothing
+    /// follows the note, so that the conversation still ends here.
+    fn end(&mut self) -> io::Result<()> {
+        let Some(parent) = self.last.clone() else { return Ok(()) };
+        let id = uuid::Uuid::new_v4().hyphenated().to_string();
+        let timestamp = entry::timestamp();
+        let place = Place { session: self.session, agent: None, stamp: &self.stamp };
+        let links = Links { uuid: &id, parent: Some(&parent), timestamp: &timestamp };
+        let note = entry::system(place, links, "informational", "This is a repaired copy of a damaged transcript.");
+        self.out.write_all(note.as_bytes())
+    }
+
+    /// Title, tag and last prompt once more: session lists look for them at the end.
+    fn labels(&mut self, index: &Index) -> io::Result<()> {
+        let labels = &index.labels;
+        let metadata = [
+            ("custom-title", "customTitle", &labels.title),
+            ("ai-title", "aiTitle", &labels.ai_title),
+            ("tag", "tag", &labels.tag),
+        ];
+        for (kind, name, value) in metadata {
+            if let Some(value) = value {
+                self.out.write_all(entry::metadata(kind, name, value, self.session).as_bytes())?;
+            }
+        }
+        if let (Some(prompt), Some(leaf)) = (&index.last_prompt, &self.last) {
+            self.out.write_all(entry::last_prompt(prompt, leaf, self.session).as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn is_replaced(index: &Index, row: u32) -> bool {
+    index.by_uuid.get(&index.rows[row as usize].uuid) != Some(&row)
+}
+
+/// The entries at which circles of parents are cut.
+fn circle_ends(index: &Index) -> HashSet<u32> {
+    let mut walk_of = vec![0u32; index.rows.len()];
+    let mut ends = HashSet::new();
+    for start in 0..index.rows.len() {
+        let walk = start as u32 + 1;
+        let mut here = start;
+        while walk_of[here] == 0 {
+            walk_of[here] = walk;
+            let Some(parent) = index.by_uuid.get(&index.rows[here].parent) else { break };
+            if walk_of[*parent as usize] == walk {
+                ends.insert(here as u32);
+            }
+            here = *parent as usize;
+        }
+    }
+    ends
+}
+
+/// An entry of another branch: as it is, unless its parent is missing or leads round in a circle.
+fn relinked(index: &Index, row: u32, json: &[u8], cut: &HashSet<u32>) -> Option<Vec<u8>> {
+    let entry = &index.rows[row as usize];
+    let lost = entry.parent != Key::NONE && !index.by_uuid.contains_key(&entry.parent);
+    if lost || cut.contains(&row) {
+        let id = crate::live::uuid_in(json)?;
+        return Some(rebuilt(json, id.as_str(), None, None));
+    }
+    serde_json::from_slice::<IgnoredAny>(json).is_ok().then(|| json.to_vec())
+}
+
+/// A record with these links and, where given, another content. Members that are no JSON are left out.
+fn rebuilt(line: &[u8], id: &str, parent: Option<&str>, content: Option<&str>) -> Vec<u8> {
+    let quoted = |text: &str| serde_json::to_string(text).unwrap_or_else(|_| "null".to_owned());
+    let parent = parent.map_or_else(|| "null".to_owned(), quoted);
+    let mut out = Object::new();
+    out.add(b"parentUuid", parent.as_bytes());
+    for (key, value) in Members::of(line) {
+        match key {
+            b"parentUuid" | b"uuid" => {}
+            b"message" if value.starts_with(b"{") => out.add(key, &with_content(value, content)),
+            _ => out.add(key, value),
+        }
+    }
+    out.add(b"uuid", quoted(id).as_bytes());
+    out.finish()
+}
+
+/// A message with another content, where given.
+fn with_content(message: &[u8], content: Option<&str>) -> Vec<u8> {
+    let mut out = Object::new();
+    for (key, value) in Members::of(message) {
+        match content {
+            Some(content) if key == b"content" => out.add(key, content.as_bytes()),
+            _ => out.add(key, value),
+        }
+    }
+    out.finish()
+}
+
+/// A JSON object under construction; takes only what is JSON.
+struct Object {
+    bytes: Vec<u8>,
+    keys: HashSet<Vec<u8>>,
+}
+
+impl Object {
+    fn new() -> Self {
+        Self { bytes: vec![b'{'], keys: HashSet::new() }
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        let name = [b"\"", key, b"\""].concat();
+        let is_json = |bytes: &[u8]| serde_json::from_slice::<&RawValue>(bytes).is_ok();
+        let is_name = serde_json::from_slice::<String>(&name).is_ok();
+        if !is_name || !is_json(value) || !self.keys.insert(key.to_owned()) {
+            return;
+        }
+        if self.bytes.len() > 1 {
+            self.bytes.push(b',');
+        }
+        self.bytes.extend([name.as_slice(), b":", value].concat());
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.bytes.push(b'}');
+        self.bytes
+    }
+}

@@ -1,0 +1,159 @@
+//! Full-text search over all transcripts: a derived index that can be thrown away at any time.
+//!
+//! The transcripts are the truth. The index holds words and places, not texts; it is opened only by whoever searches, takes
+//! in what was appended since, and is built anew when it is broken or of another version. Everything it learns is written in
+//! transactions that also say how far a file was read, so a kill at any moment loses at most the last batch.
+
+mod feed;
+mod found;
+mod query;
+mod schema;
+mod words;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::SessionId;
+use rusqlite::Connection;
+
+use crate::layout::Locations;
+
+pub use feed::Progress;
+pub use found::Snippet;
+
+/// What to look for, and where.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Words that must all be there; `"a b"` is a phrase, `wor*` a beginning, `-word` must not be there.
+    pub text: String,
+    /// Only sessions in these project folders.
+    pub project_dirs: Option<Vec<PathBuf>>,
+    /// Only what was said at or after this time, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+    pub limit: usize,
+}
+
+/// Who said what was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HitRole {
+    User,
+    Assistant,
+    Call,
+    Result,
+    Title,
+}
+
+impl HitRole {
+    const ALL: [HitRole; 5] = [HitRole::User, HitRole::Assistant, HitRole::Call, HitRole::Result, HitRole::Title];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HitRole::User => "user",
+            HitRole::Assistant => "assistant",
+            HitRole::Call => "call",
+            HitRole::Result => "result",
+            HitRole::Title => "title",
+        }
+    }
+
+    fn number(self) -> i64 {
+        Self::ALL.iter().position(|role| *role == self).unwrap_or_default() as i64
+    }
+
+    fn of_number(number: i64) -> Self {
+        usize::try_from(number).ok().and_then(|at| Self::ALL.get(at)).copied().unwrap_or(HitRole::User)
+    }
+}
+
+/// One entry that has the words.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    pub session: SessionId,
+    /// The subagent whose transcript it is in.
+    pub agent: Option<String>,
+    /// The transcript.
+    pub path: PathBuf,
+    /// The directory that the session was started in.
+    pub cwd: Option<PathBuf>,
+    /// When it was said, in milliseconds since 1970.
+    pub at_ms: Option<i64>,
+    pub role: HitRole,
+    /// The entry's id.
+    pub entry: Option<String>,
+    pub snippet: Snippet,
+}
+
+/// The index could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    #[error("there is no word to look for")]
+    NoWords,
+    #[error("the search index {} cannot be used: {source}", path.display())]
+    Database { path: PathBuf, source: rusqlite::Error },
+    #[error("the search index {} cannot be made: {source}", path.display())]
+    Create { path: PathBuf, source: io::Error },
+}
+
+/// The index of one config home.
+#[derive(Debug)]
+pub struct SearchIndex {
+    db: Connection,
+    path: PathBuf,
+    projects_root: PathBuf,
+    /// Built anew once already: a second time would not help.
+    rebuilt: bool,
+}
+
+impl SearchIndex {
+    /// Opens the index, making it or making it anew where necessary.
+    pub fn open(places: &Locations) -> Result<Self, SearchError> {
+        let path = places.config_home().join("gimlet").join("cache").join("search.db");
+        let (db, rebuilt) = match schema::open(&path) {
+            Ok(db) => (db, false),
+            Err(SearchError::Database { source, .. }) if schema::is_broken(&source) => {
+                (schema::open_anew(&path)?, true)
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { db, path, projects_root: places.projects_root(), rebuilt })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes in what was written since the last time.
+    pub fn update(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Progress, SearchError> {
+        let root = self.projects_root.clone();
+        self.guarded(|db| match feed::update(db, &root, progress) {
+            // Another process has been filling it all this time. What it has taken in so far is there.
+            Err(error) if schema::is_busy(&error) => Ok(Progress::default()),
+            done => done,
+        })
+    }
+
+    /// The newest entries that have the words.
+    pub fn find(&mut self, search: &Search) -> Result<Vec<Hit>, SearchError> {
+        let words = query::Words::parse(&search.text).ok_or(SearchError::NoWords)?;
+        let hits = self.guarded(|db| query::find(db, &words, search))?;
+        Ok(found::shown(hits, &words, search.limit))
+    }
+
+    /// Runs something on the database; one that turns out to be broken is made anew, filled, and asked again.
+    fn guarded<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, SearchError> {
+        let failed = |path: &Path, source| SearchError::Database { path: path.to_owned(), source };
+        match work(&mut self.db) {
+            Err(error) if schema::is_broken(&error) && !self.rebuilt => {
+                self.rebuilt = true;
+                self.db = schema::open_anew(&self.path)?;
+                let root = self.projects_root.clone();
+                feed::update(&mut self.db, &root, &mut |_| {}).map_err(|source| failed(&self.path, source))?;
+                work(&mut self.db).map_err(|source| failed(&self.path, source))
+            }
+            done => done.map_err(|source| failed(&self.path, source)),
+        }
+    }
+}

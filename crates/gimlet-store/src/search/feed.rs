@@ -1,0 +1,313 @@
+//! Filling the index: which transcripts changed, and what was appended to them.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use memchr::memmem;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use sha2::{Digest, Sha256};
+
+use super::words::{apart, said};
+use crate::layout::session_id_of;
+use crate::lines::Lines;
+
+/// A transaction takes in about this many bytes of transcript.
+const BATCH: u64 = 32 << 20;
+/// The beginning of a file that tells it from another one that took its name.
+const HEAD: usize = 1024;
+
+/// How far taking in has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of transcript that were taken in.
+    pub done: u64,
+    /// Bytes that had to be.
+    pub total: u64,
+}
+
+/// A transcript on disk.
+struct Candidate {
+    path: PathBuf,
+    /// The project folder that it is in.
+    project: PathBuf,
+    session: String,
+    agent: Option<String>,
+    size: u64,
+    modified: i64,
+}
+
+/// What the index knows of a transcript.
+struct Known {
+    id: i64,
+    read_to: u64,
+    modified: i64,
+}
+
+/// Takes in everything that is new below the projects' folder, the oldest first.
+pub(super) fn update(
+    db: &mut Connection,
+    root: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Progress, rusqlite::Error> {
+    let candidates = candidates(root);
+    let known = known(db)?;
+    forget_missing(db, &candidates, &known)?;
+    let mut changed: Vec<&Candidate> = candidates
+        .iter()
+        .filter(|file| {
+            known.get(&file.path).is_none_or(|known| known.modified != file.modified || known.read_to > file.size)
+        })
+        .collect();
+    changed.sort_by_key(|file| file.modified);
+    let left = |file: &Candidate| match known.get(&file.path) {
+        Some(known) if known.read_to <= file.size => file.size - known.read_to,
+        _ => file.size,
+    };
+    let mut far = Progress { done: 0, total: changed.iter().map(|file| left(file)).sum() };
+    if changed.is_empty() {
+        return Ok(far);
+    }
+    let mut batch = Batch::begin(db)?;
+    for file in changed {
+        // One that cannot be read now is tried again next time.
+        batch.file(file, &mut |bytes| {
+            far.done += bytes;
+            progress(far);
+        })?;
+    }
+    batch.end()?;
+    Ok(far)
+}
+
+fn known(db: &Connection) -> Result<HashMap<PathBuf, Known>, rusqlite::Error> {
+    let mut statement = db.prepare("SELECT id, path, read_to, modified FROM files")?;
+    let rows = statement.query_map([], |row| {
+        let path: Vec<u8> = row.get(1)?;
+        let read_to = row.get::<_, i64>(2)?.cast_unsigned();
+        Ok((PathBuf::from(OsStr::from_bytes(&path)), Known { id: row.get(0)?, read_to, modified: row.get(3)? }))
+    })?;
+    rows.collect()
+}
+
+fn forget_missing(
+    db: &mut Connection,
+    candidates: &[Candidate],
+    known: &HashMap<PathBuf, Known>,
+) -> Result<(), rusqlite::Error> {
+    let there: HashSet<&Path> = candidates.iter().map(|file| file.path.as_path()).collect();
+    let gone: Vec<i64> =
+        known.iter().filter(|(path, _)| !there.contains(path.as_path())).map(|(_, it)| it.id).collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for id in gone {
+        forget(&change, id)?;
+        change.execute("DELETE FROM files WHERE id = ?1", [id])?;
+    }
+    change.commit()
+}
+
+fn forget(db: &Connection, file: i64) -> Result<(), rusqlite::Error> {
+    db.execute("DELETE FROM texts WHERE rowid IN (SELECT id FROM places WHERE file = ?1)", [file])?;
+    db.execute("DELETE FROM places WHERE file = ?1", [file])?;
+    Ok(())
+}
+
+/// Every session's transcript and those of its subagents.
+fn candidates(root: &Path) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for project in folder(root) {
+        for path in folder(&project) {
+            if let Some(id) = session_id_of(&path) {
+                found.extend(candidate(path.clone(), &project, id.as_str(), None));
+                let agents = project.join(id.as_str()).join("subagents");
+                if agents.is_dir() {
+                    agent_files(&agents, &project, id.as_str(), 0, &mut found);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn agent_files(dir: &Path, project: &Path, session: &str, depth: usize, found: &mut Vec<Candidate>) {
+    const DEEPEST: usize = 8;
+    for path in folder(dir) {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if let Some(agent) = name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl")) {
+            found.extend(candidate(path.clone(), project, session, Some(agent.to_owned())));
+        } else if depth < DEEPEST && path.symlink_metadata().is_ok_and(|it| it.is_dir()) {
+            agent_files(&path, project, session, depth + 1, found);
+        }
+    }
+}
+
+fn folder(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn candidate(path: PathBuf, project: &Path, session: &str, agent: Option<String>) -> Option<Candidate> {
+    let metadata = path.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() > 0)?;
+    let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+    Some(Candidate {
+        path,
+        project: project.to_owned(),
+        session: session.to_owned(),
+        agent,
+        size: metadata.len(),
+        modified: i64::try_from(modified).ok()?,
+    })
+}
+
+/// A transaction at a time, each with a few megabytes of transcript in it.
+struct Batch<'a> {
+    db: &'a Connection,
+    change: Transaction<'a>,
+    bytes: u64,
+}
+
+/// What is being read of a file, and how far.
+struct Place {
+    id: i64,
+    read_to: u64,
+}
+
+impl<'a> Batch<'a> {
+    fn begin(db: &'a Connection) -> Result<Self, rusqlite::Error> {
+        Ok(Self { db, change: Transaction::new_unchecked(db, TransactionBehavior::Immediate)?, bytes: 0 })
+    }
+
+    fn end(self) -> Result<(), rusqlite::Error> {
+        self.change.commit()
+    }
+
+    fn next(&mut self) -> Result<(), rusqlite::Error> {
+        self.change.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// Takes in what is new of a file.
+    fn file(&mut self, file: &Candidate, taken: &mut dyn FnMut(u64)) -> Result<(), rusqlite::Error> {
+        let Ok(mut source) = File::open(&file.path) else { return Ok(()) };
+        let mut place = self.claim(file, &source)?;
+        if source.seek(SeekFrom::Start(place.read_to)).is_err() {
+            return Ok(());
+        }
+        let start = place.read_to;
+        // Not beyond what was there when we looked: what comes later has a later time of change.
+        let mut lines = Lines::new((&source).take(file.size.saturating_sub(start)));
+        let mut insert = Insert::prepare(self.db)?;
+        while let Ok(Some(line)) = lines.next_line() {
+            if !line.ended {
+                break;
+            }
+            let length = line.bytes.len() as u64 + 1;
+            insert.line(place.id, start + line.at, line.bytes)?;
+            place.read_to = start + line.at + length;
+            self.bytes += length;
+            taken(length);
+            if self.bytes >= BATCH {
+                self.save(&place, None, &source)?;
+                self.next()?;
+                // Somebody else may have gone on with it meanwhile.
+                if self.read_to(&file.path)?.is_none_or(|(_, read_to, _)| read_to != place.read_to) {
+                    return Ok(());
+                }
+            }
+        }
+        self.save(&place, Some(file.modified), &source)
+    }
+
+    fn read_to(&self, path: &Path) -> Result<Option<(i64, u64, Vec<u8>)>, rusqlite::Error> {
+        let mut statement = self.db.prepare("SELECT id, read_to, mark FROM files WHERE path = ?1")?;
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned(), row.get(2)?));
+        statement.query_row([path.as_os_str().as_bytes()], row).optional()
+    }
+
+    /// Where to go on in a file; one that is no longer what it was begins anew.
+    fn claim(&self, file: &Candidate, source: &File) -> Result<Place, rusqlite::Error> {
+        match self.read_to(&file.path)? {
+            Some((id, read_to, known)) if mark(source, read_to).is_ok_and(|now| now == known) => {
+                Ok(Place { id, read_to })
+            }
+            Some((id, ..)) => {
+                forget(self.db, id)?;
+                Ok(Place { id, read_to: 0 })
+            }
+            None => {
+                self.db.execute(
+                    "INSERT INTO files (path, project, session, agent, cwd, read_to, modified, mark)
+                     VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, x'')",
+                    params![
+                        file.path.as_os_str().as_bytes(),
+                        file.project.as_os_str().as_bytes(),
+                        file.session,
+                        file.agent,
+                        cwd_of(source)
+                    ],
+                )?;
+                Ok(Place { id: self.db.last_insert_rowid(), read_to: 0 })
+            }
+        }
+    }
+
+    /// Notes how far a file was read; as of when, only once all of it was.
+    fn save(&self, place: &Place, modified: Option<i64>, source: &File) -> Result<(), rusqlite::Error> {
+        let mark = mark(source, place.read_to).unwrap_or_default();
+        self.db.execute(
+            "UPDATE files SET read_to = ?2, mark = ?3, modified = ?4 WHERE id = ?1",
+            params![place.id, place.read_to.cast_signed(), mark, modified.unwrap_or(0)],
+        )?;
+        Ok(())
+    }
+}
+
+/// The statements that every line needs.
+struct Insert<'a> {
+    place: rusqlite::Statement<'a>,
+    text: rusqlite::Statement<'a>,
+}
+
+impl<'a> Insert<'a> {
+    fn prepare(db: &'a Connection) -> Result<Self, rusqlite::Error> {
+        Ok(Self {
+            place: db.prepare("INSERT INTO places (file, at, length, time, role) VALUES (?1, ?2, ?3, ?4, ?5)")?,
+            text: db.prepare("INSERT INTO texts (rowid, text) VALUES (?1, ?2)")?,
+        })
+    }
+
+    fn line(&mut self, file: i64, at: u64, bytes: &[u8]) -> Result<(), rusqlite::Error> {
+        let Some(said) = said(bytes) else { return Ok(()) };
+        let length = bytes.len() as i64;
+        let row = self.place.insert(params![file, at.cast_signed(), length, said.time_ms, said.role.number()])?;
+        self.text.execute(params![row, apart(&said.text)])?;
+        Ok(())
+    }
+}
+
+/// A digest of the beginning of a file and of what stands before an offset: another file has another one.
+fn mark(file: &File, read_to: u64) -> io::Result<Vec<u8>> {
+    let length = HEAD.min(usize::try_from(read_to).unwrap_or(HEAD));
+    let mut bytes = vec![0; length * 2];
+    let (head, tail) = bytes.split_at_mut(length);
+    file.read_exact_at(head, 0)?;
+    file.read_exact_at(tail, read_to - length as u64)?;
+    Ok(Sha256::digest(&bytes).to_vec())
+}
+
+/// The directory that the session was started in, as its first entries say.
+fn cwd_of(file: &File) -> Option<String> {
+    const WINDOW: usize = 64 << 10;
+    const NAME: &[u8] = b"\"cwd\":";
+    let head = crate::disk::read_range(file, 0, WINDOW).ok()?;
+    let at = memmem::find(&head, NAME)? + NAME.len();
+    serde_json::Deserializer::from_slice(&head[at..]).into_iter::<String>().next()?.ok()
+}

@@ -1,0 +1,195 @@
+//! What is shown of a place that was found: the text around the words, read from the transcript itself.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use gimlet_proto::SessionId;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use super::Hit;
+use super::query::{Place, Term, Words};
+use super::words::said;
+
+/// Characters before the first word that was found, and in all.
+const BEFORE: usize = 50;
+const LENGTH: usize = 200;
+
+/// A piece of a text in one line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snippet {
+    pub text: String,
+    /// The words that were found, as bytes of the text.
+    pub marks: Vec<Range<usize>>,
+}
+
+/// Reads the places, leaves out copies of the same entry, and keeps as many as asked for.
+pub(super) fn shown(places: Vec<Place>, words: &Words, limit: usize) -> Vec<Hit> {
+    let mut open: HashMap<PathBuf, Option<File>> = HashMap::new();
+    let mut seen = HashSet::new();
+    let mut hits = Vec::new();
+    for place in places {
+        if hits.len() == limit {
+            break;
+        }
+        let file = open.entry(place.path.clone()).or_insert_with(|| File::open(&place.path).ok());
+        let Some(hit) = file.as_ref().and_then(|file| hit(place, file, words)) else { continue };
+        // Forks share entries, and titles are written again and again.
+        if seen.insert((hit.entry.clone(), hit.at_ms, hit.snippet.text.clone())) {
+            hits.push(hit);
+        }
+    }
+    hits
+}
+
+/// Nothing when the transcript no longer has it there.
+fn hit(place: Place, file: &File, words: &Words) -> Option<Hit> {
+    let mut line = vec![0; place.length];
+    file.read_exact_at(&mut line, place.at).ok()?;
+    let said = said(&line)?;
+    Some(Hit {
+        session: SessionId::new(place.session),
+        agent: place.agent,
+        path: place.path,
+        cwd: place.cwd.map(PathBuf::from),
+        at_ms: place.time_ms,
+        role: place.role,
+        entry: said.entry,
+        snippet: snippet(&said.text, &words.wanted),
+    })
+}
+
+/// The text around the first word that was found.
+fn snippet(text: &str, terms: &[Term]) -> Snippet {
+    let folded = Folded::of(text);
+    let mut found: Vec<Range<usize>> = terms.iter().flat_map(|term| folded.places_of(term)).collect();
+    found.sort_by_key(|range| range.start);
+    let first = found.first().map_or(0, |range| range.start);
+    let from = text[..first].char_indices().rev().take(BEFORE).last().map_or(0, |(at, _)| at);
+    let to = text[from..].char_indices().nth(LENGTH).map_or(text.len(), |(at, _)| from + at);
+    let mut snippet = Snippet::default();
+    if from > 0 {
+        snippet.text.push('…');
+    }
+    let mut blank = true;
+    let mut starts: Vec<(usize, usize)> = Vec::new();
+    for (at, char) in text[from..to].char_indices() {
+        starts.push((from + at, snippet.text.len()));
+        // One line: every run of white space is one blank.
+        if !char.is_whitespace() {
+            snippet.text.push(char);
+        } else if !blank {
+            snippet.text.push(' ');
+        }
+        blank = char.is_whitespace();
+    }
+    starts.push((to, snippet.text.len()));
+    let place =
+        |at: usize| starts.binary_search_by_key(&at, |(original, _)| *original).ok().map(|found| starts[found].1);
+    let marks = found.iter().filter_map(|range| Some(place(range.start)?..place(range.end)?));
+    for mark in marks.filter(|mark| mark.start < mark.end) {
+        if snippet.marks.last().is_none_or(|last: &Range<usize>| last.end <= mark.start) {
+            snippet.marks.push(mark);
+        }
+    }
+    if to < text.len() {
+        snippet.text.push('…');
+    }
+    snippet
+}
+
+/// A text as the index compares it: lower case, without accents; every character with its place.
+struct Folded {
+    chars: Vec<(char, usize)>,
+    end: usize,
+}
+
+impl Folded {
+    fn of(text: &str) -> Self {
+        let fold = |char: char| char.to_lowercase().nfd().filter(|char| !is_combining_mark(*char)).collect::<Vec<_>>();
+        let chars = text.char_indices().flat_map(|(at, char)| fold(char).into_iter().map(move |char| (char, at)));
+        Self { chars: chars.collect(), end: text.len() }
+    }
+
+    /// Where the words of a term stand, as bytes of the text. Words match at their beginning.
+    fn places_of(&self, term: &Term) -> Vec<Range<usize>> {
+        const MOST: usize = 100;
+        let words: Vec<Vec<char>> = Folded::of(&term.text)
+            .chars
+            .split(|(char, _)| !char.is_alphanumeric())
+            .map(|word| word.iter().map(|(char, _)| *char).collect())
+            .filter(|word: &Vec<char>| !word.is_empty())
+            .collect();
+        let Some(first) = words.first() else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < self.chars.len() && found.len() < MOST {
+            let begins = at == 0 || !self.chars[at - 1].0.is_alphanumeric() || !first[0].is_ascii();
+            match begins.then(|| self.phrase_end(at, &words, term.open)).flatten() {
+                Some(end) => {
+                    found.push(self.chars[at].1..self.chars.get(end).map_or(self.end, |(_, byte)| *byte));
+                    at = end.max(at + 1);
+                }
+                None => at += 1,
+            }
+        }
+        found
+    }
+
+    /// Where the words end if they begin here, one after the other with nothing but signs between them.
+    fn phrase_end(&self, start: usize, words: &[Vec<char>], open: bool) -> Option<usize> {
+        let mut at = start;
+        for (number, word) in words.iter().enumerate() {
+            if number > 0 {
+                while self.chars.get(at).is_some_and(|(char, _)| !char.is_alphanumeric()) {
+                    at += 1;
+                }
+            }
+            for char in word {
+                if self.chars.get(at)?.0 != *char {
+                    return None;
+                }
+                at += 1;
+            }
+        }
+        let goes_on = self.chars.get(at).is_some_and(|(char, _)| char.is_alphanumeric() && char.is_ascii());
+        (open || !goes_on).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(text: &str, typed: &str) -> String {
+        let snippet = snippet(text, &Words::parse(typed).unwrap().wanted);
+        let mut shown = snippet.text.clone();
+        for mark in snippet.marks.iter().rev() {
+            shown.insert(mark.end, ']');
+            shown.insert(mark.start, '[');
+        }
+        shown
+    }
+
+    #[test]
+    fn the_words_are_marked_in_one_line_around_the_first_of_them() {
+        let cases = [
+            ("Fix the\n\n  failing test", "failing fix", "[Fix] the [failing] test".to_owned()),
+            ("une Été à la plage", "ete", "une [Été] à la plage".to_owned()),
+            ("contest test testing", "test", "contest [test] testing".to_owned()),
+            ("contest testing", "test*", "contest [test]ing".to_owned()),
+            ("call foo_bar(x) now", "foo_bar", "call [foo_bar](x) now".to_owned()),
+            ("我喜欢日本菜", "日本", "我喜欢[日本]菜".to_owned()),
+            ("nothing of it", "else", "nothing of it".to_owned()),
+        ];
+        for (text, typed, shown) in cases {
+            assert_eq!(marked(text, typed), shown);
+        }
+        let long = format!("{} needle {}", "é".repeat(500), "x".repeat(500));
+        let shown = marked(&long, "needle");
+        assert!(shown.starts_with("…éé") && shown.contains("[needle]") && shown.ends_with("xx…"), "{shown}");
+    }
+}

@@ -1,0 +1,360 @@
+//! Which blocks of a stored entry can be sent again, and what stands in the place of those that cannot.
+//!
+//! A block that a provider took once passes unchanged, byte for byte. Only what no provider would take is touched:
+//! values of the wrong type, images that are too large or no images, half a character written as an escape. What the model
+//! itself said keeps its bytes as long as it can be sent at all, because signatures cover it.
+
+use gimlet_proto::{Block, BlockKind, Role};
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::members::Members;
+use crate::picture::{self, Picture};
+
+/// What was wrong with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Shape,
+    HalfCharacter,
+    Image(&'static str),
+}
+
+/// What to do with a block.
+pub(crate) enum Fit {
+    Fine,
+    Mended(Block, Fault),
+    Dropped(Fault),
+}
+
+/// Judges one block of a message of this role.
+pub(crate) fn judge(role: Role, block: &Block) -> Fit {
+    match judge_shape(role, block) {
+        fit if role == Role::Assistant => fit,
+        Fit::Fine => match without_strangers(block) {
+            Some(mended) => Fit::Mended(mended, Fault::Shape),
+            None => halves(block),
+        },
+        Fit::Mended(mended, fault) => match halves(&mended) {
+            Fit::Mended(whole, _) => Fit::Mended(whole, fault),
+            _ => Fit::Mended(mended, fault),
+        },
+        dropped => dropped,
+    }
+}
+
+fn judge_shape(role: Role, block: &Block) -> Fit {
+    let keep = |fine: bool| if fine { Fit::Fine } else { Fit::Dropped(Fault::Shape) };
+    match (role, block.kind()) {
+        (Role::Assistant, BlockKind::Thinking) => {
+            keep(string_or_absent(block, "thinking", false) && string_or_absent(block, "signature", true))
+        }
+        (Role::Assistant, BlockKind::RedactedThinking) => keep(string_or_absent(block, "data", false)),
+        (Role::User, BlockKind::Image) => match image(block.json()) {
+            Ok(_) => Fit::Fine,
+            Err(why) => Fit::Mended(note(why), Fault::Image(why)),
+        },
+        (Role::User, BlockKind::ToolResult) => result(block),
+        (
+            Role::User,
+            BlockKind::Thinking
+            | BlockKind::RedactedThinking
+            | BlockKind::ServerToolUse
+            | BlockKind::ServerToolResult
+            | BlockKind::Compaction
+            | BlockKind::Fallback,
+        )
+        | (Role::Assistant, BlockKind::Image) => Fit::Dropped(Fault::Shape),
+        // What a person can send is known; what a model says may be of a later day, and is carried.
+        (Role::User, BlockKind::Other) => {
+            let known = ["\"search_result\"", "\"container_upload\"", "\"tool_reference\""];
+            keep(member(block.json(), "type").is_some_and(|kind| known.contains(&kind)))
+        }
+        (Role::Assistant, BlockKind::Other) => keep(member(block.json(), "type").is_some_and(|kind| kind.len() > 2)),
+        _ => Fit::Fine,
+    }
+}
+
+/// The images that this block carries itself or in a result.
+pub(crate) fn pictures(block: &Block) -> Vec<Picture> {
+    match block.kind() {
+        BlockKind::Image => image(block.json()).ok().flatten().into_iter().collect(),
+        BlockKind::ToolResult => {
+            let images = parts(block).unwrap_or_default().into_iter().filter(|part| is_image(part));
+            images.filter_map(|part| image(part.get()).ok().flatten()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The block with a note in the place of every image with a longer side than this.
+pub(crate) fn without_pictures_above(block: &Block, side: u32) -> Option<Block> {
+    const WHY: &str = "it has more than 2,000 pixels on a side, which is too much among many images";
+    let large = |json: &str| image(json).ok().flatten().is_some_and(|picture| picture.side > side);
+    match block.kind() {
+        BlockKind::Image => large(block.json()).then(|| note(WHY)),
+        BlockKind::ToolResult => {
+            let parts = parts(block)?;
+            let shown: Vec<String> = parts
+                .iter()
+                .map(|part| match is_image(part) && large(part.get()) {
+                    true => note(WHY).json().to_owned(),
+                    false => part.get().to_owned(),
+                })
+                .collect();
+            with_content(block, &format!("[{}]", shown.join(",")))
+        }
+        _ => None,
+    }
+}
+
+fn note(why: &str) -> Block {
+    Block::text(&format!("(An image stood here. It could not be sent: {why}.)"))
+}
+
+/// A member's exact JSON; the last one of that name counts.
+fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
+    let found = Members::of(json.as_bytes()).filter(|(key, _)| *key == name.as_bytes()).last()?;
+    std::str::from_utf8(found.1).ok()
+}
+
+fn string_or_absent(block: &Block, name: &str, may_be_absent: bool) -> bool {
+    member(block.json(), name).map_or(may_be_absent, |value| value.starts_with('"'))
+}
+
+fn is_image(part: &RawValue) -> bool {
+    member(part.get(), "type") == Some("\"image\"")
+}
+
+/// Whether an image block can be sent; for one whose data is here, what it is.
+fn image(json: &str) -> Result<Option<Picture>, &'static str> {
+    #[derive(Deserialize)]
+    struct Image {
+        source: Source,
+    }
+    #[derive(Deserialize)]
+    struct Source {
+        r#type: String,
+        #[serde(default)]
+        media_type: String,
+        #[serde(default)]
+        data: String,
+    }
+    let Ok(Image { source }) = serde_json::from_str::<Image>(json) else { return Err("it has no readable source") };
+    match source.r#type.as_str() {
+        "base64" => picture::look(&source.media_type, &source.data).map(Some),
+        "url" | "file" => Ok(None),
+        _ => Err("it has no readable source"),
+    }
+}
+
+fn parts(block: &Block) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(member(block.json(), "content")?).ok()
+}
+
+/// The block without members that no such block has; nothing when there are none.
+fn without_strangers(block: &Block) -> Option<Block> {
+    let known: &[&str] = match block.kind() {
+        BlockKind::Text => &["type", "text", "cache_control", "citations"],
+        BlockKind::Image => &["type", "source", "cache_control"],
+        BlockKind::ToolResult => &["type", "tool_use_id", "content", "is_error", "cache_control"],
+        _ => return None,
+    };
+    let is_known = |key: &[u8]| known.iter().any(|name| name.as_bytes() == key);
+    let members: Vec<_> = Members::of(block.json().as_bytes()).collect();
+    if members.iter().all(|(key, _)| is_known(key)) {
+        return None;
+    }
+    let kept = members.iter().filter(|(key, _)| is_known(key));
+    let kept =
+        kept.map(|(key, value)| format!("\"{}\":{}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)));
+    Block::from_json(&format!("{{{}}}", kept.collect::<Vec<_>>().join(","))).ok()
+}
+
+/// A result whose content is a text or a list of parts that can be sent; anything else in it goes.
+fn result(block: &Block) -> Fit {
+    let flag = member(block.json(), "is_error");
+    let bad_flag = flag.is_some_and(|flag| !matches!(flag, "true" | "false" | "null"));
+    let Some(content) = member(block.json(), "content") else {
+        return if bad_flag { mended(block, None, Fault::Shape) } else { Fit::Fine };
+    };
+    if content.starts_with('"') {
+        return if bad_flag { mended(block, Some(content), Fault::Shape) } else { Fit::Fine };
+    }
+    let Some(parts) = parts(block) else { return mended(block, Some("\"\""), Fault::Shape) };
+    let mut fault = bad_flag.then_some(Fault::Shape);
+    let mut kept = Vec::with_capacity(parts.len());
+    for part in parts {
+        match part_fault(part) {
+            None => kept.push(part.get().to_owned()),
+            Some(Fault::Image(why)) => {
+                fault = Some(Fault::Image(why));
+                kept.push(note(why).json().to_owned());
+            }
+            Some(other) => fault = fault.or(Some(other)),
+        }
+    }
+    match fault {
+        None => Fit::Fine,
+        Some(fault) if kept.is_empty() => mended(block, Some("\"\""), fault),
+        Some(fault) => mended(block, Some(&format!("[{}]", kept.join(","))), fault),
+    }
+}
+
+fn part_fault(part: &RawValue) -> Option<Fault> {
+    let json = part.get();
+    let Some(kind) = member(json, "type").filter(|_| json.starts_with('{')) else { return Some(Fault::Shape) };
+    match kind {
+        "\"text\"" => {
+            let text = member(json, "text").filter(|text| text.starts_with('"'));
+            let blank = |text: &str| serde_json::from_str::<String>(text).is_ok_and(|text| text.trim().is_empty());
+            text.is_none_or(blank).then_some(Fault::Shape)
+        }
+        "\"image\"" => image(json).err().map(Fault::Image),
+        "\"document\"" | "\"search_result\"" | "\"tool_reference\"" => None,
+        _ => Some(Fault::Shape),
+    }
+}
+
+fn mended(block: &Block, content: Option<&str>, fault: Fault) -> Fit {
+    let block = match content {
+        Some(content) => with_content(block, content),
+        None => rebuilt(block, None),
+    };
+    block.map_or(Fit::Dropped(fault), |block| Fit::Mended(block, fault))
+}
+
+fn with_content(block: &Block, content: &str) -> Option<Block> {
+    rebuilt(block, Some(content))
+}
+
+/// The block with another content, and without a flag that is none.
+fn rebuilt(block: &Block, content: Option<&str>) -> Option<Block> {
+    let mut json = String::from("{");
+    for (key, value) in Members::of(block.json().as_bytes()) {
+        let (key, value) = (std::str::from_utf8(key).ok()?, std::str::from_utf8(value).ok()?);
+        let value = match key {
+            "content" => content?,
+            "is_error" if !matches!(value, "true" | "false" | "null") => continue,
+            _ => value,
+        };
+        if json.len() > 1 {
+            json.push(',');
+        }
+        json += &format!("\"{key}\":{value}");
+    }
+    json.push('}');
+    Block::from_json(&json).ok()
+}
+
+/// Puts the replacement mark where an escape stands for half of a character, which no reader of JSON has to take.
+fn halves(block: &Block) -> Fit {
+    if memmem::find(block.json().as_bytes(), b"\\u").is_none() {
+        return Fit::Fine;
+    }
+    match whole_characters(block.json()).and_then(|json| Block::from_json(&json).ok()) {
+        Some(block) => Fit::Mended(block, Fault::HalfCharacter),
+        None => Fit::Fine,
+    }
+}
+
+/// The JSON with every lone surrogate escape replaced; nothing when there is none.
+fn whole_characters(json: &str) -> Option<String> {
+    let bytes = json.as_bytes();
+    let unit = |at: usize| -> Option<u32> {
+        let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let mut out = String::new();
+    let (mut at, mut copied) = (0, 0);
+    while let Some(found) = memchr::memchr(b'\\', bytes.get(at..)?) {
+        at += found;
+        match unit(at) {
+            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => at += 12,
+            Some(0xd800..=0xdfff) => {
+                out += &json[copied..at];
+                out += "\\ufffd";
+                at += 6;
+                copied = at;
+            }
+            _ => at += 2,
+        }
+    }
+    (copied > 0).then(|| out + &json[copied..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::picture::tests::png;
+
+    fn after(role: Role, json: &str) -> Option<String> {
+        let block = Block::from_json(json).unwrap();
+        match judge(role, &block) {
+            Fit::Fine => Some(json.to_owned()),
+            Fit::Mended(block, _) => Some(block.json().to_owned()),
+            Fit::Dropped(_) => None,
+        }
+    }
+
+    #[test]
+    fn what_can_be_sent_passes_unchanged() {
+        let image = format!(
+            r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{}"}}}}"#,
+            png(10, 10)
+        );
+        let in_result = format!(r#"{{"type":"tool_result","tool_use_id":"a","content":[{image}],"is_error":false}}"#);
+        let cases = [
+            (Role::User, r#"{"type":"text","text":"a \ud83d\ude00 \\ud800 b"}"#),
+            (Role::User, r#"{"type":"tool_result","tool_use_id":"a"}"#),
+            (Role::User, r#"{"type":"tool_result","tool_use_id":"a","content":""}"#),
+            (Role::User, r#"{"type":"tool_result","tool_use_id":"a","content":[]}"#),
+            (Role::User, image.as_str()),
+            (Role::User, in_result.as_str()),
+            (Role::Assistant, r#"{"type":"thinking","thinking":"\ud800","signature":"s"}"#),
+            (Role::Assistant, r#"{"type":"thinking","thinking":"no signature: a local model"}"#),
+            (Role::Assistant, r#"{"type":"text","text":"half \ud800 a pair"}"#),
+            (Role::Assistant, r#"{"type":"of_next_year","x":1}"#),
+        ];
+        for (role, json) in cases {
+            assert_eq!(after(role, json).as_deref(), Some(json));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_mended_or_goes() {
+        let result = |content: &str| format!(r#"{{"type":"tool_result","tool_use_id":"a","content":{content}}}"#);
+        let cases = [
+            (Role::User, r#"{"type":"text","text":"a\ud800b\udc00"}"#.to_owned(), Some(r#"a\ufffdb\ufffd"#)),
+            (Role::User, result("7"), Some(r#""content":"""#)),
+            (
+                Role::User,
+                result(r#"[{"type":"text","text":"kept"},5,{"text":"x"},{"type":"text","text":" "}]"#),
+                Some("kept"),
+            ),
+            (
+                Role::User,
+                result(r#"[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"!"}}]"#),
+                Some("(An image stood here"),
+            ),
+            (
+                Role::User,
+                r#"{"type":"tool_result","tool_use_id":"a","is_error":"yes"}"#.to_owned(),
+                Some(r#""tool_use_id":"a"}"#),
+            ),
+            (Role::User, r#"{"type":"text","text":"a","tezt":1}"#.to_owned(), Some(r#"{"type":"text","text":"a"}"#)),
+            (Role::User, r#"{"type":"image","source":3}"#.to_owned(), Some("(An image stood here")),
+            (Role::User, r#"{"type":"thinking","thinking":"x","signature":"s"}"#.to_owned(), None),
+            (Role::Assistant, r#"{"type":"thinking","thinking":5,"signature":"s"}"#.to_owned(), None),
+            (Role::Assistant, r#"{"type":"image","source":{}}"#.to_owned(), None),
+            (Role::Assistant, r#"{"text":"of no kind"}"#.to_owned(), None),
+        ];
+        for (role, json, part) in cases {
+            let after = after(role, &json);
+            match part {
+                Some(part) => assert!(after.as_ref().is_some_and(|after| after.contains(part)), "{json}: {after:?}"),
+                None => assert_eq!(after, None, "{json}"),
+            }
+        }
+    }
+}

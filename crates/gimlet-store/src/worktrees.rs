@@ -1,0 +1,90 @@
+//! The working trees of a repository, as its own files name them. Starts no program and never writes.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// The other working trees of the repository that `dir` lies in: the main one first, then the linked ones by name.
+pub fn other_worktrees(dir: &Path) -> Vec<PathBuf> {
+    let Some((root, common)) = repository(dir) else { return Vec::new() };
+    let mut trees = Vec::new();
+    if common.file_name().is_some_and(|name| name == ".git") {
+        trees.extend(common.parent().map(Path::to_owned));
+    }
+    let entries = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+    let mut links: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    links.sort();
+    trees.extend(links.iter().filter_map(|link| {
+        let git_file = PathBuf::from(fs::read_to_string(link.join("gitdir")).ok()?.trim_end());
+        Some(tidy(&link.join(git_file)).parent()?.to_owned())
+    }));
+    let here = fs::canonicalize(&root).unwrap_or(root);
+    // A tree that was moved or removed without git's knowledge can still have sessions under its old name.
+    trees.retain(|tree| fs::canonicalize(tree).map_or(true, |tree| tree != here));
+    trees
+}
+
+/// The root of the working tree that `dir` lies in, and the folder that all of its repository's trees share.
+fn repository(dir: &Path) -> Option<(PathBuf, PathBuf)> {
+    let root = dir.ancestors().find(|folder| folder.join(".git").exists())?;
+    let git = root.join(".git");
+    if git.is_dir() {
+        return Some((root.to_owned(), git));
+    }
+    let text = fs::read_to_string(&git).ok()?;
+    let own = tidy(&root.join(text.strip_prefix("gitdir:")?.trim()));
+    let common = match fs::read_to_string(own.join("commondir")) {
+        Ok(common) => tidy(&own.join(common.trim_end())),
+        Err(_) => own,
+    };
+    Some((root.to_owned(), common))
+}
+
+/// The path without `.` and `..`, links left alone.
+fn tidy(path: &Path) -> PathBuf {
+    let mut tidy = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                tidy.pop();
+            }
+            part => tidy.push(part),
+        }
+    }
+    tidy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn trees_are_found_from_each_other_and_from_folders_inside_them() {
+        let temp = tempfile::tempdir().unwrap();
+        let base = temp.path().canonicalize().unwrap();
+        let (main, side, gone) = (base.join("main"), base.join("side"), base.join("gone"));
+        fs::create_dir_all(main.join(".git/worktrees")).unwrap();
+        fs::create_dir_all(main.join("src/deep")).unwrap();
+        put(&main.join(".git/worktrees/side/gitdir"), &format!("{}/.git\n", side.display()));
+        put(&main.join(".git/worktrees/side/commondir"), "../..\n");
+        put(&main.join(".git/worktrees/gone/gitdir"), &format!("{}/.git\n", gone.display()));
+        put(&side.join(".git"), &format!("gitdir: {}/.git/worktrees/side\n", main.display()));
+        assert_eq!(other_worktrees(&main.join("src/deep")), [gone.clone(), side.clone()]);
+        assert_eq!(other_worktrees(&side), [main, gone]);
+        assert_eq!(other_worktrees(&base), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_repository_with_one_tree_and_one_that_makes_no_sense_have_no_others() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir_all(temp.path().join("a/.git")).unwrap();
+        put(&temp.path().join("b/.git"), "nonsense");
+        assert_eq!(other_worktrees(&temp.path().join("a")), Vec::<PathBuf>::new());
+        assert_eq!(other_worktrees(&temp.path().join("b")), Vec::<PathBuf>::new());
+    }
+}

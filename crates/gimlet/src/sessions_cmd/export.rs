@@ -1,0 +1,148 @@
+//! `gimlet sessions export`: a session as a document. Entries are written one by one; credentials are masked in every
+//! format.
+
+mod html;
+mod json;
+mod markdown;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use gimlet_core::Redactor;
+use gimlet_proto::{Env, Secret};
+use gimlet_store::{Moment, SessionFiles, SessionSummary, Story, peek, read_story};
+
+use super::Desk;
+use crate::args::{ExportArgs, ExportFormat};
+use crate::report::Report;
+use crate::start::credentials;
+
+pub(super) fn run(args: &ExportArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
+    let files = desk.named(&args.session)?;
+    let session = Session::open(&files)?;
+    let redactor = redactor(&desk.around.env);
+    let output = args.output.as_ref().map(|path| desk.around.cwd.join(path));
+    let format = args.format.unwrap_or_else(|| format_of(output.as_deref()));
+    let Some(path) = output else {
+        let mut out = Masked { out: BufWriter::new(io::stdout()), redactor };
+        return match session.write(format, &mut out) {
+            // Nobody reading any more is no failure of what was asked.
+            Err(Trouble::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+            done => done.map(|()| ExitCode::SUCCESS).map_err(|trouble| trouble.report(Path::new("standard output"))),
+        };
+    };
+    let file = create(&path, args.force)?;
+    let mut out = Masked { out: BufWriter::new(file), redactor };
+    session.write(format, &mut out).map_err(|trouble| trouble.report(&path))?;
+    crate::say_on_stderr(&format!("wrote {}", path.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn format_of(path: Option<&Path>) -> ExportFormat {
+    match path.and_then(Path::extension).and_then(|extension| extension.to_str()) {
+        Some("json") => ExportFormat::Json,
+        Some("html" | "htm") => ExportFormat::Html,
+        _ => ExportFormat::Markdown,
+    }
+}
+
+/// A new file that only its owner may read; one that is there is replaced only when that was asked for.
+fn create(path: &Path, force: bool) -> Result<File, Report> {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    options.open(path).map_err(|error| {
+        let report = Report::new(format!("{} cannot be written: {error}", path.display()));
+        if error.kind() == io::ErrorKind::AlreadyExists { report.hint("--force replaces it") } else { report }
+    })
+}
+
+/// The credentials of this environment, in every spelling that a format gives them.
+pub(super) fn redactor(env: &Env) -> Redactor {
+    const TELLING: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"];
+    let named = env.all().filter_map(|(name, value)| Some((name.to_str()?.to_uppercase(), value.to_str()?)));
+    let named = named.filter(|(name, _)| TELLING.iter().any(|word| name.contains(word)));
+    let plain: Vec<String> = credentials(env)
+        .map(|secret| secret.expose().to_owned())
+        .chain(named.map(|(_, value)| value.to_owned()).filter(|value| !Path::new(value).is_absolute()))
+        .collect();
+    let spelled = plain.iter().flat_map(|value| {
+        let json = serde_json::to_string(value).unwrap_or_default().trim_matches('"').to_owned();
+        [value.clone(), html::escaped(value), json]
+    });
+    Redactor::new(spelled.map(Secret::new))
+}
+
+/// Why a document was not finished.
+enum Trouble {
+    Read(gimlet_store::LoadError),
+    Write(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Trouble::Write(error)
+    }
+}
+
+impl Trouble {
+    fn report(self, out: &Path) -> Report {
+        match self {
+            Trouble::Read(error) => Report::new(error.to_string()),
+            Trouble::Write(error) => Report::new(format!("{} cannot be written: {error}", out.display())),
+        }
+    }
+}
+
+/// A session, open for being written down.
+struct Session {
+    summary: SessionSummary,
+    story: Story,
+}
+
+impl Session {
+    fn open(files: &SessionFiles) -> Result<Self, Report> {
+        let path: PathBuf = files.transcript();
+        let summary = peek(&path)
+            .map_err(|error| Report::new(format!("{} cannot be read: {error}", path.display())))?
+            .ok_or_else(|| Report::new(format!("{} is empty", path.display())))?;
+        let story = read_story(&path).map_err(|error| Report::new(error.to_string()))?;
+        Ok(Self { summary, story })
+    }
+
+    fn title(&self) -> String {
+        self.summary.labels.shown_title().or(self.summary.first_prompt.as_deref()).unwrap_or("A session").to_owned()
+    }
+
+    fn moments(&self) -> impl Iterator<Item = Result<Moment, Trouble>> {
+        self.story.moments().map(|moment| moment.map_err(Trouble::Read))
+    }
+
+    fn write<W: Write>(&self, format: ExportFormat, out: &mut Masked<W>) -> Result<(), Trouble> {
+        match format {
+            ExportFormat::Markdown => markdown::write(self, out)?,
+            ExportFormat::Json => json::write(self, out)?,
+            ExportFormat::Html => html::write(self, out)?,
+        }
+        Ok(out.out.flush()?)
+    }
+}
+
+/// Where a document goes; nothing gets there without being searched for credentials.
+struct Masked<W> {
+    out: W,
+    redactor: Redactor,
+}
+
+impl<W: Write> Masked<W> {
+    fn put(&mut self, text: &str) -> Result<(), Trouble> {
+        Ok(self.out.write_all(self.redactor.mask(text).as_bytes())?)
+    }
+}

@@ -1,0 +1,135 @@
+//! `gimlet sessions fsck`: what is wrong with transcripts, and on request a repaired copy beside them.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use gimlet_store::{Checkup, Finding, Mended, SessionFiles, Severity, check, mend};
+use serde_json::json;
+
+use super::{Desk, words};
+use crate::args::FsckArgs;
+use crate::lookup;
+use crate::report::Report;
+
+pub(super) fn run(args: &FsckArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
+    let (chosen, mut failed) = choose(args, desk)?;
+    let repair = match (&args.repair, chosen.as_slice()) {
+        (None, _) => None,
+        (Some(out), [one]) => Some(target(&desk.around.cwd.join(out), one)),
+        (Some(_), _) => {
+            return Err(
+                Report::new("--repair takes one session").hint("Name it: gimlet sessions fsck SESSION --repair OUT")
+            );
+        }
+    };
+    let mut damaged = 0;
+    for files in &chosen {
+        let checkup = match check(&files.transcript()) {
+            Ok(checkup) => checkup,
+            Err(error) => {
+                failed = true;
+                crate::say_on_stderr(&format!("gimlet: {error}"));
+                continue;
+            }
+        };
+        damaged += usize::from(checkup.is_damaged());
+        if args.json {
+            crate::say(&as_json(files, &checkup).to_string());
+        } else if !checkup.findings.is_empty() || chosen.len() == 1 {
+            crate::say(&gimlet_serve::sanitise(&page(files, &checkup)));
+        }
+    }
+    if let (Some(out), [one]) = (&repair, chosen.as_slice()) {
+        let mended = mend(&one.transcript(), one.id().as_str(), out)
+            .map_err(|error| Report::new(error.to_string()).hint("Name a file that is not there yet"))?;
+        crate::say_on_stderr(&about_copy(&mended, out));
+    }
+    if !args.json && chosen.len() != 1 {
+        crate::say(&format!("{} checked, {damaged} damaged", words::count(chosen.len(), "session", "sessions")));
+    }
+    Ok(ExitCode::from(u8::from(damaged > 0 || failed)))
+}
+
+/// The sessions to check; and whether some cannot even be looked at.
+fn choose(args: &FsckArgs, desk: &Desk<'_>) -> Result<(Vec<SessionFiles>, bool), Report> {
+    if !args.sessions.is_empty() {
+        let named: Result<Vec<_>, _> = args.sessions.iter().map(|name| desk.named(name)).collect();
+        return Ok((named?, false));
+    }
+    let looked = if args.all { desk.near.everywhere() } else { desk.near.oldest_first() };
+    let (mut chosen, mut failed) = (Vec::new(), false);
+    for session in looked {
+        match session {
+            Ok(session) => chosen.push(lookup::of_summary(&session)?),
+            Err(error) => {
+                failed = true;
+                crate::say_on_stderr(&format!("gimlet: {error}"));
+            }
+        }
+    }
+    Ok((chosen, failed))
+}
+
+/// The new file: under the session's own name when a folder is given.
+fn target(out: &Path, files: &SessionFiles) -> PathBuf {
+    let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
+    if is_folder { out.join(format!("{}.jsonl", files.id())) } else { out.to_owned() }
+}
+
+fn page(files: &SessionFiles, checkup: &Checkup) -> String {
+    let state = match (checkup.is_damaged(), checkup.findings.is_empty()) {
+        (true, _) => "damaged",
+        (false, false) => "whole, with remarks",
+        (false, true) => "whole",
+    };
+    let mut page = format!(
+        "{}: {state} ({}, {}, {})\n  {}\n",
+        files.id(),
+        words::size(checkup.bytes),
+        words::count(checkup.entries, "entry", "entries"),
+        words::count(checkup.messages, "live message", "live messages"),
+        checkup.path.display(),
+    );
+    for finding in &checkup.findings {
+        let place = finding.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        page += &format!("  {place}{}: {}\n      → {}\n", finding.kind, finding.what, finding.consequence);
+    }
+    if checkup.total > checkup.findings.len() {
+        page += &format!("  … and {} more\n", checkup.total - checkup.findings.len());
+    }
+    page.trim_end().to_owned()
+}
+
+fn as_json(files: &SessionFiles, checkup: &Checkup) -> serde_json::Value {
+    let finding = |finding: &Finding| {
+        json!({
+            "line": finding.line,
+            "kind": finding.kind,
+            "severity": match finding.severity { Severity::Note => "note", Severity::Damage => "damage" },
+            "what": finding.what,
+            "consequence": finding.consequence,
+        })
+    };
+    json!({
+        "id": files.id().as_str(),
+        "path": checkup.path,
+        "damaged": checkup.is_damaged(),
+        "size": checkup.bytes,
+        "entries": checkup.entries,
+        "messages": checkup.messages,
+        "total": checkup.total,
+        "findings": checkup.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+fn about_copy(mended: &Mended, out: &Path) -> String {
+    let Mended { copied, live, made_up } = mended;
+    let mut text = format!("wrote {}: {live} live entries, {copied} other records", out.display());
+    if *made_up > 0 {
+        text += &format!(", {made_up} made up in place of lost ones");
+    }
+    if SessionFiles::of_transcript(out).is_some() {
+        text += &format!("\ngo on with it: gimlet --resume {}", out.display());
+    }
+    text
+}

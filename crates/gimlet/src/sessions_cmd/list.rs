@@ -1,0 +1,120 @@
+//! `gimlet sessions ls`.
+
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use gimlet_store::{SessionSummary, UnreadableSession, count_turns};
+use serde_json::{Value, json};
+
+use super::{Desk, words};
+use crate::args::ListArgs;
+use crate::report::Report;
+use crate::why::in_one_line;
+
+/// Columns of a page that nobody watches in a terminal.
+const PAGE_WIDTH: usize = 120;
+/// Characters of an id that are shown; they are enough to name a session.
+const SHORT_ID: usize = 8;
+const PROJECT_WIDTH: usize = 28;
+
+pub(super) fn run(args: &ListArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
+    let looked = match (&args.project, args.all) {
+        (Some(dir), _) => desk.folder(dir).oldest_first(),
+        (None, true) => desk.near.everywhere(),
+        (None, false) => desk.near.oldest_first(),
+    };
+    let (sessions, unreadable): (Vec<_>, Vec<_>) = looked.into_iter().partition(Result::is_ok);
+    for error in unreadable.iter().filter_map(|result: &Result<_, UnreadableSession>| result.as_ref().err()) {
+        crate::say_on_stderr(&format!("gimlet: {error}"));
+    }
+    let mut sessions: Vec<SessionSummary> = sessions.into_iter().flatten().rev().collect();
+    sessions.retain(|session| session.line().is_some());
+    if let Some(tag) = &args.tag {
+        sessions.retain(|session| session.labels.tag.as_deref() == Some(tag.as_str()));
+    }
+    let found = sessions.len();
+    if args.limit > 0 {
+        sessions.truncate(args.limit);
+    }
+    if args.json {
+        for session in &sessions {
+            crate::say(&as_json(session).to_string());
+        }
+    } else if sessions.is_empty() {
+        crate::say_on_stderr(if args.all {
+            "there are no sessions"
+        } else {
+            "there are no sessions of this folder (--all shows those of others)"
+        });
+    } else {
+        crate::say(gimlet_serve::sanitise(&table(&sessions, found, args, desk)).trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What programs get of a session.
+pub(super) fn as_json(session: &SessionSummary) -> Value {
+    json!({
+        "id": session.id.as_str(),
+        "title": session.labels.shown_title(),
+        "firstPrompt": session.first_prompt,
+        "lastPrompt": session.last_prompt,
+        "tag": session.labels.tag.as_deref().filter(|tag| !tag.is_empty()),
+        "cwd": session.cwd,
+        "gitBranch": session.git_branch.as_deref().filter(|branch| !branch.is_empty()),
+        "created": session.created,
+        "modified": words::iso(session.modified),
+        "turns": count_turns(&session.path).ok(),
+        "size": session.size,
+        "path": session.path,
+    })
+}
+
+fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk<'_>) -> String {
+    let now = SystemTime::now();
+    let project_width = if args.all { PROJECT_WIDTH + 2 } else { 0 };
+    let mut page = format!("{:>7}  {:>5}  {:>8}  {:<SHORT_ID$}  ", "AGE", "TURNS", "SIZE", "ID");
+    page += &if args.all { format!("{:<PROJECT_WIDTH$}  ", "FOLDER") } else { String::new() };
+    page += "TITLE OR FIRST PROMPT\n";
+    let room = page_width().saturating_sub(38 + project_width).max(20);
+    for session in sessions {
+        let turns = count_turns(&session.path).map_or_else(|_| "?".to_owned(), |turns| turns.to_string());
+        let id: String = session.id.as_str().chars().take(SHORT_ID).collect();
+        page +=
+            &format!("{:>7}  {turns:>5}  {:>8}  {id}  ", words::age(session.modified, now), words::size(session.size));
+        if args.all {
+            let folder = session.cwd.as_ref().map(|cwd| desk.short(cwd)).unwrap_or_default();
+            page += &format!("{:<PROJECT_WIDTH$}  ", end_of(&folder, PROJECT_WIDTH));
+        }
+        page += &format!("{}\n", in_one_line(&title(session), room));
+    }
+    if found > sessions.len() {
+        page += &format!("… and {} more (--limit 0 shows all)\n", found - sessions.len());
+    }
+    page
+}
+
+fn title(session: &SessionSummary) -> String {
+    let line = session.labels.shown_title().or(session.first_prompt.as_deref()).or(session.line()).unwrap_or_default();
+    match session.labels.tag.as_deref().filter(|tag| !tag.is_empty()) {
+        Some(tag) => format!("[{tag}] {line}"),
+        None => line.to_owned(),
+    }
+}
+
+/// The end of a path says more than its beginning.
+fn end_of(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().skip(count - width + 1).collect();
+    format!("…{kept}")
+}
+
+fn page_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col))
+        .filter(|width| *width > 0)
+        .map_or(PAGE_WIDTH, |width| width.clamp(60, 200))
+}

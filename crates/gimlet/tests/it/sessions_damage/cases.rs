@@ -1,0 +1,349 @@
+//! The damaged transcripts: a whole one, and ways to break it. Everything follows from the number of a case.
+
+use serde_json::{Value, json};
+
+/// One damaged file, and the names of which the check must give at least one.
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+    pub(super) named: Vec<&'static str>,
+}
+
+/// Ways to break a file, each done ten times in different places.
+type Way = fn(&mut Broken, usize) -> Vec<&'static str>;
+
+const WAYS: [(&str, Way); 20] = [
+    ("cut", cut),
+    ("fused", fused),
+    ("duplicated", duplicated),
+    ("reordered", reordered),
+    ("orphaned", orphaned),
+    ("lost call", lost_call),
+    ("lost result", lost_result),
+    ("oversized image", image),
+    ("lone surrogate", surrogate),
+    ("wrong type", wrong_type),
+    ("circle", circle),
+    ("two roots", two_roots),
+    ("giant line", giant_line),
+    ("zero bytes", zeros),
+    ("torn characters", torn_characters),
+    ("answered twice", answered_twice),
+    ("empty text", empty_text),
+    ("flipped bytes", flipped),
+    ("lost beginning", lost_beginning),
+    ("several at once", several),
+];
+
+pub(super) fn cases(cwd: &str) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, way) in WAYS {
+        for number in 0..10 {
+            let mut broken = Broken { lines: whole(cwd), tail: Vec::new() };
+            let named = way(&mut broken, number);
+            cases.push(Case { name: format!("{name} {number}"), bytes: broken.bytes(), named });
+        }
+    }
+    cases
+}
+
+/// A file under the hammer: its lines, and bytes behind the last line break.
+struct Broken {
+    lines: Vec<Vec<u8>>,
+    tail: Vec<u8>,
+}
+
+/// Lines of each turn: prompt, text, two calls, two results, text, last prompt.
+const TURN: usize = 8;
+const TURNS: usize = 6;
+
+impl Broken {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.lines.join(&b'\n');
+        bytes.push(b'\n');
+        bytes.extend(&self.tail);
+        bytes
+    }
+
+    /// The line of a turn by its place in it.
+    fn at(turn: usize, place: usize) -> usize {
+        turn % TURNS * TURN + place
+    }
+
+    fn edit(&mut self, line: usize, change: impl FnOnce(&mut Value)) {
+        let mut value: Value = serde_json::from_slice(&self.lines[line]).unwrap();
+        change(&mut value);
+        self.lines[line] = value.to_string().into_bytes();
+    }
+
+    fn replace(&mut self, line: usize, from: &str, to: &str) {
+        let text = String::from_utf8(self.lines[line].clone()).unwrap();
+        assert!(text.contains(from), "{text}");
+        self.lines[line] = text.replacen(from, to, 1).into_bytes();
+    }
+}
+
+fn uuid(number: usize) -> String {
+    format!("00000000-0000-4000-8000-{number:012x}")
+}
+
+fn whole(cwd: &str) -> Vec<Vec<u8>> {
+    let mut lines = Vec::new();
+    let mut last = Value::Null;
+    let entry = |place: usize, parent: &Value, kind: &str, message: Value| {
+        json!({"parentUuid": parent, "isSidechain": false, "userType": "external", "cwd": cwd, "sessionId": "s",
+            "version": "2.1.325", "gitBranch": "main", "type": kind, "message": message, "uuid": uuid(place),
+            "timestamp": format!("2026-01-02T03:04:{:02}.000Z", place % 60)})
+    };
+    for turn in 0..TURNS {
+        let id = |place: usize| Broken::at(turn, place) + 1;
+        let said = |number: usize, block: Value| {
+            json!({"id": format!("msg_{turn}_{number}"), "type": "message", "role": "assistant", "model": "claude-sonnet-5-5",
+                "content": [block], "stop_reason": null, "stop_sequence": null, "usage": {}})
+        };
+        let call = |name: &str| json!({"type": "tool_use", "id": format!("toolu_{turn}_{name}"), "name": "Read", "input": {"file_path": "/a"}});
+        let result = |name: &str| {
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": format!("toolu_{turn}_{name}"),
+                "content": [{"type": "text", "text": format!("result {turn} {name}")}]}]})
+        };
+        let text = |text: String| json!({"type": "text", "text": text});
+        let here = |place: usize| json!(uuid(id(place)));
+        lines.push(entry(id(0), &last, "user", json!({"role": "user", "content": format!("prompt {turn}")})));
+        lines.push(entry(id(1), &here(0), "assistant", said(0, text(format!("I look {turn}")))));
+        lines.push(entry(id(2), &here(1), "assistant", said(0, call("a"))));
+        lines.push(entry(id(3), &here(2), "assistant", said(0, call("b"))));
+        lines.push(entry(id(4), &here(2), "user", result("a")));
+        lines.push(entry(id(5), &here(3), "user", result("b")));
+        lines.push(entry(id(6), &here(5), "assistant", said(1, text(format!("done {turn}")))));
+        lines.push(json!({"type": "last-prompt", "lastPrompt": format!("prompt {turn}"), "leafUuid": here(6), "sessionId": "s"}));
+        last = here(6);
+    }
+    lines.iter().map(|line| line.to_string().into_bytes()).collect()
+}
+
+fn cut(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let line = Broken::at(number, 2 + number % 5);
+    file.tail = file.lines[line][..20 + number * 17].to_vec();
+    file.lines.truncate(line);
+    vec!["torn-tail"]
+}
+
+fn fused(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let line = Broken::at(number, number % 7);
+    let next = file.lines.remove(line + 1);
+    file.lines[line].truncate(30 + number * 11);
+    file.lines[line].extend(next);
+    vec!["fused-line", "broken-line"]
+}
+
+fn duplicated(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let line = file.lines[Broken::at(number, number % 7)].clone();
+    let place = if number.is_multiple_of(2) { file.lines.len() } else { Broken::at(number + 1, 3) };
+    file.lines.insert(place, line);
+    vec!["duplicate-entry"]
+}
+
+fn reordered(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let line = Broken::at(number, number % 6);
+    match number % 3 {
+        0 => file.lines.swap(line, line + 1),
+        1 => file.lines[line / TURN * TURN..line / TURN * TURN + 7].reverse(),
+        _ => file.lines.reverse(),
+    }
+    // Two results may stand in any order; only links against the order of lines are odd.
+    if number.is_multiple_of(3) && number % 6 >= 3 { vec![] } else { vec!["out-of-order"] }
+}
+
+fn orphaned(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    // What something else follows: a prompt, a text, a call, or the last text of a turn.
+    file.lines.remove(Broken::at(number % (TURNS - 1), [0, 1, 3, 6][number % 4]));
+    vec!["missing-parent"]
+}
+
+fn lost_call(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    file.lines.remove(Broken::at(number, 2 + number % 2));
+    vec!["orphan-result", "missing-parent"]
+}
+
+fn lost_result(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    file.lines.remove(Broken::at(number, 4 + number % 2));
+    vec!["missing-result"]
+}
+
+fn png(width: u32) -> String {
+    use std::fmt::Write;
+    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    bytes.extend(width.to_be_bytes());
+    bytes.extend(16u32.to_be_bytes());
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks_exact(3) {
+        let bits = three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte));
+        for shift in [18, 12, 6, 0] {
+            write!(text, "{}", char::from(alphabet[(bits >> shift & 63) as usize])).unwrap();
+        }
+    }
+    text
+}
+
+fn image(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let (kind, data) = match number % 5 {
+        0 => ("image/png", "A".repeat(if number == 0 { 10_400_000 } else { 16 })),
+        1 => ("image/png", png(9000 + number as u32)),
+        2 => ("image/jpeg", png(10)),
+        3 => ("image/png", "this is not base64!".to_owned()),
+        _ => ("image/png", "AAAA".to_owned()),
+    };
+    let image = json!({"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}});
+    match number % 2 {
+        0 => file.edit(Broken::at(number, 4), |entry| entry["message"]["content"][0]["content"] = json!([image])),
+        _ => file.edit(Broken::at(number, 0), |entry| {
+            entry["message"]["content"] = json!([{"type": "text", "text": "look"}, image]);
+        }),
+    }
+    vec!["bad-image"]
+}
+
+fn surrogate(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let half = ["\\ud800", "\\udc00", "\\ud83d", "\\udfff\\ud800", "\\uDBFF"][number % 5];
+    match number % 2 {
+        0 => file.replace(Broken::at(number, 0), "prompt ", &format!("prompt {half} ")),
+        _ => file.replace(Broken::at(number, 5), "result ", &format!("{half}result ")),
+    }
+    vec!["half-character"]
+}
+
+fn wrong_type(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let call = Broken::at(number, 2);
+    let result = Broken::at(number, 4);
+    let prompt = Broken::at(number, 0);
+    let content = |entry: &mut Value, name: &str, value: Value| entry["message"]["content"][0][name] = value;
+    match number {
+        0 => file.edit(prompt, |entry| entry["message"]["content"] = json!(5)),
+        1 => file.edit(prompt, |entry| entry["message"] = Value::Null),
+        2 => file.edit(call, |entry| content(entry, "input", json!("text"))),
+        3 => file.edit(call, |entry| content(entry, "name", json!(7))),
+        4 => file.edit(result, |entry| content(entry, "content", json!({"a": 1}))),
+        5 => file.edit(result, |entry| content(entry, "content", json!([5, null, {"type": 3}]))),
+        6 => file.edit(result, |entry| content(entry, "is_error", json!("no"))),
+        7 => file.edit(prompt, |entry| entry["message"]["content"] = json!([{"type": 9}, "loose", {"text": "x"}])),
+        8 => file.edit(call, |entry| entry["uuid"] = json!(12)),
+        _ => file.edit(call, |entry| content(entry, "id", json!("not an id!"))),
+    }
+    vec!["bad-message", "bad-block", "bad-call", "missing-parent", "orphan-result"]
+}
+
+fn circle(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let own = |line: usize| json!(uuid(line + 1));
+    match number % 3 {
+        0 => file.edit(0, |entry| entry["parentUuid"] = own(Broken::at(TURNS - 1, 6))),
+        1 => file.edit(Broken::at(number, 0), |entry| entry["parentUuid"] = own(Broken::at(number, 0))),
+        _ => file.edit(Broken::at(number, 1), |entry| entry["parentUuid"] = own(Broken::at(number, 6))),
+    }
+    vec!["cycle"]
+}
+
+fn two_roots(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let prompt = Broken::at(number % (TURNS - 1) + 1, 0);
+    file.edit(prompt, |entry| entry["parentUuid"] = Value::Null);
+    vec!["second-root"]
+}
+
+fn giant_line(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    match number {
+        0 => {
+            file.edit(Broken::at(1, 4), |entry| entry["toolUseResult"] = json!("y".repeat(4_400_000)));
+            vec!["giant-line"]
+        }
+        1 => {
+            file.lines.insert(3, vec![b'{'; 3_000_000]);
+            vec!["broken-line"]
+        }
+        number => {
+            let mut line = b"{\"parentUuid\":\"".to_vec();
+            line.resize(100_000 * number, b'z');
+            file.lines.insert(Broken::at(number, 3), line);
+            vec!["broken-line"]
+        }
+    }
+}
+
+fn zeros(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let line = Broken::at(number, number % 7);
+    let block = vec![0; 8 << (number % 10)];
+    match number % 3 {
+        0 => file.lines.insert(line, block),
+        1 => {
+            let middle = file.lines[line].len() / 2;
+            file.lines[line].splice(middle..middle, block);
+        }
+        _ => file.tail = block,
+    }
+    vec!["zero-bytes", "bad-message", "broken-line"]
+}
+
+fn torn_characters(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let place = [0, 1, 6][number % 3];
+    let line = Broken::at(number, place);
+    let word = [&b"prompt"[..], b"I look", b"done"][number % 3];
+    let at = file.lines[line].windows(word.len()).position(|window| window == word).unwrap();
+    let torn = [&b"\xe2\x82"[..], b"\xff", b"\xf0\x9f\x98"][number % 3];
+    file.lines[line].splice(at..at, torn.iter().copied());
+    vec!["bad-message"]
+}
+
+fn answered_twice(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let result = Broken::at(number, 5);
+    match number % 2 {
+        0 => {
+            // A second answer on the way to what follows.
+            let mut second: Value = serde_json::from_slice(&file.lines[result]).unwrap();
+            second["uuid"] = json!(uuid(9000 + number));
+            second["parentUuid"] = json!(uuid(result + 1));
+            file.lines.insert(result + 1, second.to_string().into_bytes());
+            let next = result + 2;
+            file.edit(next, |entry| entry["parentUuid"] = json!(uuid(9000 + number)));
+            vec!["duplicate-result"]
+        }
+        _ => {
+            // Both calls of a reply have one id.
+            file.edit(Broken::at(number, 3), |entry| {
+                entry["message"]["content"][0]["id"] = json!(format!("toolu_{}_a", number % TURNS));
+            });
+            vec!["bad-call", "orphan-result"]
+        }
+    }
+}
+
+fn empty_text(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    let blank = ["", " ", "\n\t", "\u{a0}"][number % 4];
+    match number % 2 {
+        0 => file.edit(Broken::at(number, 0), |entry| entry["message"]["content"] = json!(blank)),
+        _ => file.edit(Broken::at(number, 6), |entry| entry["message"]["content"][0]["text"] = json!(blank)),
+    }
+    vec!["blank-text"]
+}
+
+fn flipped(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    for step in 0..number + 1 {
+        let line = (number * 31 + step * 7) % file.lines.len();
+        let length = file.lines[line].len();
+        file.lines[line][(number * 97 + step * 53) % length] ^= 1 << (step % 7);
+    }
+    vec![]
+}
+
+fn lost_beginning(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    file.lines.drain(..number + 1);
+    vec!["missing-start", "missing-parent", "orphan-result"]
+}
+
+fn several(file: &mut Broken, number: usize) -> Vec<&'static str> {
+    // Later places first, so that the earlier ones are still where they were.
+    empty_text(file, number);
+    surrogate(file, number + 1);
+    let mut named = wrong_type(file, number);
+    zeros(file, number * 3);
+    named.extend(duplicated(file, number));
+    named
+}
