@@ -197,6 +197,7 @@ mod tests {
         let judging = Judging {
             mode: PermissionMode::AcceptEdits,
             bypass_reachable: false,
+            plan_reviewed: false,
             rules: &RuleSet::default(),
             paths: &paths,
             readable: &[],

@@ -1,4 +1,4 @@
-//! Firing with handlers of any kind, and with a subagent's name on it.
+//! Firing with handlers of any kind.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -58,7 +58,7 @@ struct Stage {
     told: Arc<Mutex<Vec<Value>>>,
 }
 
-fn stage(subagent: Option<AgentTag>) -> Stage {
+fn stage() -> Stage {
     let hub = Hub::default();
     let state = SessionState::new("/work".into(), Vec::new());
     let services = Services::new(SessionId::new("s"), Env::default(), None, "/results".into(), hub.clone(), state);
@@ -83,8 +83,7 @@ fn stage(subagent: Option<AgentTag>) -> Stage {
         gate: Arc::new(Gate::new(Permissions::default(), &model, None)),
         cancel: CancellationToken::new(),
         agent: AgentPath::default(),
-        subagent: subagent.map(Arc::new),
-        who: None,
+        subagent: None,
         dials: Dials::new(Choice { model: "m".into(), thinking: Thinking::Off, effort: Some("high".into()) }),
         host: Arc::new(host),
     };
@@ -112,7 +111,7 @@ impl Stage {
 
 #[tokio::test]
 async fn a_handler_may_block_or_speak_without_json() {
-    let stage = stage(None);
+    let stage = stage();
     let mut events = stage.hub.subscribe();
     let (id, input) = (ToolUseId::new("t"), json!({}));
     let call = CallFacts { id: &id, tool: "Bash", aliases: &[], input: &input };
@@ -137,28 +136,8 @@ async fn a_handler_may_block_or_speak_without_json() {
 }
 
 #[tokio::test]
-async fn what_a_subagent_does_carries_its_name_and_its_kind_is_what_matchers_see() {
-    let stage = stage(Some(AgentTag { id: "agent-1".into(), kind: "Explore".into() }));
-    let nothing = || HandlerAnswer::Text(String::new());
-    stage.listen(HookEvent::SubagentStart, Some("Plan"), nothing);
-    stage.fire(&Occasion::SubagentStart).await;
-    assert_eq!(stage.told.lock().unwrap().len(), 0);
-    stage.listen(HookEvent::SubagentStart, Some("Explore"), nothing);
-    stage.fire(&Occasion::SubagentStart).await;
-    stage.listen(HookEvent::SubagentStop, Some("Explore"), nothing);
-    let transcript = Some(std::path::Path::new("/t/agent-1.jsonl"));
-    stage.fire(&Occasion::SubagentStop { last_text: "found it", again: true, transcript }).await;
-    let told = stage.told.lock().unwrap();
-    for input in told.iter() {
-        assert_eq!((&input["agent_id"], &input["agent_type"]), (&json!("agent-1"), &json!("Explore")));
-    }
-    assert_eq!(told[1]["agent_transcript_path"], "/t/agent-1.jsonl");
-    assert_eq!((&told[1]["last_assistant_message"], &told[1]["stop_hook_active"]), (&json!("found it"), &json!(true)));
-}
-
-#[tokio::test]
 async fn a_tool_is_found_by_its_older_names_too() {
-    let stage = stage(None);
+    let stage = stage();
     let (id, input) = (ToolUseId::new("t"), json!({}));
     let call = CallFacts { id: &id, tool: "Agent", aliases: &["Task"], input: &input };
     stage.listen(HookEvent::PreToolUse, Some("Task"), || HandlerAnswer::Block("no".into()));
@@ -170,7 +149,7 @@ async fn a_tool_is_found_by_its_older_names_too() {
 fn nobody_listens_until_somebody_does_and_again_when_they_go() {
     let hooks = Hooks::default();
     assert!(!hooks.listens(HookEvent::Stop));
-    let stage = stage(None);
+    let stage = stage();
     let hooks = stage.scope.services.hooks();
     stage.listen(HookEvent::Stop, None, || HandlerAnswer::Text(String::new()));
     assert!(hooks.listens(HookEvent::Stop) && !hooks.listens(HookEvent::PreToolUse));
