@@ -15,7 +15,7 @@ use crate::files::{self, ReadError};
 
 /// How often a change is made again because somebody else wrote meanwhile.
 const ATTEMPTS: usize = 5;
-const LOCK_WAIT: Duration = Duration::from_secs(10);
+const LOCK_WAIT: Duration = Duration::from_secs(30);
 const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// Why a file was not changed.

@@ -22,7 +22,11 @@ pub(crate) fn keep(file: &Path, folder: &Path) -> io::Result<()> {
     // Their names end in a time, so this is their age.
     copies.sort();
     for old in copies.iter().rev().skip(KEPT) {
-        std::fs::remove_file(old)?;
+        match std::fs::remove_file(old) {
+            // Another gimlet tidies up as well.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
     }
     Ok(())
 }

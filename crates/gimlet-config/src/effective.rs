@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Json, Node};
+use crate::keys::{self, Effect};
 use crate::load::{Author, Layer, Loaded};
 use crate::merge::{self, Merged, Origin};
 use crate::problem::{Problem, Severity};
@@ -59,6 +60,15 @@ pub struct HookLine {
     pub origin: Origin,
 }
 
+/// A key that is set and does nothing in this version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdleKey {
+    pub key: String,
+    pub effect: Effect,
+    /// Where it is set with the strongest say.
+    pub origin: Origin,
+}
+
 /// What holds in a session.
 #[derive(Clone, Debug, Default)]
 pub struct Effective {
@@ -81,8 +91,9 @@ impl Loaded {
     /// What holds under this trust.
     pub fn effective(&self, inventory: &Inventory, trust: &Trust) -> Effective {
         let withheld = inventory.withheld(trust);
-        let layers: Vec<Layer> =
+        let mut layers: Vec<Layer> =
             self.layers.iter().enumerate().map(|(at, layer)| without(layer, at, &withheld)).collect();
+        managed_lists_only(&mut layers);
         let mut effective = Effective { withheld, merged: merge::merge(&layers), ..Effective::default() };
         match serde_json::from_value(effective.merged.value()) {
             Ok(settings) => effective.settings = settings,
@@ -114,6 +125,18 @@ impl Loaded {
 }
 
 impl Effective {
+    /// The keys that are set and do nothing in this version, by name.
+    pub fn idle_keys(&self) -> Vec<IdleKey> {
+        let idle = |key: String| {
+            let effect = keys::key(&key).map(|row| row.effect).filter(|effect| *effect != Effect::Acts)?;
+            let origin = self.merged.origins(&key).pop()?.origin;
+            Some(IdleKey { key, effect, origin })
+        };
+        let mut found: Vec<IdleKey> = self.merged.keys().into_iter().filter_map(idle).collect();
+        found.sort_by(|a, b| a.key.cmp(&b.key));
+        found
+    }
+
     fn add_rules(&mut self, layer: &Layer) {
         let lists = [("deny", RuleBehavior::Deny), ("ask", RuleBehavior::Ask), ("allow", RuleBehavior::Allow)];
         for (list, behavior) in lists {
@@ -173,6 +196,28 @@ impl Effective {
         let mode = self.settings.permissions.default_mode;
         let place = self.merged.origins("permissions.defaultMode").pop();
         self.default_mode = mode.zip(place.map(|place| place.origin));
+    }
+}
+
+/// Where the administrator keeps a list of what is open in the sandbox to themselves, the entries of others are gone.
+fn managed_lists_only(layers: &mut [Layer]) {
+    let switch = |layers: &[Layer], path: [&str; 3]| {
+        let managed = layers.iter().filter(|layer| layer.scope == Scope::Managed);
+        managed.filter_map(|layer| layer.root.find(path)).next_back().is_some_and(|node| node.json == Json::Bool(true))
+    };
+    let own_paths = switch(layers, ["sandbox", "filesystem", "allowManagedReadPathsOnly"]);
+    let own_hosts = switch(layers, ["sandbox", "network", "allowManagedDomainsOnly"]);
+    for layer in layers.iter_mut().filter(|layer| layer.scope != Scope::Managed) {
+        let mut take = |block: &str, list: &str| layer.root.find_mut(["sandbox", block]).map(|node| node.remove(list));
+        if own_paths {
+            take("filesystem", "allowRead");
+        }
+        if own_hosts {
+            take("network", "allowedDomains");
+            if let Some(allow) = layer.root.find_mut(["permissions", "allow"]).and_then(Node::elements_mut) {
+                allow.retain(|rule| !rule.as_str().is_some_and(|rule| rule.trim().starts_with("WebFetch")));
+            }
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //! folder that they should be in.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -40,7 +41,22 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, ReadE
     }
 }
 
-fn read_open(file: File, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
+/// Reads a file that may be rewritten meanwhile: until it looks the same before and after, a few times at most.
+fn read_open(mut file: File, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
+    const ATTEMPTS: usize = 4;
+    let look = |file: &File| file.metadata().map(|now| (now.len(), now.mtime(), now.mtime_nsec()));
+    for _ in 1..ATTEMPTS {
+        let before = look(&file)?;
+        let bytes = read_once(&file, max_bytes)?;
+        if look(&file)? == before {
+            return Ok(bytes);
+        }
+        file.rewind()?;
+    }
+    read_once(&file, max_bytes)
+}
+
+fn read_once(file: &File, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(ReadError::NotAFile(if metadata.is_dir() { "a folder" } else { "a special file" }));

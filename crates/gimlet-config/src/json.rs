@@ -2,6 +2,7 @@
 //! name a line and an edit can leave the rest of a file alone. No comments, no trailing commas. Depth is bounded, and no
 //! sequence of bytes makes it panic.
 
+mod salvage;
 mod text;
 
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Number, Value};
 
+pub(crate) use salvage::restrictions;
 pub(crate) use text::{JsonError, JsonText};
 
 /// Deeper nesting than this is an error.
@@ -45,6 +47,8 @@ pub(crate) struct Member {
 pub(crate) struct Parsed {
     pub(crate) root: Node,
     pub(crate) remarks: Vec<Remark>,
+    /// Whether a key hides an earlier one of the same name.
+    pub(crate) hides_keys: bool,
 }
 
 /// Something that is legal and probably a mistake.
@@ -58,14 +62,15 @@ pub(crate) struct Remark {
 pub(crate) fn parse(text: &str) -> Result<Parsed, JsonError> {
     // Some editors write a byte order mark; it is no part of the value.
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut reader = Reader { bytes: text.as_bytes(), text, at: start, remarks: Vec::new() };
+    let mut reader = Reader::new(text);
+    reader.at = start;
     reader.space();
     let root = reader.value(0)?;
     reader.space();
     if reader.at < text.len() {
         return Err(reader.error("there is more text after the end of the JSON value"));
     }
-    Ok(Parsed { root, remarks: reader.remarks })
+    Ok(Parsed { root, hides_keys: reader.hides_keys, remarks: reader.remarks })
 }
 
 impl Node {
@@ -109,6 +114,18 @@ impl Node {
         if let Json::String(text) = &self.json { Some(text) } else { None }
     }
 
+    /// The member of an object, made if it is not there; nothing for what is no object.
+    pub(crate) fn entry(&mut self, key: &str, make: impl FnOnce() -> Json) -> Option<&mut Node> {
+        let span = self.span.clone();
+        let members = self.members_mut()?;
+        let at = members.iter().position(|member| member.key == key).unwrap_or_else(|| {
+            let value = Node { json: make(), span: span.clone() };
+            members.push(Member { key: key.to_owned(), key_span: span, value });
+            members.len() - 1
+        });
+        members.get_mut(at).map(|member| &mut member.value)
+    }
+
     /// Takes a member out of an object.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Member> {
         let members = self.members_mut()?;
@@ -149,9 +166,14 @@ struct Reader<'t> {
     text: &'t str,
     at: usize,
     remarks: Vec<Remark>,
+    hides_keys: bool,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { bytes: text.as_bytes(), text, at: 0, remarks: Vec::new(), hides_keys: false }
+    }
+
     fn value(&mut self, depth: usize) -> Result<Node, JsonError> {
         if depth > MAX_DEPTH {
             return Err(self.error(format!("values are nested more than {MAX_DEPTH} deep")));
@@ -194,6 +216,7 @@ impl Reader<'_> {
             if let Some(earlier) = places.get(&key) {
                 let message = format!("the key {key:?} is here a second time; this one counts");
                 self.remarks.push(Remark { offset: start, message });
+                self.hides_keys = true;
                 members[*earlier] = member;
             } else {
                 places.insert(key, members.len());

@@ -1,9 +1,10 @@
-//! Every key that gimlet knows: which files may set it, when a change takes effect, and whether a project's files need
-//! trust for it. What a key may hold is said by its type in [`crate::Settings`]; a test keeps the two together.
+//! Every key that gimlet knows: what it does, which files may set it, when a change takes effect, and whether a project's
+//! files need trust for it. What a key may hold is said by its type in [`crate::Settings`]; a test keeps the two together.
 
 mod table;
 
 use gimlet_proto::edit_distance;
+use serde::Serialize;
 
 use crate::scope::Scope;
 
@@ -43,6 +44,17 @@ pub enum Gate {
     Executes,
 }
 
+/// What a key does in this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    Acts,
+    /// Nothing: the feature that it belongs to is not there yet.
+    NotYet,
+    /// Nothing: it belongs to a hosted service that gimlet does not use.
+    Hosted,
+}
+
 /// The switches of the sandbox, and the value of each that makes it stricter.
 pub(crate) const SANDBOX_SWITCHES: [(&str, bool); 4] = [
     ("enabled", true),
@@ -59,8 +71,7 @@ pub struct Key {
     pub from: ReadFrom,
     pub reload: Reload,
     pub gate: Gate,
-    /// Whether it belongs to a hosted service: read and checked, without effect.
-    pub hosted: bool,
+    pub effect: Effect,
 }
 
 impl ReadFrom {

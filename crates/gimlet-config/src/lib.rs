@@ -26,10 +26,10 @@ mod trust;
 mod watch;
 
 pub use edit::{Edit, EditError};
-pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, RuleBehavior, RuleLine};
+pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, IdleKey, RuleBehavior, RuleLine};
 pub use files::ReadError;
-pub use keys::{Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close_to, key};
-pub use load::{Author, Layer, Loaded, Options, load};
+pub use keys::{Effect, Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close_to, key};
+pub use load::{Author, Layer, Loaded, Options, Policy, load};
 pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};
 pub use problem::{Problem, Severity};
@@ -45,6 +45,6 @@ pub use settings::{
     SpinnerVerbs, StatusLine, TeammateMode, TlsTerminate, UpdateChannel, ViewMode, Waiting, WorkflowSize, Worktree,
     is_hook_event,
 };
-pub use state::StateSettings;
+pub use state::{StateSettings, state_problem};
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
 pub use watch::{KeyChange, Watch, key_changes};

@@ -4,19 +4,21 @@
 mod intake;
 mod layer;
 mod limits;
+mod managed;
 mod tracked;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
-use crate::json::{self, JsonText};
+use crate::json::{self, Json, JsonError, JsonText, Node};
 use crate::locations::Locations;
 use crate::problem::{Problem, Severity};
 use crate::scope::{Scope, Sources};
 use intake::Intake;
 
 pub use layer::{Author, Layer};
+pub use managed::Policy;
 
 /// `--settings` may be larger than a file: programs write it.
 const FLAG_MAX_BYTES: u64 = 2 * 1024 * 1024;
@@ -28,6 +30,10 @@ pub struct Options {
     pub settings_flag: Option<String>,
     /// The value of `--setting-sources`.
     pub sources: Sources,
+    /// What the administrator's program printed, once it has been asked.
+    pub policy: Option<Policy>,
+    /// The value of `--managed-settings`: JSON of an embedding program.
+    pub parent: Option<String>,
 }
 
 /// Everything that was read.
@@ -60,7 +66,7 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
     if let Some(flag) = &options.settings_flag {
         loaded.flag(flag);
     }
-    loaded.managed();
+    loaded.managed(options);
     loaded
 }
 
@@ -125,51 +131,42 @@ impl Loaded {
         }
     }
 
-    fn managed(&mut self) {
-        let dir = self.locations.managed_dir.clone();
-        let mut paths = vec![self.locations.managed_file()];
-        let drop_ins = self.locations.managed_drop_ins();
-        match drop_in_files(&drop_ins) {
-            Ok(found) => paths.extend(found),
-            Err(error) => self.unreadable(Scope::Managed, &drop_ins, &ReadError::Io(error)),
-        }
-        for path in paths {
-            self.file(Scope::Managed, &path, Author::Person, &dir);
-        }
-    }
-
     fn bytes(&mut self, scope: Scope, path: &Path, author: Author, anchor: &Path, bytes: Vec<u8>) {
-        let (text, not_utf8) = match String::from_utf8(bytes) {
-            Ok(text) => (text, None),
-            Err(error) => {
-                let valid = error.utf8_error().valid_up_to();
-                let mut bytes = error.into_bytes();
-                bytes.truncate(valid);
-                // Cut where the valid part ends, so this is the text before the first odd byte.
-                (String::from_utf8(bytes).unwrap_or_default(), Some(valid))
-            }
-        };
+        let Decoded { text, trouble } = decode(bytes);
         let text = JsonText::new(text);
         // A local file that came with the project may say no more than the project's own.
         let limits = if author == Author::Project { Scope::Project } else { scope };
         let mut intake = Intake { scope: limits, file: path, text: &text, problems: &mut self.problems };
-        if let Some(offset) = not_utf8 {
-            return intake.say(Severity::Error, Some(offset), "", "this byte is not UTF-8; the file is ignored");
-        }
-        match json::parse(text.as_str()) {
+        let parsed = match trouble {
+            Some(error) => Err(error),
+            None => json::parse(text.as_str()),
+        };
+        let (root, salvaged) = match parsed {
             Err(error) => {
-                let message = format!("{}; the file is ignored, and with it every rule in it", error.message);
-                intake.say(Severity::Error, Some(error.offset), "", message);
+                let kept = json::restrictions(text.as_str());
+                let what = match kept.members().is_empty() {
+                    true => "the file is ignored, and with it every rule in it",
+                    false => "the file is ignored except for its deny and ask rules, as far as they can be made out",
+                };
+                intake.say(Severity::Error, Some(error.offset), "", format!("{}; {what}", error.message));
+                (kept, true)
             }
             Ok(parsed) => {
                 for remark in parsed.remarks {
                     intake.say(Severity::Warning, Some(remark.offset), "", remark.message);
                 }
-                let root = intake.admit(parsed.root);
-                let (file, anchor) = (path.to_owned(), anchor.to_owned());
-                self.layers.push(Layer { scope, file, author, anchor, text: Arc::new(text), root });
+                let mut root = intake.admit(parsed.root);
+                if parsed.hides_keys {
+                    keep_hidden_rules(&mut root, json::restrictions(text.as_str()));
+                }
+                (root, false)
             }
+        };
+        if salvaged && root.members().is_empty() {
+            return;
         }
+        let (file, anchor) = (path.to_owned(), anchor.to_owned());
+        self.layers.push(Layer { scope, file, author, anchor, text: Arc::new(text), root, salvaged });
     }
 
     fn unreadable(&mut self, scope: Scope, path: &Path, error: &ReadError) {
@@ -185,6 +182,49 @@ impl Loaded {
             key: String::new(),
             message,
         });
+    }
+}
+
+/// A file's text, and what is wrong with its bytes.
+struct Decoded {
+    text: String,
+    trouble: Option<JsonError>,
+}
+
+/// Settings are UTF-8. Other texts are made out as far as they can be: they may still forbid something.
+fn decode(bytes: Vec<u8>) -> Decoded {
+    let wide = match bytes.as_slice() {
+        [0xff, 0xfe, ..] | [b'{', 0, ..] => Some(u16::from_le_bytes as fn([u8; 2]) -> u16),
+        [0xfe, 0xff, ..] | [0, b'{', ..] => Some(u16::from_be_bytes as fn([u8; 2]) -> u16),
+        _ => None,
+    };
+    if let Some(unit) = wide {
+        let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+        let message = "this is UTF-16, and settings are UTF-8: save it in that encoding".to_owned();
+        return Decoded { text: String::from_utf16_lossy(&units), trouble: Some(JsonError { offset: 0, message }) };
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Decoded { text, trouble: None },
+        Err(error) => {
+            let offset = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            Decoded { text, trouble: Some(JsonError { offset, message: "this byte is not UTF-8".to_owned() }) }
+        }
+    }
+}
+
+/// Adds rules of lists that another one of the same name hides: what one of them forbids is forbidden.
+fn keep_hidden_rules(root: &mut Node, all: Node) {
+    for list in ["deny", "ask"] {
+        let Some(rules) = all.find(["permissions", list]) else { continue };
+        let block = root.entry("permissions", || Json::Object(Vec::new()));
+        let target = block.and_then(|block| block.entry(list, || Json::Array(Vec::new())));
+        let Some(known) = target.and_then(Node::elements_mut) else { continue };
+        for rule in rules.elements() {
+            if !known.iter().any(|other| other.as_str() == rule.as_str()) {
+                known.push(rule.clone());
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::keys::{self, ReadFrom};
+use crate::keys::{self, Effect, ReadFrom};
 use crate::settings::{HostedSettings, Settings};
 
 /// The schema of a settings file. Keys that it does not name are allowed: files are shared with other programs.
@@ -47,8 +47,10 @@ fn describe(name: &str, property: &mut Value) {
     if key.from != ReadFrom::Any {
         words.push(format!("Read from {}.", key.from.words()));
     }
-    if key.hosted {
-        words.push("Belongs to a hosted service: checked, without effect.".into());
+    match key.effect {
+        Effect::Acts => {}
+        Effect::NotYet => words.push("Checked, without effect yet.".into()),
+        Effect::Hosted => words.push("Belongs to a hosted service: checked, without effect.".into()),
     }
     if let Some(property) = property.as_object_mut().filter(|_| !words.is_empty()) {
         property.insert("description".into(), words.join(" ").into());

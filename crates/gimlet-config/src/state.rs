@@ -4,8 +4,9 @@
 use serde::Deserialize;
 
 use crate::files::{self, STATE_MAX_BYTES};
-use crate::json;
+use crate::json::{self, JsonText};
 use crate::locations::Locations;
+use crate::problem::{Problem, Severity};
 use crate::settings::{NotifyChannel, Settings, TeammateMode};
 
 /// What `.claude.json` says about the interface.
@@ -23,6 +24,27 @@ pub struct StateSettings {
     respect_gitignore: Option<bool>,
     teammate_mode: Option<TeammateMode>,
     preferred_notif_channel: Option<NotifyChannel>,
+}
+
+/// What is wrong with `.claude.json`: other programs' trust in folders then counts as none.
+pub fn state_problem(locations: &Locations) -> Option<Problem> {
+    let file = &locations.state_file;
+    let (message, at) = match files::read_text(file, STATE_MAX_BYTES) {
+        Ok(None) => return None,
+        Err(error) => (error.to_string(), None),
+        Ok(Some(text)) => {
+            let error = json::parse(&text).err()?;
+            (error.message, Some(JsonText::new(text).position(error.offset)))
+        }
+    };
+    Some(Problem {
+        severity: Severity::Warning,
+        file: file.clone(),
+        line: at.map(|place| place.line),
+        column: at.map(|place| place.column),
+        key: String::new(),
+        message: format!("{message}; what other programs keep in it counts as nothing, and gimlet leaves it alone"),
+    })
 }
 
 impl StateSettings {

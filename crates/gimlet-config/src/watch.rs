@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::effective::Effective;
-use crate::keys::{self, Reload};
+use crate::keys::{self, Effect, Reload};
 use crate::load::{Loaded, Options, drop_in_files, load};
 use crate::locations::Locations;
 use crate::problem::Severity;
@@ -78,11 +78,13 @@ impl Loaded {
             let broken = |problem: &&mut crate::Problem| {
                 problem.severity == Severity::Error && problem.file == layer.file && problem.key.is_empty()
             };
-            if now.layers.iter().any(|other| other.file == layer.file) {
+            let is_whole = now.layers.iter().any(|other| other.file == layer.file && !other.salvaged);
+            if is_whole || layer.salvaged {
                 continue;
             }
             if let Some(problem) = now.problems.iter_mut().find(broken) {
                 problem.message.push_str("; what it said before still holds");
+                now.layers.retain(|other| other.file != layer.file);
                 let at = now.layers.partition_point(|other| other.scope <= layer.scope);
                 now.layers.insert(at, layer.clone());
             }
@@ -98,13 +100,14 @@ pub struct KeyChange {
     pub reload: Reload,
 }
 
-/// Which keys differ between two states, and whether a running session takes them up.
+/// Which keys that do something differ between two states, and whether a running session takes them up.
 pub fn key_changes(before: &Effective, after: &Effective) -> Vec<KeyChange> {
     let mut names = before.merged.keys();
     names.extend(after.merged.keys());
     names.sort();
     names.dedup();
     names.retain(|name| before.merged.get(name) != after.merged.get(name));
+    names.retain(|name| keys::key(name).is_some_and(|row| row.effect == Effect::Acts));
     let change = |key: String| {
         let reload = keys::key(&key).map_or(Reload::Start, |row| row.reload);
         KeyChange { key, reload }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use gimlet_policy::HookSay;
-use gimlet_proto::{AgentPath, Body, ToolPhase, ToolUseId, ToolUseParts, ToolView};
+use gimlet_proto::{AgentPath, Body, ToolPhase, ToolUseId, ToolView};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -40,17 +40,6 @@ pub(crate) struct Incoming {
     pub(crate) input: Arc<RawValue>,
     /// What the model wrote, when that was not a JSON object.
     pub(crate) bad_input: Option<String>,
-}
-
-impl From<ToolUseParts<'_>> for Incoming {
-    fn from(parts: ToolUseParts<'_>) -> Self {
-        Self {
-            id: ToolUseId::new(parts.id.as_ref()),
-            name: parts.name.into_owned(),
-            input: Arc::from(parts.input.to_owned()),
-            bad_input: None,
-        }
-    }
 }
 
 /// What every call of a turn needs.

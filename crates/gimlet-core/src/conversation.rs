@@ -27,6 +27,8 @@ pub(crate) struct Conversation {
     /// What hooks want said before the next prompt, and a prompt of theirs.
     pub(crate) opening: Vec<String>,
     pub(crate) opening_prompt: Option<String>,
+    /// The call that a hook left for later; the conversation ends with it, and it has no result.
+    pub(crate) deferred: Option<Incoming>,
 }
 
 impl Conversation {
@@ -50,6 +52,7 @@ impl Conversation {
             cache_ttl,
             opening: Vec::new(),
             opening_prompt: None,
+            deferred: None,
         }
     }
 
@@ -133,13 +136,6 @@ impl Conversation {
             None => self.messages.push(Arc::new(Message::user(missing))),
         }
         true
-    }
-
-    /// The calls that the conversation ends with and that have no result: a hook left them for later.
-    pub(crate) fn open_calls(&self) -> Vec<Incoming> {
-        let last = self.messages.last().filter(|message| message.role == Role::Assistant);
-        let calls = last.into_iter().flat_map(|message| message.tool_uses());
-        calls.map(Incoming::from).collect()
     }
 
     /// Whether the last message is the assistant's (only a paused turn may be continued like that).

@@ -7,6 +7,7 @@ mod asks;
 mod classifier;
 mod git;
 mod hooked;
+mod hosts;
 mod judge;
 mod ledger;
 mod live;
@@ -31,11 +32,11 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
-pub use git::git_trap_on_disk;
+pub(crate) use hosts::HostGate;
 pub use judge::{Judged, Judging};
 pub use live::{LiveSettings, SettingsNow};
 pub(crate) use refusal::Refusal;
-pub use resolve::follow_on_disk;
+pub use resolve::OnDisk;
 
 use crate::agents::Roster;
 use crate::call::{self, CallScope, Incoming};
@@ -147,6 +148,8 @@ pub struct Review {
     pub rules: ReviewRules,
     /// No rule spares a command the review.
     pub all_shell: bool,
+    /// Commands in plan mode are reviewed too.
+    pub in_plan: bool,
 }
 
 /// Mode and rules, one shared value that every decision reads.
@@ -168,6 +171,7 @@ pub(crate) struct Gate {
     classifier: Option<Classifier>,
     /// In auto mode no rule spares a command the review.
     review_all_shell: bool,
+    review_in_plan: bool,
     live: Mutex<Option<Box<dyn LiveSettings>>>,
 }
 
@@ -180,6 +184,7 @@ impl Gate {
         let review = permissions.review;
         Self {
             review_all_shell: review.as_ref().is_some_and(|review| review.all_shell),
+            review_in_plan: review.as_ref().is_some_and(|review| review.in_plan),
             in_force: Mutex::new(InForce { mode: permissions.mode, rules: Arc::new(permissions.rules) }),
             bypass_reachable: permissions.bypass_reachable,
             asks,
@@ -356,7 +361,8 @@ impl Gate {
                 "{} This run has nobody who could be asked, so it was refused.",
                 verdict.model_text(&prepared.tool)
             );
-            return Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, message, prepared, verdict)));
+            let suggested = self.suggestions(scope, prepared);
+            return Err(Refusal::Denied(Denied::unattended(message, prepared, verdict, &suggested)));
         };
         let _asking = scope.services.pulse.asking();
         let (reply, answer) = oneshot::channel();
@@ -406,7 +412,8 @@ impl Gate {
         verdict: &Verdict,
     ) -> Option<Result<Answered, Refusal>> {
         let classifier = self.classifier.as_ref().filter(|_| verdict.reasons.contains(&Reason::ClassifierMayAnswer))?;
-        match classifier.review(prepared, verdict, &scope.cancel).await {
+        let planning = self.mode() == PermissionMode::Plan;
+        match classifier.review(prepared, verdict, planning, &scope.cancel).await {
             Opinion::Allow => Some(Ok(Answered::Go(Word::allowed_by(Decider::Classifier)))),
             Opinion::Refuse(why) => {
                 let mut message = format!(
@@ -451,9 +458,10 @@ impl Gate {
             rules: &rules,
             paths: &scope.services.paths(),
             readable: &[scope.services.session_results_dir()],
+            own: &scope.services.own_folders(),
             walls,
-            follow: &follow_on_disk,
-            git_trap: git_trap_on_disk,
+            plan_reviewed: self.review_in_plan,
+            view: &OnDisk,
         })
     }
 

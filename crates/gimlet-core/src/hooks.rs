@@ -13,6 +13,8 @@ mod matcher;
 mod occasion;
 mod output;
 mod round;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +34,6 @@ pub(crate) use occasion::{BatchCall, CallFacts, Occasion};
 pub(crate) use output::{Permission, RequestAnswer};
 
 use crate::call::CallScope;
-use crate::dials::Dials;
 use round::Round;
 
 /// What hooks are told of every session, and where their long texts go.
@@ -40,7 +41,6 @@ use round::Round;
 pub(crate) struct HookSurroundings {
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) transcript: Option<PathBuf>,
-    pub(crate) dials: Option<Dials>,
     pub(crate) files: Option<ResultFiles>,
     /// How the session came to be; told before its first prompt.
     pub(crate) source: Option<StartSource>,
@@ -54,7 +54,6 @@ pub struct Hooks {
     now: Mutex<Now>,
     driver: Option<Arc<dyn Driver>>,
     transcript: Option<PathBuf>,
-    dials: Option<Dials>,
     files: Option<ResultFiles>,
 }
 
@@ -67,14 +66,20 @@ struct Now {
     source: Option<StartSource>,
 }
 
+impl Now {
+    fn entries(&self) -> impl Iterator<Item = &HookEntry> {
+        self.groups.iter().flat_map(|(_, entries)| entries)
+    }
+}
+
 /// The driving program's hooks.
 const DRIVER: &str = "driver";
 
 impl Hooks {
     pub(crate) fn new(around: HookSurroundings) -> Self {
-        let HookSurroundings { driver, transcript, dials, files, source } = around;
+        let HookSurroundings { driver, transcript, files, source } = around;
         let now = Mutex::new(Now { source, ..Now::default() });
-        Self { listened: AtomicU32::new(0), now, driver, transcript, dials, files }
+        Self { listened: AtomicU32::new(0), now, driver, transcript, files }
     }
 
     /// Puts these hooks in place of all that the same group brought before.
@@ -84,8 +89,7 @@ impl Hooks {
             Some((_, before)) => *before = entries,
             None => now.groups.push((group, entries)),
         }
-        let listened =
-            now.groups.iter().flat_map(|(_, entries)| entries).fold(0, |bits, entry| bits | entry.event.bit());
+        let listened = now.entries().fold(0, |bits, entry| bits | entry.event.bit());
         self.listened.store(listened, Ordering::Relaxed);
     }
 
@@ -110,7 +114,7 @@ impl Hooks {
 
     /// Whether a hook waits for this very thing.
     pub(crate) fn is_awaited(&self, event: HookEvent, subject: &str, aliases: &[&str]) -> bool {
-        self.listens(event) && !self.waiting(event, Some(subject), aliases).is_empty()
+        self.listens(event) && self.lock().entries().any(|entry| entry.wants(event, Some(subject), aliases))
     }
 
     /// How the session came to be, for whoever tells it first.
@@ -126,7 +130,7 @@ impl Hooks {
     /// The longest time that somebody chose for a hook of this event, zero if nobody did; `None` without any hook.
     pub(crate) fn longest_chosen(&self, event: HookEvent) -> Option<Duration> {
         let now = self.lock();
-        let entries = now.groups.iter().flat_map(|(_, entries)| entries).filter(|entry| entry.event == event);
+        let entries = now.entries().filter(|entry| entry.event == event);
         entries.map(|entry| entry.timeout.unwrap_or_default()).max()
     }
 
@@ -180,12 +184,7 @@ impl Hooks {
     }
 
     fn waiting(&self, event: HookEvent, subject: Option<&str>, aliases: &[&str]) -> Vec<HookEntry> {
-        let wants = |entry: &&HookEntry| {
-            let names = subject.into_iter().chain(aliases.iter().copied());
-            entry.event == event && (subject.is_none() || names.into_iter().any(|name| entry.matcher.matches(name)))
-        };
-        let now = self.lock();
-        now.groups.iter().flat_map(|(_, entries)| entries).filter(wants).cloned().collect()
+        self.lock().entries().filter(|entry| entry.wants(event, subject, aliases)).cloned().collect()
     }
 
     /// What hooks are told.
@@ -204,7 +203,7 @@ impl Hooks {
         if let Some(prompt) = &self.lock().prompt {
             set("prompt_id", json!(prompt));
         }
-        if let Some(effort) = self.dials.as_ref().and_then(|dials| dials.now().effort) {
+        if let Some(effort) = scope.dials.now().effort {
             set("effort", json!({"level": effort}));
         }
         if let Some(agent) = &scope.subagent {

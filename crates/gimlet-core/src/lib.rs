@@ -28,10 +28,7 @@ mod turn;
 
 pub use agents::{AgentReport, AgentSource, Launch, Launched, Roster};
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
-pub use gate::{
-    Judged, Judging, LiveSettings, Permissions, Permit, Review, ReviewRules, SettingsNow, follow_on_disk,
-    git_trap_on_disk,
-};
+pub use gate::{Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SettingsNow};
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,
     OnTrouble, StartSource,
@@ -39,7 +36,7 @@ pub use hooks::{
 pub use past::PastCalls;
 pub use record::Record;
 pub use redact::Redactor;
-pub use sandboxing::Sandboxing;
+pub use sandboxing::{Sandboxing, Watch, WatchState, WatchedEnd};
 pub use schedule::concurrency;
 pub use services::{Processes, Services};
 pub use session::{SessionConfig, SessionState, open};

@@ -1,11 +1,12 @@
 //! Reading one reply: every complete block is on disk before anyone sees it, and calls may start while it streams.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use gimlet_proto::{
-    AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, ModelError, ModelEvent, ModelRequest,
-    Notice, ReplyEnd, ReplyStart, RetryNotice,
+    AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, Model, ModelError, ModelEvent, ModelFacts,
+    ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId,
 };
 
 use crate::call::Incoming;
@@ -25,6 +26,14 @@ pub(crate) enum Ending {
     Failed(ModelError),
     /// The person stopped it.
     Aborted,
+}
+
+impl Reply {
+    /// What to count it by: the model that answered, where that is known to be another one than was asked.
+    pub(crate) fn facts(&self, model: &dyn Model, asked: &ModelFacts) -> ModelFacts {
+        let served = model.facts(&self.start.model);
+        if served.known && served.price != asked.price { served } else { asked.clone() }
+    }
 }
 
 /// Sends the request and reads the reply, offering complete tool calls to `calls` as they come.
@@ -140,7 +149,12 @@ impl Reader<'_> {
         let block = self.with_free_id(block, conversation);
         self.keep(block.clone(), conversation, false);
         if let Some(parts) = block.as_tool_use() {
-            calls.offer(Incoming { bad_input, ..Incoming::from(parts) });
+            calls.offer(Incoming {
+                id: ToolUseId::new(parts.id.as_ref()),
+                name: parts.name.into_owned(),
+                input: Arc::from(parts.input.to_owned()),
+                bad_input,
+            });
         }
     }
 

@@ -219,6 +219,11 @@ impl Services {
         }
     }
 
+    /// Folders that the session may always write.
+    pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
+        self.lock_state().own.clone()
+    }
+
     /// A context for one call. `resolved` is what the gate found each path to be.
     pub fn context(
         self: &Arc<Self>,
@@ -323,6 +328,10 @@ impl Services {
         background.shutdown().await;
         if let Some(processes) = &self.processes {
             processes.exec.shutdown(KILL_GRACE).await;
+        }
+        if let Some(walls) = self.sandboxing.clone() {
+            // Nothing of any command is left; a check that fails leaves only what it could not move.
+            drop(tokio::task::spawn_blocking(move || walls.check_leftovers()).await);
         }
     }
 

@@ -114,7 +114,7 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
         accept(conversation, turn, notice);
     }
     match hooked::submit(conversation, turn, prompt).await {
-        Some(end) => (end, String::new(), None),
+        Some((end, words)) => (end, words, None),
         None => drive(conversation, turn, &mut Limits::default()).await,
     }
 }
@@ -141,7 +141,7 @@ async fn drive(
         let facts = turn.facts();
         let asked = Instant::now();
         let reply = reply::read(turn, conversation, request, &mut calls).await;
-        count(conversation, turn, &facts, &reply, asked);
+        count(conversation, turn, &reply.facts(&*turn.model, &facts), &reply, asked);
         for side in turn.scope.gate.take_spent() {
             conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
         }
@@ -225,11 +225,12 @@ async fn drive(
 pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
     open_conversation(conversation, turn);
     // Only the person speaks for the person.
-    if !said.synthetic && turn.scope.subagent.is_none() {
+    let of_session = turn.scope.subagent.is_none();
+    if !said.synthetic && of_session {
         turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said);
-    if turn.scope.subagent.is_none() {
+    if of_session {
         turn.scope.services.hooks().note_prompt(&uuid);
     }
     conversation.push_user(said.blocks.clone());
@@ -297,18 +298,14 @@ struct BatchEnd {
     ends: Option<TurnEnd>,
 }
 
-/// Runs the calls that a hook left for later, before anything else is said. Hooks may leave them once more.
+/// Runs the call that a hook left for later, before anything else is said. Hooks may leave it once more.
 async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<TurnEnd> {
-    let open = conversation.open_calls();
-    if open.is_empty() {
-        return None;
-    }
+    let call = conversation.deferred.take()?;
     let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, false);
-    open.into_iter().for_each(|call| calls.offer(call));
+    calls.offer(call);
     let results = run_calls(conversation, turn, &mut calls, turn.facts().context_window).await;
-    results
-        .ends
-        .or_else(|| (results.stop || turn.scope.cancel.is_cancelled()).then_some(TurnEnd::Aborted { in_tools: true }))
+    let stopped = results.stop || turn.scope.cancel.is_cancelled();
+    results.ends.or_else(|| stopped.then_some(TurnEnd::Aborted { in_tools: true }))
 }
 
 /// Runs the calls of a reply, group by group, and appends their results: one per call, in order.
@@ -347,6 +344,7 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
             ends = ends.or(settled.ends_turn.take());
             if matches!(ends, Some(TurnEnd::Deferred { .. })) {
                 // It is alone in its reply, and its result comes when it runs.
+                conversation.deferred = Some(call);
                 continue;
             }
             whole.note(&call, &settled);

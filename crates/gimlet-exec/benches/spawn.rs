@@ -67,7 +67,7 @@ fn custodian_bash_true(bencher: Bencher<'_, '_>) {
 fn sandboxed_bash_true(bencher: Bencher<'_, '_>, kind: &str) {
     let (runtime, exec) = (runtime(), exec());
     let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let bubblewrap = if kind == "bubblewrap" { Bubblewrap::IfPresent } else { Bubblewrap::Never };
+    let bubblewrap = if kind == "bubblewrap" { Bubblewrap::First } else { Bubblewrap::Never };
     let options = ProbeOptions { bubblewrap, own_namespaces: kind == "namespaces" };
     let available = runtime.block_on(probe(&exec, &options));
     let spec = SandboxSpec { write: vec!["/var/tmp".into()], ..SandboxSpec::default() };

@@ -15,8 +15,6 @@ use crate::exec::{Exec, ExecError, Exit, Running, Spawn, Stdin, Streams};
 use crate::shell::errand_environment;
 use crate::text::for_model;
 
-/// An answer longer than this is none.
-const MOST_BYTES: usize = 64 << 10;
 /// What is kept of standard error: enough for its first line.
 const ERROR_BYTES: usize = 4 << 10;
 /// The longest piece of somebody else's words that goes into a message.
@@ -36,6 +34,8 @@ pub struct Errand<'a> {
     /// one to get another.
     pub env: &'a Env,
     pub limit: Duration,
+    /// An answer longer than this is none.
+    pub most_bytes: usize,
 }
 
 /// Why there is no answer.
@@ -76,7 +76,7 @@ impl Errand<'_> {
             report: false,
         };
         let mut running = exec.spawn(spawn).await?;
-        match tokio::time::timeout(self.limit, answer(&mut running)).await {
+        match tokio::time::timeout(self.limit, answer(&mut running, self.most_bytes)).await {
             Ok(Ok(answer)) => {
                 // An agent that it started for the next time may stay as long as the session.
                 running.release();
@@ -94,11 +94,12 @@ impl Errand<'_> {
     }
 }
 
-async fn answer(running: &mut Running) -> Result<Vec<u8>, ErrandError> {
+async fn answer(running: &mut Running, most_bytes: usize) -> Result<Vec<u8>, ErrandError> {
     let (mut output, mut errors) = (running.output.take(), running.errors.take());
     let (mut printed, mut complaints) = (Vec::new(), Vec::new());
-    let reading =
-        async { tokio::try_join!(read(output.as_mut(), &mut printed), skim(errors.as_mut(), &mut complaints)) };
+    let reading = async {
+        tokio::try_join!(read(output.as_mut(), &mut printed, most_bytes), skim(errors.as_mut(), &mut complaints))
+    };
     let exit = read_to_exit(running, reading).await;
     // Whoever stays behind may go on writing; the pipes are closed or given away with the command.
     (running.output, running.errors) = (output, errors);
@@ -130,12 +131,12 @@ async fn read_to_exit<T>(
 }
 
 /// Reads all of a pipe, unless that is too much.
-async fn read(pipe: Option<&mut Receiver>, bytes: &mut Vec<u8>) -> Result<(), ErrandError> {
+async fn read(pipe: Option<&mut Receiver>, bytes: &mut Vec<u8>, most_bytes: usize) -> Result<(), ErrandError> {
     let Some(pipe) = pipe else { return Ok(()) };
     // An error is the end of the reading; the command's exit tells the rest.
-    drop(pipe.take(MOST_BYTES as u64 + 1).read_to_end(bytes).await);
-    match bytes.len() > MOST_BYTES {
-        true => Err(ErrandError::TooMuch { limit_bytes: MOST_BYTES }),
+    drop(pipe.take(most_bytes as u64 + 1).read_to_end(bytes).await);
+    match bytes.len() > most_bytes {
+        true => Err(ErrandError::TooMuch { limit_bytes: most_bytes }),
         false => Ok(()),
     }
 }

@@ -10,11 +10,12 @@ mod running;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::memory::MemoryGroup;
 use crate::sweep::RunRecord;
 use crate::wire::{self, OrderWords, Stage};
 use link::Custody;
@@ -123,12 +124,21 @@ pub(crate) struct Shared {
     custody: Mutex<Custody>,
     /// Files that are of use to this session's commands only.
     temporary: Mutex<Vec<PathBuf>>,
+    /// What all commands live in together.
+    memory: OnceLock<MemoryGroup>,
 }
 
 impl Exec {
     pub fn new(config: ExecConfig) -> Self {
         let run = RunRecord::of_this_process(&config.session_marker);
-        Self { shared: Arc::new(Shared { config, run, custody: Mutex::default(), temporary: Mutex::default() }) }
+        let (custody, temporary, memory) = Default::default();
+        Self { shared: Arc::new(Shared { config, run, custody, temporary, memory }) }
+    }
+
+    /// Has all commands from the first one on share the memory of this group. To be called before anything is started.
+    pub fn share_memory(&self, group: MemoryGroup) {
+        // A second group would leave what runs in the first.
+        drop(self.shared.memory.set(group));
     }
 
     /// Starts a program in a session of its own, under custody. A custodian that was killed is replaced once.
@@ -155,6 +165,7 @@ impl Exec {
             ending.wait(grace, &self.shared.run).await;
         }
         self.shared.remove_temporary();
+        self.shared.remove_memory_group().await;
         let record = self.shared.lock().take_record();
         if let Some(record) = record {
             record.remove();
@@ -224,6 +235,17 @@ impl Shared {
         }
     }
 
+    async fn remove_memory_group(&self) {
+        let Some(group) = self.memory.get() else { return };
+        // The last processes are dead, and leave their group a moment later.
+        for _ in 0..50 {
+            if group.remove() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     async fn start(self: &Arc<Self>, order: &Order) -> Result<Running, ExecError> {
         let message = wire::encode_order(&order.words(), running::parts_of(order))
             .map_err(|_| ExecError::Nul { program: order.name.clone() })?;
@@ -231,7 +253,8 @@ impl Shared {
         let parcel = running::pack(order, &message, &far)?;
         let mut waited = Duration::ZERO;
         loop {
-            let sent = self.lock().send(&self.config, &self.run, parcel.message(), &parcel.descriptors());
+            let start = link::Start { config: &self.config, run: &self.run, memory: self.memory.get() };
+            let sent = self.lock().send(start, parcel.message(), &parcel.descriptors());
             match sent {
                 Ok(()) => break,
                 // The custodian is momentarily behind; its socket holds dozens of orders.

@@ -24,6 +24,8 @@ mod exec;
 #[cfg(target_os = "linux")]
 mod foreground;
 #[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
 mod procfs;
 #[cfg(target_os = "linux")]
 mod sandbox;
@@ -53,9 +55,12 @@ pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spa
 #[cfg(target_os = "linux")]
 pub use foreground::{Ended, Finished, Foreground};
 #[cfg(target_os = "linux")]
+pub use memory::{MemoryGroup, MemoryGroupError, parse_memory_limit};
+#[cfg(target_os = "linux")]
 pub use sandbox::{
-    Aftermath, Available, Backend, Bubblewrap, Guard, Layer, ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason,
-    Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace, default_sandbox, probe, violations,
+    Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, ProbeOptions, Proxy,
+    ProxyConfig, ProxyError, Reason, Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace,
+    Upstream, default_sandbox, probe, violations,
 };
 #[cfg(target_os = "linux")]
 pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name};

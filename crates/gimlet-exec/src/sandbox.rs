@@ -7,6 +7,7 @@
 //! Linux only. What can be had is found out by [`probe`]; nothing here decides whether a command has to be sandboxed.
 
 mod bubblewrap;
+mod census;
 mod defaults;
 mod environment;
 mod gitconfig;
@@ -28,13 +29,14 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
 
 use crate::exec::{Spawn, find_in_path};
+pub use census::Census;
 pub use defaults::{SandboxPlace, default_sandbox};
 pub use guard::Guard;
 pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
 pub(crate) use helper::run_if_asked;
 use plan::{Plan, Walls};
 pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
-pub use proxy::{Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver};
+pub use proxy::{HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream};
 use seccomp::{Inet, Sockets};
 pub use violations::{Aftermath, violations};
 
@@ -77,9 +79,10 @@ impl Sandbox {
         if wants_proxy && proxy_socket.is_none() {
             return Err(SandboxError::NoProxy);
         }
-        Ok(Self { spec, available, proxy_socket })
+        Ok(Self { spec: look_up(spec), available, proxy_socket })
     }
 
+    /// What it was made from, with links followed in what may be written or read.
     pub fn spec(&self) -> &SandboxSpec {
         &self.spec
     }
@@ -88,18 +91,31 @@ impl Sandbox {
         &self.available
     }
 
+    /// The same walls, which hold these paths as they are as well.
+    pub fn holding(&self, paths: &[PathBuf]) -> Self {
+        let mut sandbox = self.clone();
+        sandbox.spec.deny_write.extend_from_slice(paths);
+        sandbox
+    }
+
+    /// The same walls, in which these paths cannot be read either.
+    pub fn closing(mut self, paths: &[PathBuf]) -> Self {
+        self.spec.deny_read.extend_from_slice(paths);
+        self
+    }
+
     /// The same command inside the sandbox. `needed` are files that it reads wherever they are.
     pub fn wrap(&self, spawn: Spawn, needed: &[&Path]) -> Result<Spawn, SandboxError> {
         let path = spawn.env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
         let program = find_in_path(&spawn.program, path, &spawn.cwd)
             .ok_or_else(|| SandboxError::NotFound { program: spawn.program.clone() })?;
-        let split = environment::prepare(spawn.env, &self.spec.keep_env, self.spec.temp_dir.as_deref());
+        let split = environment::prepare(spawn.env, &self.spec);
         let mut env = split.env;
         env.retain(|(name, _)| !environment::is_proxy_name(name));
         let mut plan = self.plan(spawn.cwd.clone(), program);
         plan.env = split.held_back;
         plan.args = std::iter::once(spawn.program).chain(spawn.args).collect();
-        plan.allow_read.extend(needed.iter().map(|path| path.to_path_buf()));
+        plan.allow_read.extend(needed.iter().map(|path| real(path)));
         let mut args: Vec<OsString> = vec![helper::ARGUMENT.into(), helper::OUTER.into()];
         args.extend(plan.encode());
         Ok(Spawn { program: probe::OWN_IMAGE.into(), args, env, ..spawn })
@@ -119,6 +135,7 @@ impl Sandbox {
         Plan {
             walls,
             landlock: self.available.landlock_abi > 0,
+            files_open: spec.files_open,
             write: spec.write.iter().chain(&spec.temp_dir).cloned().collect(),
             deny_write: spec.deny_write.clone(),
             deny_read: spec.deny_read.clone(),
@@ -126,11 +143,40 @@ impl Sandbox {
             sockets: Sockets { inet, unix: spec.unix_sockets },
             proxy,
             max_processes: spec.max_processes,
+            max_memory: spec.max_memory,
             env: Vec::new(),
             cwd,
             program,
             args: Vec::new(),
         }
+    }
+}
+
+/// Follows links now, once and for all: whoever may write a folder could replace what lies in it by a link before the
+/// next command, and would get whatever that leads to.
+fn look_up(mut spec: SandboxSpec) -> SandboxSpec {
+    let led: Vec<(PathBuf, PathBuf)> = spec.write.iter().map(|path| (path.clone(), real(path))).collect();
+    for (spelled, real) in led.iter().filter(|(spelled, real)| spelled != real) {
+        // What is closed or held there is so under either name.
+        for list in [&mut spec.deny_write, &mut spec.deny_read] {
+            let below = list.iter().filter_map(|path| Some(real.join(path.strip_prefix(spelled).ok()?)));
+            let below: Vec<PathBuf> = below.collect();
+            list.extend(below);
+        }
+    }
+    spec.write = led.into_iter().map(|(_, real)| real).collect();
+    spec.allow_read = spec.allow_read.iter().map(|path| real(path)).collect();
+    spec.temp_dir = spec.temp_dir.map(|path| real(&path));
+    spec
+}
+
+/// A path without links; one that is not there goes through its deepest ancestor that is.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|ancestor| Some((ancestor, ancestor.canonicalize().ok()?)));
+    match there.and_then(|(ancestor, real)| Some((path.strip_prefix(ancestor).ok()?, real))) {
+        Some((rest, real)) if rest.as_os_str().is_empty() => real,
+        Some((rest, real)) => real.join(rest),
+        None => path.to_owned(),
     }
 }
 

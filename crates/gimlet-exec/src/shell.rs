@@ -10,6 +10,7 @@ mod wrapper;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gimlet_proto::Env;
 
@@ -77,7 +78,9 @@ pub enum ShellError {
 pub struct Shell {
     path: PathBuf,
     language: Language,
-    env: Vec<(OsString, OsString)>,
+    env: Mutex<Arc<[(OsString, OsString)]>>,
+    session_id: String,
+    effort: Option<String>,
     prefix: Vec<OsString>,
     env_file: Option<PathBuf>,
     snapshot: Snapshot,
@@ -94,7 +97,11 @@ impl Shell {
         Ok(Self {
             prefix: config.env.get("CLAUDE_CODE_SHELL_PREFIX").map(split_prefix).unwrap_or_default(),
             env_file: config.env.get("CLAUDE_ENV_FILE").map(PathBuf::from),
-            env: environment::for_commands(&config.env, &config.session_id, config.effort.as_deref()),
+            env: Mutex::new(
+                environment::for_commands(&config.env, &config.session_id, config.effort.as_deref()).into(),
+            ),
+            session_id: config.session_id,
+            effort: config.effort,
             path,
             language,
             snapshot,
@@ -107,8 +114,15 @@ impl Shell {
     }
 
     /// The environment that every command gets, for other children of the session.
-    pub fn environment(&self) -> &[(OsString, OsString)] {
-        &self.env
+    pub fn environment(&self) -> Arc<[(OsString, OsString)]> {
+        // A whole environment is exchanged for another; there is nothing half done to find.
+        Arc::clone(&self.env.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives the commands from now on what belongs into theirs of this environment.
+    pub fn set_environment(&self, env: &Env) {
+        let env = environment::for_commands(env, &self.session_id, self.effort.as_deref());
+        *self.env.lock().unwrap_or_else(PoisonError::into_inner) = env.into();
     }
 
     /// Names a script to be run before each command from now on, in the same shell; the session's own, which hooks
@@ -142,12 +156,13 @@ impl Shell {
         if command.text.len() > limit {
             return Err(ShellError::TooLong { bytes: command.text.len(), limit });
         }
-        let snapshot = self.snapshot.get(exec, &self.path, &self.env).await;
+        let environment = self.environment();
+        let snapshot = self.snapshot.get(exec, &self.path, &environment).await;
         let env_file = self.env_file.as_deref().filter(|file| file.exists());
         let args = wrapper::arguments(self.language, command.text, snapshot, env_file);
         let (program, args) = self.behind_prefix(args)?;
         let (cwd, vanished_cwd) = nearest_directory(command.cwd);
-        let mut env = self.env.clone();
+        let mut env = environment.to_vec();
         env.retain(|(name, _)| name != "PWD" && !command.env.iter().any(|(own, _)| own == name));
         env.push(("PWD".into(), cwd.clone().into()));
         env.extend(command.env);

@@ -4,8 +4,8 @@
 //! allows, so that nobody can allow with a text what it would not forbid.
 
 use gimlet_policy::{
-    Behavior, Call, Decision, Destination, Followed, NeedFacts, Rule, RuleScope, RuleSet, RuleSource, RuleValue, World,
-    decide, removes_agent, removes_tool, split_rules, suggestions,
+    Behavior, Call, Decision, Destination, FileTable, Followed, NeedFacts, Rule, RuleScope, RuleSet, RuleSource,
+    RuleValue, World, decide, removes_agent, removes_tool, split_rules, suggestions,
 };
 use gimlet_proto::Need;
 use serde_json::{Map, Value};
@@ -136,9 +136,8 @@ fn check_reach(rule: &str, tool: &str, about: &str) {
     );
     assert!(denied.is_none_or(|denied| denied != Decision::Allow || alone == Decision::Allow), "a deny rule allows");
     if alone == Decision::Ask {
-        let follow = |path: &std::path::Path| Some(Followed::plain(path));
         let kept = |_: Destination| source();
-        drop(suggestions(&call, &RuleSet::default(), &world(), &follow, &kept));
+        drop(suggestions(&call, &RuleSet::default(), &world(), &FileTable::default(), &kept));
     }
 }
 

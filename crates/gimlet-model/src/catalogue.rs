@@ -6,6 +6,8 @@
 mod overrides;
 mod table;
 
+use std::collections::BTreeMap;
+
 use gimlet_proto::{Env, ModelFacts, Price};
 
 use self::overrides::Overrides;
@@ -76,6 +78,8 @@ const UNKNOWN: Profile =
 pub(crate) struct Catalogue {
     aliases: Vec<(&'static str, String)>,
     overrides: Overrides,
+    /// Ids and what the provider calls them.
+    routes: BTreeMap<String, String>,
 }
 
 /// A model as people choose it.
@@ -109,19 +113,28 @@ impl Catalogue {
             ("default", "ANTHROPIC_DEFAULT_MODEL"),
         ];
         let aliases = names.iter().filter_map(|(alias, name)| Some((*alias, env.get(name)?.to_owned()))).collect();
-        Ok(Self { aliases, overrides: Overrides::from_env(env)? })
+        Ok(Self { aliases, overrides: Overrides::from_env(env)?, routes: BTreeMap::new() })
+    }
+
+    /// With the names that the provider has for ids.
+    pub(crate) fn routed(mut self, routes: BTreeMap<String, String>) -> Self {
+        self.routes = routes;
+        self
     }
 
     /// Resolves an alias or id.
     pub(crate) fn resolve(&self, name: &str) -> Resolved {
         let id = self.id_of(name);
-        let key = key_of(&id);
+        let route = self.routes.iter().find(|(own, called)| **own == id || **called == id);
+        // A provider's own name says nothing about the model; the id that it stands for does.
+        let key = key_of(route.map_or(&id, |(own, _)| own));
         let (profile, known) = match table::PROFILES.iter().find(|profile| key_of(profile.id) == key) {
             Some(profile) => (*profile, true),
             None if key.starts_with("claude") => (UNKNOWN_CLAUDE, false),
             None => (UNKNOWN, false),
         };
-        Resolved { profile: self.overrides.applied(&id, profile), id, known }
+        let profile = self.overrides.applied(&id, profile);
+        Resolved { profile, id: route.map_or(id, |(_, called)| called.clone()), known }
     }
 
     /// What the aliases stand for, the default first.
@@ -134,7 +147,15 @@ impl Catalogue {
         ["default"].into_iter().chain(table::ALIASES.iter().map(|(alias, _)| *alias)).map(offer).collect()
     }
 
-    fn id_of(&self, name: &str) -> String {
+    /// Whether an entry of a list, which stands for the id `listed`, is about the model `id`.
+    pub(crate) fn same_model(&self, listed: &str, id: &str, entry: &str) -> bool {
+        let (listed, id) = (key_of(listed), key_of(id));
+        let family = entry.to_ascii_lowercase();
+        let is_family = table::ALIASES.iter().any(|(alias, _)| *alias == family);
+        listed == id || (is_family && id.starts_with(&format!("claude-{family}-")))
+    }
+
+    pub(crate) fn id_of(&self, name: &str) -> String {
         let name = strip_window(name.trim());
         let alias = name.to_ascii_lowercase();
         let chosen = |alias: &str| {

@@ -5,8 +5,10 @@
 
 mod betas;
 mod catalogue;
+mod choice;
 mod cure;
 mod failure;
+mod fallback;
 mod formats;
 mod json;
 mod limits;
@@ -17,6 +19,7 @@ mod sse;
 mod transport;
 
 pub use catalogue::ModelOffer;
+pub use choice::{ModelChoices, ModelNotAvailable};
 pub use formats::anthropic::{BodyPlan, Flow, Progress, ReplyReader, StreamFault, ThinkingDisplay, build_body};
 pub use providers::anthropic::{Anthropic, AnthropicConfig, ConfigError, Patience};
 pub use sse::{SseError, SseEvent, SseLimits, SseParser};

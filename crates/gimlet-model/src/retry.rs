@@ -6,12 +6,15 @@ use gimlet_proto::{ErrorKind, ModelError};
 
 use crate::cure::Cure;
 use crate::failure::{Again, Failure};
+use crate::fallback;
 
 /// The wait before the first retry, when neither the server nor the person says otherwise.
 pub(crate) const FIRST_DELAY: Duration = Duration::from_millis(500);
 const LONGEST_DELAY: Duration = Duration::from_secs(32);
 /// The longest wait of our own while a limit or an overload is waited out.
 const LONGEST_UNATTENDED: Duration = Duration::from_secs(300);
+/// After so many failures of the server in a row, another model is tried where there is one.
+const MOST_BEFORE_ANOTHER: u32 = 3;
 
 /// A small source of randomness for jitter; nothing secret hangs on it.
 #[derive(Debug)]
@@ -66,6 +69,8 @@ pub(crate) struct Ledger {
     max_wait: Duration,
     first_delay: Duration,
     unattended: bool,
+    /// Another model would be tried after this one.
+    replaceable: bool,
     used: u32,
     limited: u32,
     renewed: bool,
@@ -80,6 +85,7 @@ impl Ledger {
             max_wait,
             first_delay,
             unattended: false,
+            replaceable: false,
             used: 0,
             limited: 0,
             renewed: false,
@@ -91,6 +97,12 @@ impl Ledger {
     /// Waits out limits and overload, as often and as long as it takes.
     pub(crate) fn unattended(mut self, unattended: bool) -> Self {
         self.unattended = unattended;
+        self
+    }
+
+    /// Gives up sooner on a server that fails, since another model stands in.
+    pub(crate) fn replaceable(mut self, replaceable: bool) -> Self {
+        self.replaceable = replaceable;
         self
     }
 
@@ -117,6 +129,12 @@ impl Ledger {
             }
         };
         let mut error = *failure.error;
+        let for_another = self.replaceable
+            && fallback::is_worth_another_model(&error)
+            && self.used.saturating_add(1) >= MOST_BEFORE_ANOTHER;
+        if for_another {
+            return Verdict::GiveUp(error);
+        }
         let passes = self.unattended && matches!(error.kind, ErrorKind::RateLimit | ErrorKind::Overloaded);
         if !allowed || (self.used >= self.max && !passes) {
             return Verdict::GiveUp(error);

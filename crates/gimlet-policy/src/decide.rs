@@ -2,23 +2,25 @@
 //! the mode, a rule or harmlessness allows, and otherwise a question. Every need of a call must pass; the strictest
 //! outcome wins. No input can make it wait or fail: doubt asks.
 
-mod condition;
 mod files;
+mod grants;
 mod subject;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 
-pub use condition::Condition;
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
 
-use crate::paths::{Followed, PathPattern, Places, Strictness, is_inside, is_protected, is_secret, normalise};
-use crate::rules::{Behavior, Fit, Rule, RuleSet, Specifier, is_set_aside};
-use crate::shell::{Analysis, Part, Trouble, Word, base_name, reachable};
+use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
+use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
+use crate::shell::{Launches, Trouble, launches, places, reachable};
 use crate::verdict::{Decision, Reason, Verdict};
-use subject::{Files, PartFiles, Subject, Touched};
+use subject::{Files, Subject};
+
+/// Words that could start what a rule is about, but begin another command of that program, before it is one doubt too many.
+const MOST_DOUBTS: usize = 64;
 
 /// One need, with what the caller found out about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,10 +77,10 @@ pub struct World {
     pub home: Option<PathBuf>,
     /// The session could switch to `bypassPermissions`: then `plan` only asks the model to hold back.
     pub bypass_available: bool,
-    /// The file by which git, started in `cwd`, would run programs that the repository names.
-    pub git_trap: Option<PathBuf>,
     /// Where the call's commands run.
     pub walls: Walls,
+    /// A reviewer looks at commands while only a plan is made.
+    pub plan_reviewed: bool,
 }
 
 /// Whether a call's commands run in a sandbox.
@@ -142,18 +144,15 @@ impl World {
     }
 }
 
-/// Says where a path leads once links are followed, as [`NeedFacts::resolved`] does for the paths of other needs.
-pub type Follow<'a> = &'a dyn Fn(&Path) -> Option<Followed>;
-
 /// Decides on a call in a world without links.
 pub fn decide(call: &Call<'_>, rules: &RuleSet, world: &World) -> Verdict {
-    decide_following(call, rules, world, &|path| Some(Followed::plain(normalise(&world.cwd, path))))
+    decide_seeing(call, rules, world, &Unseen { cwd: &world.cwd })
 }
 
-/// Decides on a call. The files that a command names only come to light while it is analysed, so `follow` is asked about
+/// Decides on a call. The files that a command names only come to light while it is analysed, so `view` is asked about
 /// them: absolute paths in which `..` has not been touched, for it means something else behind a link.
-pub fn decide_following(call: &Call<'_>, rules: &RuleSet, world: &World, follow: Follow<'_>) -> Verdict {
-    decide_after_hook(call, rules, world, follow, None)
+pub fn decide_seeing(call: &Call<'_>, rules: &RuleSet, world: &World, view: &dyn FileView) -> Verdict {
+    decide_after_hook(call, rules, world, view, None)
 }
 
 /// What a hook that looked at the call first has to say; one that denies is not asked about here.
@@ -170,10 +169,10 @@ pub fn decide_after_hook(
     call: &Call<'_>,
     rules: &RuleSet,
     world: &World,
-    follow: Follow<'_>,
+    view: &dyn FileView,
     hook: Option<&HookSay>,
 ) -> Verdict {
-    let subjects = subject::subjects(call, world, follow);
+    let subjects = subject::subjects(call, rules, world, view);
     let judge = Judge {
         call,
         rules,
@@ -252,7 +251,8 @@ impl Judge<'_> {
     /// A question that a classifier may answer where the mode has one.
     fn ask(&self, reason: Reason) -> Verdict {
         let mut verdict = self.ask_a_person(reason);
-        if self.world.mode == PermissionMode::Auto {
+        let in_plan = self.world.mode == PermissionMode::Plan && self.world.plan_reviewed;
+        if self.world.mode == PermissionMode::Auto || (in_plan && self.subjects.iter().any(Subject::is_run)) {
             verdict.reasons.push(Reason::ClassifierMayAnswer);
         }
         verdict
@@ -293,10 +293,14 @@ impl Judge<'_> {
             // Whatever tool runs a command, it is the shell that was forbidden.
             (Specifier::All, Subject::Run { .. }) if rule.tool == "Bash" => Fit::Yes,
             (Specifier::Parameter(_) | Specifier::Agent(_) | Specifier::Skill(_), _) => self.forbids_input(rule),
-            (Specifier::Command(pattern), Subject::Run { analysis, .. }) => {
-                let unseen = if analysis.runs_unseen_text { Fit::Perhaps } else { Fit::No };
+            (Specifier::Command(pattern), Subject::Run { analysis, launches: launched, .. }) => {
                 let reached = analysis.commands.iter().flat_map(|words| reachable(words));
-                reached.map(|words| pattern.forbids(words)).max().unwrap_or(Fit::No).max(unseen)
+                match reached.map(|words| pattern.forbids(words)).max() {
+                    Some(fit) if fit > Fit::No => fit,
+                    _ if analysis.runs_unseen_text => Fit::Perhaps,
+                    _ if may_launch(launched.get_or_init(|| launches(analysis)), pattern) => Fit::Perhaps,
+                    _ => Fit::No,
+                }
             }
             (Specifier::Path(pattern), Subject::Path { spelled, resolved, hops, write, .. }) => {
                 // A file that may not be read may not be changed either.
@@ -333,9 +337,11 @@ impl Judge<'_> {
     fn forbids_files(&self, pattern: &PathPattern, rule: &Rule, files: &Files) -> Fit {
         let reads = rule.tool == "Read";
         let touched = files.touched.iter().filter(|file| file.write || reads);
-        let mut fit = Fit::No;
+        let hit = |path: &PathBuf| self.path_forbids(pattern, rule, path);
+        let spoken = files.spoken.as_ref().is_none_or(|paths| paths.iter().any(hit));
+        let mut fit = if reads && spoken { Fit::Perhaps } else { Fit::No };
         for file in touched {
-            let hit = file.paths.iter().any(|path| self.path_forbids(pattern, rule, path));
+            let hit = file.paths.iter().any(hit);
             let below = |path: &PathBuf| pattern.may_match_below(path, self.places(rule, Strictness::Forbid));
             let doubtful = !file.certain || (file.tree && file.paths.iter().any(below));
             fit = fit.max(match doubtful {
@@ -399,192 +405,16 @@ impl Judge<'_> {
             _ => None,
         }
     }
-
-    /// Every need must be granted by something; the reasons say by what, or which one was not.
-    fn granted(&self) -> Verdict {
-        let mut reasons: Vec<Reason> = Vec::new();
-        for subject in self.subjects {
-            match self.grant(subject) {
-                Ok(reason) if !reasons.contains(&reason) => reasons.push(reason),
-                Ok(_) => {}
-                Err(reason) => return self.ask(reason),
-            }
-        }
-        if reasons.is_empty() {
-            // A call that says nothing about itself is not known to be harmless.
-            return self.ask(Reason::Default);
-        }
-        Verdict { decision: Decision::Allow, reasons }
-    }
-
-    fn grant(&self, subject: &Subject) -> Result<Reason, Reason> {
-        match subject {
-            Subject::Session => Ok(Reason::SessionState),
-            Subject::Path { spelled, resolved, write, odd, .. } => {
-                let Some(resolved) = resolved.as_deref().filter(|_| !odd) else {
-                    return Err(Reason::OddPath(spelled.clone()));
-                };
-                self.grant_path(spelled, *write)?;
-                self.grant_path(resolved, *write)
-            }
-            Subject::Run { .. } => self.grant_run(subject),
-            Subject::Fetch { host } => {
-                let matches = |rule: &Rule| match (&rule.specifier, host) {
-                    (Specifier::Domain(pattern), Some(host)) => pattern.matches(host),
-                    _ => false,
-                };
-                self.allow_rule(matches).ok_or(Reason::Default)
-            }
-            Subject::Opaque if self.world.mode == PermissionMode::Plan => Err(Reason::Mode(PermissionMode::Plan)),
-            Subject::Opaque => self.allow_rule(|_| false).ok_or(Reason::Default),
-        }
-    }
-
-    /// The allow rule that covers every call of the tool, or one that `matches`.
-    fn allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<Reason> {
-        let named = |rule: &Rule| match &rule.specifier {
-            Specifier::All => true,
-            Specifier::Agent(pattern) => pattern.allows(self.call.input),
-            Specifier::Skill(pattern) => pattern.allows(self.call.input),
-            _ => false,
-        };
-        let covers = |rule: &&Rule| (named(rule) && rule.names_tool(self.call.tool)) || matches(rule);
-        let found = self.allow_rules().find(covers);
-        found.map(|rule| rule.reason(Behavior::Allow))
-    }
-
-    /// The allow rules in force: auto mode sets aside those that would leave its classifier nothing to judge.
-    fn allow_rules(&self) -> impl Iterator<Item = &Rule> {
-        let auto = self.world.mode == PermissionMode::Auto;
-        self.rules.allow.iter().filter(move |rule| !auto || !is_set_aside(rule, false))
-    }
-
-    fn grant_path(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
-        // What a command writes by redirection is no part of what a rule about the command allows.
-        let is_redirection = write && self.subjects.iter().any(|subject| matches!(subject, Subject::Run { .. }));
-        self.grant_place(path, write)
-            .or_else(|refusal| self.allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
-    }
-
-    /// What lets this path be touched by whatever tool: where it lies, the mode, or a path rule.
-    fn grant_place(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
-        let secret = !write && is_secret(path, self.world.home.as_deref());
-        if !write && !secret && self.world.is_readable(path) {
-            return Ok(Reason::WorkingDirectory);
-        }
-        if write && self.world.is_own(path) {
-            return Ok(Reason::SessionState);
-        }
-        let edits = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
-        if write && edits && self.world.is_in_roots(path) {
-            return Ok(Reason::Mode(self.world.mode));
-        }
-        match self.allow_rules().find(|rule| self.path_rule_allows(rule, path, write)) {
-            Some(rule) => Ok(rule.reason(Behavior::Allow)),
-            None if secret => Err(Reason::Credentials(path.to_owned())),
-            None if self.world.is_in_roots(path) => Err(Reason::Default),
-            None => Err(Reason::OutsideWorkingDirectories(path.to_owned())),
-        }
-    }
-
-    /// An `Edit` rule also lets its files be read.
-    fn path_rule_allows(&self, rule: &Rule, path: &Path, write: bool) -> bool {
-        let Specifier::Path(pattern) = &rule.specifier else { return false };
-        (rule.tool == "Edit" || !write)
-            && pattern.matches(path, self.places(rule, Strictness::Allow), Strictness::Allow)
-    }
-
-    fn grant_run(&self, subject: &Subject) -> Result<Reason, Reason> {
-        let Subject::Run { analysis, files, .. } = subject else { return Err(Reason::Default) };
-        if let Some(trouble) = analysis.trouble {
-            return Err(Reason::NotUnderstood(trouble));
-        }
-        if analysis.treacherous {
-            return Err(Reason::NotUnderstood(Trouble::Construct));
-        }
-        let reason = match self.allow_rule(|_| false) {
-            Some(bare) if self.world.mode != PermissionMode::Plan => bare,
-            _ => self.grant_parts(&analysis.parts, &files.parts).map_err(|reason| match reason {
-                Reason::Default => self.missing_grant(analysis, files),
-                reason => reason,
-            })?,
-        };
-        // A redirection is a read or write of its own, which no rule about the command covers.
-        for redirect in &files.redirects {
-            if redirect.write && self.world.mode == PermissionMode::Plan {
-                return Err(Reason::Mode(PermissionMode::Plan));
-            }
-            if !redirect.certain || redirect.paths.is_empty() {
-                return Err(Reason::Default);
-            }
-            redirect.paths.iter().try_for_each(|path| self.grant_place(path, redirect.write).map(drop))?;
-        }
-        Ok(reason)
-    }
-
-    /// What stands in the way of a command that no rule allows, more exactly where it would read what it may not.
-    fn missing_grant(&self, analysis: &Analysis, files: &Files) -> Reason {
-        let recursive = |part: &Part| part.reading.as_ref().is_some_and(|reading| reading.recursive);
-        if let Some(rule) = crate::closed::closing(self.rules).next().filter(|_| analysis.parts.iter().any(recursive)) {
-            return Reason::MayMatchRule { text: rule.text.clone(), source: rule.source.clone() };
-        }
-        let read = files.touched.iter().filter(|file| !file.write).flat_map(|file| &file.paths);
-        let mut refusals = read.filter_map(|path| self.grant_place(path, false).err());
-        refusals.find(|refusal| *refusal != Reason::Default).unwrap_or(Reason::Default)
-    }
-
-    /// Every part of a command must be granted by something; the reason is that of the part that took the most.
-    fn grant_parts(&self, parts: &[Part], files: &[PartFiles]) -> Result<Reason, Reason> {
-        let mut reason = None;
-        for (part, files) in parts.iter().zip(files) {
-            let granted = self.grant_part(part, files)?;
-            if reason.is_none() || reason == Some(Reason::ReadOnly) {
-                reason = Some(granted);
-            }
-        }
-        reason.ok_or(Reason::Default)
-    }
-
-    fn grant_part(&self, part: &Part, files: &PartFiles) -> Result<Reason, Reason> {
-        let trap = self.world.git_trap.as_ref().filter(|_| may_run_git(part));
-        let reading = part.reading.as_ref().filter(|_| trap.is_none());
-        if reading.is_some_and(|reading| !(reading.recursive && self.forbids_some_reads())) {
-            // What a link leads to counts, too.
-            if files.followed && files.reads.iter().all(|path| self.grant_place(path, false).is_ok()) {
-                return Ok(Reason::ReadOnly);
-            }
-        }
-        if self.world.mode == PermissionMode::Plan {
-            return Err(Reason::Mode(PermissionMode::Plan));
-        }
-        let accepts = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
-        if accepts && files.edits.as_deref().is_some_and(|edits| self.may_edit(edits)) {
-            return Ok(Reason::Mode(self.world.mode));
-        }
-        let matches = |rule: &&Rule| match &rule.specifier {
-            Specifier::Command(pattern) => part.layers.iter().any(|words| pattern.allows(words)),
-            _ => false,
-        };
-        let missing = || trap.filter(|_| part.reading.is_some()).cloned().map_or(Reason::Default, Reason::GitRuns);
-        let rule = self.allow_rules().find(matches).ok_or_else(missing)?;
-        Ok(rule.reason(Behavior::Allow))
-    }
-
-    /// Whether the mode that accepts edits covers every one of these files.
-    fn may_edit(&self, edits: &[Touched]) -> bool {
-        let secret = |path: &Path| is_secret(path, self.world.home.as_deref());
-        let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path) && !secret(path);
-        edits.iter().all(|file| file.certain && !file.paths.is_empty() && file.paths.iter().all(inside))
-    }
-
-    /// A tree that is read as a whole may contain files that a rule keeps closed.
-    fn forbids_some_reads(&self) -> bool {
-        crate::closed::closing(self.rules).next().is_some()
-    }
 }
 
-/// Whether a part is git's. One that is nobody's by name could be.
-fn may_run_git(part: &Part) -> bool {
-    let git = |words: &Vec<Word>| words.first().and_then(Word::value).map(base_name) == Some("git");
-    part.layers.is_empty() || part.layers.iter().any(git)
+/// Whether a program that the rule is about could be started by a way that no table knows.
+fn may_launch(launched: &Launches, pattern: &CommandPattern) -> bool {
+    let mut doubts = 0;
+    launched.too_many
+        || launched.commands.iter().flat_map(|words| places(words)).any(|(name, words)| {
+            pattern.may_name(name) && {
+                doubts += 1;
+                doubts > MOST_DOUBTS || pattern.forbids(words) > Fit::No
+            }
+        })
 }

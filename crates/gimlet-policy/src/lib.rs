@@ -15,15 +15,15 @@ mod verdict;
 
 pub use cd::decide_cd;
 pub use closed::ClosedFiles;
-pub use decide::{
-    Call, Condition, Follow, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_following,
-};
+pub use decide::{Call, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_seeing};
 pub use excluded::runs_one_of;
 pub use modes::{ModeError, ModeRequest, StartMode, next_mode, resumed_mode, start_mode};
-pub use paths::{Entry, Followed, follow_links, is_protected, normalise, pattern_for};
+pub use paths::{
+    Entry, FileTable, FileView, Followed, Kind, Listed, Listing, follow_links, is_protected, normalise, pattern_for,
+};
 pub use rules::{
-    Anchors, Behavior, Destination, Oddity, PermissionUpdate, Permissions, Rule, RuleError, RuleProblem, RuleRemark,
-    RuleScope, RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, removes_agent, removes_tool, split_rules,
+    Behavior, Destination, Oddity, PermissionUpdate, Permissions, Rule, RuleError, RuleProblem, RuleRemark, RuleScope,
+    RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, removes_agent, removes_tool, split_rules,
 };
 pub use suggest::{Suggestion, suggestions};
 pub use verdict::{Decision, Reason, Verdict};

@@ -5,62 +5,31 @@ mod escape;
 mod links;
 pub(crate) mod lossy;
 mod pattern;
+mod table;
+mod view;
+mod wildcards;
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
+
+use gimlet_proto::PROTECTED_NAMES;
 
 use crate::rules::wildcard;
 pub use escape::pattern_for;
 pub use links::{Entry, Followed, follow_links};
 pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness};
+pub use table::FileTable;
+pub(crate) use view::Unseen;
+pub use view::{FileView, Kind, Listed, Listing};
+pub(crate) use wildcards::{Segment, Wildcards, WildcardsBuilder};
 
 /// Linux' limit for a path, in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// Directories whose content other programs run or trust, at any depth.
-const PROTECTED_DIRECTORIES: &[&str] =
-    &[".git", ".claude", ".vscode", ".idea", ".husky", ".cargo", ".devcontainer", ".yarn", ".mvn", ".ssh"];
-
-/// Files of the same kind.
-const PROTECTED_FILES: &[&str] = &[
-    ".gitconfig",
-    ".gitmodules",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_aliases",
-    ".bash_logout",
-    ".zshrc",
-    ".zprofile",
-    ".zshenv",
-    ".zlogin",
-    ".zlogout",
-    ".profile",
-    ".envrc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pnp.cjs",
-    ".pnp.loader.mjs",
-    ".pnpmfile.cjs",
-    "bunfig.toml",
-    ".bunfig.toml",
-    ".bazelrc",
-    ".bazelversion",
-    ".bazeliskrc",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-    "lefthook.yaml",
-    ".lefthook.yml",
-    ".lefthook.yaml",
-    "gradle-wrapper.properties",
-    "maven-wrapper.properties",
-    ".devcontainer.json",
-    ".ripgreprc",
-    "pyrightconfig.json",
-    ".mcp.json",
-    ".claude.json",
-];
+/// Whether a folder or a file of this name is protected.
+fn is_protected_name(name: &str, is_folder: bool) -> bool {
+    PROTECTED_NAMES.iter().any(|protected| protected.is_folder == is_folder && protected.name == name)
+}
 
 /// Joins `path` to `base` and removes `.`, `..` and repeated slashes without looking at the disk.
 pub fn normalise(base: &Path, path: &Path) -> PathBuf {
@@ -84,15 +53,15 @@ pub fn is_protected(path: &Path) -> bool {
         // A worktree that lives below the configuration folder is ordinary work.
         ".claude" => !(segments.get(at + 1).is_some_and(|next| next == "worktrees") && segments.len() > at + 2),
         "git" => at > 0 && segments[at - 1] == ".config",
-        other => PROTECTED_DIRECTORIES.contains(&other),
+        other => is_protected_name(other, true),
     });
-    directory || segments.last().is_some_and(|name| PROTECTED_FILES.contains(&name.as_str()))
+    directory || segments.last().is_some_and(|name| is_protected_name(name, false))
 }
 
 /// Whether a path of which parts are not known (`*`) could turn out to be a protected one. A `*` stands for no leading
 /// dot, as in a shell.
 pub(crate) fn may_become_protected(text: &str) -> bool {
-    let names = || PROTECTED_DIRECTORIES.iter().chain(PROTECTED_FILES).chain(&[".config"]);
+    let names = || PROTECTED_NAMES.iter().map(|protected| protected.name).chain([".config"]);
     let may_be =
         |segment: &str, name: &str| (!segment.starts_with('*') || !name.starts_with('.')) && wildcard(segment, name);
     let lower = text.to_ascii_lowercase();
@@ -110,7 +79,7 @@ pub(crate) fn is_odd(path: &Path) -> bool {
 }
 
 /// `/proc/…/root`, `cwd` and `fd` lead to any other path without showing it.
-fn is_process_alias(path: &Path) -> bool {
+pub(crate) fn is_process_alias(path: &Path) -> bool {
     let mut names = segments(path);
     let alias = [OsStr::new("root"), OsStr::new("cwd"), OsStr::new("fd"), OsStr::new("exe"), OsStr::new("map_files")];
     match names.next().and_then(OsStr::to_str) {

@@ -19,7 +19,7 @@ pub(crate) use auto::is_set_aside;
 pub(crate) use command::{CommandPattern, Fit, wildcard};
 pub(crate) use domain::{DomainPattern, host_of};
 pub use remarks::{Oddity, RuleProblem, RuleRemark};
-pub use source::{Anchors, RuleScope, RuleSource};
+pub use source::{RuleScope, RuleSource};
 pub(crate) use specifier::{Inert, Specifier};
 pub use update::{Destination, PermissionUpdate, Permissions, RuleValue, UpdateError};
 

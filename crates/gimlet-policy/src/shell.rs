@@ -5,6 +5,8 @@
 mod editing;
 mod facts;
 mod kinds;
+mod launch;
+mod looks;
 mod node_words;
 mod parse;
 mod parts;
@@ -25,11 +27,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use facts::echoed;
+pub(crate) use launch::{Launches, launches, places};
+pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, wildcards};
 pub(crate) use parts::{Part, WRITERS};
+pub(crate) use readonly::Reading;
 pub(crate) use scan::static_words;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
-pub(crate) use wrappers::{base_name, reachable};
+pub(crate) use wrappers::{base_name, is_seen_through, reachable};
 
 /// Beyond this many characters a command always asks.
 const LONGEST_UNASKED: usize = 10_000;
@@ -95,7 +101,7 @@ pub struct FileRedirect {
 pub struct Analysis {
     /// The words, when the whole text is one simple command of static words.
     pub simple: Option<Vec<String>>,
-    /// Every command found anywhere in the text, wrapped ones and scripts for other shells included.
+    /// Every command found anywhere in the text, scripts for other shells included, each once.
     pub commands: Vec<Vec<Word>>,
     /// It only reads, and only inside the working directories (as spelled; see `reads`).
     pub read_only: bool,
@@ -135,6 +141,16 @@ pub struct Analysis {
     pub treacherous: bool,
     /// What has to be permitted one by one; empty when the text has parts that no rule about single commands speaks of.
     pub(crate) parts: Vec<Part>,
+    /// The values of assignments before commands and on their own, as far as they are static.
+    pub(crate) assigned: Vec<String>,
+    /// The static words that loops go through.
+    pub(crate) looped: Vec<String>,
+    /// A value before a command is only known when the text runs.
+    pub(crate) assigns_unseen: bool,
+    /// Here-documents and here-strings.
+    pub(crate) documents: Vec<String>,
+    /// Commands whose output another one reads, or that becomes words or a file of another.
+    pub(crate) piped: Vec<Vec<Word>>,
 }
 
 /// Analyses a command text.
@@ -168,9 +184,11 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     let loops = parsed.loops.clone();
     let first = parsed.commands.first().map(|command| command.words.clone()).unwrap_or_default();
     let last = parsed.last_command.and_then(|at| parsed.commands.get(at)).map(|command| command.words.clone());
-    let (commands, complete) = all_commands(text, parsed);
-    analysis.commands = commands;
-    analysis.runs_unseen_text = !complete;
+    let found = all_commands(text, parsed);
+    analysis.commands = found.commands;
+    analysis.runs_unseen_text = found.incomplete;
+    (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
+    (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
     describe(&mut analysis, &loops, facts);
     analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(&first));
     analysis.last_pipeline_command = last.and_then(|words| command_name(&words));
@@ -187,8 +205,8 @@ fn static_values(words: &[Word]) -> Option<Vec<String>> {
 }
 
 /// The commands of the tree; when the tree is in doubt, also whatever the linear reading finds; and the commands of
-/// scripts that these hand to other shells. Also whether every script was looked into.
-fn all_commands(text: &str, parsed: parse::Parsed) -> (Vec<Vec<Word>>, bool) {
+/// scripts that these hand to other shells.
+fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     let mut found = Found::default();
     found.add(text, parsed);
     let (mut scripts, mut at, mut fed) = (0, 0, false);
@@ -198,8 +216,8 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> (Vec<Vec<Word>>, bool) {
         if reached.iter().any(|words| wrappers::runs_unseen_text(words)) && !fed {
             // Which text reaches which shell is not followed: any document and any echo may.
             fed = true;
-            nested.append(&mut found.documents);
-            nested.extend(found.commands.iter().filter_map(|words| facts::echoed(words)).take(MOST_SCRIPTS));
+            nested.extend(found.documents.iter().cloned());
+            nested.extend(found.commands.iter().filter_map(|words| echoed(words)).take(MOST_SCRIPTS));
         }
         for script in nested {
             scripts += 1;
@@ -208,16 +226,25 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> (Vec<Vec<Word>>, bool) {
         }
         at += 1;
     }
-    let complete = at == found.commands.len();
-    (found.commands, complete)
+    found.incomplete = at != found.commands.len();
+    // What holds for a command holds for it wherever it stands again.
+    let mut known = HashSet::with_capacity(found.commands.len());
+    found.commands.retain(|words| known.insert(words.clone()));
+    found
 }
 
 /// What was found in a text and in the texts inside it.
 #[derive(Default)]
 struct Found {
     commands: Vec<Vec<Word>>,
-    /// Here-documents and here-strings.
     documents: Vec<String>,
+    assigned: Vec<String>,
+    looped: Vec<String>,
+    piped: Vec<Vec<Word>>,
+    /// Some value is only known when the text runs.
+    assigns_unseen: bool,
+    /// Not every script was looked into.
+    incomplete: bool,
 }
 
 impl Found {
@@ -225,8 +252,20 @@ impl Found {
         if parsed.trouble.is_some() {
             self.commands.extend(scan::commands(text));
         }
-        self.commands
-            .extend(parsed.commands.into_iter().map(|command| command.words).filter(|words| !words.is_empty()));
+        self.assigned.extend(parsed.assigned);
+        let looped = parsed.loops.iter().flat_map(|found| &found.words);
+        self.looped.extend(looped.filter_map(|word| word.value().map(str::to_owned)));
+        let read: HashSet<usize> = parsed.pipes.iter().map(|(from, _)| *from).collect();
+        for command in parsed.commands {
+            self.assigns_unseen |= command.assignments.iter().any(|assignment| assignment.value.is_none());
+            self.assigned.extend(command.assignments.into_iter().filter_map(|assignment| assignment.value));
+            if read.contains(&command.at) || command.within.is_some() {
+                self.piped.push(command.words.clone());
+            }
+            if !command.words.is_empty() {
+                self.commands.push(command.words);
+            }
+        }
         let documents = parsed.redirects.iter().filter(|redirect| redirect.operator.starts_with("<<"));
         self.documents.extend(documents.filter_map(|redirect| redirect.target.value().map(str::to_owned)));
     }
@@ -257,7 +296,9 @@ fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Anal
     let sources: Option<Vec<_>> = analysis.redirects.iter().map(|redirect| scene.source(&redirect.target)).collect();
     let (Some(readings), Some(sources)) = (readings, sources) else { return };
     let trees = readings.iter().any(|reading| reading.recursive);
-    let reads = readings.iter().flat_map(|reading| reading.paths.clone()).chain(sources.concat()).collect();
+    let mut known = HashSet::new();
+    let reads = readings.iter().flat_map(|reading| reading.paths.clone()).chain(sources.concat());
+    let reads = reads.filter(|path| known.insert(path.clone())).collect();
     (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }
 

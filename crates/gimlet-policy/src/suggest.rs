@@ -6,8 +6,8 @@ use std::path::Path;
 
 use gimlet_proto::{Need, PermissionMode};
 
-use crate::decide::{Call, Follow, NeedFacts, World, decide_following};
-use crate::paths::{holds_secrets, is_inside, normalise, pattern_for};
+use crate::decide::{Call, NeedFacts, World, decide_seeing};
+use crate::paths::{FileView, holds_secrets, is_inside, normalise, pattern_for};
 use crate::rules::{Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, host_of};
 use crate::shell::{ShellFacts, Word, analyse, reachable};
 use crate::verdict::Decision;
@@ -80,14 +80,14 @@ pub fn suggestions(
     call: &Call<'_>,
     rules: &RuleSet,
     world: &World,
-    follow: Follow<'_>,
+    view: &dyn FileView,
     source: &dyn Fn(Destination) -> RuleSource,
 ) -> Vec<Suggestion> {
-    let asking = Asking { rules, world, follow, source };
+    let asking = Asking { rules, world, view, source };
     let mut found: Vec<Suggestion> = Vec::new();
     for facts in call.needs {
         let alone = Call { needs: std::slice::from_ref(facts), ..*call };
-        if decide_following(&alone, rules, world, follow).decision == Decision::Allow {
+        if decide_seeing(&alone, rules, world, view).decision == Decision::Allow {
             continue;
         }
         let Some(changes) = for_need(call.tool, facts, &asking) else { return Vec::new() };
@@ -104,21 +104,21 @@ pub fn suggestions(
 struct Asking<'a> {
     rules: &'a RuleSet,
     world: &'a World,
-    follow: Follow<'a>,
+    view: &'a dyn FileView,
     source: &'a dyn Fn(Destination) -> RuleSource,
 }
 
 impl Asking<'_> {
     /// Whether the call would pass unasked after these changes.
     fn would_pass(&self, found: &[Suggestion], call: &Call<'_>) -> bool {
-        let Self { rules, world, follow, source } = self;
+        let Self { rules, world, view, source } = self;
         let mut after = Permissions { mode: world.mode, rules: (*rules).clone(), ..Permissions::default() };
         if found.iter().any(|suggestion| after.apply(&suggestion.update, source).is_err()) {
             return false;
         }
         let roots = world.roots.iter().chain(&after.directories).cloned().collect();
         let world = World { mode: after.mode, roots, ..(*world).clone() };
-        decide_following(call, &after.rules, &world, *follow).decision == Decision::Allow
+        decide_seeing(call, &after.rules, &world, *view).decision == Decision::Allow
     }
 }
 
@@ -196,7 +196,7 @@ fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Sugges
         let values: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
         let needs = [NeedFacts::new(Need::Run(in_words(&values)?), None)];
         let part = Call { tool, input: None, needs: &needs, needs_person: false };
-        if decide_following(&part, asking.rules, world, asking.follow).decision == Decision::Allow {
+        if decide_seeing(&part, asking.rules, world, asking.view).decision == Decision::Allow {
             continue;
         }
         let frees = |change: &Suggestion| asking.would_pass(std::slice::from_ref(change), &part);

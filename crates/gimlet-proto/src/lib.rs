@@ -19,6 +19,7 @@ mod model;
 mod need;
 mod op;
 mod permission;
+mod protected;
 mod sandbox;
 mod secret;
 mod servers;
@@ -51,6 +52,7 @@ pub use model::{
 pub use need::Need;
 pub use op::{Interrupted, Op, Origin, Reply, Say, When};
 pub use permission::PermissionMode;
+pub use protected::{PROTECTED_NAMES, ProtectedName};
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
 pub use servers::{ServerStatus, ServerTool, ServerView, Servers, ServersChanged};

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct SandboxSpec {
     /// Folders and files that may be changed. Everything else is read-only.
     pub write: Vec<PathBuf>,
+    /// Files are as open as without a sandbox, and only the rest is closed. The lists of paths mean nothing then.
+    pub files_open: bool,
     /// What stays as it is inside `write`. A path that is absent and appears while the command runs is taken away.
     pub deny_write: Vec<PathBuf>,
     /// What cannot be read.
@@ -27,14 +29,21 @@ pub struct SandboxSpec {
     pub unix_sockets: bool,
     /// Variables that hold credentials are removed, except these.
     pub keep_env: Vec<String>,
+    /// Further variables that are removed.
+    pub hide_env: Vec<String>,
+    /// Variables of which a command sees that they are set, but not to what.
+    pub mask_env: Vec<String>,
     /// The most processes at one time, where the system can count them.
     pub max_processes: Option<u64>,
+    /// The most bytes of memory that each process may have of its own.
+    pub max_memory: Option<u64>,
 }
 
 impl Default for SandboxSpec {
     fn default() -> Self {
         Self {
             write: Vec::new(),
+            files_open: false,
             deny_write: Vec::new(),
             deny_read: Vec::new(),
             allow_read: Vec::new(),
@@ -43,7 +52,10 @@ impl Default for SandboxSpec {
             local_sockets: false,
             unix_sockets: false,
             keep_env: Vec::new(),
+            hide_env: Vec::new(),
+            mask_env: Vec::new(),
             max_processes: Some(4096),
+            max_memory: None,
         }
     }
 }

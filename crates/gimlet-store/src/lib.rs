@@ -29,6 +29,7 @@ mod members;
 mod peek;
 mod repair;
 mod results;
+mod retire;
 mod transcript;
 
 pub use agents::{AgentMeta, AgentTranscripts, write_agent_meta};
@@ -48,4 +49,5 @@ pub use log::{Mirror, Mirrors};
 pub use peek::{SessionSummary, peek};
 pub use repair::{INTERRUPTED_CALL, MISSING_START, repair};
 pub use results::{ResultFileError, ResultFiles, inline_fallback, persisted_preview, preview};
+pub use retire::{project_folders, retire_sessions};
 pub use transcript::{Interrupted, Transcript, TranscriptOptions, UserEntry};

@@ -215,6 +215,10 @@ impl Tool for Bash {
         run::run(&input, cx).await
     }
 
+    fn read_output(&self, json: &str) -> Option<BashOutput> {
+        BashOutput::read(json)
+    }
+
     fn to_blocks(&self, output: &BashOutput) -> ResultContent {
         output.for_model()
     }

@@ -48,7 +48,7 @@ pub(crate) struct GlobInput {
     path: Option<PathBuf>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GlobOutput {
     duration_ms: u64,
@@ -111,6 +111,10 @@ impl Tool for Glob {
 
     async fn call(&self, input: GlobInput, cx: &ToolContext) -> Result<ToolResult<GlobOutput>, ToolError> {
         find(input, cx, walk::time_limit(&cx.paths.env)).await.map(ToolResult::new)
+    }
+
+    fn read_output(&self, json: &str) -> Option<GlobOutput> {
+        serde_json::from_str(json).ok()
     }
 
     fn to_blocks(&self, output: &GlobOutput) -> ResultContent {

@@ -96,7 +96,7 @@ pub(crate) enum OutputMode {
     Count,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GrepOutput {
     mode: OutputMode,
@@ -257,6 +257,10 @@ impl Tool for Grep {
         }
         .output(findings, input.pointless());
         Ok(ToolResult::new(output))
+    }
+
+    fn read_output(&self, json: &str) -> Option<GrepOutput> {
+        serde_json::from_str(json).ok()
     }
 
     fn to_blocks(&self, output: &GrepOutput) -> ResultContent {

@@ -76,7 +76,7 @@ pub(crate) enum ReadOutput {
 }
 
 /// Some lines of a file.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TextPage {
     file_path: String,
@@ -84,15 +84,26 @@ pub(crate) struct TextPage {
     num_lines: u64,
     start_line: u64,
     total_lines: u64,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     truncated_by_token_cap: bool,
     #[serde(skip)]
     cut_lines: u64,
     #[serde(skip)]
     is_lossy: bool,
     /// Whether `total_lines` is all; beyond a certain size counting stops early.
-    #[serde(skip)]
+    #[serde(skip, default = "counted")]
     is_counted: bool,
+}
+
+fn counted() -> bool {
+    true
+}
+
+/// An output that somebody else wrote: only text is told by its output alone.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum GivenOutput {
+    Text { file: TextPage },
 }
 
 #[derive(Debug, Serialize)]
@@ -180,6 +191,11 @@ impl Tool for Read {
         }
         let running = tokio::task::spawn_blocking(move || job.run());
         running.await.unwrap_or_else(|error| Err(ToolError::failed(format!("The read ended abnormally: {error}"))))
+    }
+
+    fn read_output(&self, json: &str) -> Option<ReadOutput> {
+        let GivenOutput::Text { file } = serde_json::from_str(json).ok()?;
+        Some(ReadOutput::Text { file })
     }
 
     fn to_blocks(&self, output: &ReadOutput) -> ResultContent {

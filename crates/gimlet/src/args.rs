@@ -12,8 +12,8 @@ use gimlet_proto::PermissionMode;
 pub(crate) use unavailable::{is_driven, refuse_unavailable, set_aside};
 
 pub(crate) use commands::{
-    Against, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand, SandboxExplainArgs,
-    SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, WhyArgs, WritableScope,
+    Against, AutoModeCommand, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand,
+    SandboxExplainArgs, SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, WhyArgs, WritableScope,
 };
 
 #[derive(Parser, Debug)]
@@ -125,6 +125,9 @@ pub(crate) struct RunArgs {
     /// The model: an alias (default, opus, sonnet, haiku, fable, small) or an id
     #[arg(long)]
     pub(crate) model: Option<String>,
+    /// Models to go on with while that one is overloaded, separated by commas
+    #[arg(long, value_name = "MODELS", value_delimiter = ',')]
+    pub(crate) fallback_model: Vec<String>,
     /// How hard the model thinks: low, medium, high, xhigh, max
     #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max"])]
     pub(crate) effort: Option<String>,
@@ -188,6 +191,9 @@ pub(crate) struct RunArgs {
     /// More settings for this run: a file, or JSON
     #[arg(long, value_name = "FILE_OR_JSON")]
     pub(crate) settings: Option<String>,
+    /// Managed settings of the program that embeds gimlet, as JSON; the administrator's own come first
+    #[arg(long, value_name = "JSON", hide = true)]
+    pub(crate) managed_settings: Option<String>,
     /// Which settings files to read: user, project, local (naming project trusts the project's files)
     #[arg(long, value_name = "SOURCES")]
     pub(crate) setting_sources: Option<Sources>,
@@ -236,8 +242,22 @@ impl RunArgs {
     }
 }
 
+/// The command that these arguments name, as far as they name one: `gimlet config set`.
+pub(crate) fn command_named(args: &[String]) -> String {
+    let mut words = "gimlet".to_owned();
+    let mut command = Cli::command();
+    for arg in args {
+        let Some(next) = command.find_subcommand(arg).cloned() else { break };
+        words = format!("{words} {arg}");
+        command = next;
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     fn words(text: &str) -> Vec<String> {

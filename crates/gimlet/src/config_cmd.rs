@@ -1,18 +1,19 @@
 //! `gimlet config`: what the settings are, where they come from, and changing them.
 
+mod write;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use gimlet_config::{
-    Edit, Effective, Inventory, KEYS, Loaded, Locations, Options, SaveError, Scope, Sourced, Trust, TrustStore,
-};
+use gimlet_config::{Effective, Inventory, KEYS, Loaded, Options, Scope, Sourced, Trust, TrustStore};
 use serde_json::{Value, json};
 
-use crate::args::{ConfigCommand, WritableScope};
+use crate::args::ConfigCommand;
 use crate::report::Report;
 use crate::settings::locations;
 use crate::surroundings::Surroundings;
+use write::Writing;
 
 /// What the settings commands look at.
 pub(crate) struct Found {
@@ -41,8 +42,10 @@ pub(crate) fn find_with(around: &Surroundings, trusting: bool) -> Found {
 pub(crate) fn run(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
     match command {
         ConfigCommand::Get { key, json } => get(&find(around), key, *json),
-        ConfigCommand::Set { key, value, scope } => set(&locations(around), *scope, key, value),
-        ConfigCommand::Unset { key, scope } => unset(&locations(around), *scope, key),
+        ConfigCommand::Set { key, value, scope } => Writing::new(around, *scope, key).set(value),
+        ConfigCommand::Add { key, value, scope } => Writing::new(around, *scope, key).add(value),
+        ConfigCommand::Remove { key, value, scope } => Writing::new(around, *scope, key).remove(value),
+        ConfigCommand::Unset { key, scope } => Writing::new(around, *scope, key).unset(),
         ConfigCommand::List { json } => Ok(list(&find(around), *json)),
         ConfigCommand::Path { json } => Ok(path(&find(around), *json)),
     }
@@ -88,33 +91,6 @@ fn withheld_places(found: &Found, key: &str) -> Vec<String> {
         format!("{} in {}{line} waits until you trust this folder", item.title(), item.file.display())
     });
     places.collect()
-}
-
-fn set(locations: &Locations, scope: WritableScope, key: &str, text: &str) -> Result<ExitCode, Report> {
-    let parsed = serde_json::from_str::<Value>(text).ok().filter(|value| !value.is_null());
-    let written = match parsed {
-        // 5 may be a number or a name; the setting knows.
-        Some(value) => match gimlet_config::save(locations, scope.into(), key, &Edit::Set(value)) {
-            Err(SaveError::Value { message, .. }) => {
-                let as_text = Edit::Set(Value::String(text.to_owned()));
-                gimlet_config::save(locations, scope.into(), key, &as_text)
-                    .map_err(|_| SaveError::Value { key: key.to_owned(), message })
-            }
-            written => written,
-        },
-        None => gimlet_config::save(locations, scope.into(), key, &Edit::Set(Value::String(text.to_owned()))),
-    };
-    say_written(written, key, "set")
-}
-
-fn unset(locations: &Locations, scope: WritableScope, key: &str) -> Result<ExitCode, Report> {
-    say_written(gimlet_config::save(locations, scope.into(), key, &Edit::Remove), key, "removed")
-}
-
-fn say_written(written: Result<std::path::PathBuf, SaveError>, key: &str, done: &str) -> Result<ExitCode, Report> {
-    let file = written.map_err(|error| Report::new(error.to_string()))?;
-    show(&format!("{key} {done} in {}", file.display()));
-    Ok(ExitCode::SUCCESS)
 }
 
 fn list(found: &Found, as_json: bool) -> ExitCode {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_config::{Problem, RuleLine, Severity, TrustStore};
+use gimlet_config::{Effect, IdleKey, Problem, RuleLine, Severity, TrustStore};
 use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
 use serde_json::{Value, json};
 
@@ -27,6 +27,8 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     problems.extend(found.effective.problems.iter().cloned());
     problems.extend(found.effective.rules.iter().filter_map(bad_rule));
     problems.extend(odd_rules(&found));
+    problems.extend(gimlet_config::state_problem(&found.loaded.locations));
+    problems.extend(policy_helper(&found));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let programs = programs(around, found.loaded.locations.project_root());
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error)
@@ -34,6 +36,19 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     let page = if as_json { json_page(&found, &problems, &programs) } else { page(&found, &problems, &programs) };
     crate::say(&gimlet_serve::sanitise(&page));
     if broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
+}
+
+/// Here nothing is started, so what the administrator's program would say is not known.
+fn policy_helper(found: &Found) -> Option<Problem> {
+    let helper = found.loaded.policy_helper()?;
+    Some(Problem {
+        severity: Severity::Info,
+        file: found.loaded.locations.managed_file(),
+        line: None,
+        column: None,
+        key: "policyHelper".into(),
+        message: format!("a session asks {} for the managed settings; what is shown here is without them", helper.path),
+    })
 }
 
 /// A rule that cannot be honoured. One that was to forbid something is worse than one that was to allow it.
@@ -98,8 +113,11 @@ fn page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
     let titles =
         [(Severity::Error, "Broken"), (Severity::Warning, "Probably not as meant"), (Severity::Info, "Without effect")];
     for (severity, title) in titles {
-        let lines: Vec<String> =
+        let mut lines: Vec<String> =
             problems.iter().filter(|problem| problem.severity == severity).map(ToString::to_string).collect();
+        if severity == Severity::Info {
+            lines.extend(idle_lines(&found.effective.idle_keys()));
+        }
         if !lines.is_empty() {
             sections.push(format!("{title}\n{}", indented(&lines.join("\n"))));
         }
@@ -108,6 +126,19 @@ fn page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
     let lines: Vec<String> = programs.iter().map(program_line).collect();
     sections.push(format!("Programs\n{}", indented(&lines.join("\n"))));
     sections.join("\n\n")
+}
+
+/// One line for each reason why something that is set does nothing.
+fn idle_lines(idle: &[IdleKey]) -> Vec<String> {
+    let reasons = [
+        (Effect::NotYet, "set, but not used by this version of gimlet yet"),
+        (Effect::Hosted, "set, but about hosted services that gimlet does not use"),
+    ];
+    let line = |(effect, words): (Effect, &str)| {
+        let names: Vec<&str> = idle.iter().filter(|idle| idle.effect == effect).map(|idle| idle.key.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{words}: {}", names.join(", ")))
+    };
+    reasons.into_iter().filter_map(line).collect()
 }
 
 fn trust_lines(found: &Found) -> Vec<String> {
@@ -126,7 +157,7 @@ fn trust_words(found: &Found) -> &'static str {
         (_, 0) => "trusted",
         (true, _) => "trusted before, and changed since",
         (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
-        (false, _) => "not trusted",
+        (false, _) => "not trusted; --trust uses what waits for one run",
     }
 }
 
@@ -152,6 +183,7 @@ fn json_page(found: &Found, problems: &[Problem], programs: &[Program]) -> Strin
         "version": gimlet_proto::VERSION,
         "settings": files,
         "problems": problems,
+        "without_effect": found.effective.idle_keys(),
         "trust": {
             "folder": found.store.root(),
             "state": trust_words(found),

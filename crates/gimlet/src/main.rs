@@ -1,6 +1,7 @@
 //! The binary: arguments, wiring, exit codes. Everything it does is in the rooms below.
 
 mod args;
+mod auto_mode;
 mod config_cmd;
 mod demo;
 mod dev;
@@ -83,8 +84,10 @@ fn parse_known(arguments: &[String]) -> Result<Cli, Exit> {
         let several_words = matches!(error.kind(), ErrorKind::ArgumentConflict | ErrorKind::UnknownArgument)
             && arguments.iter().any(|argument| argument == "-p" || argument == "--print")
             && arguments.iter().filter(|argument| !argument.starts_with('-')).count() > 1;
-        let hint =
-            if several_words { "Put the prompt in quotes: gimlet -p \"what to do\"" } else { "See 'gimlet --help'" };
+        let hint = match several_words {
+            true => "Put the prompt in quotes: gimlet -p \"what to do\"".to_owned(),
+            false => format!("See '{} --help'", args::command_named(arguments)),
+        };
         Report::new(in_one_line(&error.to_string())).hint(hint).into()
     })
 }
@@ -94,7 +97,7 @@ fn in_one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let said: Vec<&str> = lines.map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: ")).collect();
-    said.join("; ")
+    said.join("; ").replace(":; ", ": ")
 }
 
 fn run(cli: Cli) -> Result<ExitCode, Exit> {
@@ -109,6 +112,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
         }
         Some(Command::Why(options)) => Ok(why::run(&options, &Surroundings::read()?)?),
         Some(Command::Config { command }) => Ok(config_cmd::run(&command, &Surroundings::read()?)?),
+        Some(Command::AutoMode { command }) => Ok(auto_mode::run(&command, &Surroundings::read()?)?),
         Some(Command::Doctor { json }) => Ok(doctor::run(&Surroundings::read()?, json)),
         Some(Command::Demo) => {
             let env = Env::new(std::env::vars_os());
@@ -157,8 +161,8 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
 
 /// What to say when no prompt mode was chosen, until there is a terminal UI.
 fn without_print(around: &Surroundings) -> Result<ExitCode, Exit> {
-    match gimlet_model::AnthropicConfig::from_env(&around.env) {
-        Ok(_) => Err(Report::new("the terminal UI is not there yet")
+    match welcome::has_credentials(around) {
+        Ok(()) => Err(Report::new("the terminal UI is not there yet")
             .hint("Use print mode: gimlet -p \"what to do\"  (gimlet --help shows more)")
             .into()),
         Err(ConfigError::MissingCredential) => {

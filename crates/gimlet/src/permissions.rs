@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gimlet_core::tool::{AnyTool, PathContext, Prepared, nearest};
-use gimlet_core::{Judging, follow_on_disk, git_trap_on_disk};
+use gimlet_core::{Judging, OnDisk};
 use gimlet_policy::{Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::Env;
 use serde_json::{Value, json};
@@ -31,6 +31,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     let around = Surroundings { cwd: cwd.clone(), ..around };
     let (in_force, roots) = if args.rules.is_empty() { in_force(&around) } else { (RuleSet::default(), Vec::new()) };
     let (rules, warnings) = rules(in_force, &args.rules, &from, &cwd)?;
+    let own = crate::start::own_folders(&around);
     let mut paths = places(cwd, around.home, around.env);
     paths.roots.extend(roots);
     let prepared = prepare(args, &paths)?;
@@ -41,8 +42,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         rules: &rules,
         paths: &paths,
         readable: &[],
-        follow: &follow_on_disk,
-        git_trap: git_trap_on_disk,
+        plan_reviewed: false,
+        own: &own,
+        view: &OnDisk,
     };
     let verdict = judging.verdict((&prepared).into());
     let suggestions = judging.suggestions((&prepared).into());

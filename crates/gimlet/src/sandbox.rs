@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use gimlet_exec::{
-    Aftermath, Available, Backend, Bubblewrap, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer, ProbeOptions,
-    Proxy, ProxyConfig, Running, Sandbox, SandboxPlace, Spawn, Stdin, Streams, default_sandbox, probe, violations,
+    Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer,
+    ProbeOptions, Proxy, ProxyConfig, Running, Sandbox, SandboxPlace, Spawn, Stdin, Streams, Upstream, default_sandbox,
+    probe, violations,
 };
-use gimlet_proto::{SandboxNetwork, SandboxSpec};
+use gimlet_proto::{Env, SandboxNetwork, SandboxSpec};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -29,24 +30,27 @@ const TAIL_BYTES: usize = 64 * 1024;
 pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
     let scratch = Scratch::new()?;
     let exec = exec();
-    let available = probe(&exec, &options(&args.walls)).await;
+    let available = probe(&exec, &options(&args.walls, &around.env)).await;
     let spec = spec(&args.walls, around, &scratch.path.join("tmp"));
-    let proxy = start_proxy(&spec, &scratch.path)?;
+    let proxy = start_proxy(&spec, Upstream::default(), &scratch.path)?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
     let sandbox =
         Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| Report::new(error.to_string()))?;
+    let spec = sandbox.spec().clone();
     let [program, rest @ ..] = args.command.as_slice() else { return Err(Report::new("there is no command to run")) };
     let env: Vec<(OsString, OsString)> =
         around.env.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let stdin = if std::io::stdin().is_terminal() { Stdin::Null } else { Stdin::Pipe };
     let (program, cwd) = (program.clone(), around.cwd.clone());
     let spawn = Spawn { program, args: rest.to_vec(), cwd, env, stdin, streams: Streams::Split, report: false };
+    let mut census = Census::default();
+    let guard = Guard::before(&spec, &available, &mut census);
+    let sandbox = sandbox.holding(guard.held());
     let spawn = sandbox.wrap(spawn, &[]).map_err(|error| Report::new(error.to_string()))?;
-    let guard = Guard::before(&spec, &available);
     let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
     let (exit, errors) = carry(&mut running).await?;
     exec.shutdown(GRACE).await;
-    let mut found = guard.after(&around.config_home.join("gimlet/quarantine"));
+    let mut found = guard.after(&around.config_home.join("gimlet/quarantine"), &mut census);
     let refusals = proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
     let aftermath = Aftermath { spec: &spec, cwd: &around.cwd, exit: Some(exit), output: &errors, refusals: &refusals };
     found.extend(violations(aftermath));
@@ -59,7 +63,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
 /// What the sandbox of this folder is, as text or JSON.
 pub(crate) async fn explain(args: &SandboxExplainArgs, around: &Surroundings) -> Result<String, Report> {
     let exec = exec();
-    let available = probe(&exec, &options(&args.walls)).await;
+    let available = probe(&exec, &options(&args.walls, &around.env)).await;
     exec.shutdown(GRACE).await;
     let spec = spec(&args.walls, around, Path::new("$TMPDIR"));
     if args.json {
@@ -75,13 +79,22 @@ pub(crate) fn exec() -> Exec {
     Exec::new(ExecConfig { custodian, session_marker: "sandbox".to_owned(), runtime_dir: None })
 }
 
-fn options(walls: &SandboxWalls) -> ProbeOptions {
+fn options(walls: &SandboxWalls, env: &Env) -> ProbeOptions {
     let bubblewrap = match &walls.bubblewrap {
-        None => Bubblewrap::IfPresent,
+        None => bubblewrap(env),
         Some(path) if path.as_os_str() == "none" => Bubblewrap::Never,
         Some(path) => Bubblewrap::At(path.clone()),
     };
     ProbeOptions { bubblewrap, ..ProbeOptions::default() }
+}
+
+/// When bubblewrap is used, as the environment has it.
+pub(crate) fn bubblewrap(env: &Env) -> Bubblewrap {
+    match env.get("GIMLET_SANDBOX") {
+        Some("bwrap") => Bubblewrap::First,
+        Some("namespaces") => Bubblewrap::Never,
+        _ => Bubblewrap::IfNeeded,
+    }
 }
 
 fn spec(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> SandboxSpec {
@@ -104,10 +117,10 @@ fn spec(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Sandbox
 }
 
 /// The proxy to the hosts that a spec allows, if it allows any. The folder must be the owner's alone.
-pub(crate) fn start_proxy(spec: &SandboxSpec, folder: &Path) -> Result<Option<Proxy>, Report> {
+pub(crate) fn start_proxy(spec: &SandboxSpec, upstream: Upstream, folder: &Path) -> Result<Option<Proxy>, Report> {
     let SandboxNetwork::Proxy { allow, deny } = &spec.network else { return Ok(None) };
     let (allow, deny) = (allow.clone(), deny.clone());
-    let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, resolver: None };
+    let config = ProxyConfig { socket: folder.join("proxy"), allow, deny, upstream, ..ProxyConfig::default() };
     Proxy::start(config).map(Some).map_err(|error| Report::new(error.to_string()))
 }
 

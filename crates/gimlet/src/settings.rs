@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_config::{Effective, Locations, MANAGED_DIR, RuleBehavior, RuleLine, Scope};
+use gimlet_config::{AutoMode, Effective, Locations, MANAGED_DIR, RuleBehavior, RuleLine, Scope};
+use gimlet_core::ReviewRules;
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::PermissionMode;
 
@@ -51,6 +52,17 @@ pub(crate) fn add_rules(rules: &mut RuleSet, effective: &Effective) -> Vec<RuleP
         problems.extend(rules.load(behavior(line), [(line.text.as_str(), rule_source(line))]));
     }
     problems
+}
+
+/// What the reviewer of auto mode is told besides its own instructions.
+pub(crate) fn review_rules(auto: &AutoMode) -> ReviewRules {
+    let list = |entries: &Option<Vec<String>>| entries.clone().unwrap_or_default();
+    ReviewRules {
+        environment: list(&auto.environment),
+        allow: list(&auto.allow),
+        soft_deny: list(&auto.soft_deny),
+        hard_deny: list(&auto.hard_deny),
+    }
 }
 
 /// The start mode that settings name, and whose it is.

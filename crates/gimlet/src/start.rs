@@ -1,9 +1,13 @@
 //! From flags and surroundings to an open session.
 
+mod cleanup;
 mod configured;
 mod dropped_turn;
 mod key_helper;
 mod live;
+mod memory;
+mod models;
+mod policy;
 mod sandboxed;
 mod sessions;
 
@@ -12,8 +16,8 @@ use std::sync::Arc;
 
 use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, ToolSource, nearest};
 use gimlet_core::{
-    AgentSource, Permissions, Processes, Redactor, Roster, SessionConfig, SessionState, StartSource, SystemPrompt,
-    TurnOptions,
+    AgentSource, Permissions, Processes, Redactor, Review, Roster, SessionConfig, SessionState, StartSource,
+    SystemPrompt, TurnOptions,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
@@ -24,6 +28,7 @@ use gimlet_proto::{
     SessionHandle, SessionId, Thinking,
 };
 use gimlet_serve::sdk::Mirror;
+use gimlet_store::Locations;
 
 use crate::args::{RunArgs, ThinkingDisplayFlag, ThinkingFlag};
 use crate::report::Report;
@@ -32,6 +37,8 @@ use crate::surroundings::Surroundings;
 pub(crate) use configured::Configured;
 pub(crate) use live::FlagSettings;
 use live::Live;
+use memory::Memory;
+use sandboxed::Wishes;
 pub(crate) use sessions::Scratch;
 use sessions::{Past, Segment};
 
@@ -104,21 +111,26 @@ pub(crate) async fn start(
     around: &Surroundings,
     manner: &Manner,
 ) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
-    let mut configured = Configured::read(run, around)?.following(&manner.flag_settings);
+    let mut configured = Configured::open(run, around).await?.following(&manner.flag_settings);
     let env = &configured.env.clone();
     let redactor = Redactor::new(credentials(env));
     let key_helper = configured.key_helper(&redactor);
     let helper = key_helper.clone().map(|helper| helper as Arc<dyn Credentials>);
-    let mut provider = AnthropicConfig::from_env_or(env, helper).map_err(|error| no_provider(error, &configured))?;
+    let mut provider = AnthropicConfig::from_env_or(env, helper)
+        .map_err(|error| no_provider(error, &configured))?
+        .with_choices(models::choices(run, &configured));
     attune(&mut provider, run, env);
     let now = configured.now();
-    let mut warnings: Vec<String> = now.remarks.into_iter().chain(configured.untrusted()).collect();
+    let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted()).collect();
     warnings.extend(provider.warnings().iter().cloned());
     let start = mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let tools = tools(run, env, &now.rules)?;
+    let memory = Memory::of(env);
+    warnings.extend(memory.remark.clone());
+    let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
+    let walls = sandboxed::sandboxing(&configured, &now, wishes).await?;
     let agents = agents(run)?;
-    let walls = sandboxed::sandboxing(&configured, &now.directories).await?;
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
         env: env.clone(),
@@ -134,17 +146,22 @@ pub(crate) async fn start(
         agents: prompt.agents.clone(),
     };
     let segment = Segment {
-        system: gimlet_core::system_blocks(&system_prompt(run, around)?),
+        system: gimlet_core::system_blocks(&system_prompt(run, around, configured.note_for_model())?),
         tools: gimlet_core::tool_defs(&tools, &prompt),
     };
     let past = Past::find(run, around, manner, segment)?;
     warnings.extend(past.remarks.iter().cloned());
-    let model_id = model(run, &configured, past.model.as_deref());
+    warnings.extend(cleanup::clean_up(&configured, &past.id));
+    let chosen = models::choose(run, &configured, &provider, past.model.as_deref())?;
+    warnings.extend(chosen.remark);
     let api_key_source = provider.api_key_source().to_owned();
     let runtime_dir = around.config_home.join("gimlet").join("run");
     warnings.extend(sweep(&runtime_dir));
     let processes = processes(env, &past.id, effort(run, &configured), &around.config_home, runtime_dir);
     let exec = processes.exec.clone();
+    if let Some(group) = memory.group {
+        exec.share_memory(group);
+    }
     if let Some(helper) = key_helper {
         helper.start_with(exec.clone());
     }
@@ -154,7 +171,7 @@ pub(crate) async fn start(
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
-        model_id,
+        model_id: chosen.model,
         thinking: thinking(run, &configured),
         effort: effort(run, &configured),
         api_key_source,
@@ -165,13 +182,13 @@ pub(crate) async fn start(
         tool_defs: past.segment.tools,
         env: env.clone(),
         home: around.home.clone(),
-        state: SessionState::new(around.cwd.clone(), now.directories),
+        state: SessionState::new(around.cwd.clone(), now.directories).with_own(own_folders(around)),
         permissions: Permissions {
             mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
             bypass_reachable: start.bypass_reachable,
             rules: now.rules,
             decisions: past.decisions,
-            review: configured.review(),
+            review: configured.review().map(|review| Review { model: chosen.reviewer, ..review }),
             live: Some(Box::new(Live::new(configured))),
         },
         attended: manner.attended,
@@ -247,16 +264,6 @@ fn no_provider(error: ConfigError, configured: &Configured) -> Report {
             .hint("Set ANTHROPIC_API_KEY, or point ANTHROPIC_BASE_URL at a local model server, or try 'gimlet demo'"),
         error => Report::new(error.to_string()),
     }
-}
-
-fn model(run: &RunArgs, configured: &Configured, resumed: Option<&str>) -> String {
-    let env = &configured.env;
-    let wanted = run.model.as_deref().or_else(|| env.get("ANTHROPIC_MODEL")).or(resumed).or(configured
-        .effective
-        .settings
-        .model
-        .as_deref());
-    wanted.unwrap_or("default").to_owned()
 }
 
 /// How hard the model thinks: the environment, the flag, the settings.
@@ -361,6 +368,13 @@ struct Start {
     warnings: Vec<String>,
 }
 
+impl Start {
+    /// Whether somebody or something could answer what a sandboxed command wants to know.
+    fn answers_about_hosts(&self, manner: &Manner) -> bool {
+        manner.attended || self.bypass_reachable || self.mode == PermissionMode::Auto
+    }
+}
+
 /// The mode to start in; bypass is refused to root outside a sandbox.
 fn mode(run: &RunArgs, configured: &Configured) -> Result<Start, Report> {
     let permissions = &configured.effective.settings.permissions;
@@ -435,17 +449,19 @@ fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
     given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
 }
 
-fn system_prompt(run: &RunArgs, around: &Surroundings) -> Result<SystemPrompt, Report> {
+fn system_prompt(run: &RunArgs, around: &Surroundings, note: Option<String>) -> Result<SystemPrompt, Report> {
     let read = |text: &Option<String>, file: &Option<PathBuf>| match file {
         Some(file) => std::fs::read_to_string(around.cwd.join(file))
             .map(Some)
             .map_err(|error| Report::new(format!("{} cannot be read: {error}", file.display()))),
         None => Ok(text.clone()),
     };
-    Ok(SystemPrompt {
-        replace: read(&run.system_prompt, &run.system_prompt_file)?,
-        append: read(&run.append_system_prompt, &run.append_system_prompt_file)?,
-    })
+    let replace = read(&run.system_prompt, &run.system_prompt_file)?;
+    let append = read(&run.append_system_prompt, &run.append_system_prompt_file)?;
+    // Whoever brings a prompt of their own has said all that it should say.
+    let note = note.filter(|_| replace.is_none());
+    let append: Vec<String> = [note, append].into_iter().flatten().collect();
+    Ok(SystemPrompt { replace, append: (!append.is_empty()).then(|| append.join("\n\n")) })
 }
 
 /// Ends what an earlier run left when it and its custodian were both killed. Costs one look at a folder otherwise.
@@ -460,6 +476,19 @@ fn sweep(runtime_dir: &Path) -> Option<String> {
         Ok(_) => None,
         Err(error) => Some(format!("looking for processes of killed runs failed: {error}")),
     }
+}
+
+/// The folders that a session writes plans and memories to. One that a setting moved elsewhere gets no leave by that.
+pub(crate) fn own_folders(around: &Surroundings) -> Vec<PathBuf> {
+    let memory = Locations::new(&around.config_home).project(&around.cwd).dir().join("memory");
+    let project = around.cwd.join(".claude");
+    vec![
+        around.config_home.join("plans"),
+        memory,
+        around.config_home.join("agent-memory"),
+        project.join("agent-memory"),
+        project.join("agent-memory-local"),
+    ]
 }
 
 fn processes(env: &Env, id: &SessionId, effort: Option<String>, config_home: &Path, runtime_dir: PathBuf) -> Processes {

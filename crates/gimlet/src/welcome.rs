@@ -3,10 +3,26 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use gimlet_model::{AnthropicConfig, ConfigError};
+
+use crate::config_cmd;
+use crate::surroundings::Surroundings;
+
 /// Servers on this machine that speak the Messages API, by their usual ports.
 const LOCAL_SERVERS: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080)];
 /// A server on loopback answers at once or is not there.
 const PROBE: Duration = Duration::from_millis(50);
+
+/// Whether a session would have something to show to the model's server: a credential in the environment or in the
+/// `env` of settings, or a command that prints one.
+pub(crate) fn has_credentials(around: &Surroundings) -> Result<(), ConfigError> {
+    let effective = config_cmd::find(around).effective;
+    let env = effective.env.iter().fold(around.env.clone(), |env, line| env.with(&line.name, &line.value));
+    match AnthropicConfig::from_env(&env) {
+        Err(ConfigError::MissingCredential) if effective.settings.api_key_helper.is_some() => Ok(()),
+        found => found.map(drop),
+    }
+}
 
 /// The three ways on: a key, a local model, the demo.
 pub(crate) fn three_ways() -> String {

@@ -31,6 +31,8 @@ pub struct Layer {
     pub anchor: PathBuf,
     pub(crate) text: Arc<JsonText>,
     pub(crate) root: Node,
+    /// Whether the file is broken and this is only what could be made out of what it forbids.
+    pub(crate) salvaged: bool,
 }
 
 impl Layer {

@@ -17,6 +17,8 @@ use crate::locations::Locations;
 /// Of every item so many accepted versions are kept, so that two branches do not take turns in asking.
 const VERSIONS_KEPT: usize = 8;
 const FLAG: &str = "hasTrustDialogAccepted";
+/// In the record of a folder of which the person has accepted single items and nothing else.
+const ITEMS_ALONE: &str = "itemsAlone";
 
 /// Why trust was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +31,15 @@ pub enum TrustError {
     Store(String),
     #[error("the trust is stored for gimlet, but not for other programs: {0}")]
     Shared(String),
+}
+
+/// What an acceptance is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// The folder, with all that it has now.
+    Folder,
+    /// Certain items and nothing else.
+    Items,
 }
 
 /// The records of trust.
@@ -76,7 +87,8 @@ impl TrustStore {
         let own = self.own().unwrap_or_default();
         let keys = || self.counting.iter().filter_map(|folder| folder.to_str());
         let accepted = keys().flat_map(|key| accepted_of(&own, key)).map(|item| item.digest).collect();
-        let known = keys().any(|key| own.get("folders").is_some_and(|folders| folders.get(key).is_some()));
+        let record = |key: &str| own.get("folders").and_then(|folders| folders.get(key));
+        let known = keys().any(|key| record(key).is_some_and(|record| record.get(ITEMS_ALONE).is_none()));
         // The other programs' file can be large, and says nothing more about a folder that gimlet knows.
         Trust { everything: false, folder: !known && self.shared_flag(), known, accepted }
     }
@@ -94,13 +106,23 @@ impl TrustStore {
         trust.known = true;
         trust.accepted.extend(items.iter().map(|item| item.digest.clone()));
         let stored = match self.root.to_str() {
-            Some(key) if !self.in_memory_only => self.store(key, items),
+            Some(key) if !self.in_memory_only => {
+                self.store(key, items, Extent::Folder).and_then(|()| self.store_shared(key).map_err(TrustError::Shared))
+            }
             _ => Ok(()),
         };
         (trust, stored)
     }
 
-    fn store(&self, key: &str, accepted: &[Item]) -> Result<(), TrustError> {
+    /// Accepts these items, which the person has just written, and says nothing about the folder.
+    pub fn accept_items(&self, items: &[Item]) -> Result<(), TrustError> {
+        match self.root.to_str() {
+            Some(key) if !self.in_memory_only => self.store(key, items, Extent::Items),
+            _ => Ok(()),
+        }
+    }
+
+    fn store(&self, key: &str, accepted: &[Item], extent: Extent) -> Result<(), TrustError> {
         self.set_aside_if_broken()?;
         let change = |text: Option<&str>| -> Result<Option<String>, serde_json::Error> {
             let mut own: Value = text.map_or_else(|| Ok(json!({ "version": 1 })), serde_json::from_str)?;
@@ -112,13 +134,16 @@ impl TrustStore {
             keep_newest(&mut items);
             let folder = member(member(&mut own, "folders"), key);
             if let Some(folder) = folder.as_object_mut() {
+                match extent {
+                    Extent::Folder => drop(folder.remove(ITEMS_ALONE)),
+                    Extent::Items if folder.is_empty() => drop(folder.insert(ITEMS_ALONE.into(), Value::Bool(true))),
+                    Extent::Items => {}
+                }
                 folder.insert("items".into(), serde_json::to_value(items)?);
             }
             Ok(Some(format!("{}\n", serde_json::to_string_pretty(&own)?)))
         };
-        atomic::update(&self.own_file, STATE_MAX_BYTES, change)
-            .map_err(|error| TrustError::Store(error.to_string()))?;
-        self.store_shared(key).map_err(TrustError::Shared)
+        atomic::update(&self.own_file, STATE_MAX_BYTES, change).map_err(|error| TrustError::Store(error.to_string()))
     }
 
     fn store_shared(&self, key: &str) -> Result<(), String> {

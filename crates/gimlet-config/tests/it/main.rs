@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
 mod bad_input;
+mod managed;
 mod reference;
 mod save;
 mod scopes;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gimlet_config::{Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, settings_schema};
+use gimlet_config::{Effect, Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, settings_schema};
 use serde_json::Value;
 
 #[test]
@@ -33,9 +33,10 @@ fn the_manual_lists_every_key() {
 
 fn key_table() -> String {
     let schema = settings_schema();
-    let mut table = String::from("| Key | Read from | Live | Trust | Meaning |\n|---|---|---|---|---|\n");
-    for key in KEYS.iter().filter(|key| !key.hosted && key.from != ReadFrom::State) {
-        let live = if key.reload == Reload::Live { "yes" } else { "" };
+    let mut table = String::from("| Key | Acts | Read from | Live | Trust | Meaning |\n|---|---|---|---|---|---|\n");
+    for key in KEYS.iter().filter(|key| key.effect != Effect::Hosted && key.from != ReadFrom::State) {
+        let acts = if key.effect == Effect::Acts { "yes" } else { "not yet" };
+        let live = if key.reload == Reload::Live && key.effect == Effect::Acts { "yes" } else { "" };
         let trust = match key.gate {
             _ if !matches!(key.from, ReadFrom::Any | ReadFrom::NotProject) => "",
             Gate::Free => "",
@@ -43,7 +44,11 @@ fn key_table() -> String {
             Gate::Executes => "content",
         };
         let from = if key.from == ReadFrom::Any { "" } else { key.from.words() };
-        table.push_str(&format!("| `{}` | {from} | {live} | {trust} | {} |\n", key.path, meaning(&schema, key)));
+        table.push_str(&format!(
+            "| `{}` | {acts} | {from} | {live} | {trust} | {} |\n",
+            key.path,
+            meaning(&schema, key)
+        ));
     }
     let names = |wanted: fn(&Key) -> bool| -> String {
         let names = KEYS.iter().filter(|key| wanted(key)).map(|key| format!("`{}`", key.path));
@@ -51,7 +56,7 @@ fn key_table() -> String {
     };
     table.push_str(&format!(
         "\nRead and checked, without effect, since they belong to hosted services: {}.\n",
-        names(|key| key.hosted)
+        names(|key| key.effect == Effect::Hosted)
     ));
     let state = names(|key| key.from == ReadFrom::State);
     table.push_str(&format!("\nKept by other programs in `.claude.json`, and ignored in settings files: {state}.\n\n"));
@@ -69,6 +74,7 @@ fn meaning(schema: &Value, key: &Key) -> String {
         at = &block.unwrap_or(at)["properties"][part];
     }
     let said = at["description"].as_str().unwrap_or_else(|| panic!("{} has no description", key.path));
+    let said = said.split(" Checked, without effect").next().unwrap();
     said.split(" Read from ").next().unwrap().replace('\n', " ")
 }
 

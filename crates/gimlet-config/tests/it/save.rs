@@ -120,15 +120,8 @@ fn changes_are_noticed_and_sorted_by_when_they_take_effect() {
     assert_eq!(watch.changed(), Vec::<std::path::PathBuf>::new());
     let changes: Vec<KeyChange> = key_changes(&before, &world.trusted());
     let changes: Vec<_> = changes.iter().map(|change| (change.key.as_str(), change.reload)).collect();
-    assert_eq!(
-        changes,
-        [
-            ("model", Reload::Start),
-            ("permissions.deny", Reload::Live),
-            ("unheardOf", Reload::Start),
-            ("verbose", Reload::Live)
-        ]
-    );
+    // Keys that do nothing change nothing.
+    assert_eq!(changes, [("model", Reload::Start), ("permissions.deny", Reload::Live)]);
     std::fs::remove_file(&drop_in).unwrap();
     assert_eq!(watch.changed(), [drop_in]);
 }
@@ -137,13 +130,13 @@ fn changes_are_noticed_and_sorted_by_when_they_take_effect() {
 fn a_file_that_breaks_while_gimlet_runs_goes_on_forbidding() {
     let world = World::new();
     world.user(r#"{"permissions":{"deny":["Read(a)"]}}"#);
-    world.local(r#"{"language":"fi"}"#);
+    world.local(r#"{"theme":"fi"}"#);
     let loaded = world.load();
     world.user(r#"{"permissions":{"deny":["#);
     let now = loaded.reload(&world.options);
     assert!(now.problems[0].message.contains("still holds"), "{:?}", now.problems);
     let effective = now.effective(&Inventory::collect(&now), &Trust::nothing());
-    assert_eq!((effective.rules.len(), effective.settings.language.as_deref()), (1, Some("fi")));
+    assert_eq!((effective.rules.len(), effective.settings.theme.as_deref()), (1, Some("fi")));
     std::fs::remove_file(world.home.join(".claude/settings.json")).unwrap();
     let gone = now.reload(&world.options);
     assert_eq!(gone.effective(&Inventory::collect(&gone), &Trust::nothing()).rules, [], "taken away on purpose");

@@ -35,6 +35,8 @@ const MAX_TOKENS: u64 = 1_000;
 
 /// What a person's words begin with in the account.
 const PERSON: &str = "person: ";
+/// What is said first while the agent only makes a plan.
+const PLANNING: &str = "The person wants a plan and nothing carried out yet: refuse whatever changes anything.\n\n";
 const TOOL: &str = "verdict";
 const SCHEMA: &str = r#"{"type":"object","properties":{"allow":{"type":"boolean","description":"true if the action may run without asking the person"},"reason":{"type":"string","description":"one short sentence"}},"required":["allow","reason"],"additionalProperties":false}"#;
 
@@ -55,31 +57,44 @@ impl ReviewRules {
     /// Where this stands in a list, the built-in entries stay.
     pub const DEFAULTS: &str = "$defaults";
 
-    fn section(title: &str, own: &[String], defaults: &[&str]) -> String {
-        let mut lines: Vec<&str> = Vec::new();
-        if own.is_empty() {
-            lines.extend(defaults);
+    /// The rules as the reviewer gets them: the built-in ones in their places.
+    pub fn in_full(&self) -> Self {
+        Self {
+            environment: with_defaults(&self.environment, DEFAULT_ENVIRONMENT),
+            allow: with_defaults(&self.allow, DEFAULT_ALLOW),
+            soft_deny: with_defaults(&self.soft_deny, DEFAULT_SOFT),
+            hard_deny: with_defaults(&self.hard_deny, DEFAULT_HARD),
         }
-        for entry in own {
-            match entry.as_str() {
-                Self::DEFAULTS => lines.extend(defaults),
-                entry => lines.push(entry),
-            }
-        }
-        if lines.is_empty() {
-            return String::new();
-        }
-        format!("\n\n{title}\n- {}", lines.join("\n- "))
     }
 
     fn prompt(&self) -> String {
-        let mut text = INTRODUCTION.to_owned();
-        text += &Self::section("Surroundings:", &self.environment, DEFAULT_ENVIRONMENT);
-        text += &Self::section("Allow:", &self.allow, DEFAULT_ALLOW);
-        text += &Self::section("Refuse, unless the person clearly asked for just this:", &self.soft_deny, DEFAULT_SOFT);
-        text += &Self::section("Always refuse:", &self.hard_deny, DEFAULT_HARD);
-        text
+        let Self { environment, allow, soft_deny, hard_deny } = self.in_full();
+        let sections = [
+            ("Surroundings:", environment),
+            ("Allow:", allow),
+            ("Refuse, unless the person clearly asked for just this:", soft_deny),
+            ("Always refuse:", hard_deny),
+        ];
+        let full = sections.into_iter().filter(|(_, lines)| !lines.is_empty());
+        full.fold(INTRODUCTION.to_owned(), |text, (title, lines)| {
+            text + &format!("\n\n{title}\n- {}", lines.join("\n- "))
+        })
     }
+}
+
+fn with_defaults(own: &[String], defaults: &[&str]) -> Vec<String> {
+    let defaults = || defaults.iter().map(|entry| (*entry).to_owned());
+    if own.is_empty() {
+        return defaults().collect();
+    }
+    let mut lines = Vec::new();
+    for entry in own {
+        match entry.as_str() {
+            ReviewRules::DEFAULTS => lines.extend(defaults()),
+            entry => lines.push(entry.to_owned()),
+        }
+    }
+    lines
 }
 
 const INTRODUCTION: &str = "\
@@ -194,8 +209,14 @@ impl Classifier {
         std::mem::take(&mut lock(&self.account).spent)
     }
 
-    /// Reviews one action.
-    pub(super) async fn review(&self, prepared: &Prepared, verdict: &Verdict, cancel: &CancellationToken) -> Opinion {
+    /// Reviews one action; `planning` says that nothing is to be carried out yet.
+    pub(super) async fn review(
+        &self,
+        prepared: &Prepared,
+        verdict: &Verdict,
+        planning: bool,
+        cancel: &CancellationToken,
+    ) -> Opinion {
         let input = prepared.input.to_string();
         if input.len() > ACTION_BYTES {
             return Opinion::None("the action is too long for the reviewer");
@@ -207,7 +228,8 @@ impl Classifier {
             }
             let so_far = account.entries.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
             let why = verdict.reasons.first().map(gimlet_policy::Reason::describe).unwrap_or_default();
-            format!("So far:\n{so_far}\n\nThe action under review ({why}):\n{} {input}", prepared.tool)
+            let plan = if planning { PLANNING } else { "" };
+            format!("So far:\n{so_far}\n\n{plan}The action under review ({why}):\n{} {input}", prepared.tool)
         };
         let asked = Instant::now();
         let answer = tokio::select! {

@@ -40,7 +40,7 @@ const REPOSITORY_MODE: [u8; 4] = [0, 0, 0xe0, 0];
 const MODE_TO_NAME: usize = 38;
 
 /// The file by which git, started in this folder, would run what the repository names.
-pub fn git_trap_on_disk(cwd: &Path) -> Option<PathBuf> {
+pub(super) fn git_trap_on_disk(cwd: &Path) -> Option<PathBuf> {
     cwd.ancestors().find_map(Repository::at).and_then(|repository| repository.trap(MAX_DEPTH))
 }
 

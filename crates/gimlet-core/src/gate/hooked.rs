@@ -1,6 +1,7 @@
 //! Hooks at the gate: those that answer in a person's place, those that hear of refusals and questions, and what is
 //! written down when a hook refuses a call before anything was decided.
 
+use gimlet_policy::shell::Trouble;
 use gimlet_policy::{Behavior, Decision, Reason, Verdict};
 use gimlet_store::Decider;
 use serde_json::Value;
@@ -28,7 +29,7 @@ impl Gate {
         let denied = Denied::by_hook(reason, prepared);
         let refusal = Refusal::ByHook { denied, at_once: true, stop_turn: false };
         let word = Word::of_refusal(&refusal, &verdict);
-        self.ledger.note(scope, self.mode(), &incoming.id, prepared, &verdict, &word);
+        self.ledger.note(scope, self.mode_of(scope), &incoming.id, prepared, &verdict, &word);
         refusal
     }
 
@@ -59,7 +60,9 @@ impl Gate {
         match fired.answer? {
             RequestAnswer::Allow { input, changes } => {
                 // A hook can bring the answer that a tool wants from a person, but not stand in for the person.
-                if prepared.requires_user_interaction && !(input.is_some() && is_built_in(scope, prepared)) {
+                let unanswered =
+                    prepared.requires_user_interaction && !(input.is_some() && is_built_in(scope, prepared));
+                if unanswered || verdict.reasons.iter().any(is_for_a_person) {
                     return None;
                 }
                 if !changes.is_empty() {
@@ -109,7 +112,19 @@ fn facts<'a>(scope: &'a CallScope, incoming: &'a Incoming, prepared: &'a Prepare
     CallFacts { id: &incoming.id, tool: &prepared.tool, aliases, input: &prepared.input }
 }
 
+/// Grounds of a question that no hook's yes settles: what a rule may be about, and what must not be lost or rewritten.
+fn is_for_a_person(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Rule { .. }
+            | Reason::MayMatchRule { .. }
+            | Reason::ProtectedPath(_)
+            | Reason::CriticalRemoval(_)
+            | Reason::NotUnderstood(Trouble::TooLong)
+    )
+}
+
 /// Whether the call is one of gimlet's own tools.
-pub(crate) fn is_built_in(scope: &CallScope, prepared: &Prepared) -> bool {
+fn is_built_in(scope: &CallScope, prepared: &Prepared) -> bool {
     matches!(scope.tools.find(&prepared.tool), Some(ToolRef::BuiltIn(_)))
 }

@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_policy::shell::{ShellFacts, analyse};
 use gimlet_policy::{
-    Call, ClosedFiles, Decision, Destination, Follow, Followed, HookSay, NeedFacts, Reason, RuleSet, RuleSource,
+    Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, Reason, RuleSet, RuleSource,
     Suggestion, Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
@@ -23,12 +22,14 @@ pub struct Judging<'a> {
     pub paths: &'a PathContext,
     /// Further folders that may always be read.
     pub readable: &'a [PathBuf],
+    /// Folders of the session's own, which it may always write.
+    pub own: &'a [PathBuf],
     /// Where the call's commands run.
     pub walls: Walls,
-    /// How links are followed.
-    pub follow: Follow<'a>,
-    /// The file by which git, started in this folder, would run what a repository names.
-    pub git_trap: fn(&Path) -> Option<PathBuf>,
+    /// A reviewer looks at commands while only a plan is made.
+    pub plan_reviewed: bool,
+    /// The files that the call would meet.
+    pub view: &'a dyn FileView,
 }
 
 /// What a call would touch and what it was given.
@@ -70,26 +71,26 @@ impl Judging<'_> {
 
     /// What "don't ask again" could save for a call that asks.
     pub fn suggestions(&self, judged: Judged<'_>) -> Vec<Suggestion> {
-        let (needs, world) = (self.facts(judged.needs), self.world(judged.needs));
+        let (needs, world) = (self.facts(judged.needs), self.world());
         // Generated patterns begin at the root of the file system, so their anchor does not matter.
         let source = |destination: Destination| RuleSource::new(destination.scope(), &self.paths.project_dir);
         let verdict = with_own_verdict(self.decide(judged, &needs, &world, None), judged.own);
         if verdict.decision != Decision::Ask || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
             return Vec::new();
         }
-        gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.follow, &source)
+        gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.view, &source)
     }
 
     /// `hook` is what hooks said about the call before.
     pub(super) fn judge(&self, judged: Judged<'_>, hook: Option<&HookSay>) -> Judgement {
-        let (needs, world) = (self.facts(judged.needs), self.world(judged.needs));
+        let (needs, world) = (self.facts(judged.needs), self.world());
         let verdict = with_own_verdict(self.decide(judged, &needs, &world, hook), judged.own);
         let resolved = needs.iter().filter_map(|facts| Some((path_of(&facts.need)?.clone(), facts.resolved.clone()?)));
         Judgement { verdict, resolved: resolved.collect(), closed: ClosedFiles::new(self.rules, &world, &needs) }
     }
 
     fn decide(&self, judged: Judged<'_>, needs: &[NeedFacts], world: &World, hook: Option<&HookSay>) -> Verdict {
-        gimlet_policy::decide_after_hook(&call(judged, needs), self.rules, world, self.follow, hook)
+        gimlet_policy::decide_after_hook(&call(judged, needs), self.rules, world, self.view, hook)
     }
 
     fn facts(&self, needs: &[Need]) -> Vec<NeedFacts> {
@@ -99,27 +100,40 @@ impl Judging<'_> {
 
     /// Relative paths begin at the working directory.
     fn lead(&self, path: &Path) -> Option<Followed> {
-        (self.follow)(&self.paths.cwd.join(path))
+        self.view.follow(&self.paths.cwd.join(path))
     }
 
-    fn world(&self, needs: &[Need]) -> World {
+    fn world(&self) -> World {
         let paths = self.paths;
-        let facts = ShellFacts { cwd: &paths.cwd, roots: &paths.roots, home: paths.home.as_deref() };
-        // By the words, not by the text: a quote in the middle of a name changes nothing for the shell.
-        let runs_git = needs.iter().any(|need| matches!(need, Need::Run(text) if analyse(text, &facts).runs_git));
         World {
             mode: self.mode,
             start: self.both_spellings(std::slice::from_ref(&paths.project_dir)),
             resolved_cwd: self.lead(&paths.cwd).map(|cwd| cwd.real).filter(|real| *real != paths.cwd),
             roots: self.both_spellings(&paths.roots),
             readable: self.both_spellings(self.readable),
+            own_writable: self.own_spellings(),
             cwd: paths.cwd.clone(),
             home: paths.home.clone(),
             bypass_available: self.bypass_reachable,
             walls: self.walls,
-            git_trap: runs_git.then(|| (self.git_trap)(&paths.cwd)).flatten(),
-            ..World::default()
+            plan_reviewed: self.plan_reviewed,
         }
+    }
+
+    /// The session's own folders as spelt and as they really are. Below the project only the project itself is followed:
+    /// a link that it brings along must not make another folder the session's own.
+    fn own_spellings(&self) -> Vec<PathBuf> {
+        let project = &self.paths.project_dir;
+        let mut all = Vec::with_capacity(self.own.len() * 2);
+        for folder in self.own {
+            let real = match folder.strip_prefix(project) {
+                Ok(rest) => self.lead(project).map(|followed| followed.real.join(rest)),
+                Err(_) => self.lead(folder).map(|followed| followed.real),
+            };
+            all.push(folder.clone());
+            all.extend(real.filter(|real| real != folder));
+        }
+        all
     }
 
     /// Folders as spelt and as they really are.
@@ -158,4 +172,45 @@ fn with_own_verdict(verdict: Verdict, own: &PermissionVerdict) -> Verdict {
     let mut reasons = vec![Reason::Tool(why.clone())];
     reasons.extend(verdict.reasons);
     Verdict { decision, reasons }
+}
+
+#[cfg(test)]
+mod tests {
+    use gimlet_policy::FileTable;
+    use gimlet_proto::Env;
+
+    use super::*;
+
+    #[test]
+    fn a_link_of_the_project_makes_no_other_folder_the_sessions_own() {
+        let mut links = FileTable::default();
+        links.add_link("/repo/.claude/agent-memory", "../.git/hooks");
+        links.add_link("/home/ada/.claude", "/dotfiles/claude");
+        let paths = PathContext {
+            cwd: "/repo".into(),
+            project_dir: "/repo".into(),
+            roots: vec!["/repo".into()],
+            home: Some("/home/ada".into()),
+            env: Env::default(),
+        };
+        let own = ["/repo/.claude/agent-memory".into(), "/home/ada/.claude/plans".into()];
+        let judging = Judging {
+            mode: PermissionMode::AcceptEdits,
+            bypass_reachable: false,
+            rules: &RuleSet::default(),
+            paths: &paths,
+            readable: &[],
+            own: &own,
+            walls: Walls::None,
+            view: &links,
+        };
+        let write = |path: &str| {
+            let needs = [Need::Write(path.into())];
+            let own = &PermissionVerdict::Passthrough;
+            judging.verdict(Judged { tool: "Write", needs: &needs, input: None, needs_person: false, own }).decision
+        };
+        assert_eq!(write("/repo/.claude/agent-memory/pre-commit"), Decision::Ask, "it is a hook of git's");
+        assert_eq!(write("/home/ada/.claude/plans/a.md"), Decision::Allow, "the person's own folder is a link");
+        assert_eq!(write("/home/ada/.claude/settings.json"), Decision::Ask);
+    }
 }

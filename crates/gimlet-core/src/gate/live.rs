@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_policy::{Destination, PermissionUpdate, RuleSet, RuleSource};
-use gimlet_proto::{AgentPath, Body, Level, Notice, TrustQuestion};
+use gimlet_proto::{AgentPath, Body, Env, Level, Notice, TrustQuestion};
 use serde_json::value::RawValue;
 
 use super::{Gate, lock};
@@ -21,6 +21,8 @@ pub struct SettingsNow {
     pub rules: RuleSet,
     /// Working directories beside the one the session started in.
     pub directories: Vec<PathBuf>,
+    /// The environment that commands get from now on, when it is another one.
+    pub env: Option<Env>,
     /// What people should know about it.
     pub remarks: Vec<String>,
 }
@@ -63,13 +65,16 @@ impl Gate {
     }
 
     fn take_up(&self, services: &Services, now: SettingsNow) {
-        let SettingsNow { mut rules, directories, remarks } = now;
+        let SettingsNow { mut rules, directories, env, remarks } = now;
         {
             let mut in_force = lock(&self.in_force);
             rules.carry_over(&in_force.rules);
             in_force.rules = Arc::new(rules);
         }
         services.set_added_directories(directories);
+        if let (Some(env), Ok((_, shell))) = (env, services.processes()) {
+            shell.set_environment(&env);
+        }
         for text in remarks {
             services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
         }

@@ -1,7 +1,7 @@
 //! Calls that may not run: why, what the model is told, and what the person would want to know.
 
 use gimlet_policy::{Reason, Verdict};
-use gimlet_proto::{Body, Denial};
+use gimlet_proto::{Body, Denial, SuggestedChange};
 
 use super::{lock, suggest};
 use crate::call::{CallScope, Incoming};
@@ -41,12 +41,22 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
+    /// By a rule or a mode that was chosen on purpose, and is not to be argued away.
     pub(super) fn new(origin: &'static str, message: String, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
         let explained = verdict.explain();
         let reason = explained.split_once(": ").map_or(explained.as_str(), |(_, reason)| reason).to_owned();
-        // A rule or a mode that was chosen on purpose is not to be argued away.
-        let allow_with = (origin == UNATTENDED).then(|| suggest::flag(prepared)).flatten();
-        Box::new(Self { origin, message, summary: prepared.description.clone(), reason, allow_with })
+        Box::new(Self { origin, message, summary: prepared.description.clone(), reason, allow_with: None })
+    }
+
+    /// For want of a person who could be asked; `suggested` is what would have answered the question.
+    pub(super) fn unattended(
+        message: String,
+        prepared: &Prepared,
+        verdict: &Verdict,
+        suggested: &[SuggestedChange],
+    ) -> Box<Self> {
+        let denied = Self::new(UNATTENDED, message, prepared, verdict);
+        Box::new(Self { allow_with: suggest::flags(suggested), ..*denied })
     }
 
     pub(super) fn by_reviewer(message: String, why: &str, prepared: &Prepared) -> Box<Self> {

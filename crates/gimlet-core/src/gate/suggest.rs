@@ -1,37 +1,51 @@
-//! Which flag would have allowed a call: for the person, who decides whether to give it.
+//! Which flags would have allowed a call: for the person, who decides whether to give them.
 
-use gimlet_proto::Need;
+use gimlet_policy::{Behavior, PermissionUpdate};
+use gimlet_proto::SuggestedChange;
 
-use crate::tool::Prepared;
-
-/// Longer commands make no readable rule.
-const LONGEST_RULE: usize = 80;
-
-/// The narrowest flag that would let this very call pass.
-pub(super) fn flag(prepared: &Prepared) -> Option<String> {
-    prepared.needs.iter().find_map(|need| match need {
-        Need::Write(_) => Some("--permission-mode acceptEdits".to_owned()),
-        Need::Read(path) => path.parent().map(|folder| format!("--add-dir {}", folder.display())),
-        Need::Run(command) if is_rule(command) => Some(format!("--allowedTools '{}({command})'", prepared.tool)),
-        Need::Run(_) | Need::Fetch(_) | Need::Session | Need::Opaque => None,
-    })
+/// The flags that make the suggested changes; `None` when there are none, or a change has no flag.
+pub(super) fn flags(suggested: &[SuggestedChange]) -> Option<String> {
+    let flags = suggested.iter().map(flag).collect::<Option<Vec<String>>>()?;
+    (!flags.is_empty()).then(|| flags.join(" "))
 }
 
-/// Whether a rule with this text would match it: one plain command.
-fn is_rule(command: &str) -> bool {
-    command.len() <= LONGEST_RULE
-        && !command.contains(|c: char| c.is_control() || "|&;<>()$`\\\"'*?[]{}#~=%".contains(c))
+fn flag(change: &SuggestedChange) -> Option<String> {
+    match serde_json::from_str(change.update.get()).ok()? {
+        PermissionUpdate::SetMode { mode, .. } => Some(format!("--permission-mode {mode}")),
+        PermissionUpdate::AddRules { rules, behavior: Behavior::Allow, .. } => {
+            let quoted = |text: String| (!text.contains('\'')).then(|| format!("--allowedTools '{text}'"));
+            let flags: Vec<String> = rules.iter().map(|rule| quoted(rule.text())).collect::<Option<_>>()?;
+            Some(flags.join(" "))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_rule;
+    use std::sync::Arc;
+
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+
+    fn change(update: serde_json::Value) -> SuggestedChange {
+        SuggestedChange { covers: String::new(), update: Arc::from(to_raw_value(&update).unwrap()) }
+    }
 
     #[test]
-    fn only_plain_commands_become_rules() {
-        assert!(is_rule("cargo test --workspace"));
-        for command in ["a && b", "a > b", "a 2>&1", "echo $HOME", "rm *", "X=1 a", "a 'b'"] {
-            assert!(!is_rule(command), "{command}");
-        }
+    fn what_is_suggested_is_said_in_flags() {
+        let rule = |content: &str| {
+            change(serde_json::json!({
+                "type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": content}],
+                "behavior": "allow", "destination": "localSettings",
+            }))
+        };
+        let mode = change(serde_json::json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"}));
+        assert_eq!(flags(&[]), None);
+        assert_eq!(flags(&[rule("make *")]).as_deref(), Some("--allowedTools 'Bash(make *)'"));
+        let both = flags(&[mode, rule("make *")]);
+        assert_eq!(both.as_deref(), Some("--permission-mode acceptEdits --allowedTools 'Bash(make *)'"));
+        assert_eq!(flags(&[rule("echo it's *")]), None, "no shell would take it as one word");
     }
 }

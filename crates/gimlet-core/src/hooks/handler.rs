@@ -76,3 +76,12 @@ pub struct HookEntry {
     /// Whose hook it is, in words for people: `the driving program`.
     pub source: Arc<str>,
 }
+
+impl HookEntry {
+    /// Whether it is to be called for this; a subject may go by several names.
+    pub(super) fn wants(&self, event: HookEvent, subject: Option<&str>, aliases: &[&str]) -> bool {
+        let Some(subject) = subject else { return self.event == event };
+        let mut names = std::iter::once(subject).chain(aliases.iter().copied());
+        self.event == event && names.any(|name| self.matcher.matches(name))
+    }
+}

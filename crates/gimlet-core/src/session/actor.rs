@@ -19,7 +19,7 @@ use crate::agents::{AgentHost, AgentSource, HostParts, Roster};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
-use crate::gate::{Asked, Asks, Gate, Permissions};
+use crate::gate::{Asked, Asks, Gate, HostGate, Permissions};
 use crate::hooks::{HookEvent, HookSurroundings, Hooks, Occasion, StartSource};
 use crate::past::PastCalls;
 use crate::record::Record;
@@ -94,7 +94,6 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let hooks = Hooks::new(HookSurroundings {
         driver: config.driver,
         transcript: config.record.transcript().path().map(ToOwned::to_owned),
-        dials: Some(dials.clone()),
         files: Some(config.result_files.clone()),
         source: Some(config.source),
     });
@@ -134,6 +133,9 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         cache_ttl: config.cache_ttl,
         ledger: &conversation.ledger,
     }));
+    if let Some(sandboxing) = services.sandboxing() {
+        sandboxing.ask_about_hosts(HostGate::new(&gate, &services, &dials, &host));
+    }
     let actor = Actor {
         desk: Desk { services, gate, asks: Asks::default(), steering: Steering::default(), dials },
         inbox,
@@ -268,7 +270,10 @@ impl Actor {
         match self.desk.take(op) {
             Some(Call::Said(said)) => return Some(said),
             // Nothing runs, unless in the background: whoever closes the session next does not want to wait for that.
-            Some(Call::Interrupt) => self.interrupted = true,
+            Some(Call::Interrupt) => {
+                self.desk.asks.close_all(&self.desk.services);
+                self.interrupted = true;
+            }
             Some(Call::Close) => self.closing = true,
             None => self.publish_snapshot(false),
         }

@@ -34,8 +34,8 @@ pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) {
     rename(conversation, fired.title);
 }
 
-/// Takes a prompt in, unless hooks object; then says how the turn ends.
-pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: Say) -> Option<TurnEnd> {
+/// Takes a prompt in, unless hooks object; then says how the turn ends and with which words.
+pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: Say) -> Option<(TurnEnd, String)> {
     let hooks = turn.scope.services.hooks();
     let of_a_person = !said.synthetic && turn.scope.subagent.is_none();
     let mut fired = Fired::default();
@@ -46,13 +46,20 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
             let reason = if reason.is_empty() { "A hook did not let this prompt in.".to_owned() } else { reason };
             let original = if fired.hides_prompt { String::new() } else { format!("\nThe prompt was: {prompt}") };
             turn.notice(Level::Warning, format!("a hook blocked the prompt: {reason}{original}"));
-            return Some(TurnEnd::PromptBlocked { reason });
+            return Some((TurnEnd::PromptBlocked { reason: reason.clone() }, reason));
         }
-        if fired.stop.is_some() {
-            return Some(TurnEnd::HookStopped);
+        if let Some(reason) = fired.stop {
+            return Some((TurnEnd::HookStopped, reason));
         }
     }
-    for text in std::mem::take(&mut conversation.opening) {
+    let opening = std::mem::take(&mut conversation.opening);
+    let (before, after) = if turn.scope.subagent.is_some() {
+        // A subagent's record begins with its task.
+        (Vec::new(), opening)
+    } else {
+        (opening, Vec::new())
+    };
+    for text in before {
         super::open_conversation(conversation, turn);
         say(conversation, &text);
     }
@@ -60,7 +67,7 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
         accept(conversation, turn, Say::text(&text));
     }
     accept(conversation, turn, said);
-    for text in fired.contexts {
+    for text in after.into_iter().chain(fired.contexts) {
         say(conversation, &text);
     }
     rename(conversation, fired.title);

@@ -13,8 +13,8 @@ use gimlet_core::tool::{
     AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
 };
 use gimlet_core::{
-    Launch, Launched, LiveSettings, Permissions, Processes, Record, Review, SessionConfig, SessionState, TurnOptions,
-    open,
+    Launch, Launched, LiveSettings, Permissions, Processes, Record, Review, Sandboxing, SessionConfig, SessionState,
+    TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
@@ -24,8 +24,8 @@ use gimlet_proto::{
     SessionHandle, StopReason, Thinking, TurnReport, Usage,
 };
 use gimlet_store::{
-    DecisionLedger, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript, TranscriptOptions,
-    new_session_id,
+    DecisionLedger, DecisionLine, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript,
+    TranscriptOptions, new_session_id, read_decisions,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -313,6 +313,8 @@ pub(crate) struct Setup {
     pub(crate) agents: Vec<(String, AgentSpec)>,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
+    /// The walls around commands.
+    pub(crate) sandboxing: Option<Sandboxing>,
     /// The program that drives the session, and the hooks that it wants.
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) hooks: Vec<DriverHook>,
@@ -328,6 +330,7 @@ impl Default for Setup {
             review: false,
             attended: false,
             concurrency: 10,
+            sandboxing: None,
             tasks: Vec::new(),
             env: Env::default(),
             deny: Vec::new(),
@@ -388,7 +391,7 @@ impl Bench {
                 bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
-                decisions: setup.saved.then(|| DecisionLedger::new(&files)),
+                decisions: (setup.saved || setup.sandboxing.is_some()).then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,
             wakes: setup.attended,
@@ -399,7 +402,7 @@ impl Bench {
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
-            sandboxing: None,
+            sandboxing: setup.sandboxing.map(Arc::new),
             driver: setup.driver,
             hooks: setup.hooks,
             source: gimlet_core::StartSource::Startup,
@@ -448,6 +451,11 @@ impl Bench {
     /// What the tools did so far, in order.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.log.lines.lock().unwrap().clone()
+    }
+
+    /// What was decided so far.
+    pub(crate) fn decisions(&self) -> Vec<DecisionLine> {
+        read_decisions(&self.files).unwrap().0
     }
 
     pub(crate) async fn close(mut self) -> TempDir {

@@ -348,13 +348,13 @@ async fn an_interrupt_takes_back_hooks_that_have_not_answered() {
     let program = Program::default().answers("h", |_, _| Reaction::Hang);
     let (mut bench, program) = bench(Setup::default(), program, vec![hook("PreToolUse", &["h"])], touch(""));
     bench.say("go");
-    let report = bench
-        .turn(|event, handle| {
-            if matches!(&event.body, Body::Hook(hook) if hook.phase == HookPhase::Started) {
-                handle.send(Op::interrupt());
-            }
-        })
-        .await;
+    let turn = bench.turn(|event, handle| {
+        if matches!(&event.body, Body::Hook(hook) if hook.phase == HookPhase::Started) {
+            handle.send(Op::interrupt());
+        }
+    });
+    // Far less than the hook's own time.
+    let report = tokio::time::timeout(Duration::from_secs(20), turn).await.expect("the turn ends at once");
     assert!(matches!(report.end, TurnEnd::Aborted { in_tools: true }));
     assert_eq!(program.withdrawn(), ["h"]);
     assert_eq!(bench.lines(), Vec::<String>::new());

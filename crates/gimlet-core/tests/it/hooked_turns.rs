@@ -190,13 +190,13 @@ async fn an_interrupt_while_hooks_look_at_the_end_aborts_the_turn() {
     let program = Program::default().answers("h", |_, _| Reaction::Hang);
     let (mut bench, program) = bench(Setup::default(), program, vec![hook("Stop", &["h"])], words(&["1"]));
     bench.say("go");
-    let report = bench
-        .turn(|event, handle| {
-            if matches!(event.body, Body::Hook(_)) {
-                handle.send(Op::interrupt());
-            }
-        })
-        .await;
+    let turn = bench.turn(|event, handle| {
+        if matches!(event.body, Body::Hook(_)) {
+            handle.send(Op::interrupt());
+        }
+    });
+    // Far less than the hook's own time.
+    let report = tokio::time::timeout(Duration::from_secs(20), turn).await.expect("the turn ends at once");
     assert!(matches!(report.end, TurnEnd::Aborted { in_tools: false }), "{:?}", report.end);
     assert_eq!(program.withdrawn(), ["h"]);
     bench.close().await;
@@ -310,5 +310,44 @@ async fn a_reply_that_is_cut_does_not_call_hooks_at_the_end_until_it_is_whole() 
     let inputs = program.inputs("h");
     assert_eq!(inputs.len(), 1);
     assert_eq!(inputs[0]["last_assistant_message"], "half and half");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_subagents_hooks_carry_its_name_and_its_beginning_and_end_have_events_of_their_own() {
+    let program = Program::default()
+        .says("start", adds("SubagentStart", "be brief"))
+        .answers("stop", |nth, _| match nth {
+            0 => Reaction::Say(json!({"decision": "block", "reason": "look again"})),
+            _ => Reaction::Say(json!({})),
+        })
+        .says("call", json!({}))
+        .says("never", json!({}));
+    let hooks = vec![
+        hook("SubagentStart", &["start"]),
+        hook("SubagentStop", &["stop"]),
+        DriverHook { matcher: Some("Look".into()), ..hook("PreToolUse", &["call"]) },
+        DriverHook { matcher: Some("no such kind".into()), ..hook("SubagentStart", &["never"]) },
+    ];
+    let look = reply(&[call("x", "Look", json!({"name": "x"}))]);
+    let tasks = vec![("count", vec![look, reply(&[Block::text("two")]), reply(&[Block::text("three")])])];
+    let replies = vec![reply(&[call("t", "Agent", json!({"task": "count"}))]), reply(&[Block::text("done")])];
+    let setup = Setup { tasks, saved: true, ..Setup::default() };
+    let (mut bench, program) = bench(setup, program, hooks, replies);
+    bench.run("go").await;
+    assert_eq!(program.called(), ["start", "call", "stop", "stop"]);
+    let start = &program.inputs("start")[0];
+    let (id, kind) = (start["agent_id"].clone(), start["agent_type"].clone());
+    assert!(id.is_string() && kind.is_string(), "{start}");
+    for input in ["call", "stop"].iter().flat_map(|callback| program.inputs(callback)) {
+        assert_eq!((&input["agent_id"], &input["agent_type"]), (&id, &kind));
+        assert_eq!(input["prompt_id"], program.inputs("start")[0]["prompt_id"], "the person's prompt, not the task");
+    }
+    let stop = &program.inputs("stop")[1];
+    assert_eq!((&stop["last_assistant_message"], &stop["stop_hook_active"]), (&json!("three"), &json!(true)));
+    assert!(std::path::Path::new(stop["agent_transcript_path"].as_str().unwrap()).exists(), "{stop}");
+    let task = told(&bench, 1);
+    assert!(task.last().unwrap().contains("be brief"), "{task:?}");
+    assert!(told(&bench, 3)[0].contains("look again"));
     bench.close().await;
 }

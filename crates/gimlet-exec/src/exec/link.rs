@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::{CustodianProgram, ExecConfig, ExecError};
 use crate::custodian::{CUSTODIAN_NAME, KEEPER_NAME};
+use crate::memory::MemoryGroup;
 use crate::procfs::{self, Process};
 use crate::sweep::{HeldRecord, RunRecord};
 use crate::sys::{self, Fork};
@@ -30,6 +31,14 @@ const DEATH_LIMIT_MS: u32 = 2000;
 pub(super) enum SendError {
     Full,
     Failed(ExecError),
+}
+
+/// What a custodian is started with.
+#[derive(Clone, Copy)]
+pub(super) struct Start<'a> {
+    pub(super) config: &'a ExecConfig,
+    pub(super) run: &'a RunRecord,
+    pub(super) memory: Option<&'a MemoryGroup>,
 }
 
 /// Everything that is held open for the custodian and its keepers.
@@ -90,8 +99,7 @@ impl Custody {
     /// Sends one order, starting the custodian first if there is none.
     pub(super) fn send(
         &mut self,
-        config: &ExecConfig,
-        run: &RunRecord,
+        with: Start<'_>,
         message: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
@@ -101,11 +109,14 @@ impl Custody {
         let link = match &mut self.link {
             Some(link) => link,
             none => {
-                if let (None, Some(dir)) = (&self.record, &config.runtime_dir) {
+                if let (None, Some(dir)) = (&self.record, &with.config.runtime_dir) {
                     // For the next start only; a session must not fail because it could not be written.
-                    self.record = run.hold_in(dir).ok();
+                    self.record = with.run.hold_in(dir).ok();
                 }
-                none.insert(start(config, run, &mut self.lifeline).map_err(SendError::Failed)?)
+                let link = none.insert(start(with.config, with.run, &mut self.lifeline).map_err(SendError::Failed)?);
+                // Before its first order, so that no command is outside. That it works was tried when it was made.
+                drop(with.memory.map(|group| group.admit(link.custodian.pid())));
+                link
             }
         };
         match socket::send(&link.orders, message, descriptors).map_err(SendError::from) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::mounts::MEMORY_FOLDER_BYTES;
 use super::plan::{Place, Plan, places};
 
-/// The namespaces and the tree that every command gets.
+/// The namespaces that every command gets.
 const ALWAYS: &[&str] = &[
     "--unshare-user",
     "--unshare-pid",
@@ -17,6 +17,9 @@ const ALWAYS: &[&str] = &[
     "--unshare-cgroup-try",
     "--die-with-parent",
     "--new-session",
+];
+/// A tree that is closed but for the places of the plan.
+const CLOSED_TREE: &[&str] = &[
     "--ro-bind",
     "/",
     "/",
@@ -34,10 +37,13 @@ const ALWAYS: &[&str] = &[
     "--remount-ro",
     "/proc",
 ];
+/// The tree as it is, with processes and kernel settings closed all the same.
+const OPEN_TREE: &[&str] = &["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"];
 
 /// All arguments up to and including the one that ends bubblewrap's own.
 pub(super) fn arguments(plan: &Plan, filter: RawFd) -> Vec<OsString> {
-    let mut args: Vec<OsString> = ALWAYS.iter().map(OsString::from).collect();
+    let tree = if plan.files_open { OPEN_TREE } else { CLOSED_TREE };
+    let mut args: Vec<OsString> = ALWAYS.iter().chain(tree).map(OsString::from).collect();
     let places = places(plan);
     for (path, place) in &places {
         let holds_open_places = places.iter().any(|(other, _)| other != path && other.starts_with(path));

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::SandboxSpec;
+use gimlet_proto::{PROTECTED_NAMES, SandboxSpec};
+
+use super::census::{is_repository, link_target};
 
 /// Credential stores below the home folder.
 const CREDENTIALS: &[&str] = &[
@@ -37,39 +39,11 @@ const CREDENTIALS: &[&str] = &[
 /// Secrets of the machine, which a command of root could read.
 const MACHINE_SECRETS: &[&str] = &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh"];
 
-/// Files in a folder that make other programs run something or change whom they trust.
-const PROTECTED: &[&str] = &[
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".claude/agents",
-    ".claude/commands",
-    ".claude/hooks",
-    ".claude/plugins",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-    ".claude/skills",
-    ".claude/workflows",
-    ".envrc",
-    ".gitconfig",
-    ".idea",
-    ".mcp.json",
-    ".profile",
-    ".vscode",
-    ".zlogin",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
-];
+/// The parts of a project's `.claude` that run something or change whom others trust.
+const PROTECTED_IN_CLAUDE: &[&str] =
+    &["agents", "commands", "hooks", "plugins", "settings.json", "settings.local.json", "skills", "workflows"];
 /// The same inside the folder of a repository; the last says where git finds the others.
 const PROTECTED_IN_REPOSITORY: &[&str] = &["hooks", "config", "config.worktree", "commondir"];
-/// What makes a folder a bare repository.
-const BARE_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
-
-/// How deep and how long nested repositories are looked for.
-const NESTED_DEPTH: usize = 3;
-const NESTED_ENTRIES: usize = 4_000;
 
 /// Where a default sandbox stands.
 #[derive(Debug, Clone, Copy)]
@@ -94,10 +68,13 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     let mut deny_write: Vec<PathBuf> = vec![place.config_home.to_owned()];
     deny_write.extend(place.home.map(|home| home.join(".claude.json")));
     for root in write.clone() {
-        deny_write.extend(PROTECTED.iter().map(|name| root.join(name)));
-        deny_write.extend(repositories_in(&root).iter().flat_map(|repository| protected_in(repository)));
-        // Git follows this wherever it leads.
-        deny_write.extend(Some(root.join(".git")).filter(|link| link.is_file()));
+        deny_write.extend(PROTECTED_NAMES.iter().filter(|known| known.walled).map(|known| root.join(known.name)));
+        deny_write.extend(PROTECTED_IN_CLAUDE.iter().map(|name| root.join(".claude").join(name)));
+        // Git follows a file wherever it leads. Repositories further down are looked for before every command.
+        match root.join(".git") {
+            link if link.is_file() => deny_write.push(link),
+            repository => deny_write.extend(protected_in(&repository)),
+        }
         if let Some(Worktree { own, common }) = Worktree::of(&root) {
             deny_write.extend(protected_in(&common));
             deny_write.extend(protected_in(&own));
@@ -115,56 +92,6 @@ pub(super) fn protected_in(repository: &Path) -> Vec<PathBuf> {
     PROTECTED_IN_REPOSITORY.iter().map(|name| repository.join(name)).collect()
 }
 
-/// The folders of the repositories in a tree: its own, wherever `.git` would be, and those nested in it.
-pub(super) fn repositories_in(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    if is_bare(root) {
-        found.push(root.to_owned());
-    }
-    if !root.join(".git").is_file() {
-        found.push(root.join(".git"));
-    }
-    let mut budget = NESTED_ENTRIES;
-    let mut folders = vec![(root.to_owned(), 0)];
-    // Breadth first, so that a large folder does not use up what its neighbours need.
-    while let Some((folder, depth)) = (!folders.is_empty()).then(|| folders.remove(0)) {
-        let Ok(entries) = folder.read_dir() else { continue };
-        for entry in entries.flatten() {
-            if budget == 0 {
-                return found;
-            }
-            budget -= 1;
-            let path = entry.path();
-            if entry.file_name() == ".git" && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                found.extend(link_target(&path).and_then(|target| target.canonicalize().ok()));
-                continue;
-            }
-            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) || entry.file_name() == "node_modules" {
-                continue;
-            }
-            if entry.file_name() == ".git" || is_bare(&path) {
-                found.extend(modules_of(&path));
-                if !found.contains(&path) {
-                    found.push(path);
-                }
-            } else if depth < NESTED_DEPTH {
-                folders.push((path, depth + 1));
-            }
-        }
-    }
-    found
-}
-
-/// The repositories of submodules, which lie in that of their parent.
-fn modules_of(repository: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = repository.join("modules").read_dir() else { return Vec::new() };
-    entries.flatten().map(|entry| entry.path()).filter(|path| is_bare(path)).collect()
-}
-
-pub(super) fn is_bare(folder: &Path) -> bool {
-    BARE_MARKS.iter().all(|mark| folder.join(mark).exists())
-}
-
 /// A linked worktree's own part of the repository that it belongs to.
 #[derive(Debug, PartialEq, Eq)]
 struct Worktree {
@@ -176,19 +103,13 @@ impl Worktree {
     /// Only a repository that names this worktree itself counts: the file that leads there can be written by commands.
     fn of(folder: &Path) -> Option<Self> {
         let link = folder.join(".git");
-        let own = link_target(&link)?.canonicalize().ok()?;
+        let own = link_target(&link)?;
         let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
         let is_ours = own.join(back.trim()).canonicalize().ok()? == link.canonicalize().ok()?;
         let common = own.parent()?.parent()?.to_owned();
-        let is_worktree = own.parent()?.file_name()? == "worktrees" && is_bare(&common);
+        let is_worktree = own.parent()?.file_name()? == "worktrees" && is_repository(&common);
         (is_ours && is_worktree).then_some(Self { own, common })
     }
-}
-
-/// Where a `.git` that is a file leads.
-pub(super) fn link_target(link: &Path) -> Option<PathBuf> {
-    let text = std::fs::read_to_string(link).ok()?;
-    Some(link.parent()?.join(text.strip_prefix("gitdir:")?.trim()))
 }
 
 #[cfg(test)]
@@ -199,20 +120,6 @@ mod tests {
         std::fs::create_dir_all(at.join("objects")).unwrap();
         std::fs::create_dir_all(at.join("refs")).unwrap();
         std::fs::write(at.join("HEAD"), "ref: refs/heads/main\n").unwrap();
-    }
-
-    #[test]
-    fn nested_bare_and_submodule_repositories_are_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path();
-        repository(&root.join(".git"));
-        repository(&root.join(".git/modules/sub"));
-        repository(&root.join("vendor/lib/.git"));
-        repository(&root.join("mirror.git"));
-        let mut found = repositories_in(root);
-        found.sort();
-        let expected = [".git", ".git/modules/sub", "mirror.git", "vendor/lib/.git"].map(|name| root.join(name));
-        assert_eq!(found, expected);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The environment of a sandboxed command: no credentials, no way to agents, nothing that changes the helper. Pure.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+
+use gimlet_proto::SandboxSpec;
 
 use crate::shell::is_credential_name;
 
@@ -18,11 +19,23 @@ pub(super) struct Split {
     pub(super) held_back: Vec<OsString>,
 }
 
+/// What a command sees in place of a masked value.
+const MASK: &str = "masked-by-the-sandbox";
+
 /// Removes what a sandboxed command must not know, and names its temp folder.
-pub(super) fn prepare(env: Vec<(OsString, OsString)>, keep: &[String], temp_dir: Option<&Path>) -> Split {
-    let is_kept = |name: &OsStr| name.to_str().is_some_and(|name| keep.iter().any(|kept| kept == name));
+pub(super) fn prepare(env: Vec<(OsString, OsString)>, spec: &SandboxSpec) -> Split {
+    let SandboxSpec { keep_env, hide_env, mask_env, temp_dir, .. } = spec;
+    let is_in = |list: &[String], name: &OsStr| name.to_str().is_some_and(|name| list.iter().any(|own| own == name));
+    let is_kept = |name: &OsStr| is_in(keep_env, name);
     let mut split = Split { env: Vec::new(), held_back: Vec::new() };
     for (name, value) in env {
+        if is_in(hide_env, &name) {
+            continue;
+        }
+        if is_in(mask_env, &name) {
+            split.env.push((name, MASK.into()));
+            continue;
+        }
         let text = name.to_string_lossy();
         let is_secret =
             is_credential_name(&text) || AGENTS.contains(&&*text) || has_credentials(&value.to_string_lossy());
@@ -83,8 +96,9 @@ mod tests {
 
     fn names(env: &[(&str, &str)], keep: &[&str], temp: Option<&str>) -> (Vec<String>, Vec<String>) {
         let env = env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        let keep: Vec<String> = keep.iter().map(ToString::to_string).collect();
-        let split = prepare(env, &keep, temp.map(Path::new));
+        let keep_env = keep.iter().map(ToString::to_string).collect();
+        let spec = SandboxSpec { keep_env, temp_dir: temp.map(Into::into), ..SandboxSpec::default() };
+        let split = prepare(env, &spec);
         let text = |word: &OsString| word.to_str().unwrap().to_owned();
         (split.env.iter().map(|(name, _)| text(name)).collect(), split.held_back.iter().map(text).collect())
     }
@@ -104,6 +118,17 @@ mod tests {
         let (env, held) = names(&env, &["NPM_TOKEN"], None);
         assert_eq!(env, ["PATH", "HOMEPAGE", "NPM_TOKEN"]);
         assert_eq!(held, ["LD_PRELOAD=/x.so"]);
+    }
+
+    #[test]
+    fn variables_that_settings_name_are_hidden_or_masked_whatever_else_is_said_of_them() {
+        let env = ["A_TOKEN", "PLAIN", "SHOWN_TOKEN"].map(|name| (OsString::from(name), OsString::from("secret")));
+        let names = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        let (keep_env, hide_env, mask_env) =
+            (names(&["A_TOKEN"]), names(&["PLAIN", "A_TOKEN"]), names(&["SHOWN_TOKEN"]));
+        let spec = SandboxSpec { keep_env, hide_env, mask_env, ..SandboxSpec::default() };
+        let split = prepare(env.to_vec(), &spec);
+        assert_eq!(split.env, [("SHOWN_TOKEN".into(), MASK.into())]);
     }
 
     #[test]

@@ -37,6 +37,11 @@ pub(super) fn is_harmless(path: &Path) -> bool {
         Some("config" | "config.worktree") if metadata.is_file() && metadata.len() <= MAX_BYTES => {
             fs::read_to_string(path).is_ok_and(|text| is_plain(&text))
         }
+        // That of a worktree leads to the repository around it, which is guarded itself.
+        Some("commondir") if metadata.is_file() && metadata.len() <= MAX_BYTES => {
+            let is_worktree = path.ancestors().nth(2).is_some_and(|dir| dir.ends_with("worktrees"));
+            is_worktree && fs::read_to_string(path).is_ok_and(|text| text.trim_end() == "../..")
+        }
         _ => false,
     }
 }

@@ -3,31 +3,42 @@
 //! Before a command it is noted how they are, after it they are put back, and what the command made of them is moved to
 //! where nobody runs it. Blocking; small: only the protected paths themselves are looked at.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::{SandboxSpec, Violation};
 
-use super::defaults::{is_bare, protected_in, repositories_in};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use super::census::{Census, Repositories, is_repository, link_target};
+use super::defaults::protected_in;
 use super::gitconfig::is_harmless;
+use super::plan::unswapped;
 use super::probe::{Available, Layer};
 
 /// The most that is kept of one protected place. A larger one is checked by its stamps and cannot be put back.
 const MAX_KEPT_BYTES: u64 = 4 << 20;
 
+/// The most repositories that are held by mounts; further ones are noted and put back.
+const MAX_HELD: usize = 200;
+
 /// How protected paths were before a command.
 #[derive(Debug)]
 pub struct Guard {
     watched: Vec<Watched>,
-    /// Writable folders that were no bare repositories.
+    /// Protected paths of repositories that no spec knew of.
+    held: Vec<PathBuf>,
+    /// Writable folders that were no repositories themselves.
     plain_folders: Vec<PathBuf>,
-    /// Writable folders, whose repositories are looked for again afterwards.
+    /// Writable folders whose repositories are looked for again afterwards.
     roots: Vec<PathBuf>,
     /// The repositories that were there.
-    repositories: BTreeSet<PathBuf>,
+    repositories: Repositories,
 }
 
 #[derive(Debug)]
@@ -35,7 +46,176 @@ struct Watched {
     /// The writable folder that it lies in.
     root: PathBuf,
     path: PathBuf,
+    /// The first link among the folders on the way there, if one was there already.
+    link: Option<PathBuf>,
     before: State,
+}
+
+impl Guard {
+    /// Notes how the protected paths of a spec are, those of every repository among them. Mounts hold those that are
+    /// there; without mounts all are noted.
+    pub fn before(spec: &SandboxSpec, available: &Available, census: &mut Census) -> Self {
+        if spec.files_open {
+            return Self::of_nothing();
+        }
+        let roots = unswapped(&spec.write);
+        let repositories = census.look(&roots);
+        let has_mounts = available.layers().contains(&Layer::Mounts);
+        let inner = repositories.folders.iter().map(|folder| protected_in(folder));
+        let inner = inner.chain(repositories.links.iter().map(|link| vec![link.clone()]));
+        let mut held = Vec::new();
+        let mut watched = Vec::new();
+        let mut watch = |root: &PathBuf, path: &PathBuf, is_held: bool| {
+            let before = State::of(path);
+            if !(is_held && matches!(before, State::Tree(_) | State::Stamp(..))) {
+                let link = link_on_the_way(root, path);
+                watched.push(Watched { root: root.clone(), path: path.clone(), link, before });
+            }
+        };
+        for (count, paths) in inner.enumerate() {
+            for path in paths.iter().filter(|path| !spec.deny_write.contains(path)) {
+                let Some(root) = root_of(path, &roots) else { continue };
+                watch(root, path, has_mounts && count < MAX_HELD);
+                held.extend(Some(path.clone()).filter(|_| count < MAX_HELD));
+            }
+        }
+        for path in &spec.deny_write {
+            if let Some(root) = root_of(path, &roots) {
+                watch(root, path, has_mounts);
+            }
+        }
+        let plain_folders = roots.iter().filter(|root| !is_repository(root)).cloned().collect();
+        Self { watched, held, plain_folders, roots, repositories }
+    }
+
+    /// Where files are open there is nothing to guard.
+    fn of_nothing() -> Self {
+        Self {
+            watched: Vec::new(),
+            held: Vec::new(),
+            plain_folders: Vec::new(),
+            roots: Vec::new(),
+            repositories: Repositories::default(),
+        }
+    }
+
+    /// Protected paths that the walls have to hold besides those of the spec.
+    pub fn held(&self) -> &[PathBuf] {
+        &self.held
+    }
+
+    /// Puts back what changed. What the command made is moved into `quarantine`.
+    pub fn after(self, quarantine: &Path, census: &mut Census) -> Vec<Violation> {
+        let mut found = Vec::new();
+        for Watched { root, path, link, before } in &self.watched {
+            if let Some(new) = link_on_the_way(root, path).filter(|new| link.as_ref() != Some(new)) {
+                found.extend(take_away(root, &new, quarantine));
+                drop(restore_at(before, root, path));
+            } else if State::of(path) != *before && !(*before == State::Absent && is_harmless(path)) {
+                found.extend(take_away(root, path, quarantine));
+                // What cannot be put back was at least moved away and is reported.
+                drop(restore_at(before, root, path));
+            }
+        }
+        for folder in self.plain_folders.iter().filter(|folder| is_repository(folder)) {
+            found.extend(take_away(folder, &folder.join("HEAD"), quarantine));
+        }
+        found.extend(self.new_repositories(quarantine, census));
+        found
+    }
+
+    /// A repository that the command made may stay, without what git would run.
+    fn new_repositories(&self, quarantine: &Path, census: &mut Census) -> Vec<Violation> {
+        let now = census.look(&self.roots);
+        let folders = now.folders.difference(&self.repositories.folders);
+        let risky = folders.flat_map(|folder| protected_in(folder)).filter(|path| !is_harmless(path));
+        // Only the link is the command's own; what it leads to may be somebody's real repository.
+        let links = now.links.difference(&self.repositories.links).filter(|link| !self.may_stay(link)).cloned();
+        let moved = risky.chain(links).filter_map(|path| take_away(root_of(&path, &self.roots)?, &path, quarantine));
+        moved.collect()
+    }
+
+    /// A link may lead to a repository in a folder that is guarded, as those of submodules and worktrees do.
+    fn may_stay(&self, link: &Path) -> bool {
+        link_target(link).is_some_and(|target| {
+            root_of(&target, &self.roots).is_some() && protected_in(&target).iter().all(|path| is_harmless(path))
+        })
+    }
+}
+
+/// The folder that a path lies in.
+fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
+    roots.iter().find(|root| path.starts_with(root) && path != *root)
+}
+
+/// A link among the folders between a root and a path: what lies behind it is not this command's.
+fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
+    let mut way: Vec<&Path> = path.ancestors().skip(1).take_while(|dir| *dir != root).collect();
+    way.reverse();
+    way.into_iter().find(|dir| dir.is_symlink()).map(Path::to_owned)
+}
+
+/// A path by a handle of its folder: nobody can lead it elsewhere by a link any more.
+struct Held {
+    folder: OwnedFd,
+    name: OsString,
+}
+
+impl Held {
+    /// `None` when a link lies between the root and the path, or its folder is gone.
+    fn new(root: &Path, path: &Path) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root_folder = rustix::fs::open(root, flags, Mode::empty()).ok()?;
+        let way = path.parent()?.strip_prefix(root).ok()?;
+        let way = if way.as_os_str().is_empty() { Path::new(".") } else { way };
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let folder = rustix::fs::openat2(root_folder, way, flags, Mode::empty(), beneath).ok()?;
+        Some(Self { folder, name: path.file_name()?.to_owned() })
+    }
+
+    /// The same place, for calls that take no handle.
+    fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.folder.as_raw_fd())).join(&self.name)
+    }
+}
+
+/// Moves something away under a new name; nothing when it is not there.
+fn take_away(root: &Path, path: &Path, quarantine: &Path) -> Option<Violation> {
+    let held = Held::new(root, path)?;
+    let here = held.path();
+    fs::symlink_metadata(&here).ok()?;
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    fs::create_dir_all(quarantine).ok()?;
+    let moved_to =
+        (0..10_000).map(|n| quarantine.join(format!("{name}.{n}"))).find(|to| fs::symlink_metadata(to).is_err())?;
+    if rustix::fs::renameat(&held.folder, &held.name, rustix::fs::CWD, &moved_to).is_err() {
+        // Another file system. Its content is kept if that is possible; it does not stay in any case.
+        drop(State::of(&here).restore(&moved_to));
+        drop(remove(&here));
+    }
+    Some(Violation::Tampered { path: path.to_owned(), moved_to })
+}
+
+/// Makes a path what it was, below its root and through no link.
+fn restore_at(before: &State, root: &Path, path: &Path) -> io::Result<()> {
+    if !matches!(before, State::Link(_) | State::Tree(_)) {
+        return Ok(());
+    }
+    if let Some(way) = path.parent().and_then(|parent| parent.strip_prefix(root).ok()) {
+        let mut folder = root.to_owned();
+        for name in way {
+            folder.push(name);
+            let held = Held::new(root, &folder).ok_or(io::ErrorKind::NotFound)?;
+            // It is there already, or the next step finds that it is not.
+            drop(fs::create_dir(held.path()));
+        }
+    }
+    let held = Held::new(root, path).ok_or(io::ErrorKind::NotFound)?;
+    before.restore(&held.path())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -54,73 +234,6 @@ enum Node {
     File { bytes: Vec<u8>, mode: u32 },
 }
 
-impl Guard {
-    /// Notes how the protected paths of a spec are. Mounts hold those that are there; without mounts all are noted.
-    pub fn before(spec: &SandboxSpec, available: &Available) -> Self {
-        let held_by_mounts = available.layers().contains(&Layer::Mounts);
-        let watch = |path: &PathBuf| {
-            let root = spec.write.iter().find(|root| path.starts_with(root) && path != *root)?;
-            let before = State::of(path);
-            let is_held = held_by_mounts && matches!(before, State::Tree(_) | State::Stamp(..));
-            (!is_held).then(|| Watched { root: root.clone(), path: path.clone(), before })
-        };
-        let plain_folders = spec.write.iter().filter(|root| !is_bare(root)).cloned().collect();
-        let roots = spec.write.clone();
-        let repositories = roots.iter().flat_map(|root| repositories_in(root)).collect();
-        Self { watched: spec.deny_write.iter().filter_map(watch).collect(), plain_folders, roots, repositories }
-    }
-
-    /// Puts back what changed. What the command made is moved into `quarantine`.
-    pub fn after(self, quarantine: &Path) -> Vec<Violation> {
-        let mut found = Vec::new();
-        for Watched { root, path, before } in &self.watched {
-            if let Some(link) = new_link_on_the_way(root, path).filter(|_| *before == State::Absent) {
-                found.extend(take_away(&link, quarantine));
-            } else if State::of(path) != *before && !(*before == State::Absent && is_harmless(path)) {
-                found.extend(take_away(path, quarantine));
-                // What cannot be put back was at least moved away and is reported.
-                drop(before.restore(path));
-            }
-        }
-        for repository in self.roots.iter().flat_map(|root| repositories_in(root)) {
-            if !self.repositories.contains(&repository) {
-                let risky = protected_in(&repository).into_iter().filter(|path| !is_harmless(path));
-                found.extend(risky.filter_map(|path| take_away(&path, quarantine)));
-            }
-        }
-        for folder in self.plain_folders.iter().filter(|folder| is_bare(folder)) {
-            found.extend(take_away(&folder.join("HEAD"), quarantine));
-        }
-        found
-    }
-}
-
-/// A link among the folders between a root and a path: what lies behind it is not this command's.
-fn new_link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
-    let mut way: Vec<&Path> = path.ancestors().skip(1).take_while(|dir| *dir != root).collect();
-    way.reverse();
-    way.into_iter().find(|dir| dir.is_symlink()).map(Path::to_owned)
-}
-
-/// Moves something away under a new name; nothing when it is not there.
-fn take_away(path: &Path, quarantine: &Path) -> Option<Violation> {
-    fs::symlink_metadata(path).ok()?;
-    let name = path.file_name()?.to_string_lossy().into_owned();
-    fs::create_dir_all(quarantine).ok()?;
-    let moved_to =
-        (0..10_000).map(|n| quarantine.join(format!("{name}.{n}"))).find(|to| fs::symlink_metadata(to).is_err())?;
-    if fs::rename(path, &moved_to).is_err() {
-        // Another file system. Its content is kept if that is possible; it does not stay in any case.
-        drop(State::of(path).restore(&moved_to));
-        drop(remove(path));
-    }
-    Some(Violation::Tampered { path: path.to_owned(), moved_to })
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
-}
-
 impl State {
     fn of(path: &Path) -> Self {
         let Ok(metadata) = fs::symlink_metadata(path) else { return Self::Absent };
@@ -136,9 +249,6 @@ impl State {
     }
 
     fn restore(&self, path: &Path) -> io::Result<()> {
-        if let (Self::Link(_) | Self::Tree(_), Some(parent)) = (self, path.parent()) {
-            fs::create_dir_all(parent)?;
-        }
         match self {
             Self::Absent | Self::Stamp(..) => Ok(()),
             Self::Link(target) => symlink(target, path),
@@ -148,8 +258,9 @@ impl State {
                     Node::Folder => fs::create_dir(&path),
                     Node::Link(target) => symlink(target, &path),
                     Node::File { bytes, mode } => {
-                        fs::write(&path, bytes)?;
-                        fs::set_permissions(&path, fs::Permissions::from_mode(*mode))
+                        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+                        file.write_all(bytes)?;
+                        file.set_permissions(fs::Permissions::from_mode(*mode))
                     }
                 }
             }),
@@ -192,6 +303,10 @@ mod tests {
         Available { backend, landlock_abi: 7, notes: Vec::new() }
     }
 
+    fn before(spec: &SandboxSpec, backend: Backend) -> Guard {
+        Guard::before(spec, &available(backend), &mut Census::default())
+    }
+
     struct World {
         _dir: tempfile::TempDir,
         root: PathBuf,
@@ -219,12 +334,12 @@ mod tests {
     fn a_new_protected_file_is_moved_away_and_its_neighbours_stay() {
         let world = World::new();
         let spec = world.spec(&[".mcp.json", ".claude/settings.json"]);
-        let guard = Guard::before(&spec, &available(Backend::Namespaces));
+        let guard = before(&spec, Backend::Namespaces);
         fs::create_dir(world.root.join(".claude")).unwrap();
         for name in [".mcp.json", ".claude/settings.json", ".claude/notes.md"] {
             fs::write(world.root.join(name), "x").unwrap();
         }
-        let found = guard.after(&world.quarantine);
+        let found = guard.after(&world.quarantine, &mut Census::default());
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(!world.root.join(".mcp.json").exists() && world.root.join(".claude/notes.md").exists());
         assert_eq!(fs::read_to_string(world.quarantine.join(".mcp.json.0")).unwrap(), "x");
@@ -235,11 +350,11 @@ mod tests {
         let world = World::new();
         let hook = world.root.join(".git/hooks/pre-commit");
         fs::write(&hook, "old").unwrap();
-        let guard = Guard::before(&world.spec(&[".git/hooks"]), &available(Backend::Landlock));
+        let guard = before(&world.spec(&[".git/hooks"]), Backend::Landlock);
         fs::rename(world.root.join(".git"), world.root.join("git")).unwrap();
         fs::create_dir_all(world.root.join(".git/hooks")).unwrap();
         fs::write(&hook, "evil").unwrap();
-        assert_eq!(guard.after(&world.quarantine).len(), 1);
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1);
         assert_eq!(fs::read_to_string(&hook).unwrap(), "old");
     }
 
@@ -248,22 +363,22 @@ mod tests {
         let world = World::new();
         let settings = world.outside.join("settings.json");
         fs::write(&settings, "the user's").unwrap();
-        let guard = Guard::before(&world.spec(&[".claude/settings.json"]), &available(Backend::Namespaces));
+        let guard = before(&world.spec(&[".claude/settings.json"]), Backend::Namespaces);
         symlink(&world.outside, world.root.join(".claude")).unwrap();
-        assert_eq!(guard.after(&world.quarantine).len(), 1);
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1);
         assert!(settings.exists() && !world.root.join(".claude").exists());
     }
 
     #[test]
     fn a_folder_that_becomes_a_bare_repository_stops_being_one() {
         let world = World::new();
-        let guard = Guard::before(&world.spec(&[]), &available(Backend::Namespaces));
+        let guard = before(&world.spec(&[]), Backend::Namespaces);
         for name in ["objects", "refs"] {
             fs::create_dir(world.root.join(name)).unwrap();
         }
         fs::write(world.root.join("HEAD"), "ref: refs/heads/x").unwrap();
-        assert_eq!(guard.after(&world.quarantine).len(), 1);
-        assert!(!is_bare(&world.root) && world.root.join("objects").exists());
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1);
+        assert!(!is_repository(&world.root) && world.root.join("objects").exists());
     }
 
     #[test]
@@ -280,7 +395,7 @@ mod tests {
             fs::write(git.join("hooks").join(hook), "x").unwrap();
             git
         };
-        let guard = Guard::before(&spec, &available(Backend::Namespaces));
+        let guard = before(&spec, Backend::Namespaces);
         let fine = make("fine", "[core]\n\tbare = false\n", "pre-commit.sample");
         let hook = make("hook", "", "pre-commit");
         let command = make("command", "[core]\n\tfsmonitor = evil\n", "x.sample");
@@ -288,19 +403,83 @@ mod tests {
         fs::create_dir(world.root.join("linked")).unwrap();
         fs::rename(make("far", "[alias]\nst = !evil\n", "x.sample"), world.root.join("far/elsewhere")).unwrap();
         fs::write(world.root.join("linked/.git"), "gitdir: ../far/elsewhere\n").unwrap();
-        assert_eq!(guard.after(&world.quarantine).len(), 3);
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 3);
         assert!(fine.join("config").exists() && fine.join("hooks").exists());
         assert!(hook.join("config").exists() && !hook.join("hooks").exists());
         assert!(!command.join("config").exists() && command.join("hooks").exists());
+        // The repository that it leads to is the command's own as well.
         assert!(!world.root.join("far/elsewhere/config").exists());
+    }
+
+    #[test]
+    fn a_link_to_a_repository_of_somebody_else_goes_and_the_repository_stays() {
+        let world = World::new();
+        let real = world.outside.join("real/.git");
+        for folder in ["hooks", "objects", "refs"] {
+            fs::create_dir_all(real.join(folder)).unwrap();
+        }
+        fs::write(real.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(real.join("hooks/pre-commit"), "the person's own").unwrap();
+        let guard = before(&world.spec(&[]), Backend::Namespaces);
+        for name in ["by-file", "by-link"] {
+            fs::create_dir_all(world.root.join("a/b/c/d").join(name)).unwrap();
+        }
+        let (file, link) = (world.root.join("a/b/c/d/by-file/.git"), world.root.join("a/b/c/d/by-link/.git"));
+        fs::write(&file, format!("gitdir: {}\n", real.display())).unwrap();
+        symlink(&real, &link).unwrap();
+        let found = guard.after(&world.quarantine, &mut Census::default());
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(real.join("hooks/pre-commit").exists() && !file.exists() && link.symlink_metadata().is_err());
+    }
+
+    #[test]
+    fn repositories_that_came_between_two_commands_are_held_by_the_next() {
+        let world = World::new();
+        let mut census = Census::default();
+        let first = Guard::before(&world.spec(&[]), &available(Backend::Namespaces), &mut census);
+        drop(first.after(&world.quarantine, &mut census));
+        let clone = world.root.join("1/2/3/4/5/clone/.git");
+        fs::create_dir_all(clone.join("hooks")).unwrap();
+        fs::write(clone.join("config"), "[core]\n").unwrap();
+        let second = Guard::before(&world.spec(&[]), &available(Backend::Namespaces), &mut census);
+        assert!(second.held().contains(&clone.join("hooks")) && second.held().contains(&clone.join("config")));
+        // Where no mount holds them, they are put back.
+        let third = Guard::before(&world.spec(&[]), &available(Backend::Landlock), &mut census);
+        fs::write(clone.join("config"), "[core]\nfsmonitor = evil\n").unwrap();
+        assert_eq!(third.after(&world.quarantine, &mut census).len(), 1);
+        assert_eq!(fs::read_to_string(clone.join("config")).unwrap(), "[core]\n");
+    }
+
+    #[test]
+    fn a_link_that_replaces_a_folder_leads_neither_the_broom_nor_the_repair_astray() {
+        let world = World::new();
+        let root = world.root.clone();
+        fs::create_dir_all(world.outside.join("hooks")).unwrap();
+        fs::write(world.outside.join("hooks/pre-commit"), "the person's own").unwrap();
+        fs::write(root.join(".git/hooks/pre-commit"), "old").unwrap();
+        let guard = before(&world.spec(&[".git/hooks"]), Backend::Landlock);
+        fs::rename(root.join(".git"), root.join("away")).unwrap();
+        symlink(&world.outside, root.join(".git")).unwrap();
+        drop(guard.after(&world.quarantine, &mut Census::default()));
+        assert_eq!(fs::read_to_string(world.outside.join("hooks/pre-commit")).unwrap(), "the person's own");
+        assert_eq!(fs::read_to_string(root.join(".git/hooks/pre-commit")).unwrap(), "old");
+    }
+
+    #[test]
+    fn a_link_that_was_there_before_is_nobodys_trick() {
+        let world = World::new();
+        symlink(&world.outside, world.root.join(".claude")).unwrap();
+        let guard = before(&world.spec(&[".claude/settings.json"]), Backend::Namespaces);
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()), []);
+        assert!(world.root.join(".claude").is_symlink());
     }
 
     #[test]
     fn an_honest_command_leaves_nothing_to_report() {
         let world = World::new();
-        let guard = Guard::before(&world.spec(&[".git/hooks", ".mcp.json"]), &available(Backend::Landlock));
+        let guard = before(&world.spec(&[".git/hooks", ".mcp.json"]), Backend::Landlock);
         fs::write(world.root.join("a.rs"), "fn main() {}").unwrap();
-        assert_eq!(guard.after(&world.quarantine), []);
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()), []);
         assert!(!world.quarantine.exists());
     }
 }

@@ -18,6 +18,7 @@ use rustix::thread::CapabilitySet;
 use super::kernel::{self, Disposition};
 use super::mounts::MountError;
 use super::plan::{Plan, Walls, places};
+use super::seccomp::Neighbours;
 use super::{bubblewrap, landlock, mounts, relay, seccomp};
 use crate::sys::{self, Fork};
 
@@ -101,7 +102,7 @@ fn outer(words: Vec<OsString>) -> SetupError {
 enum Never {}
 
 fn become_bubblewrap(plan: &Plan, program: &Path, words: Vec<OsString>) -> Result<Never, SetupError> {
-    let code = kernel::filter_bytes(&seccomp::filter(filter_of_bubblewrap(plan)));
+    let code = kernel::filter_bytes(&seccomp::filter(filter_of_bubblewrap(plan), Neighbours::Hidden));
     let filter = rustix::fs::memfd_create("filter", MemfdFlags::CLOEXEC).map_err(step("making the filter"))?;
     let mut file = std::fs::File::from(filter);
     file.write_all(&code).and_then(|()| io::Seek::rewind(&mut file)).map_err(step("writing the filter"))?;
@@ -198,7 +199,11 @@ fn run_in_own_namespaces(plan: &Plan) -> Result<Never, SetupError> {
         Fork::Child => {
             drop(end);
             let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-            mounts::build(&places)?;
+            if plan.files_open {
+                mounts::build_open()?
+            } else {
+                mounts::build(&places)?
+            }
             kernel::raise_loopback().map_err(step("raising the loopback interface"))?;
             let status = run_and_wait(plan, proxy.as_ref())?;
             let _ = rustix::io::write(&outcome, &status.to_ne_bytes());
@@ -289,11 +294,7 @@ fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupE
     rustix::process::chdir(&plan.cwd).map_err(step("entering the working directory"))?;
     // Fails where the keeper or bubblewrap has done it already.
     let _ = rustix::process::setsid();
-    if let Some(limit) = plan.max_processes.filter(|_| plan.walls != Walls::Absent) {
-        // Without a user namespace this would count all processes of the user.
-        let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
-        rustix::process::setrlimit(Resource::Nproc, limit).map_err(step("limiting processes"))?;
-    }
+    limit_resources(plan)?;
     rustix::thread::set_no_new_privs(true).map_err(step("giving up privileges"))?;
     if plan.landlock {
         landlock::enforce(plan).map_err(step("enforcing Landlock"))?;
@@ -303,10 +304,29 @@ fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupE
     // Descriptor 3 is the command line's report.
     kernel::close_from(4).map_err(step("closing descriptors"))?;
     if !matches!(plan.walls, Walls::Bubblewrap(_)) || filter_of_bubblewrap(plan) != plan.sockets {
-        kernel::enforce_filter(&mut seccomp::filter(plan.sockets)).map_err(step("enforcing the filter"))?;
+        let neighbours = if plan.walls == Walls::Absent { Neighbours::InSight } else { Neighbours::Hidden };
+        kernel::enforce_filter(&mut seccomp::filter(plan.sockets, neighbours)).map_err(step("enforcing the filter"))?;
     }
     let source = kernel::become_program(&program, &args, &env);
     Err(SetupError::Program { program: plan.program.clone(), source })
+}
+
+fn limit_resources(plan: &Plan) -> Result<(), SetupError> {
+    let limit = |resource, most: u64| {
+        // A limit that is lower already stays.
+        let own = rustix::process::getrlimit(resource).maximum;
+        let most = Some(own.map_or(most, |own| own.min(most)));
+        rustix::process::setrlimit(resource, Rlimit { current: most, maximum: most })
+            .map_err(step("limiting resources"))
+    };
+    // A dump would hold what the command read, in a place that the system chooses.
+    limit(Resource::Core, 0)?;
+    if let Some(most) = plan.max_processes.filter(|_| plan.walls != Walls::Absent) {
+        // Without a user namespace this would count all processes of the user.
+        limit(Resource::Nproc, most)?;
+    }
+    // Memory that is really the process's own: address space alone is free, and some programs reserve a lot of it.
+    plan.max_memory.map_or(Ok(()), |most| limit(Resource::Data, most))
 }
 
 fn drop_capabilities() -> Result<(), rustix::io::Errno> {

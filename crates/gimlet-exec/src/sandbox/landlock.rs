@@ -7,10 +7,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 use super::kernel::{Handled, Ruleset, landlock_abi};
-use super::plan::{Plan, Walls};
+use super::plan::{Plan, Walls, unswapped};
 use super::seccomp::Inet;
 
 const EXECUTE: u64 = 1;
@@ -34,10 +34,11 @@ const SCOPE_SIGNALS: u64 = 1 << 1;
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Everything that this version of Landlock can hold a command to.
-fn handled(abi: u32, inet: Inet) -> Handled {
+fn handled(abi: u32, inet: Inet, files_open: bool) -> Handled {
     let from = |version: u32, rights: u64| if abi >= version { rights } else { 0 };
+    let files = ALL | from(2, REFER) | from(3, TRUNCATE) | from(5, IOCTL_DEV);
     Handled {
-        files: ALL | from(2, REFER) | from(3, TRUNCATE) | from(5, IOCTL_DEV),
+        files: if files_open { 0 } else { files },
         // In a network namespace with nothing in it ports are free.
         network: if inet == Inet::Any { 0 } else { from(4, BIND_TCP | CONNECT_TCP) },
         scoped: from(6, SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS),
@@ -46,7 +47,11 @@ fn handled(abi: u32, inet: Inet) -> Handled {
 
 /// Holds this process to the plan.
 pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
-    let handled = handled(landlock_abi(), plan.sockets.inet);
+    let handled = handled(landlock_abi(), plan.sockets.inet, plan.files_open);
+    if handled == Handled::default() {
+        // A set of rules about nothing is refused by the kernel.
+        return Ok(());
+    }
     let rules = Rules { set: Ruleset::new(handled)?, files: handled.files };
     let read = EXECUTE | READ_FILE | READ_DIR;
     let change = handled.files & !(MAKE_CHAR | MAKE_BLOCK);
@@ -54,25 +59,31 @@ pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
         // Names can be listed everywhere; without that not even `/` could be.
         rules.allow("/".as_ref(), READ_DIR)?;
         let closed: Vec<PathBuf> = plan.deny_read.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        for path in around(&[closed, vec!["/dev".into()]].concat()) {
+        for path in around("/".as_ref(), &[closed.as_slice(), &["/dev".into()]].concat()) {
             rules.allow(&path, read)?;
         }
-        for path in &plan.allow_read {
-            rules.allow(path, read)?;
+        for path in unswapped(&plan.allow_read) {
+            // What is closed within what is open stays closed.
+            let closed: Vec<PathBuf> = closed.iter().filter(|closed| closed.starts_with(&path)).cloned().collect();
+            let open = if closed.is_empty() { vec![path] } else { around(&path, &closed) };
+            open.iter().try_for_each(|path| rules.allow_real(path, read))?;
         }
     } else {
         rules.allow("/".as_ref(), read)?;
         // Private to this command, like the one that the plan names.
         rules.allow("/tmp".as_ref(), change)?;
     }
-    for path in &plan.write {
-        rules.allow(path, change)?;
+    for path in unswapped(&plan.write) {
+        rules.allow_real(&path, change)?;
     }
     for device in DEVICES {
         rules.allow(&Path::new("/dev").join(device), READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV)?;
     }
-    for dir in ["/dev/pts", "/dev/ptmx", "/dev/shm"] {
-        rules.allow(dir.as_ref(), change & !EXECUTE)?;
+    rules.allow("/dev/shm".as_ref(), change & !EXECUTE)?;
+    if plan.walls != Walls::Absent {
+        // Private as well. Without mounts they would be everybody's terminals.
+        rules.allow("/dev/pts".as_ref(), change & !EXECUTE)?;
+        rules.allow("/dev/ptmx".as_ref(), change & !EXECUTE)?;
     }
     rules.set.enforce()
 }
@@ -86,9 +97,24 @@ struct Rules {
 impl Rules {
     /// Allows these rights beneath a path; a path that is not there needs none.
     fn allow(&self, path: &Path, rights: u64) -> io::Result<()> {
-        let Ok(opened) = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return Ok(()) };
-        let rights = rights & self.files & applicable(&opened)?;
-        if rights == 0 { Ok(()) } else { self.set.allow_beneath(&opened, rights) }
+        match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(opened) => self.allow_opened(&opened, rights),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The same for a path that has no links in it: one that is there now was put there by somebody else.
+    fn allow_real(&self, path: &Path, rights: u64) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(opened) => self.allow_opened(&opened, rights),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn allow_opened(&self, opened: &OwnedFd, rights: u64) -> io::Result<()> {
+        let rights = rights & self.files & applicable(opened)?;
+        if rights == 0 { Ok(()) } else { self.set.allow_beneath(opened, rights) }
     }
 }
 
@@ -99,12 +125,12 @@ fn applicable(opened: &OwnedFd) -> io::Result<u64> {
     Ok(if kind == FileType::Directory { u64::MAX } else { for_files })
 }
 
-/// Everything that is neither one of these paths, nor beneath one, nor on the way to one.
+/// Everything below a folder that is neither one of these paths, nor beneath one, nor on the way to one.
 ///
 /// What is made beside the way after this was taken is not in it: closed until the next command.
-fn around(closed: &[PathBuf]) -> Vec<PathBuf> {
+fn around(folder: &Path, closed: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut ways = vec![PathBuf::from("/")];
+    let mut ways: Vec<PathBuf> = if closed.iter().any(|path| path == folder) { vec![] } else { vec![folder.into()] };
     while let Some(way) = ways.pop() {
         let Ok(entries) = way.read_dir() else { continue };
         for entry in entries.flatten() {
@@ -132,12 +158,12 @@ mod tests {
 
     #[test]
     fn an_older_kernel_is_asked_for_less() {
-        let known = |abi| handled(abi, Inet::None);
+        let known = |abi| handled(abi, Inet::None, false);
         assert_eq!(known(1), Handled { files: ALL, network: 0, scoped: 0 });
         assert_eq!(known(3).files, ALL | REFER | TRUNCATE);
         assert_eq!((known(4).network, known(5).scoped), (BIND_TCP | CONNECT_TCP, 0));
         assert_eq!(known(6).scoped, SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS);
-        assert_eq!(handled(7, Inet::Any).network, 0);
+        assert_eq!(handled(7, Inet::Any, false).network, 0);
     }
 
     #[test]
@@ -148,7 +174,7 @@ mod tests {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
         std::os::unix::fs::symlink(root.join("home/.ssh"), root.join("home/link")).unwrap();
-        let found = around(&[root.join("home/.ssh")]);
+        let found = around("/".as_ref(), &[root.join("home/.ssh")]);
         let mut here: Vec<&PathBuf> = found.iter().filter(|path| path.starts_with(&root)).collect();
         here.sort();
         assert_eq!(here, [&root.join("home/work"), &root.join("other")]);

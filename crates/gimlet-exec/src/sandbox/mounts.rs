@@ -30,11 +30,28 @@ fn at<'a, E: Into<io::Error>>(doing: &'static str, path: &'a Path) -> impl FnOnc
     move |source| MountError { doing, path: path.to_owned(), source: source.into() }
 }
 
+/// The tree as it is, with a `/proc` of its own: without one the processes outside would be seen through it.
+pub(super) fn build_open() -> Result<(), MountError> {
+    separate()?;
+    mount_proc()
+}
+
+/// Nothing that is mounted from here on is seen outside.
+fn separate() -> Result<(), MountError> {
+    let root = Path::new("/");
+    rustix::mount::mount_change(root, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(at("separating the mounts of", root))
+}
+
+fn mount_proc() -> Result<(), MountError> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+    rustix::mount::mount("proc", "/proc", "proc", flags, None).map_err(at("mounting", "/proc".as_ref()))
+}
+
 /// Puts up the walls.
 pub(super) fn build(places: &[(PathBuf, Place)]) -> Result<(), MountError> {
     let root = Path::new("/");
-    rustix::mount::mount_change(root, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(at("separating the mounts of", root))?;
+    separate()?;
     // Copies of what stays usable are taken while it still is.
     let kept: Vec<Option<OwnedFd>> = places
         .iter()
@@ -50,8 +67,7 @@ pub(super) fn build(places: &[(PathBuf, Place)]) -> Result<(), MountError> {
     kernel::set_mount_attributes(tree.as_fd(), MOUNT_READ_ONLY | MOUNT_NO_SETUID | MOUNT_NO_DEVICES, Below::AllMounts)
         .map_err(at("making read-only", root))?;
     build_dev(devices)?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
-    rustix::mount::mount("proc", "/proc", "proc", flags, None).map_err(at("mounting", "/proc".as_ref()))?;
+    mount_proc()?;
     for ((path, place), kept) in places.iter().zip(kept) {
         match place {
             Place::Closed if path.is_dir() => close_folder(path, places)?,

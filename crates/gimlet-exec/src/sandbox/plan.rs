@@ -25,6 +25,8 @@ pub(super) struct Plan {
     pub(super) walls: Walls,
     /// Whether the kernel has Landlock. A layer that is said to be there and then fails is a failed start.
     pub(super) landlock: bool,
+    /// Files are as open as outside.
+    pub(super) files_open: bool,
     pub(super) write: Vec<PathBuf>,
     pub(super) deny_write: Vec<PathBuf>,
     pub(super) deny_read: Vec<PathBuf>,
@@ -33,6 +35,7 @@ pub(super) struct Plan {
     /// The Unix socket of gimlet's proxy.
     pub(super) proxy: Option<PathBuf>,
     pub(super) max_processes: Option<u64>,
+    pub(super) max_memory: Option<u64>,
     /// Variables that must not reach the helper itself, each `NAME=VALUE`.
     pub(super) env: Vec<OsString>,
     pub(super) cwd: PathBuf,
@@ -57,6 +60,9 @@ impl Plan {
         if self.landlock {
             say("landlock", OsStr::new("yes"));
         }
+        if self.files_open {
+            say("files", OsStr::new("open"));
+        }
         let lists = [
             ("write", &self.write),
             ("deny-write", &self.deny_write),
@@ -80,6 +86,9 @@ impl Plan {
         if let Some(limit) = self.max_processes {
             say("processes", OsStr::new(&limit.to_string()));
         }
+        if let Some(limit) = self.max_memory {
+            say("memory", OsStr::new(&limit.to_string()));
+        }
         self.env.iter().for_each(|variable| say("env", variable));
         say("cwd", self.cwd.as_os_str());
         words.push(END_OF_PLAN.into());
@@ -102,6 +111,7 @@ impl Plan {
                 "bubblewrap" => plan.walls = Walls::Bubblewrap(path()),
                 "walls" => plan.walls = Walls::Own,
                 "landlock" => plan.landlock = true,
+                "files" => plan.files_open = true,
                 "write" => plan.write.push(path()),
                 "deny-write" => plan.deny_write.push(path()),
                 "deny-read" => plan.deny_read.push(path()),
@@ -110,6 +120,7 @@ impl Plan {
                 "unix" => plan.sockets.unix = true,
                 "proxy" => plan.proxy = Some(path()),
                 "processes" => plan.max_processes = Some(value.to_str()?.parse().ok()?),
+                "memory" => plan.max_memory = Some(value.to_str()?.parse().ok()?),
                 "env" => plan.env.push(value.to_owned()),
                 "cwd" => cwd = Some(path()),
                 _ => return None,
@@ -123,6 +134,7 @@ impl Plan {
         Self {
             walls: Walls::Absent,
             landlock: false,
+            files_open: false,
             write: Vec::new(),
             deny_write: Vec::new(),
             deny_read: Vec::new(),
@@ -130,6 +142,7 @@ impl Plan {
             sockets: Sockets { inet: Inet::None, unix: false },
             proxy: None,
             max_processes: None,
+            max_memory: None,
             env: Vec::new(),
             cwd: PathBuf::new(),
             program: PathBuf::new(),
@@ -159,13 +172,22 @@ pub(super) enum Place {
     Closed,
 }
 
+/// The paths that are there and are still what they were when they were looked up: one that leads elsewhere by now was
+/// replaced by a link, and what it leads to was never meant.
+pub(super) fn unswapped(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().filter(|path| path.canonicalize().is_ok_and(|real| real == **path)).cloned().collect()
+}
+
 /// The places of a plan in the order in which they are made: parents before what lies in them, so that the more
 /// specific one holds. Only what exists is in it.
 pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
+    if plan.files_open {
+        return Vec::new();
+    }
     let mut places: Vec<(PathBuf, Place)> = vec![("/tmp".into(), Place::Private)];
     let real =
         |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().filter_map(|path| path.canonicalize().ok()).collect() };
-    let writable = real(&plan.write);
+    let writable = unswapped(&plan.write);
     let is_writable = |path: &Path| writable.iter().any(|root| path.starts_with(root));
     let closed = real(&plan.deny_read);
     let held = real(&plan.deny_write);
@@ -175,11 +197,14 @@ pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
         places.extend(between.map(|dir| (dir.to_owned(), Place::Writable)));
     }
     places.extend(held.into_iter().filter(|path| is_writable(path)).map(|path| (path, Place::ReadOnly)));
-    for path in real(&plan.allow_read).into_iter().chain(plan.cwd.canonicalize()) {
+    for path in unswapped(&plan.allow_read) {
         if path.starts_with("/tmp") || closed.iter().any(|closed| path.starts_with(closed)) {
             places.push((path, Place::Readable));
         }
     }
+    // Not where something is closed: commands say themselves where the next one begins.
+    let cwd = plan.cwd.canonicalize().ok().filter(|cwd| !closed.iter().any(|closed| cwd.starts_with(closed)));
+    places.extend(cwd.filter(|cwd| cwd.starts_with("/tmp")).map(|cwd| (cwd, Place::Readable)));
     places.extend(writable.iter().map(|path| (path.clone(), Place::Writable)));
     places.extend(closed.into_iter().map(|path| (path, Place::Closed)));
     // Of several claims to one path the strictest holds.
@@ -217,6 +242,8 @@ mod tests {
                 sockets: Sockets { inet: Inet::Any, unix: true },
                 proxy: Some("/run/p".into()),
                 max_processes: Some(7),
+                max_memory: Some(1 << 40),
+                files_open: true,
                 env: vec!["LD_PRELOAD=/x=y".into()],
                 args: vec!["x".into(), "--".into(), odd],
                 ..plan()

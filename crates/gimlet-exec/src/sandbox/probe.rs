@@ -16,13 +16,18 @@ pub(super) const OWN_IMAGE: &str = "/proc/self/exe";
 /// may lead there.
 const BUBBLEWRAP_PATHS: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// Where bubblewrap may come from.
+/// Where bubblewrap may come from, and when it is used.
+///
+/// Namespaces of gimlet's own are preferred: what is mounted is opened by handle and through no link, so that a command
+/// which still runs cannot swap a folder for a link while the walls of the next one are put up. Bubblewrap takes paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Bubblewrap {
-    /// From the usual places, if it is there.
+    /// From the usual places, where gimlet may make no namespaces itself.
     #[default]
-    IfPresent,
-    /// From this path.
+    IfNeeded,
+    /// From the usual places, before anything else.
+    First,
+    /// From this path, before anything else.
     At(PathBuf),
     /// From nowhere.
     Never,
@@ -38,7 +43,7 @@ pub struct ProbeOptions {
 
 impl Default for ProbeOptions {
     fn default() -> Self {
-        Self { bubblewrap: Bubblewrap::IfPresent, own_namespaces: true }
+        Self { bubblewrap: Bubblewrap::IfNeeded, own_namespaces: true }
     }
 }
 
@@ -124,21 +129,13 @@ pub async fn probe(exec: &Exec, options: &ProbeOptions) -> Available {
     let landlock_abi = kernel::landlock_abi();
     let mut notes = Vec::new();
     let found = |backend, notes| Available { backend, landlock_abi, notes };
-    match bubblewrap_path(&options.bubblewrap) {
-        Some(path) => {
-            if works(exec, path.clone().into(), bubblewrap_trial()).await {
-                return found(Backend::Bubblewrap { path }, notes);
-            }
-            notes.push(format!("{} is there but cannot make namespaces", path.display()));
+    let own_first = options.bubblewrap == Bubblewrap::IfNeeded;
+    for own in [own_first, !own_first] {
+        let tried = if own { own_namespaces(exec, options).await } else { bubblewrap(exec, &options.bubblewrap).await };
+        match tried {
+            Ok(backend) => return found(backend, notes),
+            Err(why) => notes.extend(why),
         }
-        None if options.bubblewrap == Bubblewrap::Never => {}
-        None => notes.push("bubblewrap is not installed (package bubblewrap)".to_owned()),
-    }
-    if options.own_namespaces {
-        if works(exec, OWN_IMAGE.into(), vec![ARGUMENT.into(), PROBE.into()]).await {
-            return found(Backend::Namespaces, notes);
-        }
-        notes.push(why_no_namespaces().to_owned());
     }
     if landlock_abi > 0 {
         return found(Backend::Landlock, notes);
@@ -147,11 +144,31 @@ pub async fn probe(exec: &Exec, options: &ProbeOptions) -> Available {
     found(Backend::None { why: notes.join("; ") }, notes)
 }
 
+/// Each of these says why it cannot be had, unless nobody wanted it.
+async fn own_namespaces(exec: &Exec, options: &ProbeOptions) -> Result<Backend, Option<String>> {
+    if !options.own_namespaces {
+        return Err(None);
+    }
+    match works(exec, OWN_IMAGE.into(), vec![ARGUMENT.into(), PROBE.into()]).await {
+        true => Ok(Backend::Namespaces),
+        false => Err(Some(why_no_namespaces().to_owned())),
+    }
+}
+
+async fn bubblewrap(exec: &Exec, wanted: &Bubblewrap) -> Result<Backend, Option<String>> {
+    match bubblewrap_path(wanted) {
+        Some(path) if works(exec, path.clone().into(), bubblewrap_trial()).await => Ok(Backend::Bubblewrap { path }),
+        Some(path) => Err(Some(format!("{} is there but cannot make namespaces", path.display()))),
+        None if *wanted == Bubblewrap::Never => Err(None),
+        None => Err(Some("bubblewrap is not installed (package bubblewrap)".to_owned())),
+    }
+}
+
 fn bubblewrap_path(wanted: &Bubblewrap) -> Option<PathBuf> {
     let paths = match wanted {
         Bubblewrap::Never => Vec::new(),
         Bubblewrap::At(path) => vec![path.clone()],
-        Bubblewrap::IfPresent => BUBBLEWRAP_PATHS.map(PathBuf::from).to_vec(),
+        Bubblewrap::IfNeeded | Bubblewrap::First => BUBBLEWRAP_PATHS.map(PathBuf::from).to_vec(),
     };
     paths.into_iter().find(|path| is_runnable(path))
 }

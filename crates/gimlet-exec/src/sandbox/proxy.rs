@@ -4,6 +4,7 @@
 //! addresses are judged after that, and the connection goes to the very address that was judged.
 
 mod hosts;
+mod questions;
 mod wire;
 
 use std::io;
@@ -20,6 +21,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use hosts::{Host, List, Pattern, is_never_reached, is_public, parse_host};
+use questions::Questions;
+pub use questions::{HostAnswer, HostJudge};
 use wire::{HttpForm, Parsed};
 
 const MAX_CONNECTIONS: usize = 256;
@@ -52,12 +55,17 @@ pub enum Reason {
     PrivateAddress,
     #[error("the connection asked for another host than the one that was allowed")]
     OtherHost,
+    #[error("it was asked about and not allowed")]
+    Declined,
+    #[error("it was asked about and nobody answered in time")]
+    Unanswered,
 }
 
 /// Turns a name and a port into addresses.
 pub type Resolver = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
 /// Who may be reached, and where commands find the proxy.
+#[derive(Default)]
 pub struct ProxyConfig {
     /// A path in a folder that only this user can enter.
     pub socket: PathBuf,
@@ -65,6 +73,16 @@ pub struct ProxyConfig {
     pub deny: Vec<String>,
     /// How names become addresses; the system's way without it.
     pub resolver: Option<Resolver>,
+    /// How long a connection waits for an answer about its host; some minutes without it.
+    pub patience: Option<Duration>,
+    pub upstream: Upstream,
+}
+
+/// Ports of this machine where the person's own proxies listen. What speaks their tongue is handed to them unjudged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Upstream {
+    pub http: Option<u16>,
+    pub socks: Option<u16>,
 }
 
 /// Why a proxy did not start.
@@ -87,6 +105,8 @@ pub struct Proxy {
 struct Shared {
     allow: RwLock<Vec<Pattern>>,
     deny: Vec<Pattern>,
+    questions: Arc<Questions>,
+    upstream: Upstream,
     refusals: Mutex<Vec<Refusal>>,
     resolver: Resolver,
 }
@@ -104,6 +124,8 @@ impl Proxy {
         let shared = Arc::new(Shared {
             allow: RwLock::new(patterns(&config.allow)?),
             deny: patterns(&config.deny)?,
+            questions: Questions::new(config.patience),
+            upstream: config.upstream,
             refusals: Mutex::default(),
             resolver: config.resolver.unwrap_or_else(system_resolver),
         });
@@ -128,6 +150,11 @@ impl Proxy {
         let pattern = parse_pattern(pattern)?;
         self.shared.allow.write().unwrap_or_else(PoisonError::into_inner).push(pattern);
         Ok(())
+    }
+
+    /// Has this judge asked about hosts that are on no list. Without one they are refused.
+    pub fn ask_through(&self, judge: Arc<dyn HostJudge>) {
+        self.shared.questions.ask_through(judge);
     }
 
     /// What was refused since the last call.
@@ -184,13 +211,13 @@ enum Tongue {
 
 async fn serve(mut client: UnixStream, shared: &Shared) -> io::Result<()> {
     let mut seen = Vec::new();
+    tokio::time::timeout(HEAD_PATIENCE, read_more(&mut client, &mut seen, MAX_HEAD_BYTES)).await??;
+    let speaks_socks = seen.first() == Some(&5);
+    if let Some(port) = if speaks_socks { shared.upstream.socks } else { shared.upstream.http } {
+        return hand_on(client, &seen, port).await;
+    }
     let greeting = tokio::time::timeout(HEAD_PATIENCE, async {
-        read_more(&mut client, &mut seen, MAX_HEAD_BYTES).await?;
-        if seen.first() == Some(&5) {
-            read_socks(&mut client, &mut seen).await
-        } else {
-            read_http(&mut client, &mut seen).await
-        }
+        if speaks_socks { read_socks(&mut client, &mut seen).await } else { read_http(&mut client, &mut seen).await }
     });
     let Some(wanted) = greeting.await?? else {
         return client.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").await;
@@ -215,6 +242,13 @@ async fn serve(mut client: UnixStream, shared: &Shared) -> io::Result<()> {
         }
     }
     server.write_all(&seen).await?;
+    tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
+}
+
+/// Leaves a connection to a proxy of the person's own, from its first byte on.
+async fn hand_on(mut client: UnixStream, seen: &[u8], port: u16) -> io::Result<()> {
+    let mut server = TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)).await?;
+    server.write_all(seen).await?;
     tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
 }
 
@@ -312,7 +346,7 @@ impl Shared {
             allow.iter().any(|pattern| pattern.matches(host, port, List::Allow))
         };
         if !is_allowed {
-            return Err(Judged::Refused(Reason::NotAllowed));
+            self.ask(host, port).await.map_err(Judged::Refused)?;
         }
         let is_open = |address: &SocketAddr| match host {
             // Named by its address, a private host is meant.
@@ -328,6 +362,14 @@ impl Shared {
             (true, _) => Err(Judged::Unresolved),
             (false, true) => Err(Judged::Refused(Reason::PrivateAddress)),
             (false, false) => Ok(open),
+        }
+    }
+
+    /// Asks about a host that is on no list. One that could not be reached anyway is nothing to ask about.
+    async fn ask(&self, host: &Host, port: u16) -> Result<(), Reason> {
+        match host {
+            Host::Address(address) if !is_public(*address) => Err(Reason::NotAllowed),
+            _ => self.questions.ask(host, port).await,
         }
     }
 

@@ -15,6 +15,14 @@ pub(super) enum Inet {
     Any,
 }
 
+/// Whether processes of others are within reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Neighbours {
+    /// A namespace hides them.
+    Hidden,
+    InSight,
+}
+
 /// The part of the filter that differs between sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sockets {
@@ -22,6 +30,10 @@ pub(super) struct Sockets {
     /// Unix sockets by name. Pairs are always there: programs talk to their own children through them.
     pub(super) unix: bool,
 }
+
+/// Newer than the library's list; the same number on every architecture.
+const QUOTACTL_FD: c_long = 443;
+const OPEN_TREE_ATTR: c_long = 467;
 
 /// Calls that no command in a sandbox makes for an honest reason, or that would open it.
 const CLOSED: &[c_long] = &[
@@ -69,6 +81,8 @@ const CLOSED: &[c_long] = &[
     libc::SYS_unshare,
     libc::SYS_userfaultfd,
     libc::SYS_vhangup,
+    OPEN_TREE_ATTR,
+    QUOTACTL_FD,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_ioperm,
     #[cfg(target_arch = "x86_64")]
@@ -81,6 +95,36 @@ const CLOSED: &[c_long] = &[
 /// flags of `clone3` lie in memory, where a filter cannot see them.
 const UNKNOWN: &[c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// Memory, messages and locks that whoever has the same user shares, wherever it runs. Closed where there is no
+/// namespace of one's own for them.
+const SHARED: &[c_long] = &[
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_msgctl,
+    libc::SYS_msgget,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_semctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmget,
+];
+/// Calls that change the process that their first argument names. Zero is the caller.
+const ON_PROCESS: &[c_long] = &[
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+/// The same with a kind before the number; the kind that means a process.
+const ON_KIND: [(c_long, u32); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -119,7 +163,7 @@ const fn argument_at(index: u32) -> u32 {
 }
 
 /// The whole filter.
-pub(super) fn filter(sockets: Sockets) -> Vec<Instruction> {
+pub(super) fn filter(sockets: Sockets, neighbours: Neighbours) -> Vec<Instruction> {
     let mut code = vec![load(ARCHITECTURE_AT), jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0), give(KILL), load(CALL_AT)];
     if let Some(first) = FOREIGN_CALLS {
         code.extend([jump(libc::BPF_JGE, first, 0, 1), give(KILL)]);
@@ -129,6 +173,9 @@ pub(super) fn filter(sockets: Sockets) -> Vec<Instruction> {
     }
     for call in UNKNOWN {
         code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(NOT_THERE)]);
+    }
+    if neighbours == Neighbours::InSight {
+        close_to_neighbours(&mut code);
     }
     on_call(
         &mut code,
@@ -141,14 +188,24 @@ pub(super) fn filter(sockets: Sockets) -> Vec<Instruction> {
         libc::SYS_ioctl,
         &[load(argument_at(1)), jump(libc::BPF_JEQ, first, 1, 0), jump(libc::BPF_JEQ, second, 0, 1), give(REFUSE)],
     );
-    on_call(
-        &mut code,
-        libc::SYS_socketpair,
-        &[load(argument_at(0)), jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 1, 0), give(NO_FAMILY)],
-    );
+    on_call(&mut code, libc::SYS_socketpair, &pair_rules(sockets));
     on_call(&mut code, libc::SYS_socket, &socket_rules(sockets));
     code.push(give(ALLOW));
     code
+}
+
+fn close_to_neighbours(code: &mut Vec<Instruction>) {
+    for call in SHARED {
+        code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(NOT_THERE)]);
+    }
+    for call in ON_PROCESS {
+        on_call(code, *call, &[load(argument_at(0)), jump(libc::BPF_JEQ, 0, 1, 0), give(REFUSE)]);
+    }
+    for (call, process) in ON_KIND {
+        let kind = [load(argument_at(0)), jump(libc::BPF_JEQ, process, 1, 0), give(REFUSE)];
+        let number = [load(argument_at(1)), jump(libc::BPF_JEQ, 0, 1, 0), give(REFUSE)];
+        on_call(code, call, &[kind, number].concat());
+    }
 }
 
 /// What follows is for one call only and ends in allowing it.
@@ -157,6 +214,18 @@ fn on_call(code: &mut Vec<Instruction>, call: c_long, rules: &[Instruction]) {
     code.push(jump(libc::BPF_JEQ, call as u32, 0, rules.len() as u8 + 1));
     code.extend(rules);
     code.push(give(ALLOW));
+}
+
+/// Half of a pair of datagram sockets can be sent or connected anywhere, which is what `socket` is closed for.
+fn pair_rules(sockets: Sockets) -> Vec<Instruction> {
+    let mut rules = vec![load(argument_at(0)), jump(libc::BPF_JEQ, libc::AF_UNIX as u32, 1, 0), give(NO_FAMILY)];
+    if !sockets.unix {
+        // The upper bits of the type are flags.
+        rules.extend([load(argument_at(1)), statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf)]);
+        let (stream, packets) = (libc::SOCK_STREAM as u32, libc::SOCK_SEQPACKET as u32);
+        rules.extend([jump(libc::BPF_JEQ, stream, 2, 0), jump(libc::BPF_JEQ, packets, 1, 0), give(NO_FAMILY)]);
+    }
+    rules
 }
 
 fn socket_rules(sockets: Sockets) -> Vec<Instruction> {
@@ -249,6 +318,11 @@ mod tests {
             (closed, libc::SYS_ioctl, [0, 0x5413], ALLOW),
             (closed, pair, [unix, stream], ALLOW),
             (closed, pair, [v4, stream], NO_FAMILY),
+            (closed, pair, [unix, datagram], NO_FAMILY),
+            (closed, pair, [unix, datagram | libc::SOCK_NONBLOCK as u32], NO_FAMILY),
+            (closed, pair, [unix, raw], NO_FAMILY),
+            (closed, pair, [unix, libc::SOCK_SEQPACKET as u32], ALLOW),
+            (any, pair, [unix, datagram], ALLOW),
             (closed, socket, [unix, stream], NO_FAMILY),
             (closed, socket, [v4, stream], NO_FAMILY),
             (local, socket, [v4, stream], ALLOW),
@@ -261,14 +335,35 @@ mod tests {
             (any, socket, [libc::AF_VSOCK as u32, stream], NO_FAMILY),
             (any, socket, [libc::AF_PACKET as u32, datagram], NO_FAMILY),
         ] {
-            let seen = verdict(&filter(sockets), ARCHITECTURE, call as u32, args);
+            let seen = verdict(&filter(sockets, Neighbours::Hidden), ARCHITECTURE, call as u32, args);
             assert_eq!(seen, expected, "call {call} with {args:?} under {sockets:?}");
         }
     }
 
     #[test]
+    fn neighbours_that_are_in_sight_are_out_of_reach() {
+        let closed = Sockets { inet: Inet::None, unix: false };
+        for (call, args, alone, in_sight) in [
+            (libc::SYS_shmget, [0, 0], ALLOW, NOT_THERE),
+            (libc::SYS_prlimit64, [0, 7], ALLOW, ALLOW),
+            (libc::SYS_prlimit64, [4711, 7], ALLOW, REFUSE),
+            (libc::SYS_setpriority, [0, 0], ALLOW, ALLOW),
+            (libc::SYS_setpriority, [0, 4711], ALLOW, REFUSE),
+            (libc::SYS_setpriority, [2, 0], ALLOW, REFUSE),
+            (libc::SYS_ioprio_set, [1, 0], ALLOW, ALLOW),
+            (libc::SYS_ioprio_set, [3, 0], ALLOW, REFUSE),
+            (libc::SYS_read, [4711, 0], ALLOW, ALLOW),
+        ] {
+            for (neighbours, expected) in [(Neighbours::Hidden, alone), (Neighbours::InSight, in_sight)] {
+                let seen = verdict(&filter(closed, neighbours), ARCHITECTURE, call as u32, args);
+                assert_eq!(seen, expected, "call {call} with {args:?}, {neighbours:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_foreign_calling_convention_is_death() {
-        let code = filter(Sockets { inet: Inet::Any, unix: true });
+        let code = filter(Sockets { inet: Inet::Any, unix: true }, Neighbours::Hidden);
         assert_eq!(verdict(&code, 0x4000_0003, 1, [0, 0]), KILL);
         if let Some(first) = FOREIGN_CALLS {
             assert_eq!(verdict(&code, ARCHITECTURE, first + 101, [0, 0]), KILL);

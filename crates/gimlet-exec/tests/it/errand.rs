@@ -9,7 +9,7 @@ use crate::common::{PATIENCE, Session, alive, base_env, eventually, unique_sleep
 
 async fn ask(session: &Session, command: &str, env: &Env, limit: Duration) -> Result<String, ErrandError> {
     let cwd = session.path();
-    let answer = Errand { command, cwd: &cwd, env, limit }.run(&session.exec).await?;
+    let answer = Errand { command, cwd: &cwd, env, limit, most_bytes: 64 << 10 }.run(&session.exec).await?;
     Ok(String::from_utf8(answer).unwrap())
 }
 

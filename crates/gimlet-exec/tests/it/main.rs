@@ -13,6 +13,7 @@
 mod common;
 mod custody;
 mod errand;
+mod memory;
 mod output;
 mod sandbox;
 mod sandbox_proxy;
@@ -60,6 +61,7 @@ tests! {
     errand::one_that_takes_too_long_or_prints_too_much_is_ended_with_its_tree,
     errand::dropping_it_ends_its_tree,
     errand::what_it_leaves_behind_does_not_hold_up_the_answer_and_may_go_on_printing,
+    memory::a_command_that_outgrows_the_group_is_ended_and_others_go_on,
     output::both_streams_interleave_as_written,
     output::a_background_grandchild_does_not_hold_the_call,
     output::a_survivor_that_prints_is_neither_stopped_nor_killed,
@@ -75,6 +77,10 @@ tests! {
     sandbox::no_way_out_is_open_to_an_ordinary_user,
     sandbox_proxy::names_are_judged_by_list_and_by_where_they_lead,
     sandbox_proxy::a_host_that_a_person_allows_is_reached_from_then_on,
+    sandbox_proxy::hosts_on_no_list_are_asked_about_and_answers_that_last_are_remembered,
+    sandbox_proxy::connections_to_one_host_share_one_question_and_a_late_answer_serves_the_next,
+    sandbox_proxy::a_flood_of_hosts_does_not_become_a_flood_of_questions,
+    sandbox_proxy::a_proxy_of_the_persons_own_gets_every_byte,
     sandbox_proxy::a_single_request_reaches_its_server_without_the_words_for_proxies,
     sandbox_proxy::a_tunnel_that_greets_another_host_is_closed,
     sandbox_proxy::a_sandboxed_command_reaches_what_is_allowed_and_nothing_else,
@@ -86,9 +92,15 @@ tests! {
     sandboxed::killing_gimlet_leaves_nothing_in_any_sandbox,
     sandboxed::walls_that_cannot_be_put_up_stop_the_command,
     sandboxed::what_is_missing_is_named,
+    sandboxed::namespaces_of_its_own_come_first_unless_somebody_wants_bubblewrap,
     sandboxed::a_bubblewrap_that_commands_could_replace_is_not_used,
     sandboxed::a_shell_reports_its_directory_from_inside,
     sandboxed::a_closed_place_can_have_an_open_one_in_it,
+    sandboxed::a_closed_place_within_an_open_one_within_a_closed_one_stays_closed,
+    sandboxed::a_link_in_place_of_a_folder_that_may_be_written_opens_nothing,
+    sandboxed::a_link_to_a_closed_place_does_not_open_it_as_a_folder_to_read_or_to_begin_in,
+    sandboxed::with_files_open_everything_else_is_closed,
+    sandboxed::a_command_that_wants_more_memory_than_its_limit_does_not_get_it,
     sandboxed::what_the_walls_refused_is_recognised,
     shell::the_directory_is_reported_in_every_form_of_exit,
     shell::exit_codes_and_signals_come_through,

@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use gimlet_exec::{
-    Available, Backend, Bubblewrap, Exec, Exit, Guard, Layer, ProbeOptions, Running, Sandbox, Spawn, Stdin, Streams,
-    probe,
+    Available, Backend, Bubblewrap, Census, Exec, Exit, Guard, Layer, ProbeOptions, Running, Sandbox, Spawn, Stdin,
+    Streams, probe,
 };
 use gimlet_proto::SandboxSpec;
 use tokio::io::AsyncReadExt;
@@ -67,10 +67,11 @@ pub(crate) async fn finish(mut running: Running) -> (Exit, String) {
 /// Runs a script inside the walls of a spec, guard included.
 async fn run_inside(exec: &Exec, world: &World, spec: &SandboxSpec, kind: &Available, script: &str) -> (Exit, String) {
     let sandbox = Sandbox::new(spec.clone(), kind.clone(), None).unwrap();
-    let guard = Guard::before(spec, kind);
-    let wrapped = sandbox.wrap(spawn(world, script), &[]).unwrap();
+    let mut census = Census::default();
+    let guard = Guard::before(spec, kind, &mut census);
+    let wrapped = sandbox.holding(guard.held()).wrap(spawn(world, script), &[]).unwrap();
     let ended = finish(exec.spawn(wrapped).await.unwrap()).await;
-    drop(guard.after(&world.path("quarantine")));
+    drop(guard.after(&world.path("quarantine"), &mut census));
     ended
 }
 

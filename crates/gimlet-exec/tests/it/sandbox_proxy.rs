@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_exec::{Proxy, ProxyConfig, Reason, Resolver, Sandbox, SandboxError, Spawn, Stdin, Streams};
-use gimlet_proto::{SandboxNetwork, SandboxSpec};
+use gimlet_exec::{
+    HostAnswer, HostJudge, Proxy, ProxyConfig, Reason, Resolver, Sandbox, SandboxError, Spawn, Stdin, Streams, Upstream,
+};
+use gimlet_proto::{BoxFuture, SandboxNetwork, SandboxSpec};
 
 use crate::common;
 use crate::sandbox::{all_kinds, finish};
@@ -56,6 +58,8 @@ impl Running {
             allow: texts(allow),
             deny: texts(deny),
             resolver: Some(resolver(names)),
+            patience: Some(Duration::from_millis(400)),
+            ..ProxyConfig::default()
         };
         Self { proxy: Proxy::start(config).unwrap(), _dir: dir }
     }
@@ -221,4 +225,99 @@ except OSError: print('no unix')
         let seen: Vec<(&str, u16)> = refusals.iter().map(|refusal| (refusal.host.as_str(), refusal.port)).collect();
         assert_eq!(seen, [("127.0.0.1", closed)], "{kind:?}");
     }
+}
+
+/// Answers by name, counts the questions, and lets nobody hear an answer before `go`.
+struct Judge {
+    asked: Arc<std::sync::Mutex<Vec<String>>>,
+    go: Arc<tokio::sync::Semaphore>,
+}
+
+impl HostJudge for Judge {
+    fn judge(&self, host: &str, port: u16) -> BoxFuture<'static, HostAnswer> {
+        self.asked.lock().unwrap().push(format!("{host}:{port}"));
+        let (host, go) = (host.to_owned(), self.go.clone());
+        Box::pin(async move {
+            drop(go.acquire().await);
+            HostAnswer { allow: host.starts_with("yes"), lasts: !host.contains("once") }
+        })
+    }
+}
+
+fn judged(allow: &[&str], deny: &[&str], names: &[(&str, &[&str])], permits: usize) -> (Running, Arc<Judge>) {
+    let proxy = Running::start(allow, deny, names);
+    let (asked, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(permits)));
+    let judge = Arc::new(Judge { asked, go });
+    proxy.proxy.ask_through(judge.clone());
+    (proxy, judge)
+}
+
+pub(crate) async fn hosts_on_no_list_are_asked_about_and_answers_that_last_are_remembered() {
+    let names: &[(&str, &[&str])] = &[("yes.example", &["10.0.0.1"]), ("yes-once.example", &["10.0.0.1"])];
+    let (proxy, judge) = judged(&["listed.example"], &["yes-denied.example"], names, 100);
+    // An allowed name is looked up, and where it leads is judged as ever.
+    for (authority, expected) in [
+        ("yes.example:443", Reason::PrivateAddress),
+        ("YES.example.:80", Reason::PrivateAddress),
+        ("yes.example:22", Reason::PrivateAddress),
+        ("no.example:443", Reason::Declined),
+        ("no.example:443", Reason::Declined),
+        ("yes-once.example:443", Reason::PrivateAddress),
+        ("yes-once.example:443", Reason::PrivateAddress),
+        ("yes-denied.example:443", Reason::Denied),
+        ("127.0.0.1:443", Reason::NotAllowed),
+        ("169.254.169.254:80", Reason::NotAllowed),
+    ] {
+        assert_eq!(proxy.reason(&connect(authority)).await, Some(expected), "{authority}");
+    }
+    let asked = judge.asked.lock().unwrap().clone();
+    let expected =
+        ["yes.example:443", "yes.example:22", "no.example:443", "yes-once.example:443", "yes-once.example:443"];
+    assert_eq!(asked, expected);
+}
+
+pub(crate) async fn connections_to_one_host_share_one_question_and_a_late_answer_serves_the_next() {
+    let (proxy, judge) = judged(&[], &[], &[("yes.example", &["10.0.0.1"])], 0);
+    let request = connect("yes.example:443");
+    // Nobody answers in time.
+    let (first, second) = tokio::join!(proxy.ask(request.as_bytes()), proxy.ask(request.as_bytes()));
+    for answer in [first, second] {
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        assert!(text.starts_with("HTTP/1.1 403") && text.contains("nobody answered"), "{text}");
+    }
+    assert_eq!(judge.asked.lock().unwrap().len(), 1);
+    drop(proxy.proxy.take_refusals());
+    judge.go.add_permits(1);
+    assert_eq!(proxy.reason(&request).await, Some(Reason::PrivateAddress));
+    assert_eq!(judge.asked.lock().unwrap().len(), 1);
+}
+
+pub(crate) async fn a_flood_of_hosts_does_not_become_a_flood_of_questions() {
+    let (proxy, judge) = judged(&[], &[], &[], 0);
+    let requests: Vec<String> = (0..40).map(|n| connect(&format!("h{n}.example:443"))).collect();
+    let mut clients = Vec::new();
+    for request in &requests {
+        let mut client = UnixStream::connect(proxy.proxy.socket()).unwrap();
+        client.write_all(request.as_bytes()).unwrap();
+        clients.push(client);
+    }
+    // The last of them is refused at once; by then all before it were seen.
+    let answer = proxy.ask(connect("last.example:443").as_bytes()).await;
+    assert!(answer.starts_with(b"HTTP/1.1 403"), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(judge.asked.lock().unwrap().len(), 16);
+}
+
+pub(crate) async fn a_proxy_of_the_persons_own_gets_every_byte() {
+    let (port, told) = server();
+    let dir = tempfile::tempdir().unwrap();
+    let upstream = Upstream { http: Some(port), socks: None };
+    let config = ProxyConfig { socket: dir.path().join("proxy"), upstream, ..ProxyConfig::default() };
+    let proxy = Running { proxy: Proxy::start(config).unwrap(), _dir: dir };
+    let answer = proxy.ask(connect("unlisted.example:443").as_bytes()).await;
+    assert!(answer.ends_with(b"hello"), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(told.recv().unwrap(), connect("unlisted.example:443"));
+    // The tongue that it does not speak stays ours.
+    let socks = [&[5, 1, 0, 5, 1, 0, 3, 1][..], b"x", &[0, 80]].concat();
+    assert!(proxy.ask(&socks).await.starts_with(&[5, 0]));
+    assert_eq!(proxy.proxy.take_refusals().len(), 1);
 }

@@ -214,6 +214,18 @@ pub(crate) async fn what_is_missing_is_named() {
     assert!(weak.notes[0].contains("/bin/false"), "{:?}", weak.notes);
 }
 
+pub(crate) async fn namespaces_of_its_own_come_first_unless_somebody_wants_bubblewrap() {
+    let exec = common::exec(None);
+    assert_eq!(probe(&exec, &ProbeOptions::default()).await.backend, Backend::Namespaces);
+    let path = std::path::PathBuf::from("/usr/bin/bwrap");
+    for bubblewrap in [Bubblewrap::First, Bubblewrap::At(path.clone())] {
+        let options = ProbeOptions { bubblewrap, own_namespaces: true };
+        assert_eq!(probe(&exec, &options).await.backend, Backend::Bubblewrap { path: path.clone() });
+    }
+    let options = ProbeOptions { own_namespaces: false, ..ProbeOptions::default() };
+    assert_eq!(probe(&exec, &options).await.backend, Backend::Bubblewrap { path });
+}
+
 pub(crate) async fn a_bubblewrap_that_commands_could_replace_is_not_used() {
     let folder = Folder::new();
     let path = folder.path().join("bwrap");
@@ -279,5 +291,111 @@ pub(crate) async fn what_the_walls_refused_is_recognised() {
         let spec = folder.spec();
         let aftermath = Aftermath { spec: &spec, cwd: folder.path(), exit: Some(exit), output: &output, refusals: &[] };
         assert_eq!(violations(aftermath), [Violation::Write { path: target }], "{:?}: {output}", kind.backend);
+    }
+}
+
+pub(crate) async fn a_closed_place_within_an_open_one_within_a_closed_one_stays_closed() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(path("closed/open/shut")).unwrap();
+        for name in ["closed/a", "closed/open/b", "closed/open/shut/c", "closed/open/d"] {
+            std::fs::write(path(name), format!("<{name}>")).unwrap();
+        }
+        let spec = SandboxSpec {
+            write: vec![path("temp")],
+            deny_read: ["closed", "closed/open/shut", "closed/open/d"].map(path).to_vec(),
+            allow_read: vec![path("closed/open")],
+            ..folder.spec()
+        };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let script = "cat closed/a closed/open/b closed/open/shut/c closed/open/d 2>/dev/null";
+        let wrapped = sandbox.wrap(folder.bash(script), &[]).unwrap();
+        let (_, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+        assert_eq!(said, "<closed/open/b>", "{:?}", kind.backend);
+    }
+}
+
+pub(crate) async fn with_files_open_everything_else_is_closed() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let (folder, elsewhere) = (Folder::new(), tempfile::tempdir().unwrap());
+        let spec = SandboxSpec { files_open: true, ..folder.spec() };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let script = format!(
+            "echo x > {}/made && echo written; exec 3<>/dev/tcp/127.0.0.1/1 || echo closed; \
+             kill -0 {} 2>/dev/null || echo apart; unshare -U true 2>/dev/null || echo bare",
+            elsewhere.path().display(),
+            std::process::id(),
+        );
+        let wrapped = sandbox.wrap(folder.bash(&script), &[]).unwrap();
+        let (_, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+        let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("bash:")).collect();
+        assert_eq!(said, ["written", "closed", "apart", "bare"], "{:?}", kind.backend);
+    }
+}
+
+pub(crate) async fn a_command_that_wants_more_memory_than_its_limit_does_not_get_it() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let folder = Folder::new();
+        let spec = SandboxSpec { max_memory: Some(200 << 20), ..folder.spec() };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let script = "python3 -S -c 'x = bytearray(50 << 20); print(1)'; \
+                      python3 -S -c 'x = bytearray(400 << 20); print(2)' 2>/dev/null; ulimit -c";
+        let wrapped = sandbox.wrap(folder.bash(script), &[]).unwrap();
+        let (_, said) = finish(exec.spawn(wrapped).await.unwrap()).await;
+        assert_eq!(said, "1\n0\n", "{:?}", kind.backend);
+    }
+}
+
+/// Runs one script after the other behind the same walls, as commands of a session.
+async fn one_after_the_other(exec: &Exec, folder: &Folder, sandbox: &Sandbox, scripts: &[String]) -> String {
+    let mut all = String::new();
+    for script in scripts {
+        let wrapped = sandbox.wrap(folder.bash(script), &[]).unwrap();
+        all += &finish(exec.spawn(wrapped).await.unwrap()).await.1;
+    }
+    all
+}
+
+pub(crate) async fn a_link_in_place_of_a_folder_that_may_be_written_opens_nothing() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let (folder, outside) = (Folder::new(), tempfile::tempdir_in("/var/tmp").unwrap());
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("there")).unwrap();
+        std::os::unix::fs::symlink(root.join("there"), root.join("link")).unwrap();
+        // As rules that allow edits there have it: one that is there, one that is not yet, one by a link.
+        let write = ["", "there", "later", "link"].map(|name| root.join(name)).to_vec();
+        let spec = SandboxSpec { write, ..folder.spec() };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let out = outside.path().display();
+        let swap = format!("ln -s {out} later; mv there old && ln -s {out} there; ln -sfn {out} link; true");
+        let write = "echo x > later/a; echo x > there/b; echo x > link/c; echo x > inside; true".to_owned();
+        one_after_the_other(&exec, &folder, &sandbox, &[swap, write]).await;
+        assert_eq!(outside.path().read_dir().unwrap().count(), 0, "{:?}", kind.backend);
+        assert!(root.join("inside").exists(), "{:?}", kind.backend);
+    }
+}
+
+pub(crate) async fn a_link_to_a_closed_place_does_not_open_it_as_a_folder_to_read_or_to_begin_in() {
+    let exec = common::exec(None);
+    for kind in all_kinds(&exec).await {
+        let (folder, closed) = (Folder::new(), tempfile::tempdir_in("/var/tmp").unwrap());
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(closed.path().join("deep")).unwrap();
+        std::fs::write(closed.path().join("deep/key"), "secret").unwrap();
+        let (deny_read, allow_read) = (vec![closed.path().to_owned()], vec![root.join("pub")]);
+        let spec = SandboxSpec { write: vec![root.clone()], deny_read, allow_read, ..folder.spec() };
+        let sandbox = Sandbox::new(spec, kind.clone(), None).unwrap();
+        let deep = closed.path().join("deep");
+        let link = format!("ln -s {0} pub; ln -s {0} begin; true", deep.display());
+        let read = "cat pub/key".to_owned();
+        let mut said = one_after_the_other(&exec, &folder, &sandbox, &[link, read]).await;
+        let spawn = Spawn { cwd: root.join("begin"), ..folder.bash("cat key") };
+        said += &finish(exec.spawn(sandbox.wrap(spawn, &[]).unwrap()).await.unwrap()).await.1;
+        assert!(!said.contains("secret"), "{:?}: {said}", kind.backend);
     }
 }

@@ -16,6 +16,7 @@ use gimlet_proto::{ErrorKind, Model, ModelError, ModelEvent, ModelFacts, ModelRe
 use crate::catalogue::{Catalogue, Resolved};
 use crate::cure::Cure;
 use crate::failure::{Again, Failure};
+use crate::fallback::{self, Fallen};
 use crate::formats::anthropic::{Progress, build_body};
 use crate::outlet::{Outlet, Told};
 use crate::retry::{Ledger, Verdict};
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     catalogue: Catalogue,
     transport: Transport,
     learned: Mutex<Learned>,
+    fallen: Fallen,
 }
 
 impl Anthropic {
@@ -46,7 +48,8 @@ impl Anthropic {
         let transport =
             Transport::new(config.network.clone(), config.base_url.starts_with("https:"), config.patience.connect);
         let catalogue = config.catalogue.clone();
-        Self { inner: Arc::new(Inner { config, catalogue, transport, learned: Mutex::default() }) }
+        let (learned, fallen) = (Mutex::default(), Fallen::default());
+        Self { inner: Arc::new(Inner { config, catalogue, transport, learned, fallen }) }
     }
 
     /// Where the key comes from, in the words of `system/init`.
@@ -83,14 +86,56 @@ impl Inner {
         self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One request until its reply is told whole, or until nothing more can be done.
+    /// One request until its reply is told whole by the wanted model or by one that stands in for it.
     async fn run(&self, request: &ModelRequest, outlet: &Outlet) -> Result<(), ModelError> {
-        let model = self.catalogue.resolve(&request.model);
+        // Whoever chose it, at the start or later: there is no way around the list of those that may be used.
+        let wanted = self
+            .config
+            .model_for(Some(&request.model))
+            .map_err(|error| *Failure::new(ErrorKind::InvalidRequest, Again::Never, error.to_string()).error)?;
+        let chain = self.chain(&wanted);
+        let mut place = self.fallen.skipped(request).min(chain.len() - 1);
+        loop {
+            let (model, next) = (&chain[place], chain.get(place + 1));
+            match self.run_with(model, request, outlet, next.is_some()).await {
+                Err(error) if fallback::is_worth_another_model(&error) => {
+                    let Some(next) = next else { return Err(error) };
+                    place += 1;
+                    self.fallen.fall_to(request, place);
+                    let notice = format!("{} does not answer ({error}); this turn goes on with {}", model.id, next.id);
+                    outlet.push(ModelEvent::Notice(notice));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// The wanted model and those that may stand in for it; never empty.
+    fn chain(&self, wanted: &str) -> Vec<Resolved> {
+        let mut chain = vec![self.catalogue.resolve(wanted)];
+        for name in &self.config.fallbacks {
+            let model = self.catalogue.resolve(name);
+            if chain.iter().all(|other| other.id != model.id) {
+                chain.push(model);
+            }
+        }
+        chain
+    }
+
+    /// One request to one model until its reply is told whole, or until nothing more can be done.
+    async fn run_with(
+        &self,
+        model: &Resolved,
+        request: &ModelRequest,
+        outlet: &Outlet,
+        replaceable: bool,
+    ) -> Result<(), ModelError> {
         let mut ledger = Ledger::new(self.config.max_retries, self.config.max_wait, self.config.first_delay)
-            .unattended(self.config.unattended);
+            .unattended(self.config.unattended)
+            .replaceable(replaceable);
         let mut once = None;
         loop {
-            let (plan, betas) = self.learned().plan(&self.config, &model, request, once);
+            let (plan, betas) = self.learned().plan(&self.config, model, request, once);
             let body = build_body(request, &plan);
             if body.len() > LARGEST_BODY {
                 return Err(too_large(body.len()));
@@ -102,7 +147,7 @@ impl Inner {
             let exchange = Exchange { inner: self, body, headers, secret, model: &model.id, outlet, request };
             match self.attempts(exchange, &mut ledger).await? {
                 None => return Ok(()),
-                Some(cure) => once = self.adopt(cure, &model, request, outlet, once)?,
+                Some(cure) => once = self.adopt(cure, model, request, outlet, once)?,
             }
         }
     }

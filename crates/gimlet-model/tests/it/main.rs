@@ -5,6 +5,7 @@
 mod answers;
 mod breaks;
 mod connections;
+mod fallback;
 mod helper;
 mod server;
 

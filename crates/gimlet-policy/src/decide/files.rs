@@ -1,17 +1,24 @@
 //! The files that recognised shell commands and redirections name, so that `Read` and `Edit` rules and the protected list
 //! hold for them, too. What a program opens by itself is the sandbox's business.
 
+mod looking;
 mod mentions;
+mod spoken;
 #[cfg(test)]
 mod tests;
 mod trees;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::World;
 use super::subject::{Files, PartFiles, Touched};
-use super::{Follow, World};
-use crate::paths::{Followed, is_protected, normalise};
-use crate::shell::{Analysis, Part, Piece, WRITERS, Word, base_name, named_paths, reachable};
+use crate::closed::closing;
+use crate::paths::{FileView, Followed, is_process_alias, is_protected, normalise};
+use crate::rules::RuleSet;
+use crate::shell::{Analysis, Part, Piece, Reading, WRITERS, Word, base_name, named_paths, reachable, wildcards};
+use looking::Eyes;
 
 /// Directories that words are looked up from.
 const MOST_DIRECTORIES: usize = 8;
@@ -67,12 +74,39 @@ const READERS: &[&str] = &[
     "tar",
     "scp",
     "rsync",
+    "b2sum",
+    "bzcat",
+    "cksum",
+    "csplit",
+    "emacs",
+    "expand",
+    "hd",
+    "iconv",
+    "join",
+    "look",
+    "nano",
+    "pr",
+    "sha224sum",
+    "sha384sum",
+    "sha512sum",
+    "shuf",
+    "split",
+    "sum",
+    "tsort",
+    "unexpand",
+    "vi",
+    "vim",
+    "xzcat",
+    "zgrep",
+    "zless",
+    "zmore",
+    "zstdcat",
 ];
 
-pub(super) fn of(analysis: &Analysis, world: &World, follow: Follow<'_>) -> Files {
+pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn FileView) -> Files {
     // What is not understood asks wherever a path matters.
-    let follow = analysis.trouble.is_none().then_some(follow);
-    let place = Place { world, directories: &analysis.directories, moved: analysis.changes_directory, follow };
+    let view = analysis.trouble.is_none().then_some(view);
+    let place = Place::new(analysis, world, view);
     let redirects: Vec<Touched> =
         analysis.redirects.iter().map(|redirect| place.touched(&redirect.target, redirect.writes)).collect();
     let mut touched = redirects.clone();
@@ -82,15 +116,21 @@ pub(super) fn of(analysis: &Analysis, world: &World, follow: Follow<'_>) -> File
         touched.extend(trees::read_by(words).map(|root| Touched { tree: true, ..place.at(root, false) }));
         touched.extend(trees::feeds(words).map(|write| place.unknown(write)));
     }
+    let parts: Vec<PartFiles> = analysis.parts.iter().map(|part| place.part(part)).collect();
     let written = touched.iter().filter(|file| file.write).flat_map(|file| &file.paths);
+    let written = written.chain(parts.iter().flat_map(|part| &part.written));
     let protected = written.into_iter().find(|path| is_protected(path)).cloned();
     let protected = protected.or_else(|| {
         let entered = analysis.directories.iter().skip(1).filter(|_| !analysis.read_only);
         let entered = entered.flat_map(|directory| place.spellings(directory).0).find(|path| is_protected(path));
         entered.or_else(|| reached().find_map(|words| mentions::protected(words, &place)))
     });
-    let parts = analysis.parts.iter().map(|part| place.part(part)).collect();
-    Files { touched, redirects, protected, parts }
+    let mut spoken = Some(Vec::new());
+    if closing(rules).next().is_some() {
+        spoken = spoken::paths(analysis, &place);
+    }
+    let git_trap = view.filter(|_| analysis.runs_git).and_then(|view| view.git_trap(&world.cwd));
+    Files { touched, redirects, protected, parts, spoken, git_trap }
 }
 
 /// Where the words of a command are looked up.
@@ -99,15 +139,42 @@ pub(super) struct Place<'a> {
     /// The working directory, then every directory that the text goes to.
     directories: &'a [PathBuf],
     moved: bool,
-    follow: Option<Follow<'a>>,
+    view: Option<&'a dyn FileView>,
+    eyes: Option<Eyes<'a>>,
+    /// What was looked up before.
+    known: RefCell<HashMap<PathBuf, (Vec<PathBuf>, bool)>>,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    fn new(analysis: &'a Analysis, world: &'a World, view: Option<&'a dyn FileView>) -> Self {
+        let (directories, moved) = (&analysis.directories, analysis.changes_directory);
+        Self { world, directories, moved, view, eyes: view.map(Eyes::new), known: RefCell::default() }
+    }
+
     fn part(&self, part: &Part) -> PartFiles {
         let edits = part.edits.as_ref().map(|paths| paths.iter().map(|path| self.at(path, true)).collect());
-        let reads = part.reading.iter().flat_map(|reading| &reading.paths).map(|path| self.spellings(path));
-        let (paths, followed): (Vec<_>, Vec<_>) = reads.unzip();
-        PartFiles { reads: paths.concat(), followed: followed.into_iter().all(|followed| followed), edits }
+        let (reads, followed) = part.reading.as_ref().map_or((Vec::new(), true), |reading| self.read(reading));
+        let (written, seen) = self.read(&part.written);
+        PartFiles { reads, followed, edits, written, unseen_writes: !seen }
+    }
+
+    /// Both spellings of everything that is read, and whether that is all of it.
+    fn read(&self, reading: &Reading) -> (Vec<PathBuf>, bool) {
+        let mut all = true;
+        let mut looked_up: Vec<PathBuf> = Vec::new();
+        for look in &reading.looks {
+            match self.eyes.as_ref().and_then(|eyes| eyes.paths(look)) {
+                Some(paths) => looked_up.extend(paths),
+                None => all = false,
+            }
+        }
+        let mut found = Vec::new();
+        for path in reading.paths.iter().chain(&looked_up) {
+            let (paths, followed) = self.spellings(path);
+            found.extend(paths);
+            all &= followed;
+        }
+        (found, all)
     }
 
     fn operands(&self, words: &[Word], touched: &mut Vec<Touched>) {
@@ -132,6 +199,13 @@ impl Place<'_> {
         }
     }
 
+    /// What a pattern stands for, both spellings of each.
+    fn matched(&self, word: &Word) -> Option<Vec<PathBuf>> {
+        let pattern = wildcards(&word.pieces().iter().collect::<Vec<_>>())?;
+        let found = self.eyes.as_ref()?.matches(&pattern, self.directories)?;
+        Some(found.iter().flat_map(|path| self.spellings(path).0).collect())
+    }
+
     fn touched(&self, word: &Word, write: bool) -> Touched {
         match (word.value(), word.pieces(), self.world.home.as_deref()) {
             (Some(text), _, _) => self.at(text, write),
@@ -152,18 +226,28 @@ impl Place<'_> {
         let path = Path::new(text);
         let (paths, followed) = self.spellings(path);
         let stays = path.is_absolute() || !self.moved;
-        Touched { paths, certain: !text.is_empty() && stays && followed, write, tree: false }
+        let certain = !text.is_empty() && stays && followed && !paths.iter().any(|path| is_process_alias(path));
+        Touched { paths, certain, write, tree: false }
     }
 
     /// The path as spelled and as links lead it, from every directory where a command may stand, and whether every link
     /// could be followed.
     pub(super) fn spellings(&self, path: &Path) -> (Vec<PathBuf>, bool) {
+        if let Some(known) = self.known.borrow().get(path) {
+            return known.clone();
+        }
+        let found = self.look_up(path);
+        self.known.borrow_mut().insert(path.to_owned(), found.clone());
+        found
+    }
+
+    fn look_up(&self, path: &Path) -> (Vec<PathBuf>, bool) {
         let (mut paths, mut followed) = (Vec::new(), true);
         let absolute = path.is_absolute();
         for directory in self.directories.iter().take(if absolute { 1 } else { MOST_DIRECTORIES }) {
             let spelled = normalise(directory, path);
-            if let Some(follow) = self.follow {
-                match follow(&directory.join(path)) {
+            if let Some(view) = self.view {
+                match view.follow(&directory.join(path)) {
                     Some(Followed { real, hops }) => {
                         paths.extend(hops.into_iter().chain([real]).filter(|path| *path != spelled));
                     }

@@ -1,13 +1,14 @@
 //! The needs of a call in the form that rules are held against: paths normalised, commands analysed, hosts read.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::Need;
 
-use super::{Call, Follow, NeedFacts, World, files};
-use crate::paths::{is_odd, normalise};
-use crate::rules::host_of;
-use crate::shell::{Analysis, ShellFacts, Trouble, analyse};
+use super::{Call, NeedFacts, World, files};
+use crate::paths::{FileView, is_odd, normalise};
+use crate::rules::{RuleSet, host_of};
+use crate::shell::{Analysis, Launches, ShellFacts, Trouble, analyse};
 
 /// A file that a shell command names.
 #[derive(Clone, Debug)]
@@ -32,6 +33,10 @@ pub(super) struct Files {
     pub(super) protected: Option<PathBuf>,
     /// What each part of the command names, in the order of the parts.
     pub(super) parts: Vec<PartFiles>,
+    /// What the words of programs that nobody knows could lead to, where a rule closes files; `None` for too much.
+    pub(super) spoken: Option<Vec<PathBuf>>,
+    /// The file by which git would run programs that the repository names.
+    pub(super) git_trap: Option<PathBuf>,
 }
 
 /// The files of one part of a command.
@@ -43,12 +48,16 @@ pub(super) struct PartFiles {
     pub(super) followed: bool,
     /// What a part edits that does nothing else.
     pub(super) edits: Option<Vec<Touched>>,
+    /// What a part changes whose names only showed when somebody looked, both spellings of each.
+    pub(super) written: Vec<PathBuf>,
+    /// Some of that could not be seen.
+    pub(super) unseen_writes: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Subject {
     Path { spelled: PathBuf, resolved: Option<PathBuf>, hops: Vec<PathBuf>, write: bool, odd: bool },
-    Run { analysis: Box<Analysis>, files: Files },
+    Run { analysis: Box<Analysis>, files: Files, launches: OnceCell<Launches> },
     Fetch { host: Option<String> },
     Session,
     Opaque,
@@ -68,18 +77,18 @@ impl Subject {
 }
 
 /// The subjects of a call; one that states no need at all is opaque.
-pub(super) fn subjects(call: &Call<'_>, world: &World, follow: Follow<'_>) -> Vec<Subject> {
+pub(super) fn subjects(call: &Call<'_>, rules: &RuleSet, world: &World, view: &dyn FileView) -> Vec<Subject> {
     if call.needs.is_empty() {
         return vec![Subject::Opaque];
     }
-    call.needs.iter().map(|facts| subject(facts, world, follow)).collect()
+    call.needs.iter().map(|facts| subject(facts, rules, world, view)).collect()
 }
 
-fn subject(facts: &NeedFacts, world: &World, follow: Follow<'_>) -> Subject {
+fn subject(facts: &NeedFacts, rules: &RuleSet, world: &World, view: &dyn FileView) -> Subject {
     match &facts.need {
         Need::Read(path) => path_subject(path, facts, false, world),
         Need::Write(path) => path_subject(path, facts, true, world),
-        Need::Run(text) => run_subject(text, world, follow),
+        Need::Run(text) => run_subject(text, rules, world, view),
         Need::Fetch(url) => Subject::Fetch { host: host_of(url) },
         Need::Session => Subject::Session,
         Need::Opaque => Subject::Opaque,
@@ -94,9 +103,9 @@ fn path_subject(path: &Path, facts: &NeedFacts, write: bool, world: &World) -> S
     Subject::Path { spelled: normalise(&world.cwd, path), resolved, hops, write, odd }
 }
 
-fn run_subject(text: &str, world: &World, follow: Follow<'_>) -> Subject {
+fn run_subject(text: &str, rules: &RuleSet, world: &World, view: &dyn FileView) -> Subject {
     let facts = ShellFacts { cwd: &world.cwd, roots: &world.roots, home: world.home.as_deref() };
     let analysis = analyse(text, &facts);
-    let files = files::of(&analysis, world, follow);
-    Subject::Run { analysis: Box::new(analysis), files }
+    let files = files::of(&analysis, rules, world, view);
+    Subject::Run { analysis: Box::new(analysis), files, launches: OnceCell::new() }
 }

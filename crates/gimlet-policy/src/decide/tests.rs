@@ -1,10 +1,11 @@
 //! The order of the decision, mode by mode.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gimlet_proto::{Need, PermissionMode};
 
-use super::{Call, NeedFacts, World, decide};
+use super::{Call, NeedFacts, World, decide, decide_seeing};
+use crate::paths::{FileTable, FileView, Followed, Listing};
 use crate::rules::{Behavior, RuleScope, RuleSet, RuleSource};
 use crate::verdict::{Decision, Reason, Verdict};
 
@@ -310,14 +311,32 @@ fn credentials_ask_even_inside_a_working_directory() {
     assert_eq!(judge(Need::Run("grep -r x repo".into()), None, &none), Allow);
 }
 
+/// A repository whose configuration names programs.
+struct Trapped(PathBuf);
+
+impl FileView for Trapped {
+    fn follow(&self, path: &Path) -> Option<Followed> {
+        Some(Followed::plain(path))
+    }
+
+    fn list(&self, _folder: &Path, _most: usize) -> Listing {
+        Listing::NoFolder
+    }
+
+    fn git_trap(&self, _cwd: &Path) -> Option<PathBuf> {
+        Some(self.0.clone())
+    }
+}
+
 #[test]
 fn git_only_looks_where_no_repository_has_it_run_programs() {
     let none = RuleSet::default();
     let trap = PathBuf::from("/srv/repo/.git/config");
-    let trapped = World { git_trap: Some(trap.clone()), ..world(Ordinary) };
-    let judge = |text: &str, rules: &RuleSet, world: &World| {
+    let trapped = Trapped(trap.clone());
+    let judge = |text: &str, rules: &RuleSet, view: &dyn FileView| {
         let needs = [NeedFacts { need: Need::Run(text.into()), resolved: None, hops: vec![] }];
-        decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, rules, world)
+        let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+        decide_seeing(&call, rules, &world(Ordinary), view)
     };
     for text in [
         "git status",
@@ -327,7 +346,7 @@ fn git_only_looks_where_no_repository_has_it_run_programs() {
         "git status | head",
         "echo $(git status)",
     ] {
-        assert_eq!(judge(text, &none, &world(Ordinary)).decision, Allow, "{text}");
+        assert_eq!(judge(text, &none, &FileTable::default()).decision, Allow, "{text}");
         assert_eq!(judge(text, &none, &trapped).decision, Ask, "{text}");
     }
     assert_eq!(judge("git status", &none, &trapped).reasons, [Reason::GitRuns(trap)]);

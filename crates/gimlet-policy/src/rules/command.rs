@@ -68,18 +68,27 @@ impl CommandPattern {
     /// How well a rule that forbids fits a command, also by the base name of a path-qualified command word.
     pub(crate) fn forbids(&self, words: &[Word]) -> Fit {
         let joined = join(words, None);
-        let fit = self.fit(words, &joined);
-        let Some(name) = words.first().and_then(Word::value).filter(|name| name.contains('/')) else { return fit };
-        let by_base = join(words, Some(base_name(name)));
-        fit.max(self.fit_with_name(words, base_name(name), &by_base))
+        let fit = self.fit_words(words, words.first().and_then(Word::value), &joined);
+        let Some(name) = words.first().map(Word::masked).filter(|name| name.contains('/')) else { return fit };
+        // Also of one in which something is not known: what stands behind its last slash is the name.
+        let base = base_name(&name);
+        let by_base = join(words, Some(base));
+        let known = Some(base).filter(|base| !base.contains(UNKNOWN_CHAR));
+        fit.max(self.fit_words(words, known, &by_base))
     }
 
-    fn fit(&self, words: &[Word], joined: &str) -> Fit {
-        self.fit_words(words, words.first().and_then(Word::value), joined)
-    }
-
-    fn fit_with_name(&self, words: &[Word], name: &str, joined: &str) -> Fit {
-        self.fit_words(words, Some(name), joined)
+    /// Whether a program of this name could be one that the rule is about.
+    pub(crate) fn may_name(&self, name: &str) -> bool {
+        match self {
+            CommandPattern::Exact(words) | CommandPattern::Prefix(words) => {
+                words.first().is_some_and(|first| base_name(first) == name)
+            }
+            // One that begins with `*` is held against whole commands anyway.
+            CommandPattern::Glob { pattern, .. } => {
+                let first = pattern.split(' ').next().unwrap_or("");
+                !first.starts_with('*') && wildcard(base_name(first), name)
+            }
+        }
     }
 
     fn fit_words(&self, words: &[Word], name: Option<&str>, joined: &str) -> Fit {

@@ -2,7 +2,7 @@
 //! for a folder of the source. It holds no policy.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -83,34 +83,6 @@ impl fmt::Display for RuleSource {
     }
 }
 
-/// The folders that a leading `/` can stand for.
-#[derive(Clone, Copy, Debug)]
-pub struct Anchors<'a> {
-    /// Where the project's own settings file belongs to.
-    pub project_root: &'a Path,
-    /// Where the session started.
-    pub start: &'a Path,
-    /// The person's configuration folder.
-    pub config_home: &'a Path,
-}
-
-impl Anchors<'_> {
-    /// What a leading `/` stands for in a rule of this scope. A file that was named on the command line, and a managed
-    /// one, stand for the folder that they lie in.
-    pub fn of(&self, scope: RuleScope, file: Option<&Path>) -> PathBuf {
-        let folder = file.and_then(Path::parent);
-        match (scope, folder) {
-            (RuleScope::Managed | RuleScope::CommandLine, Some(folder)) => folder.to_owned(),
-            (RuleScope::Project | RuleScope::Skill, _) => self.project_root.to_owned(),
-            (RuleScope::User, _) => self.config_home.to_owned(),
-            (RuleScope::Managed, None) => PathBuf::from("/"),
-            (RuleScope::CommandLine | RuleScope::Local | RuleScope::Session | RuleScope::Hook, _) => {
-                self.start.to_owned()
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,28 +94,6 @@ mod tests {
         let source = source.in_file("/repo/.claude/settings.json", Some(7));
         assert_eq!(source.to_string(), "the project settings (/repo/.claude/settings.json:7)");
         assert_eq!(source.called("--settings").to_string(), "--settings (/repo/.claude/settings.json:7)");
-    }
-
-    #[test]
-    fn each_scope_has_its_own_anchor() {
-        let anchors = Anchors {
-            project_root: Path::new("/repo"),
-            start: Path::new("/repo/sub"),
-            config_home: Path::new("/home/ada/.claude"),
-        };
-        let file = Path::new("/etc/more/settings.json");
-        for (scope, file, expected) in [
-            (RuleScope::Project, Some(Path::new("/repo/.claude/settings.json")), "/repo"),
-            (RuleScope::Local, Some(Path::new("/repo/.claude/settings.local.json")), "/repo/sub"),
-            (RuleScope::User, Some(Path::new("/home/ada/.claude/settings.json")), "/home/ada/.claude"),
-            (RuleScope::CommandLine, None, "/repo/sub"),
-            (RuleScope::CommandLine, Some(file), "/etc/more"),
-            (RuleScope::Session, None, "/repo/sub"),
-            (RuleScope::Hook, None, "/repo/sub"),
-            (RuleScope::Managed, Some(file), "/etc/more"),
-        ] {
-            assert_eq!(anchors.of(scope, file), Path::new(expected), "{scope}");
-        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn known_words(words: &[Word]) -> Vec<&str> {
 }
 
 /// What a command prints, when its words say so.
-pub(super) fn echoed(words: &[Word]) -> Option<String> {
+pub(crate) fn echoed(words: &[Word]) -> Option<String> {
     let known = known_words(words);
     let (name, printed) = known.split_first()?;
     matches!(*name, "echo" | "printf").then(|| printed.join(" "))

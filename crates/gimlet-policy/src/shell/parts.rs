@@ -3,12 +3,14 @@
 
 use super::ShellFacts;
 use super::editing::edited_paths;
+use super::facts::{git_subcommand, known_words};
+use super::looks::Role;
 use super::parse::{Assignment, Command, Parsed};
 use super::readonly::{Reading, reading};
 use super::scene::{Feed, Scene};
 use super::stripped::stripped;
 use super::word::{Piece, Word};
-use super::wrappers::base_name;
+use super::wrappers::{base_name, reachable};
 use crate::paths::may_become_protected;
 
 /// Variables that may be set in front of a command without changing what it does to others.
@@ -44,6 +46,8 @@ pub(crate) struct Part {
     pub(crate) reading: Option<Reading>,
     /// The files it edits, when it does nothing else.
     pub(crate) edits: Option<Vec<String>>,
+    /// Files that it changes and whose names only show when somebody looks.
+    pub(crate) written: Reading,
 }
 
 /// Every part of a text that was understood.
@@ -51,8 +55,7 @@ pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
     let mut scene = Scene::new(parsed, facts);
     let mut parts = Vec::new();
     for found in &parsed.loops {
-        let reading = scene.listed(found).map(|paths| Reading { paths, recursive: false });
-        parts.push(Part { reading, ..Part::default() });
+        parts.push(Part { reading: scene.listed(found), ..Part::default() });
     }
     for command in &parsed.commands {
         scene.turn_to(command.at);
@@ -63,7 +66,59 @@ pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
         }
         parts.push(part);
     }
+    let makes_options = makes_option_names(parsed, &parts);
+    let makes_links = parsed.commands.iter().any(|command| makes_links(&command.words));
+    for part in &mut parts {
+        // Nobody can look at what is only made when the text runs.
+        let unsure = |reading: &Reading| {
+            (makes_options && !reading.looks.is_empty())
+                || (makes_links && !(reading.looks.is_empty() && reading.paths.is_empty()))
+        };
+        part.reading = part.reading.take().filter(|reading| !unsure(reading));
+    }
     parts
+}
+
+/// Whether a text makes files whose names a later command could take for options.
+fn makes_option_names(parsed: &Parsed, parts: &[Part]) -> bool {
+    let odd = |path: &str| base_name(path).starts_with('-');
+    let target = |word: &Word| word.value().is_none_or(odd);
+    parts.iter().filter_map(|part| part.edits.as_ref()).flatten().any(|path| odd(path))
+        || parsed.redirects.iter().any(|redirect| redirect.operator.contains('>') && target(&redirect.target))
+}
+
+/// Whether a command may put links where later commands of the same text read.
+fn makes_links(words: &[Word]) -> bool {
+    const GIT: &[&str] = &[
+        "am",
+        "apply",
+        "bisect",
+        "checkout",
+        "checkout-index",
+        "cherry-pick",
+        "clone",
+        "merge",
+        "pull",
+        "read-tree",
+        "rebase",
+        "reset",
+        "restore",
+        "revert",
+        "stash",
+        "submodule",
+        "switch",
+        "worktree",
+    ];
+    reachable(words).into_iter().any(|words| {
+        let known = known_words(words);
+        let Some((name, arguments)) = known.split_first() else { return false };
+        match *name {
+            "ln" | "tar" | "bsdtar" | "unzip" | "7z" | "cpio" | "rsync" | "mv" | "patch" => true,
+            "cp" => arguments.iter().any(|word| word.starts_with('-') && word.contains(['r', 'R', 'a', 'd', 'P', 's'])),
+            "git" => git_subcommand(arguments).is_some_and(|(subcommand, _)| GIT.contains(&subcommand)),
+            _ => false,
+        }
+    })
 }
 
 fn is_move(command: &Command) -> bool {
@@ -82,46 +137,56 @@ fn part(command: &Command, scene: &Scene<'_>) -> Part {
     let values: Option<Vec<&str>> = innermost.words.iter().map(Word::value).collect();
     let edits = values.filter(|_| !innermost.fed).and_then(|values| edited_paths(&values));
     let reading = reading(innermost.words, feed, scene, command.in_loop);
-    let speakable = !writes_unseen(innermost.words, innermost.fed, scene);
+    let written = written(innermost.words, innermost.fed, scene);
+    let speakable = written.is_some();
+    let written = written.unwrap_or_default();
     let with_feed = |words: &[Word], fed: bool| {
         let further = fed.then(Word::anything);
         words.iter().cloned().chain(further).collect()
     };
     let layers = layers.iter().filter(|_| speakable).map(|layer| with_feed(layer.words, layer.fed)).collect();
-    Part { layers, reading, edits }
+    Part { layers, reading, edits, written }
 }
 
 fn is_harmless(assignment: &Assignment) -> bool {
     assignment.value.is_some() && HARMLESS_VARIABLES.contains(&assignment.name.as_str())
 }
 
-/// Whether a command that changes files gets some of their names only at run time, so that nobody can say that no
-/// protected one is among them.
-fn writes_unseen(words: &[Word], fed: bool, scene: &Scene<'_>) -> bool {
-    let Some((name, arguments)) = words.split_first() else { return false };
-    let Some(name) = name.value().map(base_name) else { return false };
+/// What a command that changes files gets told only at run time; `None` when nobody can say that no protected file is
+/// among it.
+fn written(words: &[Word], fed: bool, scene: &Scene<'_>) -> Option<Reading> {
+    let mut written = Reading::default();
+    let Some((name, arguments)) = words.split_first() else { return Some(written) };
+    let Some(name) = name.value().map(base_name) else { return Some(written) };
     let in_place =
         name == "sed" && arguments.iter().any(|word| word.value().is_some_and(|text| text.starts_with("-i")));
     if !WRITERS.contains(&name) && !in_place {
-        return false;
+        return Some(written);
     }
-    fed || arguments.iter().filter(|word| word.is_dynamic()).any(|word| !scene.writable(word))
+    if fed {
+        return None;
+    }
+    for word in arguments.iter().filter(|word| word.is_dynamic()) {
+        written.add(scene.writable(word)?);
+    }
+    Some(written)
 }
 
 impl Scene<'_> {
-    /// Whether a word whose value is not known stays in the working directories and off every protected path.
-    fn writable(&self, word: &Word) -> bool {
+    /// What a word stands for whose value is not known, if that stays in the working directories and off every protected
+    /// path.
+    fn writable(&self, word: &Word) -> Option<Reading> {
         let from_output = |word: &Word| word.pieces().iter().any(|piece| matches!(piece, Piece::Output(_)));
         let variables = word.pieces().iter().filter(|piece| matches!(piece, Piece::Variable(_))).count();
         let values: Vec<String> = self.values(word).map(masked).collect();
         // An unset variable leaves nothing.
         let values = if values.is_empty() { vec![String::new()] } else { values };
         let spelled = |value: &String| word.pieces().iter().map(|piece| spelling(piece, value)).collect::<String>();
-        variables <= 1
-            && self.operand(word).is_some()
+        let open = variables <= 1
             && !from_output(word)
             && !self.values(word).any(from_output)
-            && !values.iter().any(|value| may_become_protected(&spelled(value)))
+            && !values.iter().any(|value| may_become_protected(&spelled(value)));
+        self.operand(word, Role::FILE).filter(|_| open)
     }
 }
 

@@ -3,15 +3,18 @@
 
 mod conditions;
 mod git;
+mod names;
 mod rows;
 mod special;
 
 use std::path::{Component, Path, PathBuf};
 
 use super::ShellFacts;
+use super::looks::{Look, PrintedLook, Role, WordReader};
 use super::scene::{Feed, Scene};
 use super::word::{Piece, Word};
 use crate::paths::{holds_secrets, is_inside, is_odd, is_protected, is_secret, normalise};
+pub(super) use names::printed_names;
 use rows::{Operands, ROWS, Row, lists};
 pub(super) use special::is_line_range;
 
@@ -23,8 +26,22 @@ const MOST_DIRECTORIES: usize = 8;
 pub(crate) struct Reading {
     /// The paths it names, normalised, from every directory where it may stand.
     pub(crate) paths: Vec<PathBuf>,
+    /// What has to be looked at before these are all.
+    pub(crate) looks: Vec<Look>,
     /// It goes through whole directories.
     pub(crate) recursive: bool,
+}
+
+impl Reading {
+    pub(super) fn of(paths: Vec<PathBuf>) -> Self {
+        Self { paths, ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.paths.extend(more.paths);
+        self.looks.extend(more.looks);
+        self.recursive |= more.recursive;
+    }
 }
 
 /// The directories where a command of a text may stand. A `cd` may fail, happen in a subshell or come round again in a
@@ -63,6 +80,11 @@ impl Standing {
         self.lost = true;
     }
 
+    /// Every directory where a command may stand, unless that is anybody's guess.
+    pub(super) fn followed(&self) -> Option<&[PathBuf]> {
+        (!self.lost).then_some(&self.directories)
+    }
+
     pub(super) fn has_moved(&self) -> bool {
         self.directories.len() > 1 || self.lost
     }
@@ -75,13 +97,13 @@ pub(super) fn reading(words: &[Word], feed: Feed, scene: &Scene<'_>, in_loop: bo
     let fixed = || arguments.iter().map(Word::value).collect::<Option<Vec<&str>>>().filter(|_| feed == Feed::None);
     match name {
         "cd" => change_directory(&fixed()?, scene, in_loop),
-        "printf" => special::is_plain_printf(arguments).then(Reading::default),
+        "printf" => special::is_plain_printf(arguments).then(|| of_globs(arguments, scene))?,
         "test" | "[" | "[[" if feed == Feed::None => of_words(conditions::files(words)?, scene),
         "date" if feed == Feed::None => of_words(special::date(arguments)?, scene),
-        "find" => of_texts(&special::find(&fixed()?)?, false, scene),
-        "sed" => of_texts(&special::sed(&fixed()?)?, false, scene),
+        "find" => find_reading(&fixed()?, scene),
+        "sed" => of_texts(&special::sed(&fixed()?)?, scene),
         "git" => git_reading(&fixed()?, scene),
-        _ => of_row(ROWS.iter().find(|row| row.name == name)?, arguments, feed, scene),
+        _ => of_row(row_of(name)?, arguments, feed, scene),
     }
 }
 
@@ -97,7 +119,7 @@ fn change_directory(arguments: &[&str], scene: &Scene<'_>, in_loop: bool) -> Opt
     };
     let refused = directory.starts_with(['-', '+']) || targets.iter().any(|target| is_protected(target));
     // A link may lead it out of the roots, so whoever follows links judges it as a read.
-    (!refused).then_some(Reading { paths: targets, recursive: false })
+    (!refused).then_some(Reading::of(targets))
 }
 
 fn git_reading(arguments: &[&str], scene: &Scene<'_>) -> Option<Reading> {
@@ -108,12 +130,25 @@ fn git_reading(arguments: &[&str], scene: &Scene<'_>) -> Option<Reading> {
     // A revision is no path, but none looks like one that lies elsewhere.
     let operands = git::operands(arguments)?;
     let climbs = |operand: &str| Path::new(operand).components().any(|part| part == Component::ParentDir);
-    let named = operands.iter().filter(|operand| operand.starts_with(['/', '.', '~']) || climbs(operand));
-    named.map(|operand| readable(operand, scene)).collect::<Option<Vec<_>>>().map(|_| Reading::default())
+    // Two paths that git does not keep are compared as they lie there, through links on the way.
+    let compares = arguments.first() == Some(&"diff");
+    let named = operands.iter().filter(|name| compares || name.starts_with(['/', '.', '~']) || climbs(name));
+    let paths = named.filter(|operand| !operand.is_empty()).map(|operand| readable(operand, scene));
+    let paths = paths.collect::<Option<Vec<_>>>()?.concat();
+    Some(if compares { Reading::of(paths) } else { Reading::default() })
 }
 
-fn of_texts(paths: &[&str], recursive: bool, scene: &Scene<'_>) -> Option<Reading> {
-    let mut reading = Reading { recursive, ..Reading::default() };
+fn find_reading(arguments: &[&str], scene: &Scene<'_>) -> Option<Reading> {
+    let mut reading = of_texts(&special::find(arguments)?, scene)?;
+    if special::find_follows(arguments) {
+        let roots = if reading.paths.is_empty() { scene.standing.followed()?.to_vec() } else { reading.paths.clone() };
+        reading.looks.push(Look::Tree { roots, deep: true });
+    }
+    Some(reading)
+}
+
+fn of_texts(paths: &[&str], scene: &Scene<'_>) -> Option<Reading> {
+    let mut reading = Reading::default();
     for operand in paths.iter().filter(|operand| !is_free(operand)) {
         reading.paths.extend(readable(operand, scene)?);
     }
@@ -121,8 +156,11 @@ fn of_texts(paths: &[&str], recursive: bool, scene: &Scene<'_>) -> Option<Readin
 }
 
 fn of_words(words: Vec<&Word>, scene: &Scene<'_>) -> Option<Reading> {
-    let paths: Option<Vec<Vec<PathBuf>>> = words.into_iter().map(|word| scene.operand(word)).collect();
-    Some(Reading { paths: paths?.concat(), recursive: false })
+    let mut reading = Reading::default();
+    for word in words {
+        reading.add(scene.operand(word, Role::FILE)?);
+    }
+    Some(reading)
 }
 
 /// Standard input and the null device.
@@ -130,41 +168,80 @@ pub(super) fn is_free(operand: &str) -> bool {
     matches!(operand, "-" | "/dev/null")
 }
 
+/// A glob looks into directories, whatever becomes of the names.
+fn of_globs(words: &[Word], scene: &Scene<'_>) -> Option<Reading> {
+    let mut reading = Reading::default();
+    for word in words.iter().filter(|word| word.pieces().iter().any(|piece| matches!(piece, Piece::Glob(_)))) {
+        reading.add(scene.operand(word, Role::TEXT)?);
+    }
+    Some(reading)
+}
+
 fn of_row(row: &Row, arguments: &[Word], feed: Feed, scene: &Scene<'_>) -> Option<Reading> {
     if row.operands == Operands::Text {
-        let globs = arguments.iter().filter(|word| word.pieces().iter().any(|piece| matches!(piece, Piece::Glob(_))));
-        // A glob looks into directories, whatever becomes of the names.
-        return globs.map(|word| scene.operand(word)).collect::<Option<Vec<_>>>().map(|_| Reading::default());
+        return of_globs(arguments, scene);
     }
     let split = Split::read(row, arguments)?;
-    let dynamic = split.paths.iter().any(|word| word.is_dynamic()) || feed != Feed::None;
-    if (dynamic && !row.open) || feed == Feed::Anything {
+    let dynamic = split.paths.iter().any(|operand| operand.word.is_dynamic()) || feed != Feed::None;
+    if dynamic && !row.open {
         return None;
     }
     let mut reading = Reading { recursive: split.recursive, ..Reading::default() };
-    for word in &split.paths {
-        reading.paths.extend(scene.operand(word)?);
+    for operand in &split.paths {
+        reading.add(scene.operand(operand.word, operand.role)?);
+    }
+    match feed {
+        Feed::None => {}
+        Feed::Anything => return None,
+        Feed::Names(printed) => {
+            let role = Role { opens: true, may_be_option: !split.flags_ended };
+            let from = scene.standing.followed()?.to_vec();
+            reading.looks.push(Look::Printed(PrintedLook { printed, from, role, reader: WordReader::Xargs }));
+        }
     }
     let roots = if reading.paths.is_empty() { &scene.standing.directories } else { &reading.paths };
     let gives_away = reading.recursive && roots.iter().any(|root| holds_secrets(root, scene.facts.home));
+    if let Some(deep) = split.follows(row) {
+        // Which folders these are has to be known before anybody can look into them.
+        if !reading.looks.is_empty() || scene.standing.lost {
+            return None;
+        }
+        let roots = roots.clone();
+        reading.looks.push(Look::Tree { roots, deep });
+    }
     (!gives_away).then_some(reading)
 }
 
 /// The path operands of a command of static words whose every flag is in its row.
 pub(super) fn path_operands(words: &[Word]) -> Option<Vec<&str>> {
     let (name, arguments) = words.split_first()?;
-    let row = ROWS.iter().find(|row| Some(row.name) == name.value())?;
+    let row = row_of(name.value()?)?;
     if row.operands == Operands::Text {
         return Some(Vec::new());
     }
-    Split::read(row, arguments)?.paths.into_iter().map(Word::value).collect()
+    Split::read(row, arguments)?.paths.into_iter().map(|operand| operand.word.value()).collect()
+}
+
+fn row_of(name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == name)
+}
+
+/// A word that names a file.
+#[derive(Clone, Copy)]
+struct Operand<'a> {
+    word: &'a Word,
+    role: Role,
 }
 
 /// The arguments of a command, sorted.
 #[derive(Default)]
 struct Split<'a> {
-    paths: Vec<&'a Word>,
+    paths: Vec<Operand<'a>>,
+    /// The letters of short flags and the names of long ones.
+    seen: Vec<&'a str>,
     recursive: bool,
+    /// By `--`.
+    flags_ended: bool,
     has_pattern: bool,
     /// A word before may have been a flag, or none at all.
     doubtful: bool,
@@ -173,20 +250,21 @@ struct Split<'a> {
 impl<'a> Split<'a> {
     fn read(row: &Row, arguments: &'a [Word]) -> Option<Self> {
         let mut split = Split { recursive: row.recursive == "*", ..Split::default() };
-        let (mut operands, mut flags) = (Vec::new(), true);
+        let mut operands = Vec::new();
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
+            let role = if split.flags_ended { Role::FILE } else { Role::OPERAND };
             let Some(text) = word.value() else {
-                operands.push(word);
+                operands.push(Operand { word, role });
                 split.doubtful = true;
                 continue;
             };
             let digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
             let numeric = row.numeric && text.strip_prefix('-').is_some_and(digits);
-            if !flags || text == "-" || !text.starts_with('-') {
-                operands.push(word);
+            if split.flags_ended || text == "-" || !text.starts_with('-') {
+                operands.push(Operand { word, role });
             } else if text == "--" {
-                flags = false;
+                split.flags_ended = true;
             } else if !numeric {
                 let value = split.flag(row, &text[1..])?;
                 split.value(value, &mut rest)?;
@@ -203,7 +281,7 @@ impl<'a> Split<'a> {
     }
 
     /// What follows a flag, or `None` for a flag that is not in the row.
-    fn flag(&mut self, row: &Row, flag: &str) -> Option<Value> {
+    fn flag(&mut self, row: &Row, flag: &'a str) -> Option<Value> {
         if let Some(long) = flag.strip_prefix('-') {
             let (name, attached) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
             self.note(row, name);
@@ -233,21 +311,38 @@ impl<'a> Split<'a> {
         Some(Value::None)
     }
 
-    fn note(&mut self, row: &Row, flag: &str) {
+    fn note(&mut self, row: &Row, flag: &'a str) {
+        self.seen.push(flag);
         self.recursive |= lists(row.recursive, flag);
         let gives_pattern = matches!(flag, "e" | "f" | "regexp" | "file") || (row.name == "rg" && flag == "files");
         self.has_pattern |= row.operands == Operands::PatternThenPaths && gives_pattern;
     }
 
+    fn has(&self, flags: &[&str]) -> bool {
+        self.seen.iter().any(|flag| flags.contains(flag))
+    }
+
+    /// Whether it follows the links in folders that it is given, and whether also further down.
+    fn follows(&self, row: &Row) -> Option<bool> {
+        let follows = match row.name {
+            // Two folders are compared file by file, at least those directly in them.
+            "diff" => !self.has(&["no-dereference"]),
+            "ls" | "du" => self.has(&["L", "dereference"]),
+            _ => false,
+        };
+        follows.then(|| row.name == "du" || self.has(&["r", "R", "recursive"]))
+    }
+
     fn value(&mut self, value: Value, rest: &mut std::slice::Iter<'a, Word>) -> Option<()> {
         match value {
             Value::None => {}
-            Value::NextFile => self.paths.push(rest.next()?),
+            Value::NextFile => self.paths.push(Operand { word: rest.next()?, role: Role::FILE }),
             Value::Next => {
                 let word = rest.next()?;
-                // When it is not sure that this is a flag, its value may be a path.
-                if self.doubtful {
-                    self.paths.push(word);
+                // When it is not sure that this is a flag, its value may be a path; and what becomes several words is
+                // not only its value.
+                if self.doubtful || word.may_split() {
+                    self.paths.push(Operand { word, role: Role::OPERAND });
                 }
                 self.doubtful |= word.may_split();
             }
@@ -257,10 +352,10 @@ impl<'a> Split<'a> {
 }
 
 /// A first operand that stays one word and cannot be taken for a flag is the pattern, even if its value is not known.
-fn is_one_word(operands: &[&Word]) -> bool {
-    let Some((first, others)) = operands.split_first() else { return false };
+fn is_one_word(operands: &[Operand<'_>]) -> bool {
+    let Some((Operand { word: first, .. }, others)) = operands.split_first() else { return false };
     let begins_with_text = matches!(first.pieces().first(), Some(Piece::Text(text)) if !text.starts_with('-'));
-    begins_with_text && !first.may_split() && !others.iter().any(|word| word.is_dynamic())
+    begins_with_text && !first.may_split() && !others.iter().any(|operand| operand.word.is_dynamic())
 }
 
 enum Value {

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::ShellFacts;
+use super::looks::{Look, PatternLook, Printed, PrintedLook, Role, WordReader, wildcards};
 use super::parse::{Command, Loop, Parsed};
-use super::readonly::{Standing, is_free, readable};
+use super::readonly::{Reading, Standing, is_free, printed_names, readable};
 use super::stripped::stripped;
 use super::word::{Piece, Word};
 use crate::paths::holds_secrets;
 
 /// Where `xargs` takes further words from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Feed {
     None,
     /// Names of files in the working directories.
-    Names,
+    Names(Printed),
     Anything,
 }
 
@@ -45,6 +46,9 @@ const CHANGERS: &[&str] = &[
     "local",
 ];
 
+/// Forms of one word, by the values of its variables, that are looked at.
+const MOST_VARIANTS: usize = 256;
+
 pub(super) struct Scene<'a> {
     pub(super) facts: &'a ShellFacts<'a>,
     pub(super) standing: Standing,
@@ -57,6 +61,8 @@ pub(super) struct Scene<'a> {
     unsettled: bool,
     /// The variables of loops, and whether these give them nothing but names in the working directories.
     tame: BTreeMap<&'a str, bool>,
+    /// The values that loops give to their variables, each once.
+    given: BTreeMap<&'a str, Vec<&'a Word>>,
     /// The commands directly inside each substitution.
     inside: BTreeMap<usize, Vec<&'a Command>>,
 }
@@ -86,7 +92,17 @@ impl<'a> Scene<'a> {
         for command in &parsed.commands {
             inside.entry(command.within.unwrap_or(usize::MAX)).or_default().push(command);
         }
-        let mut scene = Self { facts, standing, parsed, at: 0, near_secrets, unsettled, tame: BTreeMap::new(), inside };
+        let mut given: BTreeMap<&str, Vec<&Word>> = BTreeMap::new();
+        for found in &parsed.loops {
+            let values = given.entry(&found.name).or_default();
+            for word in found.words.iter().take(MOST_VARIANTS + 1) {
+                if values.len() <= MOST_VARIANTS && !values.contains(&word) {
+                    values.push(word);
+                }
+            }
+        }
+        let tame = BTreeMap::new();
+        let mut scene = Self { facts, standing, parsed, at: 0, near_secrets, unsettled, tame, given, inside };
         for found in &parsed.loops {
             let tame = found.words.iter().all(|word| scene.is_name(word));
             *scene.tame.entry(&found.name).or_insert(true) &= tame;
@@ -99,19 +115,24 @@ impl<'a> Scene<'a> {
         self.at = at;
     }
 
-    /// The paths that an operand names, if reading them needs no question, whatever it turns into; none for a word that
-    /// opens nothing.
-    pub(super) fn operand(&self, word: &Word) -> Option<Vec<PathBuf>> {
+    /// What an operand opens, if reading it needs no question, whatever it turns into; nothing for a word that opens
+    /// nothing.
+    pub(super) fn operand(&self, word: &Word, role: Role) -> Option<Reading> {
         match (word.value(), word.pieces()) {
-            (Some(text), _) if is_free(text) => Some(Vec::new()),
-            (Some(text), _) => readable(text, self),
+            (Some(text), _) if is_free(text) => Some(Reading::default()),
+            (Some(text), _) => readable(text, self).map(Reading::of),
             // A flag whose value is only known at run time may name any file.
             (None, [Piece::Text(text), ..]) if text.starts_with('-') => None,
-            (None, [Piece::Stream]) => Some(Vec::new()),
-            (None, [Piece::Output(at)]) => self.prints_names(*at).then(Vec::new),
-            (None, [Piece::Variable(name)]) => self.is_tame(name).then(Vec::new),
-            (None, pieces) => self.composed(pieces),
+            (None, [Piece::Stream]) => Some(Reading::default()),
+            (None, [Piece::Output(at)]) => self.look_at(self.printed(*at)?, WordReader::Shell, role),
+            (None, _) => self.composed(word, role),
         }
+    }
+
+    fn look_at(&self, printed: Printed, reader: WordReader, role: Role) -> Option<Reading> {
+        let from = self.standing.followed()?.to_vec();
+        let look = Look::Printed(PrintedLook { printed, from, role, reader });
+        Some(Reading { looks: vec![look], ..Reading::default() })
     }
 
     /// The paths that an input redirection opens; it takes no word that is only known at run time.
@@ -121,8 +142,8 @@ impl<'a> Scene<'a> {
         readable(path, self).filter(|_| path.starts_with('/') || !self.standing.has_moved())
     }
 
-    /// A word of several pieces stays where its beginning leads, as long as nothing in it climbs.
-    fn composed(&self, pieces: &[Piece]) -> Option<Vec<PathBuf>> {
+    /// A word of several pieces, in every form that the loops give it, stays where its beginning leads.
+    fn composed(&self, word: &Word, role: Role) -> Option<Reading> {
         let fits = |piece: &Piece| match piece {
             Piece::Text(text) => !text.contains(".."),
             Piece::Glob(_) => !self.near_secrets,
@@ -130,21 +151,66 @@ impl<'a> Scene<'a> {
             Piece::Variable(name) => self.is_tame(name),
             Piece::Tilde | Piece::Output(_) | Piece::Stream | Piece::Unknown => false,
         };
-        if !pieces.iter().all(fits) {
+        if !word.pieces().iter().all(fits) {
             return None;
         }
-        match pieces {
-            // An empty value would leave a path that begins at the root.
-            [Piece::Variable(name), Piece::Text(text), ..] if text.starts_with('/') => {
-                self.is_given(name).then(Vec::new)
-            }
-            [Piece::Variable(name), Piece::Variable(_) | Piece::Glob(_), ..] => self.is_given(name).then(Vec::new),
-            [Piece::Text(text), ..] => {
-                let directory = text.rfind('/').map_or(".", |end| if end == 0 { "/" } else { &text[..end] });
-                readable(directory, self).map(|_| Vec::new())
-            }
-            _ => Some(Vec::new()),
+        let has_variable = word.pieces().iter().any(|piece| matches!(piece, Piece::Variable(_)));
+        let whole = !(has_variable && word.may_split());
+        let mut reading = Reading::default();
+        for pieces in self.variants(word.pieces())? {
+            reading.add(self.variant(&pieces, role, whole)?);
         }
+        Some(reading)
+    }
+
+    /// A word without variables.
+    fn variant(&self, pieces: &[&Piece], role: Role, whole: bool) -> Option<Reading> {
+        let texts = pieces.iter().map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None });
+        let text = texts.clone().take_while(Option::is_some).flatten().collect::<String>();
+        if text.starts_with('-') && role.may_be_option {
+            return None;
+        }
+        if texts.clone().all(|text| text.is_some()) {
+            // A word without letters opens nothing.
+            return if text.is_empty() { Some(Reading::default()) } else { readable(&text, self).map(Reading::of) };
+        }
+        let directory = text.rfind('/').map_or(".", |end| if end == 0 { "/" } else { &text[..end] });
+        let mut reading = Reading::of(readable(directory, self)?);
+        let (pattern, from) = (wildcards(pieces)?, self.standing.followed()?.to_vec());
+        reading.looks.push(Look::Pattern(PatternLook { pattern, from, role, whole }));
+        Some(reading)
+    }
+
+    /// The forms of a word, with the values of variables in their place.
+    fn variants<'p>(&self, pieces: &'p [Piece]) -> Option<Vec<Vec<&'p Piece>>>
+    where
+        'a: 'p,
+    {
+        let mut found: Vec<Vec<&Piece>> = vec![Vec::new()];
+        for piece in pieces {
+            let Piece::Variable(name) = piece else {
+                found.iter_mut().for_each(|variant| variant.push(piece));
+                continue;
+            };
+            let mut values: Vec<&[Piece]> = Vec::new();
+            for value in self.given.get(name.as_str()).map_or(&[][..], Vec::as_slice) {
+                match value.pieces() {
+                    // What it prints was looked at where the loop stands.
+                    [Piece::Output(_)] if pieces.len() == 1 => {}
+                    [Piece::Output(_)] => return None,
+                    value => values.push(value),
+                }
+            }
+            if !self.is_given(name) {
+                values.push(&[]);
+            }
+            if found.len() * values.len() > MOST_VARIANTS {
+                return None;
+            }
+            let with = |variant: &Vec<&'p Piece>, value: &&'p [Piece]| variant.iter().copied().chain(*value).collect();
+            found = found.iter().flat_map(|variant| values.iter().map(move |value| with(variant, value))).collect();
+        }
+        Some(found)
     }
 
     /// A variable that is unset, or that loops give nothing but names in the working directories.
@@ -183,35 +249,42 @@ impl<'a> Scene<'a> {
                 let whole = !text.contains([' ', '\t', '\n', '*', '?', '[']);
                 whole && !text.contains("..") && !text.starts_with('-') && readable(text, self).is_some()
             }
-            (None, [Piece::Output(at)]) => self.prints_names(*at),
+            (None, [Piece::Output(at)]) => self.printed(*at).is_some(),
             (None, pieces) => {
                 let plain = |piece: &Piece| match piece {
                     Piece::Text(text) => !text.contains([' ', '\t', '\n']),
                     _ => matches!(piece, Piece::Glob(_) | Piece::Number),
                 };
-                pieces.iter().all(plain) && self.composed(pieces).is_some()
+                pieces.iter().all(plain) && self.operand(word, Role::OPERAND).is_some()
             }
         }
     }
 
     /// What a loop's list names; `None` when a word leads elsewhere.
-    pub(super) fn listed(&self, found: &Loop) -> Option<Vec<PathBuf>> {
-        let mut paths = Vec::new();
+    pub(super) fn listed(&self, found: &Loop) -> Option<Reading> {
+        let mut reading = Reading::default();
         for word in &found.words {
             let globs = word.pieces().iter().any(|piece| matches!(piece, Piece::Glob(_) | Piece::Tilde));
-            match word.value() {
-                Some(text) => paths.extend(readable(text, self)?),
-                None if globs => drop(self.operand(word)?),
-                None => {}
+            match (word.value(), word.pieces()) {
+                (Some(text), _) => reading.add(Reading::of(readable(text, self)?)),
+                (None, _) if globs => reading.add(self.operand(word, Role::OPERAND)?),
+                (None, [Piece::Output(at)]) => {
+                    if let Some(printed) = self.printed(*at) {
+                        reading.add(self.look_at(printed, WordReader::Shell, Role::OPERAND)?);
+                    }
+                }
+                (None, _) => {}
             }
         }
-        Some(paths)
+        Some(reading)
     }
 
-    /// Whether a substitution prints nothing but names in the working directories.
-    fn prints_names(&self, at: usize) -> bool {
-        let inside = self.inside.get(&at).map_or(&[][..], Vec::as_slice);
-        !self.near_secrets && matches!(inside, [only] if lists_names(only))
+    /// What a substitution prints, if that is nothing but names in the working directories.
+    fn printed(&self, at: usize) -> Option<Printed> {
+        match self.inside.get(&at).map_or(&[][..], Vec::as_slice) {
+            [only] if !self.near_secrets => printed_names(&only.words),
+            _ => None,
+        }
     }
 
     /// What feeds the command that begins at this byte.
@@ -221,36 +294,13 @@ impl<'a> Scene<'a> {
         // Filters that pass whole lines on change nothing about what they are.
         while let Some(from) = next {
             let Some(command) = self.parsed.commands.iter().find(|command| command.at == from) else { break };
-            if lists_names(command) && !self.near_secrets {
-                return Feed::Names;
+            if let Some(printed) = printed_names(&command.words).filter(|_| !self.near_secrets) {
+                return Feed::Names(printed);
             }
             let from = if passes_lines_on(command) { from } else { break };
             next = self.parsed.pipes.iter().find(|(_, to)| *to == from).map(|(from, _)| *from);
         }
         Feed::Anything
-    }
-}
-
-/// Commands that print names of files below where they stand.
-fn lists_names(command: &Command) -> bool {
-    let words: Option<Vec<&str>> = command.words.iter().map(Word::value).collect();
-    let Some(words) = words else { return false };
-    let has = |flags: &[&str]| words.iter().any(|word| flags.contains(word));
-    match words.as_slice() {
-        ["pwd"] | ["git", "rev-parse", "--show-toplevel"] => true,
-        ["git", "ls-files", rest @ ..] | ["git", "diff", "--name-only", rest @ ..] => {
-            !rest.iter().any(|word| word.starts_with("--"))
-        }
-        // Without a format of its own, and in its short form.
-        ["find", ..] => !has(&["-printf", "-ls"]),
-        ["ls", rest @ ..] => {
-            rest.iter().all(|word| !word.starts_with('-') || matches!(*word, "-1" | "-d" | "-t" | "-r"))
-        }
-        // What it calls its input may be any text.
-        ["rg" | "grep", rest @ ..] => {
-            has(&["-l", "-rl", "--files-with-matches", "--files"]) && !rest.iter().any(|word| word.starts_with("--la"))
-        }
-        _ => false,
     }
 }
 

@@ -5,7 +5,7 @@
 pub(crate) const UNKNOWN_CHAR: char = '\u{FFFF}';
 
 /// A stretch of a word.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Piece {
     /// Literal characters.
     Text(String),
@@ -26,7 +26,7 @@ pub enum Piece {
 }
 
 /// One word of a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
     pieces: Vec<Piece>,
     /// Something unquoted is expanded, so it may become several words or none.
@@ -80,7 +80,7 @@ impl Word {
         text
     }
 
-    #[cfg(test)]
+    /// A word of nothing but these letters.
     pub(crate) fn literal(text: &str) -> Self {
         Self { pieces: vec![Piece::Text(text.to_owned())], splits: false }
     }

@@ -150,7 +150,44 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper("entr", &[], 0),
     wrapper("toybox", &[], 0),
     wrapper("valgrind", &[], 0),
+    wrapper("choom", &["-n", "-p", "--adjust", "--pid"], 0),
+    wrapper("setarch", &[], 0),
+    wrapper("linux32", &[], 0),
+    wrapper("linux64", &[], 0),
+    wrapper("i386", &[], 0),
+    wrapper("i686", &[], 0),
+    wrapper("x86_64", &[], 0),
+    wrapper("uname26", &[], 0),
+    wrapper("pkexec", &["--user"], 0),
+    wrapper("gosu", &[], 1),
+    wrapper("catchsegv", &[], 0),
 ];
+
+/// The program that starts others for the kernel, under whatever name, is one as well.
+const LOADER: Wrapper = wrapper(
+    "ld.so",
+    &[
+        "--argv0",
+        "--audit",
+        "--glibc-hwcaps-mask",
+        "--glibc-hwcaps-prepend",
+        "--inhibit-rpath",
+        "--library-path",
+        "--preload",
+    ],
+    0,
+);
+
+fn wrapper_of(name: &str) -> Option<&'static Wrapper> {
+    let loader =
+        name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld64.so") || name == "ld.so";
+    if loader { Some(&LOADER) } else { WRAPPERS.iter().find(|wrapper| wrapper.name == name) }
+}
+
+/// Whether what a program starts is found by the tables of this room.
+pub(crate) fn is_seen_through(name: &str) -> bool {
+    wrapper_of(name).is_some() || SHELLS.contains(&name) || matches!(name, "eval" | "source" | "." | "trap" | "su")
+}
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash"];
 /// Names under which a process opens its own standard input.
@@ -200,7 +237,7 @@ fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
 
 /// Where the wrapped command of a wrapper may begin.
 fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
-    let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) else { return Vec::new() };
+    let Some(wrapper) = wrapper_of(name) else { return Vec::new() };
     let mut starts = Vec::new();
     let mut at = 1;
     let mut operands = wrapper.operands;
@@ -226,8 +263,8 @@ fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
         }
     }
     starts.push(at);
-    // `coproc NAME command`
-    if name == "coproc" {
+    // `coproc NAME command`, `setarch ARCH command`: the word in front need not be there.
+    if matches!(name, "coproc" | "setarch") {
         starts.push(at + 1);
     }
     starts.retain(|start| *start < words.len());
@@ -242,7 +279,14 @@ pub(crate) fn nested_script(words: &[Word]) -> Option<String> {
         "eval" => Some(values.join(" ")),
         "env" => option_value(&values, 'S', "--split-string").map(|(code, rest)| format!("{code} {}", rest.join(" "))),
         "watch" | "trap" => values.iter().find(|value| !value.starts_with('-')).map(|code| (*code).to_owned()),
-        "su" | "runuser" | "script" => {
+        // `sg GROUP [-c] TEXT`
+        "sg" => values.iter().skip(1).find(|value| **value != "-c").map(|code| (*code).to_owned()),
+        "git" => {
+            let mut values = values.windows(2).filter(|pair| pair[0] == "-c").map(|pair| pair[1]);
+            let alias = values.find_map(|value| value.strip_prefix("alias.").and_then(|value| value.split_once("=!")));
+            alias.map(|(_, code)| code.to_owned())
+        }
+        "su" | "runuser" | "script" | "flock" => {
             let code =
                 option_value(&values, 'c', "--command").or_else(|| option_value(&values, 'c', "--session-command"));
             code.map(|(code, _)| code.to_owned())

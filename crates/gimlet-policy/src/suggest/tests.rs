@@ -1,9 +1,7 @@
 //! Suggestions against the decision that they are meant to change.
 
-use std::path::{Path, PathBuf};
-
 use super::*;
-use crate::paths::Followed;
+use crate::paths::{FileTable, Followed};
 use crate::rules::RuleScope;
 
 fn world(mode: PermissionMode) -> World {
@@ -22,8 +20,7 @@ fn covered(tool: &str, need: Need, deny: &[&str]) -> Vec<String> {
     };
     let needs = [NeedFacts::new(need, followed)];
     let call = Call { tool, input: None, needs: &needs, needs_person: false };
-    let follow = |path: &Path| Some(Followed::plain(normalise(Path::new("/repo"), path)));
-    let found = suggestions(&call, &rules, &world(PermissionMode::Default), &follow, &source);
+    let found = suggestions(&call, &rules, &world(PermissionMode::Default), &FileTable::default(), &source);
     found.into_iter().map(|suggestion| suggestion.covers).collect()
 }
 
@@ -99,9 +96,9 @@ fn hosts_and_servers_are_approved_for_the_project() {
 fn a_rule_goes_to_the_local_settings_and_an_edit_to_the_session() {
     let needs = [NeedFacts::new(Need::Run("git push".into()), None)];
     let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
-    let follow = |path: &Path| Some(Followed::plain(PathBuf::from(path)));
     let source = |destination: Destination| RuleSource::new(destination.scope(), "/repo");
-    let found = suggestions(&call, &RuleSet::default(), &world(PermissionMode::Default), &follow, &source);
+    let found =
+        suggestions(&call, &RuleSet::default(), &world(PermissionMode::Default), &FileTable::default(), &source);
     let json = serde_json::to_string(&found[0].update).unwrap();
     assert_eq!(
         json,

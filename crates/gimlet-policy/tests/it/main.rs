@@ -4,7 +4,9 @@
 
 mod corpus;
 mod invariants;
+mod launchers;
 mod limits;
+mod links;
 mod own_files;
 mod properties;
 mod rules;

@@ -1,11 +1,9 @@
 //! What holds for rules of every kind: none makes the decision panic, one more that forbids never frees anything, one
 //! more that allows never hardens anything; and what only shows in a whole decision.
 
-use std::path::Path;
-
 use gimlet_policy::{
-    Behavior, Call, Decision, Followed, NeedFacts, Reason, Rule, RuleScope, RuleSet, RuleSource, Verdict, World,
-    decide, decide_following,
+    Behavior, Call, Decision, FileTable, Followed, NeedFacts, Reason, Rule, RuleScope, RuleSet, RuleSource, Verdict,
+    World, decide, decide_seeing,
 };
 use gimlet_proto::{Need, PermissionMode};
 use proptest::prelude::*;
@@ -98,9 +96,11 @@ fn a_link_in_the_middle_of_a_chain_counts_for_what_forbids() {
 
     let needs = [NeedFacts::new(Need::Run("base64 a".into()), None)];
     let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
-    let follow = |_: &Path| Some(chain("/vault/x"));
+    let mut links = FileTable::default();
+    links.add_link("/srv/repo/a", "/vault/x");
+    links.add_link("/vault/x", "/srv/repo/b");
     let world = world(PermissionMode::BypassPermissions);
-    assert_eq!(decide_following(&call, &rules, &world, &follow).decision, Decision::Deny);
+    assert_eq!(decide_seeing(&call, &rules, &world, &links).decision, Decision::Deny);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use gimlet_policy::{
-    Behavior, Call, Decision, Followed, HookSay, NeedFacts, RuleError, RuleScope, RuleSet, RuleSource, World,
-    decide_after_hook, normalise, removes_tool,
+    Behavior, Call, Decision, FileTable, Followed, HookSay, NeedFacts, RuleError, RuleScope, RuleSet, RuleSource,
+    World, decide_after_hook, normalise, removes_tool,
 };
 use gimlet_proto::{Need, PermissionMode};
 
@@ -66,8 +66,7 @@ fn decided(rules: &RuleSet, mode: PermissionMode, what: What, hook: Option<&Hook
     let world = World { mode, cwd: CWD.into(), roots: vec![CWD.into()], home: Some(HOME.into()), ..World::default() };
     let needs = [facts];
     let call = Call { tool, input: None, needs: &needs, needs_person: false };
-    let follow = |path: &Path| Some(Followed::plain(normalise(Path::new(CWD), path)));
-    decide_after_hook(&call, rules, &world, &follow, hook).decision
+    decide_after_hook(&call, rules, &world, &FileTable::default(), hook).decision
 }
 
 type Case = (&'static [&'static str], PermissionMode, What, Decision);

@@ -263,7 +263,7 @@ impl Link {
     fn session_is_over(&mut self) -> bool {
         match std::mem::replace(&mut self.phase, Phase::Live) {
             Phase::Closing(said) if !self.closing => {
-                self.phase = Phase::Opening(said, self.backstage.reopen());
+                self.phase = Phase::Opening(said, self.backstage.reopen(self.session.snapshot().mode));
                 false
             }
             Phase::Closing(_) | Phase::Opening(..) | Phase::Live => true,

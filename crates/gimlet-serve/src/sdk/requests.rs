@@ -14,8 +14,8 @@ use crate::wire;
 
 /// What a session's front end needs from behind the stage: it is made of things that only the binary has.
 pub trait Backstage: Send + Sync {
-    /// Opens a new session in place of one that ended.
-    fn reopen(&self) -> BoxFuture<'static, Result<SessionHandle, String>>;
+    /// Opens a new session in place of one that ended in this mode.
+    fn reopen(&self, mode: PermissionMode) -> BoxFuture<'static, Result<SessionHandle, String>>;
 
     /// The tool servers of the session that runs.
     fn servers(&self) -> Option<Arc<dyn Servers>>;

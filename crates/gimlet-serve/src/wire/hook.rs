@@ -36,3 +36,55 @@ pub(super) fn line(event: &Event, hook: &HookView, lines: Lines) -> Option<Strin
     };
     Some(system(event, subtype, members))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gimlet_proto::{AgentPath, Body, SessionId};
+    use serde_json::Value;
+
+    use super::*;
+
+    fn shown(event: &str, phase: HookPhase, hook_events: bool) -> Option<Value> {
+        let view = HookView { id: "h1".into(), name: format!("{event}:x"), event: event.into(), phase };
+        let event = Event {
+            seq: 1,
+            session: SessionId::new("s"),
+            agent: AgentPath::default(),
+            at: Arc::from(""),
+            body: Body::Hook(Box::new(view.clone())),
+        };
+        let lines = Lines { hook_events, ..Lines::default() };
+        line(&event, &view, lines).map(|line| serde_json::from_str(&line).unwrap())
+    }
+
+    fn finished() -> HookPhase {
+        let (stdout, stderr, output) = (String::new(), "e".to_owned(), "{}".to_owned());
+        HookPhase::Finished { stdout, stderr, output, exit_code: Some(0), outcome: HookOutcome::Success }
+    }
+
+    #[test]
+    fn hooks_are_shown_to_those_who_asked_and_those_that_open_a_session_to_everyone() {
+        for (event, asked, started, ended) in [
+            ("PreToolUse", true, true, true),
+            ("PreToolUse", false, false, false),
+            ("SessionStart", false, true, true),
+            ("Setup", false, true, true),
+            ("Notification", true, false, true),
+            ("SessionEnd", true, false, true),
+        ] {
+            assert_eq!(shown(event, HookPhase::Started, asked).is_some(), started, "{event} {asked}");
+            assert_eq!(shown(event, finished(), asked).is_some(), ended, "{event} {asked}");
+        }
+    }
+
+    #[test]
+    fn a_finished_hook_says_what_came_of_it() {
+        let line = shown("PreToolUse", finished(), true).unwrap();
+        assert_eq!((&line["subtype"], &line["hook_id"]), (&json!("hook_response"), &json!("h1")));
+        assert_eq!((&line["hook_name"], &line["hook_event"]), (&json!("PreToolUse:x"), &json!("PreToolUse")));
+        assert_eq!((&line["output"], &line["stderr"]), (&json!("{}"), &json!("e")));
+        assert_eq!((&line["exit_code"], &line["outcome"]), (&json!(0), &json!("success")));
+    }
+}

@@ -213,3 +213,58 @@ fn denial(denial: &Denial) -> Value {
         "tool_input": serde_json::from_str::<Value>(denial.input.get()).unwrap_or(Value::Null),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gimlet_proto::{AgentPath, Body, SessionId, ToolUseId};
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    fn line(end: TurnEnd) -> Value {
+        let report = TurnReport {
+            end,
+            text: "last words".into(),
+            stop_reason: None,
+            num_turns: 1,
+            duration_ms: 1,
+            api_ms: 1,
+            usage: Usage::default(),
+            total_cost_usd: None,
+            by_model: Vec::new(),
+            denials: Vec::new(),
+            origin: None,
+            queued: 0,
+        };
+        let event = Event {
+            seq: 1,
+            session: SessionId::new("s"),
+            agent: AgentPath::default(),
+            at: Arc::from(""),
+            body: Body::Closed,
+        };
+        result(&event, &report).json
+    }
+
+    #[test]
+    fn turns_that_hooks_ended_are_successes_that_say_so() {
+        let input = Arc::from(RawValue::from_string(r#"{"command":"make"}"#.into()).unwrap());
+        let deferred = TurnEnd::Deferred { call: ToolUseId::new("t1"), tool: "Bash".into(), input };
+        let cases = [
+            (TurnEnd::HookStopped, "hook_stopped", "last words"),
+            (TurnEnd::StopHookPrevented, "stop_hook_prevented", "last words"),
+            (TurnEnd::PromptBlocked { reason: "not now".into() }, "hook_stopped", "not now"),
+            (deferred.clone(), "tool_deferred", "last words"),
+        ];
+        for (end, reason, text) in cases {
+            let line = line(end);
+            assert_eq!((&line["subtype"], &line["is_error"]), (&json!("success"), &json!(false)), "{line}");
+            assert_eq!((&line["terminal_reason"], &line["result"]), (&json!(reason), &json!(text)), "{line}");
+        }
+        let line = line(deferred);
+        assert_eq!(line["deferred_tool_use"], json!({"id": "t1", "name": "Bash", "input": {"command": "make"}}));
+        assert_eq!(line["stop_reason"], "tool_deferred");
+    }
+}

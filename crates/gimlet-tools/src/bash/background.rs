@@ -1,13 +1,15 @@
 //! Commands that go on after their call: registered as tasks, told about when they end by themselves.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use gimlet_core::Services;
 use gimlet_core::tasks::{NewTask, Stop, Task};
 use gimlet_core::tool::ToolResult;
+use gimlet_core::{Services, Watch, WatchedEnd};
 use gimlet_exec::{BackgroundCommand, Ended, Finished, Foreground, Progress};
-use gimlet_proto::TaskState;
+use gimlet_proto::{AgentPath, Body, Level, Notice, TaskState};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::output::BashOutput;
@@ -29,12 +31,15 @@ const LIFE_IN_AGENT: Duration = Duration::from_secs(60 * 60);
 pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
     let command = Arc::new(command.into_background());
     let stoppable = Arc::downgrade(&command);
+    let (looked_after, over) = watch::channel(());
     let stop: Stop = Box::new(move || {
-        let command = stoppable.upgrade();
+        let (command, mut over) = (stoppable.upgrade(), over.clone());
         Box::pin(async move {
             if let Some(command) = command {
                 command.kill(STOP_GRACE).await;
             }
+            // Its keeper has also seen to what it left.
+            while over.changed().await.is_ok() {}
         })
     });
     let services = &call.cx.services;
@@ -51,7 +56,9 @@ pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
     });
     services.task_changed(&task, None);
     let life = (!call.cx.agent.0.is_empty()).then_some(LIFE_IN_AGENT);
-    let keeper = Keeper { command, task: task.clone(), services: services.lasting() };
+    let watched = call.take_watch().map(|watch| (watch, call.started_in.dir.clone()));
+    let (task_again, lasting) = (task.clone(), services.lasting());
+    let keeper = Keeper { command, task: task_again, watched, services: lasting, _over: looked_after };
     services.spawn(keeper.keep(QUIET_AFTER_QUESTION, life));
     task
 }
@@ -60,12 +67,16 @@ pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
 struct Keeper {
     command: Arc<BackgroundCommand>,
     task: Arc<Task>,
+    /// What looks after a command behind walls, and the folder that the command began in.
+    watched: Option<(Watch, PathBuf)>,
     /// Weak, because the services own this.
     services: Weak<Services>,
+    /// Gone when all is done.
+    _over: watch::Sender<()>,
 }
 
 impl Keeper {
-    async fn keep(self, quiet: Duration, life: Option<Duration>) {
+    async fn keep(mut self, quiet: Duration, life: Option<Duration>) {
         let begun = Instant::now();
         let finished = tokio::select! {
             finished = self.command.wait() => finished,
@@ -73,10 +84,40 @@ impl Keeper {
             () = sleep_if(life) => self.command.kill(STOP_GRACE).await,
         };
         let Some(finished) = finished else { return };
+        let refused = self.refusals(&finished).await;
         let (state, code, how) = end_of(&finished);
         let by_itself = self.task.settle(state, code);
-        let notice = by_itself.then(|| ended_notice(&self.task, &finished, &how, begun.elapsed()));
-        self.tell(notice);
+        match (by_itself, refused) {
+            (true, refused) => {
+                let notice = ended_notice(&self.task, &finished, &how, begun.elapsed());
+                self.tell(Some([Some(notice), refused].into_iter().flatten().collect::<Vec<_>>().join("\n")));
+            }
+            // Whoever stopped it is not waiting for words about it; people should know all the same.
+            (false, refused) => {
+                self.tell(None);
+                self.warn(refused);
+            }
+        }
+    }
+
+    /// What the sandbox did not let the command do.
+    async fn refusals(&mut self, finished: &Finished) -> Option<String> {
+        let (watch, cwd) = self.watched.take()?;
+        let exit = match finished.ended {
+            Ended::Exited(exit) => Some(exit),
+            Ended::Killed(exit) => exit,
+            Ended::OutputLimit { .. } | Ended::KeeperDied(_) => None,
+        };
+        let command = self.task.command.as_deref().unwrap_or_default();
+        let output = String::from_utf8_lossy(&finished.output.tail);
+        watch.after(WatchedEnd { command, cwd: &cwd, exit, output: &output }).await
+    }
+
+    fn warn(&self, refused: Option<String>) {
+        if let (Some(text), Some(services)) = (refused, self.services.upgrade()) {
+            let text = format!("background task {}: {text}", self.task.id);
+            services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+        }
     }
 
     fn tell(&self, for_model: Option<String>) {
@@ -231,8 +272,9 @@ mod tests {
             output_file,
             stop: Box::new(|| Box::pin(ready(()))),
         });
-        let services = Arc::downgrade(&cx.services);
-        let keeper = Keeper { command: Arc::new(command.into_background()), task, services };
+        let (services, (over, _)) = (Arc::downgrade(&cx.services), watch::channel(()));
+        let command = Arc::new(command.into_background());
+        let keeper = Keeper { command, task, watched: None, services, _over: over };
         cx.services.spawn(keeper.keep(quiet, life));
     }
 

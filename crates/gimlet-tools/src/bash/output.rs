@@ -2,7 +2,7 @@
 //! people see it.
 
 use gimlet_proto::{ContentPart, ResultContent, View};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::git::GitOperation;
 use super::image::Image;
@@ -49,11 +49,28 @@ pub(crate) struct BashOutput {
     pub(super) goes_on: Option<String>,
 }
 
+/// An output that somebody else wrote: what every command's output has.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GivenOutput {
+    stdout: String,
+    stderr: String,
+    interrupted: bool,
+    #[serde(default)]
+    is_image: bool,
+}
+
 fn is_false(value: &bool) -> bool {
     !value
 }
 
 impl BashOutput {
+    /// Reads an output that somebody else wrote.
+    pub(super) fn read(json: &str) -> Option<Self> {
+        let GivenOutput { stdout, stderr, interrupted, is_image } = serde_json::from_str(json).ok()?;
+        Some(Self { stdout, stderr, interrupted, is_image, ..Self::default() })
+    }
+
     pub(super) fn for_model(&self) -> ResultContent {
         if let Some(image) = Image::in_text(&self.stdout).filter(|_| self.is_image) {
             let mut parts = vec![ContentPart::image(image.media_type, image.base64)];

@@ -105,10 +105,12 @@ async fn failed(
     class: ErrorClass,
     head: String,
     captured: &Captured,
-    landing: Landing,
+    mut landing: Landing,
     exited: Option<(Exit, Seen)>,
 ) -> ToolError {
     let shown = shown::failure(captured, &call.output_file).await;
+    // A command that was killed may have left something all the same; nothing is left of the watch otherwise.
+    landing.notices.extend(call.refusals(None, &shown.text).await);
     let (exit, seen) = exited.unzip();
     let mut output = described(call, shown, &landing, &seen.unwrap_or_default());
     if let Some(remark) = exit.and_then(exit::signal_remark) {

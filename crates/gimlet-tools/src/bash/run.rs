@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gimlet_core::tool::{ToolContext, ToolError, ToolResult};
-use gimlet_exec::{CaptureLimits, Exit, Finished, Foreground, Guard, Progress, ShellCommand, ShellError, ShellRun};
+use gimlet_core::{Watch, WatchedEnd};
+use gimlet_exec::{CaptureLimits, Exit, Finished, Foreground, Progress, ShellCommand, ShellError, ShellRun};
 use gimlet_policy::shell::{Analysis, Word};
 use tokio::time::Instant;
 
@@ -36,8 +37,8 @@ pub(super) struct Call<'a> {
     pub(super) started_in: StartedIn,
     /// Where output goes that is too long or nobody waits for. Not made yet.
     pub(super) output_file: PathBuf,
-    /// How protected files were before, for a command behind walls.
-    pub(super) guard: Mutex<Option<Guard>>,
+    /// Looks after a command behind walls, until somebody has.
+    watch: Mutex<Option<Watch>>,
 }
 
 enum Waited {
@@ -68,19 +69,19 @@ async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a
     let (exec, shell) = cx.services.processes()?;
     own_process::refuse_self_kill(&analysis, exec, shell).await?;
     let command = ShellCommand { text: &input.command, cwd: &cx.paths.cwd, env: Vec::new() };
-    let (run, guard) = match cx.sandbox() {
+    let (run, watch) = match cx.sandbox() {
         None => (start_or_interrupt(shell.start(exec, command), cx).await?, None),
         Some(walls) => {
-            let guard = walls.guard().await;
-            (start_or_interrupt(shell.start_in(exec, command, &walls.sandbox), cx).await?, guard)
+            let watch = walls.watch().await?;
+            (start_or_interrupt(shell.start_in(exec, command, watch.sandbox()), cx).await?, Some(watch))
         }
     };
     let limits = Limits::new(&cx.paths.env, input.timeout);
     let output_file = free_name(cx);
     let capture = CaptureLimits::foreground(limits.output_bytes, output_file.clone());
     let started_in = StartedIn { dir: run.cwd, instead_of: run.vanished_cwd };
-    let guard = Mutex::new(guard);
-    let call = Call { input, cx, analysis, limits, started_in, output_file, guard };
+    let watch = Mutex::new(watch);
+    let call = Call { input, cx, analysis, limits, started_in, output_file, watch };
     Ok((call, Foreground::new(run.running, capture)))
 }
 
@@ -160,16 +161,13 @@ fn progress_text(progress: &Progress, elapsed: Duration, timeout: Duration) -> S
 impl Call<'_> {
     /// What the sandbox did not let the command do, for whoever reads its output.
     pub(super) async fn refusals(&self, exit: Option<Exit>, output: &str) -> Option<String> {
-        let walls = self.cx.sandbox()?;
-        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let found = walls.after(guard, &self.started_in.dir, exit, output).await;
-        if found.is_empty() {
-            return None;
-        }
-        let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
-        let way_out =
-            if walls.may_leave { " If the task needs this, say so and set `dangerouslyDisableSandbox`." } else { "" };
-        Some(format!("The sandbox refused: {}.{way_out}", lines.join("; ")))
+        let (command, cwd) = (self.input.command.as_str(), self.started_in.dir.as_path());
+        self.take_watch()?.after(WatchedEnd { command, cwd, exit, output }).await
+    }
+
+    /// Whoever has it looks after the command.
+    pub(super) fn take_watch(&self) -> Option<Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Why a command that is out of time must end: nobody can want it to go on unseen.

@@ -409,3 +409,15 @@ fn schemas_and_prompts_are_small_and_strict() {
         assert!(fields.values().all(|field| field["description"].is_string()), "{tool}");
     }
 }
+
+#[tokio::test]
+async fn an_output_that_a_hook_wrote_is_told_like_our_own_if_it_has_the_form() {
+    let tree = Tree::new();
+    tree.file("a.txt", "needle\n");
+    let raw = |json: &Value| serde_json::value::to_raw_value(json).unwrap();
+    let found = grep(&tree, json!({"pattern": "needle", "output_mode": "content"})).await;
+    assert_eq!(AnyTool::content_of(&Grep, &raw(&found.output)).unwrap().to_text(), found.text);
+    let listed = tree.call(Glob, json!({"pattern": "*.txt"})).await.unwrap();
+    assert_eq!(AnyTool::content_of(&Glob, &raw(&listed.output)).unwrap().to_text(), listed.text);
+    assert!(AnyTool::content_of(&Grep, &raw(&listed.output)).is_none());
+}

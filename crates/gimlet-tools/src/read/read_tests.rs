@@ -349,3 +349,16 @@ fn page_ranges_are_checked_before_anything_else() {
 fn the_description_stays_short() {
     assert!(include_str!("../read.md").len() <= 900, "every request carries it");
 }
+
+#[tokio::test]
+async fn an_output_that_a_hook_wrote_reads_like_our_own_and_nothing_else_does() {
+    let mut bench = Bench::new();
+    std::fs::write(bench.path("a"), numbered(3)).unwrap();
+    let given = read(&mut bench, "a").await;
+    let raw = |json: &serde_json::Value| serde_json::value::to_raw_value(json).unwrap();
+    let content = AnyTool::content_of(&Read, &raw(&given.output)).expect("its own output has its form");
+    assert_eq!(content.to_text(), given.text);
+    for odd in [json!("text"), json!({"type": "text"}), json!({"type": "parts", "file": {}}), json!(null)] {
+        assert!(AnyTool::content_of(&Read, &raw(&odd)).is_none(), "{odd}");
+    }
+}

@@ -24,9 +24,17 @@ pub(crate) enum Command {
         command: SandboxCommand,
     },
     /// Show and change settings
+    #[command(
+        after_help = "Examples:\n  gimlet config list                                      everything that is set, and where\n  gimlet config set model opus                            in your own settings\n  gimlet config add permissions.allow 'Bash(npm test)'    one more entry in a list\n  gimlet config set env.CI 1 --scope local                for you, in this project\n\nScopes: user is for you everywhere, local for you in this project, project for everybody who has it."
+    )]
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
+    },
+    /// What the reviewer of auto mode is told
+    AutoMode {
+        #[command(subcommand)]
+        command: AutoModeCommand,
     },
     /// Look for what is broken in settings, trust and programs; ends with 1 when something is
     Doctor {
@@ -174,6 +182,24 @@ pub(crate) struct SandboxWalls {
 }
 
 #[derive(Subcommand, Debug)]
+pub(crate) enum AutoModeCommand {
+    /// Print the built-in rules as JSON
+    Defaults {
+        /// Only lists and rules that begin with this
+        #[arg(long, value_name = "PREFIX")]
+        label: Option<String>,
+    },
+    /// Print the rules that hold here as JSON: your own and, where they are kept, the built-in ones
+    Config,
+    /// Remove autoMode from your settings, so that the built-in rules hold again
+    Reset {
+        /// Do not ask first
+        #[arg(short = 'y', long)]
+        yes: bool,
+    },
+}
+
+#[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
     /// Show a setting that holds here, and which file and line it comes from
     Get {
@@ -188,6 +214,24 @@ pub(crate) enum ConfigCommand {
         /// The setting, such as model or env.NAME
         key: String,
         /// JSON, or a plain text
+        value: String,
+        /// Whose settings
+        #[arg(long, value_enum, default_value = "user")]
+        scope: WritableScope,
+    },
+    /// Add an entry to a setting that is a list
+    Add {
+        /// The setting, such as permissions.allow
+        key: String,
+        /// JSON, or a plain text such as 'Bash(npm test)'
+        value: String,
+        /// Whose settings
+        #[arg(long, value_enum, default_value = "user")]
+        scope: WritableScope,
+    },
+    /// Remove an entry from a setting that is a list
+    Remove {
+        key: String,
         value: String,
         /// Whose settings
         #[arg(long, value_enum, default_value = "user")]

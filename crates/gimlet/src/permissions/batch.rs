@@ -1,14 +1,14 @@
 //! Many questions on standard input, one JSON object a line, answered in order. Each row brings its own world along: its
-//! rules, its folders, its links. Nothing of the real file system is read.
+//! rules, its folders, its links and files. Nothing of the real file system is read.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use gimlet_core::tool::{PathContext, PermissionVerdict};
 use gimlet_core::{Judged, Judging};
-use gimlet_policy::{Behavior, Entry, Followed, RuleScope, RuleSet, RuleSource, Verdict, Walls, follow_links};
+use gimlet_policy::{Behavior, FileTable, RuleScope, RuleSet, RuleSource, Verdict, Walls};
 use gimlet_proto::{Env, Need, PermissionMode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,6 +37,9 @@ struct Row {
     path: Option<PathBuf>,
     #[serde(default)]
     symlinks: HashMap<PathBuf, PathBuf>,
+    /// Further files, for patterns and folders to find.
+    #[serde(default)]
+    files: Vec<PathBuf>,
 }
 
 #[derive(Default, Deserialize)]
@@ -85,7 +88,7 @@ impl Row {
     fn verdict(&self) -> Result<Verdict, String> {
         let rules = self.rules()?;
         let paths = self.paths();
-        let follow = |path: &Path| self.follow(path);
+        let view = self.view();
         let judging = Judging {
             mode: self.mode,
             bypass_reachable: false,
@@ -93,8 +96,9 @@ impl Row {
             rules: &rules,
             paths: &paths,
             readable: &[],
-            follow: &follow,
-            git_trap: |_| None,
+            plan_reviewed: false,
+            own: &[],
+            view: &view,
         };
         match (&self.command, &self.path) {
             (Some(command), None) => {
@@ -142,12 +146,12 @@ impl Row {
         places(self.cwd.clone(), Some(home), Env::default())
     }
 
-    /// Through the links of the row; everything else is taken to be there and to lead nowhere else.
-    fn follow(&self, path: &Path) -> Option<Followed> {
-        follow_links(path, &|path| match self.symlinks.get(path) {
-            Some(target) => Entry::Link(target.clone()),
-            None => Entry::Plain,
-        })
+    /// The links and files of the row; everything else is taken to be there and to lead nowhere else.
+    fn view(&self) -> FileTable {
+        let mut table = FileTable::default();
+        self.symlinks.iter().for_each(|(link, target)| table.add_link(link, target));
+        self.files.iter().for_each(|file| table.add_file(file));
+        table
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_exec::Exec;
-use gimlet_proto::{BoxFuture, Servers, SessionHandle, SessionId};
+use gimlet_proto::{BoxFuture, PermissionMode, Servers, SessionHandle, SessionId};
 use gimlet_serve::sdk::Backstage;
 use gimlet_store::Locations;
 use serde_json::{Map, Value, json};
@@ -102,11 +102,15 @@ impl Stage {
 }
 
 impl Backstage for Stage {
-    fn reopen(&self) -> BoxFuture<'static, Result<SessionHandle, String>> {
+    fn reopen(&self, mode: PermissionMode) -> BoxFuture<'static, Result<SessionHandle, String>> {
         let mut run = self.run.clone();
         (run.resume, run.session_id, run.name) = (None, None, None);
         (run.resume_session_at, run.resume_drops_turn) = (None, None);
         (run.continue_session, run.fork_session) = (false, false);
+        let could_bypass =
+            run.dangerously_skip_permissions || run.permission_mode == Some(PermissionMode::BypassPermissions);
+        run.allow_dangerously_skip_permissions |= could_bypass;
+        (run.dangerously_skip_permissions, run.permission_mode) = (false, Some(mode));
         let (around, troupe) = (self.around.clone(), self.troupe.clone());
         let manner = Manner { cleared: true, ..self.manner.clone() };
         manner.flag_settings.renew();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use gimlet_config::{Effective, Inventory, Loaded, Options, Problem, Severity, Trust, TrustStore};
 use gimlet_core::tool::nearest;
-use gimlet_core::{Redactor, Review, ReviewRules, SettingsNow};
+use gimlet_core::{Redactor, Review, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::Env;
 
 use super::key_helper::KeyHelper;
-use super::known_tools;
 use super::live::FlagSettings;
+use super::{known_tools, policy};
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::settings;
@@ -37,11 +37,17 @@ pub(crate) struct Configured {
 
 impl Configured {
     pub(crate) fn read(run: &RunArgs, around: &Surroundings) -> Result<Self, Report> {
-        let options = Options { settings_flag: run.settings.clone(), sources: run.setting_sources.unwrap_or_default() };
+        let options = Options {
+            settings_flag: run.settings.clone(),
+            sources: run.setting_sources.unwrap_or_default(),
+            policy: None,
+            parent: run.managed_settings.clone(),
+        };
         let loaded = gimlet_config::load(&settings::locations(around), &options);
         if let Some(problem) = loaded.errors().find(|problem| is_flag(run, around, problem)) {
             // What was asked for on this very command line is not passed over.
-            return Err(Report::new(problem.to_string()).hint("Give --settings a readable file or a JSON object"));
+            return Err(Report::new(problem.to_string())
+                .hint("Settings are given as a JSON object, or with --settings as a readable file"));
         }
         let named = run.setting_sources.is_some_and(|sources| sources.project);
         let mut configured = Self {
@@ -59,9 +65,7 @@ impl Configured {
             key_helper: None,
         };
         configured.judge();
-        for line in &configured.effective.env {
-            configured.env = configured.env.clone().with(&line.name, &line.value);
-        }
+        configured.env = configured.laid_over(&around.env);
         Ok(configured)
     }
 
@@ -80,6 +84,35 @@ impl Configured {
     pub(crate) fn flag_problem(&self) -> Option<String> {
         let wrong = |problem: &&Problem| problem.severity != Severity::Info && problem.file.as_os_str() == "--settings";
         self.loaded.problems.iter().find(wrong).map(ToString::to_string)
+    }
+
+    /// The same, once whoever manages the machine has had their say.
+    pub(crate) async fn open(run: &RunArgs, around: &Surroundings) -> Result<Self, Report> {
+        let mut configured = Self::read(run, around)?;
+        if let Some(helper) = configured.loaded.policy_helper() {
+            configured.options.policy = policy::ask(&helper, around).await?;
+            configured.loaded = gimlet_config::load(&configured.loaded.locations, &configured.options);
+            configured.judge();
+            configured.env = configured.laid_over(&around.env);
+        }
+        policy::check_version(&configured.effective.settings)?;
+        Ok(configured)
+    }
+
+    /// The environment, when settings made another one of it. A variable that settings no longer have stays: whatever
+    /// was started with it counts on it.
+    pub(super) fn renew_env(&mut self) -> Option<Env> {
+        let current = |name: &str| self.env.all().find(|(own, _)| *own == name).map(|(_, value)| value);
+        if self.effective.env.iter().all(|line| current(&line.name) == Some(line.value.as_ref())) {
+            return None;
+        }
+        self.env = self.laid_over(&self.env);
+        Some(self.env.clone())
+    }
+
+    /// An environment with the variables of settings in it.
+    fn laid_over(&self, env: &Env) -> Env {
+        self.effective.env.iter().fold(env.clone(), |env, line| env.with(&line.name, &line.value))
     }
 
     /// Finds out what of the loaded settings holds.
@@ -127,7 +160,8 @@ impl Configured {
         // A rule or a mode that is not used is missed at once, whatever it was for.
         let pressing = |problem: &&Problem| {
             problem.severity == Severity::Error
-                || (problem.severity == Severity::Warning && problem.key.starts_with("permissions."))
+                || (problem.severity == Severity::Warning
+                    && (problem.key.starts_with("permissions.") || is_parents(problem)))
         };
         let errors = problems.filter(pressing);
         let mut remarks: Vec<String> = errors.map(ToString::to_string).collect();
@@ -137,14 +171,44 @@ impl Configured {
         }
         remarks.extend(rules.remarks(&known_tools().collect::<Vec<_>>()).iter().map(ToString::to_string));
         remarks.extend(missing);
+        remarks.extend(self.hooks_do_not_run());
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
-        SettingsNow { rules, directories, remarks }
+        SettingsNow { rules, directories, env: None, remarks }
+    }
+
+    /// What the model is told of settings that only it can keep to.
+    pub(super) fn note_for_model(&self) -> Option<String> {
+        let settings = &self.effective.settings;
+        let mut lines: Vec<String> = Vec::new();
+        if let Some(language) = settings.language.as_deref().map(one_line).filter(|language| !language.is_empty()) {
+            lines.push(format!("Speak {language} with the user. Code, names, paths and commands stay as they are."));
+        }
+        let none = (settings.include_co_authored_by == Some(false)).then_some("");
+        for (text, where_to) in [
+            (settings.attribution.commit.as_deref().or(none), "commit messages"),
+            (settings.attribution.pr.as_deref().or(none), "descriptions of pull requests"),
+        ] {
+            match text.map(str::trim) {
+                None => {}
+                Some("") => lines.push(format!("Add no line about who or what wrote them to {where_to}.")),
+                Some(text) => lines.push(format!("End {where_to} with this, after an empty line:\n{text}")),
+            }
+        }
+        (!lines.is_empty()).then(|| lines.join("\n\n"))
     }
 
     /// One line that names what is not used for want of trust.
     pub(crate) fn untrusted(&self) -> Option<String> {
         let line = gimlet_config::withheld_line(&self.effective.withheld)?;
         Some(format!("{line}. Add --trust to use them in this run"))
+    }
+
+    /// A hook can be there to forbid something, so nobody may think that it runs.
+    fn hooks_do_not_run(&self) -> Option<String> {
+        let mut events: Vec<&str> = self.effective.hooks.iter().map(|hook| hook.event.as_str()).collect();
+        events.sort_unstable();
+        events.dedup();
+        (!events.is_empty()).then(|| format!("hooks are not run by this version of gimlet: {}", events.join(", ")))
     }
 
     /// How auto mode is to review; `None` where settings took the mode away.
@@ -154,14 +218,22 @@ impl Configured {
             return None;
         }
         let auto = settings.auto_mode.clone().unwrap_or_default();
-        let rules = ReviewRules {
-            environment: auto.environment.unwrap_or_default(),
-            allow: auto.allow.unwrap_or_default(),
-            soft_deny: auto.soft_deny.unwrap_or_default(),
-            hard_deny: auto.hard_deny.unwrap_or_default(),
-        };
-        Some(Review { model: "small".to_owned(), rules, all_shell: auto.classify_all_shell == Some(true) })
+        let rules = settings::review_rules(&auto);
+        Some(Review {
+            model: "small".to_owned(),
+            rules,
+            all_shell: auto.classify_all_shell == Some(true),
+            in_plan: settings.use_auto_mode_during_plan == Some(true),
+        })
     }
+}
+
+/// The beginning of a text, without anything that would make it more than a few words.
+fn one_line(text: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    let between = |mark: char| mark.is_whitespace() || mark.is_control();
+    let words: Vec<&str> = text.split(between).filter(|word| !word.is_empty()).collect();
+    words.join(" ").chars().take(MAX_CHARS).collect()
 }
 
 /// What is wrong with a rule; most often it is the name of the tool.
@@ -173,7 +245,15 @@ fn with_nearest_tool(problem: &RuleProblem) -> String {
     }
 }
 
+/// Whether it is about what an embedding program gave.
+fn is_parents(problem: &Problem) -> bool {
+    problem.file.as_os_str() == "--managed-settings"
+}
+
 fn is_flag(run: &RunArgs, around: &Surroundings, problem: &Problem) -> bool {
+    if is_parents(problem) {
+        return true;
+    }
     let Some(flag) = &run.settings else { return false };
     problem.key.is_empty() && (problem.file.as_os_str() == "--settings" || problem.file == around.cwd.join(flag))
 }

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 const DEFAULT_TTL_MS: u64 = 5 * 60 * 1000;
 /// How long the command may take; long enough for a log-in in a browser.
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
+const LONGEST_KEY: usize = 64 << 10;
 
 /// The command of this session, and the key that it printed last.
 pub(crate) struct KeyHelper {
@@ -103,7 +104,7 @@ impl KeyHelper {
         let Some(exec) = self.exec.get() else {
             return Err(failed("the session is not open yet", "Please report this"));
         };
-        let errand = Errand { command, cwd: &self.cwd, env: &self.env, limit: self.timeout };
+        let errand = Errand { command, cwd: &self.cwd, env: &self.env, limit: self.timeout, most_bytes: LONGEST_KEY };
         let printed = errand.run(exec).await.map_err(|error| self.explain(&error))?;
         let key = Secret::new(only_key(&printed)?);
         self.redactor.learn(key.clone());

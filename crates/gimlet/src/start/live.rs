@@ -70,6 +70,7 @@ impl Live {
         self.configured.loaded = self.configured.loaded.reload(&self.configured.options);
         self.configured.judge();
         let mut now = self.configured.now();
+        now.env = self.configured.renew_env();
         let changes = key_changes(&before, &self.configured.effective);
         let late: Vec<&str> =
             changes.iter().filter(|change| change.reload == Reload::Start).map(|change| change.key.as_str()).collect();
@@ -137,6 +138,7 @@ impl LiveSettings for Live {
         let trouble = self.accept(&items);
         self.configured.take_effect();
         let mut now = self.configured.now();
+        now.env = self.configured.renew_env();
         now.remarks.extend(trouble);
         now
     }
@@ -269,6 +271,32 @@ mod tests {
         };
         live.keep(&PermissionUpdate::RemoveRules { rules, behavior, destination }).unwrap();
         assert_eq!(allows(&live.configured.now()).len(), 2);
+    }
+
+    #[test]
+    fn many_sessions_that_allow_and_trust_at_once_lose_nothing() {
+        const SESSIONS: usize = 50;
+        let (_dir, root) = world();
+        put(&root.join("home/.claude.json"), r#"{"theirs": {"kept": true}}"#);
+        put(&root.join("project/.claude/settings.json"), r#"{"permissions":{"allow":["Bash(shared)"]}}"#);
+        std::thread::scope(|scope| {
+            for n in 0..SESSIONS {
+                let root = &root;
+                scope.spawn(move || {
+                    let mut live = live(root);
+                    let rule = add(&format!("own {n}"), Destination::LocalSettings);
+                    live.keep(&rule).unwrap();
+                    let remarks = live.accept_trust().remarks;
+                    assert!(!remarks.iter().any(|remark| remark.contains("this session only")), "{remarks:?}");
+                });
+            }
+        });
+        let mut after = live(&root);
+        assert_eq!(after.trust_question(), None, "everything was trusted");
+        let allowed = allows(&after.configured.now());
+        assert_eq!(allowed.len(), SESSIONS + 1, "{allowed:?}");
+        let state = std::fs::read_to_string(root.join("home/.claude.json")).unwrap();
+        assert!(state.contains(r#""theirs": {"kept": true}"#) && state.contains("hasTrustDialogAccepted"), "{state}");
     }
 
     #[test]

@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gimlet_config::{Author, Effective, RuleBehavior, RuleLine, Scope};
-use gimlet_core::Sandboxing;
-use gimlet_exec::{Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, default_sandbox, probe};
+use gimlet_config::{Author, CredentialMode, Effective, RuleBehavior, RuleLine, Sandbox as Settings, Scope};
+use gimlet_core::{Sandboxing, SettingsNow};
+use gimlet_exec::{
+    Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, probe,
+};
+use gimlet_policy::{Behavior, ClosedFiles, RuleScope, RuleSet, RuleSource, World};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
 use gimlet_store::new_session_id;
 
@@ -23,21 +26,32 @@ pub(super) struct Found {
     pub(super) scratch: Scratch,
 }
 
+/// What is wanted besides what settings say.
+#[derive(Clone, Copy)]
+pub(super) struct Wishes {
+    /// There is somebody or something that decides about hosts on no list.
+    pub(super) answered: bool,
+    /// The most memory for each process.
+    pub(super) max_memory: Option<u64>,
+}
+
 /// The sandbox that settings want; an error when they want none of the session without it.
-pub(super) async fn sandboxing(configured: &Configured, roots: &[PathBuf]) -> Result<Found, Report> {
+pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishes: Wishes) -> Result<Found, Report> {
     let settings = &configured.effective.settings.sandbox;
     let mut found = Found { sandboxing: None, remarks: Vec::new(), scratch: Scratch(None) };
     if settings.enabled != Some(true) {
         return Ok(found);
     }
-    let available = look(settings.bwrap_path.as_ref().map(PathBuf::from)).await;
+    let named = settings.bwrap_path.as_ref().map(|path| Bubblewrap::At(PathBuf::from(path)));
+    let available = look(named.unwrap_or_else(|| crate::sandbox::bubblewrap(&configured.env))).await;
     // A name that nobody can guess, so that nobody can have put a link there.
     let root = std::env::temp_dir().join(format!("gimlet-{}", new_session_id()));
     found.scratch = Scratch(Some(root.clone()));
-    match build(configured, roots, available.clone(), &root) {
+    match build(configured, now, available.clone(), &root, wishes) {
         Ok(sandboxing) => {
-            found.sandboxing = Some(sandboxing);
             found.remarks.extend(missing(&available));
+            found.remarks.extend(less_than_asked_for(settings, &sandboxing));
+            found.sandboxing = Some(sandboxing);
         }
         Err(why) if settings.fail_if_unavailable == Some(true) => {
             return Err(Report::new(format!("the sandbox that settings demand is not there: {why}"))
@@ -51,9 +65,8 @@ pub(super) async fn sandboxing(configured: &Configured, roots: &[PathBuf]) -> Re
 }
 
 /// Finds out what this machine can do, with processes that end before the session has any of its own.
-async fn look(bubblewrap: Option<PathBuf>) -> Available {
+async fn look(bubblewrap: Bubblewrap) -> Available {
     let exec = crate::sandbox::exec();
-    let bubblewrap = bubblewrap.map_or(Bubblewrap::IfPresent, Bubblewrap::At);
     let available = probe(&exec, &ProbeOptions { bubblewrap, ..ProbeOptions::default() }).await;
     exec.shutdown(Duration::ZERO).await;
     available
@@ -66,11 +79,29 @@ fn missing(available: &Available) -> Option<String> {
     (!missing.is_empty()).then_some(text)
 }
 
+/// What settings ask for and cannot have, or have in another form.
+fn less_than_asked_for(settings: &Settings, sandboxing: &Sandboxing) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let wants_hosts = settings.network.allowed_domains.as_ref().is_some_and(|hosts| !hosts.is_empty());
+    if sandboxing.available.backend == Backend::Landlock && wants_hosts {
+        remarks.push("without a network namespace the sandbox cannot allow single hosts; its network is closed".into());
+    }
+    if sandboxing.spec.files_open {
+        remarks.push("sandbox.filesystem.disabled leaves files open, so commands in the sandbox ask as usual".into());
+    }
+    let masked = settings.credentials.files.iter().flatten().any(|secret| secret.mode == CredentialMode::Mask);
+    if masked {
+        remarks.push("sandbox.credentials.files: files with the mode 'mask' are closed instead".into());
+    }
+    remarks
+}
+
 fn build(
     configured: &Configured,
-    roots: &[PathBuf],
+    now: &SettingsNow,
     available: Available,
     scratch: &Path,
+    wishes: Wishes,
 ) -> Result<Sandboxing, String> {
     if let Backend::None { why } = &available.backend {
         return Err(why.clone());
@@ -78,20 +109,56 @@ fn build(
     let settings = &configured.effective.settings.sandbox;
     let temp_dir = scratch.join("tmp");
     make_private(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
-    let spec = spec(configured, roots, &temp_dir);
-    let proxy = crate::sandbox::start_proxy(&spec, scratch).map_err(|report| report.text())?;
+    let quarantine = configured.around.config_home.join("gimlet/quarantine");
+    let mut spec = spec(configured, &now.directories, &temp_dir);
+    // What was taken away from one command is not for the next.
+    spec.deny_read.push(quarantine.clone());
+    spec.max_memory = wishes.max_memory;
+    let asks_about_hosts = !only_lists_count(settings);
+    if available.backend != Backend::Landlock {
+        spec.network = network(configured, asks_about_hosts && wishes.answered);
+    }
+    let proxy = crate::sandbox::start_proxy(&spec, upstream(settings), scratch).map_err(|report| report.text())?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
     let sandbox = Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
+    let spec = sandbox.spec().clone();
     Ok(Sandboxing {
         sandbox,
-        spec,
         available,
         auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false) && may_answer(configured),
         may_leave: settings.allow_unsandboxed_commands != Some(false),
         excluded: settings.excluded_commands.clone().unwrap_or_default(),
-        quarantine: configured.around.config_home.join("gimlet/quarantine"),
+        quarantine,
         proxy,
+        asks_about_hosts,
+        closed: closed_by_patterns(configured, now, &spec.write),
+        expected: settings.ignore_violations.clone().unwrap_or_default().into_iter().collect(),
+        state: Default::default(),
+        spec,
     })
+}
+
+/// Hosts on no list are refused: by wish, or because only the administrator may name hosts.
+fn only_lists_count(settings: &Settings) -> bool {
+    let network = &settings.network;
+    network.strict_allowlist == Some(true) || network.allow_managed_domains_only == Some(true)
+}
+
+fn upstream(settings: &Settings) -> Upstream {
+    Upstream { http: settings.network.http_proxy_port, socks: settings.network.socks_proxy_port }
+}
+
+/// How far commands reach: through the proxy where it has anybody to let through or to ask about.
+fn network(configured: &Configured, asking: bool) -> SandboxNetwork {
+    let effective = &configured.effective;
+    let settings = &effective.settings.sandbox.network;
+    let allow = domains(settings.allowed_domains.as_ref(), effective, RuleBehavior::Allow);
+    let has_upstream = settings.http_proxy_port.is_some() || settings.socks_proxy_port.is_some();
+    if allow.is_empty() && !asking && !has_upstream {
+        return SandboxNetwork::Off;
+    }
+    let deny = domains(settings.denied_domains.as_ref(), effective, RuleBehavior::Deny);
+    SandboxNetwork::Proxy { allow, deny }
 }
 
 /// Whether being inside may answer questions: only if the person turned the sandbox on, not a project for itself.
@@ -133,12 +200,48 @@ fn spec(configured: &Configured, roots: &[PathBuf], temp_dir: &Path) -> SandboxS
     let network = &settings.network;
     spec.local_sockets = network.allow_local_binding == Some(true);
     spec.unix_sockets = network.allow_all_unix_sockets == Some(true);
-    let allow = domains(network.allowed_domains.as_ref(), effective, RuleBehavior::Allow);
-    if !allow.is_empty() {
-        let deny = domains(network.denied_domains.as_ref(), effective, RuleBehavior::Deny);
-        spec.network = SandboxNetwork::Proxy { allow, deny };
+    spec.files_open = settings.filesystem.disabled == Some(true);
+    for secret in settings.credentials.env_vars.iter().flatten() {
+        let list = match secret.mode {
+            CredentialMode::Deny => &mut spec.hide_env,
+            CredentialMode::Mask => &mut spec.mask_env,
+        };
+        list.extend(secret.name.clone());
     }
     spec
+}
+
+/// What `Read(…)` deny rules and lists in settings close by patterns, which walls do not know.
+fn closed_by_patterns(configured: &Configured, now: &SettingsNow, roots: &[PathBuf]) -> Option<ClosedFiles> {
+    let Configured { around, effective, .. } = configured;
+    let mut closing = RuleSet::default();
+    for rule in now.rules.rules(Behavior::Deny) {
+        let inside = rule.text.trim().strip_prefix("Read(").and_then(|rest| rest.strip_suffix(')'));
+        // A name without a folder is meant at any depth.
+        if inside.is_some_and(|inside| has_pattern(inside) || !inside.contains('/')) {
+            // It was understood once already.
+            drop(closing.add(Behavior::Deny, &rule.text, &rule.source));
+        }
+    }
+    for entry in effective.merged.entries("sandbox.filesystem.denyRead") {
+        let Some(text) = entry.value.as_str().filter(|text| has_pattern(text)) else { continue };
+        let base = if entry.origin.scope == Scope::User { &around.config_home } else { &around.cwd };
+        let pattern = match (text.starts_with("~/"), text.strip_prefix('/')) {
+            (true, _) => text.to_owned(),
+            (false, Some(rest)) => format!("//{}", rest.trim_start_matches('/')),
+            (false, None) => format!("/{}", text.strip_prefix("./").unwrap_or(text)),
+        };
+        let source = RuleSource::new(RuleScope::User, base);
+        // A pattern that is none closes nothing; settings say so where they are checked.
+        drop(closing.add(Behavior::Deny, &format!("Read({pattern})"), &source));
+    }
+    let (cwd, home) = (around.cwd.clone(), around.home.clone());
+    ClosedFiles::new(&closing, &World { cwd, home, roots: roots.to_vec(), ..World::default() }, &[])
+}
+
+/// Whether a text can stand for more than one path.
+fn has_pattern(text: &str) -> bool {
+    text.trim_end_matches("/**").contains(['*', '?', '['])
 }
 
 /// The paths of a list in settings; those of the person's own file begin at the config home.

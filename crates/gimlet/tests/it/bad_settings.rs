@@ -57,6 +57,24 @@ fn pipe(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
+const ALLOWING: &str = "\u{feff}{\"permissions\": {\"allow\": [\"Bash(chmod *)\"]}}";
+
+/// A text with two bytes for each letter.
+fn wide(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    text.encode_utf16().flat_map(bytes).collect()
+}
+
+/// A rule that allows, and on the second line something that does not fit.
+fn with(member: &str) -> String {
+    format!("{{\"permissions\": {{\"allow\": [\"Bash(chmod *)\"]}},\n{member}}}")
+}
+
+/// Takes no room on the disk.
+fn huge(path: &Path) {
+    put(path, "{");
+    std::fs::File::options().write(true).open(path).unwrap().set_len(100 << 20).unwrap();
+}
+
 /// What stands behind the name of a shape: how it is made, and what is said about it.
 type Shape = (&'static str, fn(&Path), &'static str);
 
@@ -77,7 +95,25 @@ const SHAPES: &[Shape] = &[
         |path| put(path, b"{\n\"a\": \"\xff\", \"permissions\": {\"allow\": [\"Bash(chmod *)\"]}}"),
         ":2:7: this byte is not UTF-8",
     ),
-    ("two bytes a letter", |path| put(path, b"{\0}\0"), ":1:"),
+    ("two bytes a letter", |path| put(path, b"{\0}\0"), ":1:1: this is UTF-16"),
+    ("two bytes a letter and a mark", |path| put(path, wide(ALLOWING, u16::to_le_bytes)), ":1:1: this is UTF-16"),
+    (
+        "two bytes a letter the other way round",
+        |path| put(path, wide(ALLOWING, u16::to_be_bytes)),
+        ":1:1: this is UTF-16",
+    ),
+    ("another encoding", |path| put(path, b"{\r\n\"language\": \"fran\xe7ais\"}"), ":2:18: this byte is not UTF-8"),
+    ("a mark and a mistake", |path| put(path, "\u{feff}{\r\n\"permissions\": [}"), ":2:17"),
+    (
+        "no number",
+        |path| put(path, "{\"permissions\": {\"allow\": [\"Bash(chmod *)\"]},\n\"cleanupPeriodDays\": 1e999}"),
+        ":2:22",
+    ),
+    ("a number out of range", |path| put(path, with("\"cleanupPeriodDays\": -1")), ":2:22: cleanupPeriodDays"),
+    ("a number far too large", |path| put(path, with("\"autoCompactWindow\": 1e300")), ":2:22: autoCompactWindow"),
+    ("a text for a switch", |path| put(path, with("\"verbose\": \"yes\"")), ":2:12: verbose"),
+    ("a page", |path| put(path, "<!DOCTYPE html>\n<html>"), ":1:1"),
+    ("a hundred megabytes", huge, "larger than 1024 KiB"),
     ("zeros", |path| put(path, [0; 4096]), ":1:1"),
     ("a zero in a text", |path| put(path, "{\n\"permissions\": {\"allow\": [\"Bash(chmod *)\0\"]}}"), ":2:"),
     ("too large", |path| put(path, format!("{{\"a\": \"{}\"}}", "x".repeat(2 << 20))), "larger than 1024 KiB"),
@@ -94,6 +130,16 @@ const SHAPES: &[Shape] = &[
         |path| {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::os::unix::fs::symlink(path, path).unwrap()
+        },
+        "cannot be read",
+    ),
+    (
+        "links in a circle",
+        |path| {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let other = path.with_file_name("other");
+            std::os::unix::fs::symlink(path, &other).unwrap();
+            std::os::unix::fs::symlink(&other, path).unwrap()
         },
         "cannot be read",
     ),
@@ -118,8 +164,12 @@ async fn a_file_of_any_bad_shape_is_named_and_the_rest_goes_on_no_freer_than_wit
             let (run, done) = tried(&world, &["--trust"]).await;
             run.expect_code(0);
             assert_eq!(done, [true, false, false, true], "{name}, {scope}: {}", run.stderr);
-            let named = run.stderr.lines().any(|line| line.contains(file.to_str().unwrap()) && line.contains(said));
-            assert!(named, "{name}, {scope}, {said}: {}", run.stderr);
+            let doctor = world.run_at("http://127.0.0.1:9").arg("doctor").finish().await;
+            doctor.expect_code(1);
+            for page in [&run.stderr, &doctor.stdout] {
+                let named = page.lines().any(|line| line.contains(file.to_str().unwrap()) && line.contains(said));
+                assert!(named, "{name}, {scope}, {said}: {page}");
+            }
         }
     }
 }
@@ -129,6 +179,9 @@ async fn a_mark_at_the_beginning_and_doubled_keys_cost_nothing_that_forbids() {
     for text in [
         "\u{feff}{\"permissions\": {\"deny\": [\"Bash(rmdir *)\"], \"allow\": [\"Bash(chmod *)\"]}}",
         "{\"permissions\": {\"allow\": [\"Bash(chmod *)\"], \"deny\": [], \"deny\": [\"Bash(rmdir *)\"]}}\r\n",
+        "{\"permissions\": {\"allow\": [\"Bash(chmod *)\"], \"deny\": [\"Bash(rmdir *)\"], \"deny\": []}}",
+        "{\"permissions\": {\"deny\": [\"Bash(rmdir *)\"]},\r\n\"permissions\": {\"allow\": [\"Bash(chmod *)\"]}}",
+        "{\"permissions\": {\"allow\": [\"Bash(chmod *)\"], \"deny\": [\"Bash(\\ud800)\", \"Bash(rmdir *)\"]}}",
     ] {
         let world = world();
         put(&files(&world)[0], text);
@@ -138,8 +191,58 @@ async fn a_mark_at_the_beginning_and_doubled_keys_cost_nothing_that_forbids() {
 }
 
 #[tokio::test]
+async fn what_a_broken_file_forbids_is_still_forbidden_as_far_as_it_can_be_made_out() {
+    let text = "{\"permissions\": {\"allow\": [\"Bash(chmod *)\"],\n\"deny\": [\"Bash(rmdir *)\"],}}";
+    let latin = [text.as_bytes(), b"\xe7"].concat();
+    for bytes in [text.as_bytes(), &text.as_bytes()[..text.len() - 4], &latin, &wide(text, u16::to_le_bytes)] {
+        let world = world();
+        world.file(".git/HEAD", "ref: refs/heads/main\n");
+        put(&files(&world)[1], bytes);
+        let (run, done) = tried(&world, &[]).await;
+        assert_eq!(done, [true, false, false, false], "{}", run.stderr);
+        assert!(run.stderr.contains("except for its deny and ask rules"), "{}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_rewritten_all_the_time_never_opens_more_than_it_says() {
+    let world = world();
+    let file = files(&world)[0].clone();
+    let of = |padding: usize| {
+        let rules = "{\"permissions\": {\"deny\": [\"Bash(rmdir *)\"]}";
+        format!("{rules}, \"padding\": \"{}\"}}", "x".repeat(padding))
+    };
+    put(&file, of(1));
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let writer = std::thread::spawn({
+        let (stop, file) = (stop.clone(), file.clone());
+        let texts = [of(10), of(900_000)];
+        move || {
+            use std::os::unix::fs::FileExt;
+            let file = std::fs::File::options().write(true).open(file).unwrap();
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for text in &texts {
+                    file.write_all_at(text.as_bytes(), 0).unwrap();
+                    file.set_len(text.len() as u64).unwrap();
+                }
+            }
+        }
+    });
+    for _ in 0..5 {
+        let (run, done) = tried(&world, &[]).await;
+        assert_eq!(done, [true, false, false, false], "{}", run.stderr);
+        std::fs::remove_file(world.project.join("made")).unwrap();
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    writer.join().unwrap();
+}
+
+#[tokio::test]
 async fn a_bad_file_on_the_command_line_ends_the_start_with_one_line() {
-    for (name, make, said) in SHAPES.iter().filter(|(name, ..)| *name != "too large") {
+    // What a program gives may be larger than a file, and a value that does not fit is a matter of that value.
+    let apart =
+        ["too large", "a hundred megabytes", "a number out of range", "a number far too large", "a text for a switch"];
+    for (name, make, said) in SHAPES.iter().filter(|(name, ..)| !apart.contains(name)) {
         let world = world();
         let file = world.home.join("given.json");
         make(&file);

@@ -153,7 +153,7 @@ async fn what_an_untrusted_project_says_is_named_and_not_used() {
     );
     let doctor = gimlet(&world, &["doctor"]).await;
     doctor.expect_code(0);
-    assert!(doctor.stdout.contains(": not trusted\n"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains(": not trusted; --trust"), "{}", doctor.stdout);
     assert!(doctor.stdout.contains("not used: MCP server s"), "{}", doctor.stdout);
     assert!(!world.project.join("canary").exists());
 }
@@ -195,8 +195,70 @@ async fn no_state_of_the_files_takes_the_doctor_down() {
     sick.expect_code(1);
     assert!(sick.stdout.contains("it is a folder, not a file"), "{}", sick.stdout);
     std::fs::remove_dir(&file).unwrap();
+    std::fs::write(world.home.join(".claude.json"), "{\n\"projects\": {,}}").unwrap();
+    let sick = gimlet(&world, &["doctor"]).await;
+    assert!(sick.expect_code(0).stdout.contains(".claude.json:2:14: "), "{}", sick.stdout);
+    assert_eq!(std::fs::read_to_string(world.home.join(".claude.json")).unwrap(), "{\n\"projects\": {,}}");
     world.file(".claude/settings.json", r#"{"\u001b[31mred\u0007": 1}"#);
     let sick = gimlet(&world, &["doctor"]).await;
     assert!(sick.stdout.contains("red: gimlet does not know this key"), "{}", sick.stdout);
     assert!(!sick.stdout.contains(['\u{1b}', '\u{7}']), "{}", sick.stdout);
+}
+
+#[tokio::test]
+async fn lists_are_extended_and_shortened_entry_by_entry() {
+    let world = world();
+    let file = user(&world, "{}");
+    let hinted = gimlet(&world, &["config", "set", "permissions.allow", "Bash(ls)"]).await;
+    assert!(
+        hinted.expect_code(1).stderr.contains("gimlet config add permissions.allow 'Bash(ls)'"),
+        "{}",
+        hinted.stderr
+    );
+    for entry in ["Bash(ls)", "Bash(make)", "Bash(ls)"] {
+        gimlet(&world, &["config", "add", "permissions.allow", entry]).await.expect_code(0);
+    }
+    gimlet(&world, &["config", "remove", "permissions.allow", "Bash(ls)"]).await.expect_code(0);
+    let gone = gimlet(&world, &["config", "remove", "permissions.allow", "Bash(ls)"]).await;
+    assert!(gone.expect_code(1).stderr.contains("has no such entry"), "{}", gone.stderr);
+    let settings: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(settings, json!({"permissions": {"allow": ["Bash(make)"]}}));
+    let unset = gimlet(&world, &["config", "unset", "model"]).await;
+    assert!(unset.expect_code(0).stdout.contains("was not set"), "{}", unset.stdout);
+}
+
+#[tokio::test]
+async fn what_a_person_writes_for_a_project_holds_at_once_and_trusts_nothing_else_in_it() {
+    let world = world();
+    repository(&world);
+    gimlet(&world, &["config", "set", "model", "opus", "--scope", "local"]).await.expect_code(0);
+    let shown = gimlet(&world, &["config", "get", "model"]).await;
+    assert!(shown.expect_code(0).stdout.starts_with("model = \"opus\""), "{}", shown.stdout);
+    assert!(!world.home.join(".claude.json").exists(), "other programs are told nothing");
+    world.file(".claude/settings.json", r#"{"permissions":{"allow":["Bash(*)"]},"env":{"A":"1"}}"#);
+    let doctor = gimlet(&world, &["doctor"]).await;
+    assert!(doctor.stdout.contains("not used: allow rule Bash(*)"), "{}", doctor.stdout);
+    let waits = gimlet(&world, &["config", "set", "effortLevel", "low", "--scope", "local"]).await;
+    assert!(waits.expect_code(0).stderr.contains("waits until you trust this folder"), "{}", waits.stderr);
+}
+
+#[tokio::test]
+async fn whoever_changes_a_setting_hears_what_stands_in_its_way() {
+    let world = world();
+    repository(&world);
+    for (args, said) in [
+        (&["config", "set", "theme", "light"][..], "does not use it yet"),
+        (&["config", "set", "voiceEnabled", "true"], "hosted service"),
+    ] {
+        let set = gimlet(&world, args).await;
+        assert!(set.expect_code(0).stderr.contains(said), "{args:?}: {}", set.stderr);
+    }
+    gimlet(&world, &["config", "set", "model", "opus", "--scope", "local"]).await.expect_code(0);
+    let weaker = gimlet(&world, &["config", "set", "model", "haiku"]).await;
+    assert!(weaker.expect_code(0).stderr.contains("settings.local.json:2 says something else"), "{}", weaker.stderr);
+    let missing = gimlet(&world, &["config", "set", "model"]).await;
+    assert_eq!(
+        missing.expect_code(1).stderr,
+        "gimlet: the following required arguments were not provided: <VALUE>. See 'gimlet config set --help'\n"
+    );
 }

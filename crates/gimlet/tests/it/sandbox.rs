@@ -53,4 +53,9 @@ async fn the_explanation_says_which_walls_stand() {
     let text = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain", "--bubblewrap", "none"]).finish().await;
     assert!(text.stdout.starts_with("Sandbox:   namespaces of gimlet's own\n"), "{}", text.stdout);
     assert!(text.stdout.contains("Network:   off"), "{}", text.stdout);
+    for (wanted, expected) in [("bwrap", "bubblewrap ("), ("namespaces", "namespaces of"), ("", "namespaces of")] {
+        let run = world.run_at("http://127.0.0.1:9").env("GIMLET_SANDBOX", wanted).args(["sandbox", "explain"]);
+        let run = run.finish().await;
+        assert!(run.stdout.starts_with(&format!("Sandbox:   {expected}")), "{wanted}: {}", run.stdout);
+    }
 }

@@ -179,3 +179,153 @@ async fn a_project_cannot_answer_questions_by_turning_the_sandbox_on_nor_open_it
     run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
     assert!(!out.exists(), "{:?}", results(&model));
 }
+
+#[tokio::test]
+async fn what_a_background_command_plants_is_taken_away_and_told() {
+    let world = world();
+    // What it does is not to be seen from outside.
+    let planting = "all:\n\tmkdir -p a/b/c/d/e/.git\n\techo '[core] fsmonitor = evil' > a/b/c/d/e/.git/config\n\techo {} > .mcp.json\n";
+    world.file("Makefile", planting);
+    let model = calls(&[
+        json!({"command": "make", "run_in_background": true}),
+        // Ends after the other did, whose end is told with the next request.
+        command("until [ -d a/b/c/d/e/.git ] && [ ! -e .mcp.json ] && [ ! -e a/b/c/d/e/.git/config ]; do :; done"),
+    ])
+    .await;
+    run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
+    assert!(!world.project.join(".mcp.json").exists());
+    assert!(!world.project.join("a/b/c/d/e/.git/config").exists());
+    let told = model.requests().last().unwrap().body_text().into_owned();
+    assert!(told.contains("Background task") && told.contains(".mcp.json is protected"), "{told}");
+}
+
+#[tokio::test]
+async fn what_a_command_planted_before_it_was_killed_is_taken_away() {
+    let world = world();
+    world.file("Makefile", "all:\n\techo {} > .mcp.json\n\tsleep 60\n");
+    let model = calls(&[json!({"command": "sleep 0; make", "timeout": 1500})]).await;
+    run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
+    assert!(!world.project.join(".mcp.json").exists());
+    let results = results(&model);
+    assert!(results[0].contains("Timed out") && results[0].contains(".mcp.json is protected"), "{results:?}");
+}
+
+#[tokio::test]
+async fn what_a_background_command_planted_by_the_end_of_the_session_is_taken_away() {
+    let world = world();
+    world.file("Makefile", "all:\n\techo {} > .mcp.json\n\ttouch planted\n\tsleep 60\n");
+    let model =
+        calls(&[json!({"command": "make", "run_in_background": true}), command("until [ -e planted ]; do :; done")])
+            .await;
+    run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
+    assert!(world.project.join("planted").exists() && !world.project.join(".mcp.json").exists());
+}
+
+#[tokio::test]
+async fn patterns_that_close_files_hold_for_programs_too() {
+    let world = world();
+    for file in [".env", "deep/er/.env", "deep/x.pem", "deep/open"] {
+        world.file(file, format!("content of {file}"));
+    }
+    world.file("Makefile", "all:\n\t@cat .env deep/er/.env deep/x.pem deep/open 2>/dev/null; true\n");
+    let model = calls(&[command("make")]).await;
+    let settings = json!({
+        "sandbox": {"enabled": true, "filesystem": {"denyRead": [format!("{}/**/*.pem", world.project.display())]}},
+        "permissions": {"deny": ["Read(.env)"]},
+    });
+    run(&world, &model, settings).await;
+    assert_eq!(results(&model)[0].trim(), "content of deep/open");
+}
+
+#[tokio::test]
+async fn variables_with_credentials_are_hidden_or_masked() {
+    let world = world();
+    let model = calls(&[command("echo \"[$HIDDEN_THING] [$MASKED_THING] [$OTHER_THING]\"")]).await;
+    let variables = json!([{"name": "HIDDEN_THING", "mode": "deny"}, {"name": "MASKED_THING", "mode": "mask"}]);
+    let settings = json!({"sandbox": {"enabled": true, "credentials": {"envVars": variables}}, "env": {
+        "HIDDEN_THING": "secret", "MASKED_THING": "secret", "OTHER_THING": "plain",
+    }});
+    run(&world, &model, settings).await;
+    assert_eq!(results(&model)[0].trim(), "[] [masked-by-the-sandbox] [plain]");
+}
+
+#[tokio::test]
+async fn with_files_open_commands_ask_as_usual_and_the_network_stays_closed() {
+    let world = world();
+    let folder = outside();
+    let out = folder.path().join("out");
+    let reach = "exec 3<>/dev/tcp/127.0.0.1/1 || echo closed";
+    let calls_made = [command(&format!("touch {}", out.display())), command("mkdir unasked"), command(reach)];
+    let model = calls(&calls_made).await;
+    let settings = json!({
+        "sandbox": {"enabled": true, "filesystem": {"disabled": true}},
+        "permissions": {"allow": [format!("Bash(touch {})", out.display()), format!("Bash({reach})"), "Bash(exec *)"]},
+    });
+    let run = run(&world, &model, settings).await;
+    assert!(out.exists(), "{:?}", results(&model));
+    assert!(!world.project.join("unasked").exists(), "nothing is allowed for being inside");
+    assert!(run.stderr.contains("sandbox.filesystem.disabled"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn refusals_that_are_expected_are_not_told() {
+    let world = world();
+    let model = calls(&[command("touch /etc/expected"), command("touch /etc/unexpected")]).await;
+    let settings = json!({"sandbox": {"enabled": true, "ignoreViolations": {"touch": ["/etc/expected"]}}});
+    run(&world, &model, settings).await;
+    let results = results(&model);
+    assert!(!results[0].contains("The sandbox refused"), "{results:?}");
+    assert!(results[1].contains("The sandbox refused"), "{results:?}");
+}
+
+/// Asks for a page the way programs do.
+const FETCH: &str = "python3 -S -c \"
+import urllib.request, urllib.error
+try: print(urllib.request.urlopen('http://unlisted.example/').read().decode())
+except urllib.error.HTTPError as e: print(e.code, e.read().decode())
+except Exception as e: print('no way', e)\"";
+
+#[tokio::test]
+async fn a_proxy_of_the_persons_own_is_used_and_null_is_none() {
+    use std::io::{Read, Write};
+    let world = world();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut bytes = [0; 4096];
+        let len = client.read(&mut bytes).unwrap();
+        client.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello").unwrap();
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    });
+    let model = calls(&[command(FETCH)]).await;
+    let network = json!({"httpProxyPort": port, "socksProxyPort": null});
+    run(&world, &model, json!({"sandbox": {"enabled": true, "network": network}})).await;
+    assert_eq!(results(&model)[0].trim(), "hello");
+    assert!(server.join().unwrap().starts_with("GET http://unlisted.example/"));
+    let model = calls(&[command(FETCH)]).await;
+    let network = json!({"httpProxyPort": null, "socksProxyPort": null});
+    run(&world, &model, json!({"sandbox": {"enabled": true, "network": network}})).await;
+    assert!(results(&model)[0].contains("no way"), "{:?}", results(&model));
+}
+
+#[tokio::test]
+async fn hosts_on_no_list_follow_the_mode_unless_only_lists_count() {
+    let world = world();
+    let file = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    for (strict, expected) in [(false, "502"), (true, "403")] {
+        let network = json!({"allowedDomains": ["listed.example"], "strictAllowlist": strict});
+        std::fs::write(&file, json!({"sandbox": {"enabled": true, "network": network}}).to_string()).unwrap();
+        let model = calls(&[command(FETCH)]).await;
+        let args = ["-p", "--dangerously-skip-permissions", "--", "go"];
+        let run = world.run(&model).args(args).env("IS_SANDBOX", "1").finish().await;
+        run.expect_code(0);
+        // Let through, the name turns out to lead nowhere.
+        assert!(results(&model)[0].starts_with(expected), "{strict}: {:?}", results(&model));
+    }
+    // With nobody to ask and nothing listed there is no way out at all.
+    let model = calls(&[command(FETCH)]).await;
+    run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
+    assert!(results(&model)[0].contains("no way"), "{:?}", results(&model));
+}

@@ -46,7 +46,8 @@ const fn needs_mounts(case: Case) -> Case {
 }
 
 /// Around each attempt: `$OUT` is a folder outside with `file` in it, `$SECRET` one that cannot be read, `$VICTIM` a
-/// process outside whose folder is `$OUT`, `$TCP`, `$UDP`, `$SOCKET` and `$ABSTRACT` are services outside that say `hi`.
+/// process outside whose folder is `$OUT`, `$TCP`, `$UDP`, `$SOCKET` and `$ABSTRACT` are services outside that say `hi`,
+/// `$TERMINAL`, `$SHARED` and `$SEGMENT` a terminal, a file in `/dev/shm` and a piece of memory of somebody else.
 pub(crate) const PRELUDE: &str = r#"
 py() { /usr/bin/python3 -S -c "
 import ctypes, os, socket, struct, sys
@@ -141,6 +142,27 @@ os.execve(f, ['touch', '$OUT/new'], {})""#,
         "make a nested repository with a hook",
         "mkdir -p .new; cp -r sub/.git .new/.git; echo x > .new/.git/hooks/pre-commit",
     ),
+    effect(
+        "make a repository with a hook far below",
+        "mkdir -p 1/2/3/4/5/6/7; cp -r sub/.git 1/2/3/4/5/6/7/; echo x > 1/2/3/4/5/6/7/.git/hooks/pre-commit",
+    ),
+    effect(
+        "make a bare repository that runs something far below",
+        "mkdir -p 1/2/3/4/5/6; cp -r sub/.git 1/2/3/4/5/6/7; echo '[core] fsmonitor=x' > 1/2/3/4/5/6/7/config",
+    ),
+    effect(
+        "hide a repository within one that looks harmless",
+        "mkdir -p 1/2/3/4/5/6/objects 1/2/3/4/5/6/refs; cp sub/.git/HEAD 1/2/3/4/5/6/; cp -r sub/.git 1/2/3/4/5/6/7; \
+         echo '[core] fsmonitor=x' > 1/2/3/4/5/6/7/config",
+    ),
+    effect(
+        "exchange the hooks for others",
+        r#"mkdir evil; echo x > evil/pre-commit; py "sys.exit(call(316, -100, b'.git/hooks', -100, b'evil', 2) != 0)""#,
+    ),
+    effect(
+        "put a link in place of the repository",
+        "cp -r .git evil; echo x > evil/hooks/pre-commit; mv .git away; ln -s evil .git",
+    ),
     effect("uncover what a mount covers", "umount .git/hooks; echo x > .git/hooks/pre-commit"),
     // Reading.
     code("read a secret", "cat $SECRET/key"),
@@ -212,7 +234,52 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.connect('$SOCKET.log')
 s.send(b'x')""#,
     ),
+    code(
+        "reach a Unix socket by one half of a pair",
+        r#"py "
+s, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.connect('$SOCKET.log')
+s.send(b'x')""#,
+    ),
+    code(
+        "send to a Unix socket by one half of a pair",
+        r#"py "
+s, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.sendto(b'x', '$SOCKET.log')""#,
+    ),
     // Other processes.
+    code("write into somebody's terminal", "[ -c $TERMINAL ] && echo x > $TERMINAL"),
+    code("read somebody's terminal", "[ -c $TERMINAL ] && exec 3< $TERMINAL"),
+    needs_mounts(code("write into the shared memory of others", "[ -s $SHARED ] && echo x >> $SHARED")),
+    code("attach to the shared memory of others", r#"py "sys.exit(call(30, $SEGMENT, 0, 0o10000) == -1)""#),
+    code(
+        "change another's limits",
+        r#"py "
+r = (ctypes.c_uint64 * 2)()
+assert call(302, $VICTIM, 7, None, r) == 0
+sys.exit(call(302, $VICTIM, 7, r, None) != 0)""#,
+    ),
+    code("make another slow", r#"py "sys.exit(call(141, 0, $VICTIM, 19) != 0)""#),
+    code("pin another to a processor", r#"py "sys.exit(call(203, $VICTIM, 8, (ctypes.c_uint64 * 1)(1)) != 0)""#),
+    code("offer another to the killer", "echo 900 > /proc/$VICTIM/oom_score_adj"),
+    code("look at another's descriptors", "readlink /proc/$VICTIM/fd/0"),
+    effect(
+        "stop a process outside by its descriptor",
+        r#"py "sys.exit(call(424, os.pidfd_open($VICTIM), 19, None, 0) != 0)""#,
+    ),
+    effect(
+        "stop a process outside by making it the owner of a pipe",
+        r#"py "
+import fcntl, time
+r, w = os.pipe()
+fcntl.fcntl(r, 8, $VICTIM)
+fcntl.fcntl(r, 10, 19)
+fcntl.fcntl(r, 4, os.O_ASYNC | os.O_NONBLOCK)
+os.write(w, b'x')
+for n in range(100):
+    if 'State:\tT' in open('/proc/$VICTIM/status').read(): break
+    time.sleep(0.01)""#,
+    ),
     effect("kill a process outside", "kill $VICTIM || exit; until grep -q State:.Z /proc/$VICTIM/status; do :; done"),
     effect("stop a process outside", "kill -STOP $VICTIM"),
     needs_mounts(code("see a process outside", "grep -q victim /proc/$VICTIM/cmdline")),

@@ -20,11 +20,46 @@ pub(crate) struct Services {
     tcp: u16,
     udp: u16,
     abstract_name: String,
+    terminal: (Child, String),
+    shared: tempfile::NamedTempFile,
+    segment: String,
+}
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        // It would outlive every process otherwise.
+        run("ipcrm", &["-m", &self.segment]);
+        drop(self.terminal.0.kill());
+        drop(self.terminal.0.wait());
+    }
+}
+
+/// Runs a small tool and gives what it says.
+fn run(program: &str, args: &[&str]) -> String {
+    #[allow(clippy::disallowed_methods, reason = "a tool of the system, outside of every sandbox")]
+    let output = Command::new(program).args(args).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A terminal that nobody sits at, and the process that holds it.
+fn terminal() -> (Child, String) {
+    let script = "import os, pty, sys; m, s = pty.openpty(); print(os.ttyname(s), flush=True); sys.stdin.read()";
+    #[allow(clippy::disallowed_methods, reason = "somebody outside of every sandbox")]
+    let mut holder = Command::new("/usr/bin/python3")
+        .args(["-c", script])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut name = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(holder.stdout.as_mut().unwrap()), &mut name).unwrap();
+    (holder, name.trim().to_owned())
 }
 
 impl Services {
     pub(crate) fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        // Where a sandbox shows it, unlike /tmp.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let tcp = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let udp = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         let abstract_name = format!("gimlet-test-{}", std::process::id());
@@ -47,7 +82,11 @@ impl Services {
         });
         std::thread::spawn(move || passing.incoming().for_each(|client| pass_descriptor(client.unwrap())));
         std::thread::spawn(move || while log.recv(&mut [0; 16]).is_ok() {});
-        Self { dir, tcp: ports.0, udp: ports.1, abstract_name }
+        let mut shared = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        shared.write_all(b"precious").unwrap();
+        let said = run("ipcmk", &["-M", "4096"]);
+        let segment = said.split_whitespace().last().unwrap().to_owned();
+        Self { dir, tcp: ports.0, udp: ports.1, abstract_name, terminal: terminal(), shared, segment }
     }
 }
 
@@ -117,6 +156,9 @@ impl World {
             ("UDP", services.udp.to_string()),
             ("SOCKET", text(services.dir.path().join("socket"))),
             ("ABSTRACT", services.abstract_name.clone()),
+            ("TERMINAL", services.terminal.1.clone()),
+            ("SHARED", text(services.shared.path().to_owned())),
+            ("SEGMENT", services.segment.clone()),
             ("CANARY_TOKEN", "x".to_owned()),
             ("SSH_AUTH_SOCK", "/x".to_owned()),
             ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_owned()),
@@ -161,7 +203,8 @@ impl World {
         {
             describe(&work.join(name), &mut state);
         }
-        for name in ["sub/.git", ".git/commondir", ".new/.git/hooks"] {
+        let deep = ["1/2/3/4/5/6/7/.git/hooks", "1/2/3/4/5/6/7/config"];
+        for name in ["sub/.git", ".git/commondir", ".new/.git/hooks"].into_iter().chain(deep) {
             describe(&work.join(name), &mut state);
         }
         // Emptied folders of configuration are no configuration.

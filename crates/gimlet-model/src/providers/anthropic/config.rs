@@ -11,6 +11,7 @@ use super::credential::{Credential, unsendable};
 
 use crate::betas;
 use crate::catalogue::{Catalogue, ModelOffer};
+use crate::choice::{ModelChoices, ModelNotAvailable};
 use crate::formats::anthropic::ThinkingDisplay;
 use crate::transport::Network;
 
@@ -45,6 +46,9 @@ pub struct AnthropicConfig {
     pub(crate) custom_headers: HeaderMap,
     pub(crate) extra_betas: Vec<String>,
     pub(crate) catalogue: Catalogue,
+    choices: ModelChoices,
+    /// Models that stand in for one that is overloaded, in order.
+    pub(crate) fallbacks: Vec<String>,
     pub(crate) network: Network,
     /// The vendor's own host: optional features that gateways may not know are used there only.
     pub(crate) first_party: bool,
@@ -121,6 +125,8 @@ impl AnthropicConfig {
             custom_headers,
             extra_betas,
             catalogue: Catalogue::from_env(env).map_err(|reason| ConfigError::Models { reason })?,
+            choices: ModelChoices::default(),
+            fallbacks: Vec::new(),
             network: Network::from_env(env),
             first_party,
             warnings,
@@ -155,6 +161,21 @@ impl AnthropicConfig {
     /// The models that people choose from, by the names they choose them by.
     pub fn offers(&self) -> Vec<ModelOffer> {
         self.catalogue.offers()
+    }
+
+    /// Takes up what people chose about models.
+    pub fn with_choices(mut self, choices: ModelChoices) -> Self {
+        let (fallbacks, remarks) = choices.usable_fallbacks(&self.catalogue);
+        self.fallbacks = fallbacks;
+        self.warnings.extend(remarks);
+        self.catalogue = self.catalogue.routed(choices.routes.clone());
+        self.choices = choices;
+        self
+    }
+
+    /// The model that a wish stands for, or the default one; an error when it may not be used.
+    pub fn model_for(&self, wish: Option<&str>) -> Result<String, ModelNotAvailable> {
+        self.choices.model_for(&self.catalogue, wish)
     }
 
     /// Remarks for the person about odd settings.

@@ -1,11 +1,9 @@
 //! Files behind links, and protected files under every spelling.
 
-use std::path::{Path, PathBuf};
-
 use gimlet_proto::{Need, PermissionMode};
 
-use crate::paths::{Followed, normalise};
-use crate::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide_following};
+use crate::paths::FileTable;
+use crate::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide_seeing};
 
 use Decision::{Allow, Ask, Deny};
 use PermissionMode::{AcceptEdits, BypassPermissions, Default as Ordinary};
@@ -15,18 +13,13 @@ const LINKS: &[(&str, &str)] = &[
     ("/repo/outlink", "/outside"),
     ("/repo/lk", "/repo/secret/k"),
     ("/repo/sub/gl2", "/repo/.git"),
+    ("/repo/loop", "loop"),
 ];
 
-/// Follows the links of a small world as the kernel would: one by one, `..` after them.
-fn follow(path: &Path) -> Option<Followed> {
-    let mut real = PathBuf::from("/");
-    for part in path.components().skip(1) {
-        real = normalise(&real, Path::new(part.as_os_str()));
-        if let Some((_, target)) = LINKS.iter().find(|(link, _)| real == Path::new(link)) {
-            real = target.into();
-        }
-    }
-    (!real.starts_with("/repo/loop")).then(|| Followed::plain(real))
+fn links() -> FileTable {
+    let mut table = FileTable::default();
+    LINKS.iter().for_each(|(link, target)| table.add_link(link, target));
+    table
 }
 
 fn run(text: &str, mode: PermissionMode, rules: &[(Behavior, &str)]) -> Decision {
@@ -43,7 +36,7 @@ fn run(text: &str, mode: PermissionMode, rules: &[(Behavior, &str)]) -> Decision
         ..World::default()
     };
     let needs = [NeedFacts { need: Need::Run(text.into()), resolved: None, hops: vec![] }];
-    decide_following(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &set, &world, &follow)
+    decide_seeing(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &set, &world, &links())
         .decision
 }
 

@@ -146,7 +146,11 @@ impl<'a> Walk<'a> {
             "pipeline" => self.pipeline(node),
             // The grammar lets blanks stand inside these.
             "simple_expansion" => self.one_word(node),
-            "variable_assignment" if around.parent != "command" => self.parsed.unspoken = true,
+            "variable_assignment" if around.parent != "command" => {
+                self.parsed.unspoken = true;
+                let value = node.child_by_field_name("value").map(|value| word_of(value, self.text));
+                self.parsed.assigned.extend(value.and_then(|value| value.value().map(str::to_owned)));
+            }
             "function_definition" | "array" => self.parsed.unspoken = true,
             // Arithmetic in double parentheses.
             "compound_statement" if node.child(0).is_none_or(|child| child.kind() != "{") => {

@@ -31,6 +31,11 @@ pub(super) fn find<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
     Some(paths)
 }
 
+/// Whether `find` follows the links that it meets.
+pub(super) fn find_follows(arguments: &[&str]) -> bool {
+    arguments.iter().any(|word| matches!(*word, "-L" | "-follow"))
+}
+
 /// The files of `sed -n Np FILE…` and `sed -n N,Mp FILE…`.
 pub(super) fn sed<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
     let ["-n", script, files @ ..] = arguments else { return None };

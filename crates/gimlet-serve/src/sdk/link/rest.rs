@@ -121,9 +121,7 @@ impl Link {
         // Before anything can happen in it.
         self.events = new.subscribe();
         let old = std::mem::replace(&mut self.session, new);
-        let was = old.snapshot();
-        self.session.send(Op::SetMode { mode: was.mode, reply: Reply::nobody() });
-        self.session.send(Op::SetModel { model: Some(was.model.clone()), reply: Reply::nobody() });
+        self.session.send(Op::SetModel { model: Some(old.snapshot().model.clone()), reply: Reply::nobody() });
         if let Some(hooks) = self.hooks.clone() {
             self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gimlet_core::tool::ErrorClass;
+use gimlet_core::tool::{AnyTool, ErrorClass};
 use gimlet_proto::View;
 use serde_json::json;
 
@@ -180,4 +180,16 @@ async fn a_pkill_that_would_hit_gimlet_is_not_run() {
     let text = fail(&mut bench, &format!("echo first; pkill -9 '{}'", name.trim())).await;
     assert!(text.starts_with("Not run: `pkill ") && text.contains("would also end gimlet"), "{text}");
     assert!(fail(&mut bench, "pkill -f no-process-has-this-in-its-name-[x]").await.starts_with("Exit code 1"));
+}
+
+#[test]
+fn an_output_that_a_hook_wrote_is_told_if_it_has_the_form() {
+    let told = |output: serde_json::Value| {
+        let output = serde_json::value::to_raw_value(&output).unwrap();
+        AnyTool::content_of(&Bash, &output).map(|content| content.to_text())
+    };
+    let output = json!({"stdout": "key=***", "stderr": "", "interrupted": false, "isImage": false});
+    assert_eq!(told(output).as_deref(), Some("key=***"));
+    assert_eq!(told(json!("key=***")), None);
+    assert_eq!(told(json!({"stdout": "key=***"})), None);
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gimlet_core::tool::{AnyTool, PathContext, PermissionVerdict, Prepared};
-use gimlet_core::{Judged, Judging, follow_on_disk, git_trap_on_disk};
+use gimlet_core::{Judged, Judging, OnDisk};
 use gimlet_policy::{Reason, RuleSet, Verdict, Walls};
 use gimlet_proto::{Need, PermissionMode};
 use gimlet_store::{DecisionLine, PastCall};
@@ -17,6 +17,7 @@ pub(super) struct Place {
     pub(super) paths: PathContext,
     pub(super) mode: PermissionMode,
     readable: Vec<PathBuf>,
+    own: Vec<PathBuf>,
     walls: Walls,
 }
 
@@ -41,6 +42,7 @@ impl Place {
             },
             mode: mode.and_then(|mode| mode.parse().ok()).unwrap_or_default(),
             readable: vec![sides.results.clone()],
+            own: crate::start::own_folders(around),
             walls: line.map_or(Walls::None, walls_of),
         }
     }
@@ -97,9 +99,10 @@ impl ReadAgain {
             rules,
             paths: &place.paths,
             readable: &place.readable,
+            own: &place.own,
             walls: place.walls,
-            follow: &follow_on_disk,
-            git_trap: git_trap_on_disk,
+            plan_reviewed: false,
+            view: &OnDisk,
         };
         judging.verdict(match self {
             Self::BuiltIn(prepared, _) => Judged::from(prepared.as_ref()),

@@ -48,7 +48,7 @@ async fn where_only_managed_rules_count_nobody_else_allows_anything() {
 #[tokio::test]
 async fn damaged_managed_settings_are_told_and_lift_nothing() {
     for (text, expected) in [
-        ("{\"permissions\": {\n\"deny\": [\"Bash(rmdir *)\"", [true, false, false, true]),
+        ("{\"permissions\": {\n\"deny\": [\"Bash(rmdir *)\"", [true, false, false, false]),
         ("{\"permissions\": {\n\"deny\": [\"Bash(rmdir *)\", 5]}}", [true, false, false, false]),
         ("{\"model\": [],\n\"permissions\": {\"deny\": [\"Bash(rmdir *)\"]}}", [true, false, false, false]),
     ] {
@@ -58,4 +58,74 @@ async fn damaged_managed_settings_are_told_and_lift_nothing() {
         assert_eq!(done, expected, "{text}: {}", run.stderr);
         assert!(run.stderr.contains("/etc/claude-code/managed-settings.json:"), "{text}: {}", run.stderr);
     }
+}
+
+/// A program of the administrator that does this.
+fn with_helper(script: &str) -> (World, World) {
+    use std::os::unix::fs::PermissionsExt;
+    let place = world();
+    let program = place.home.join("policy's program");
+    put(&program, format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = json!({
+        "policyHelper": {"path": program, "timeoutMs": 1000},
+        "permissions": {"allow": ["Bash(chmod *)"]}
+    });
+    let (world, _outer) = managed(&settings.to_string());
+    // Both folders must outlast the run.
+    std::mem::forget(_outer);
+    (world, place)
+}
+
+#[tokio::test]
+async fn the_settings_that_an_administrators_program_prints_hold_in_place_of_the_file() {
+    let printed = json!({"managedSettings": {"permissions": {"deny": ["Bash(rmdir *)"]}}});
+    let (world, _place) = with_helper(&format!("[ $# = 0 ] && [ -n \"$CLAUDE_CODE_VERSION\" ] && echo '{printed}'"));
+    let (run, done) = tried(&world, &[]).await;
+    assert_eq!(done, [true, false, false, false], "{}", run.stderr);
+    let (world, _place) = with_helper("echo '{}'");
+    let (run, done) = tried(&world, &[]).await;
+    assert_eq!(done, [true, false, true, true], "one that says nothing leaves the file: {}", run.stderr);
+}
+
+#[tokio::test]
+async fn without_the_settings_that_an_administrators_program_should_print_nothing_starts() {
+    for script in ["echo no >&2; exit 3", "sleep 60", "echo nonsense", "echo '{\"managedSettings\": 5}'", "kill -9 $$"]
+    {
+        let (world, _place) = with_helper(script);
+        let (run, done) = tried(&world, &[]).await;
+        run.expect_code(1);
+        assert_eq!(done, [false; 4], "{script}");
+        assert!(run.stderr.contains("policyHelper") && run.stderr.lines().count() == 1, "{script}: {}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_version_outside_the_administrators_bounds_does_not_start() {
+    let (world, _outer) = managed(r#"{"requiredMinimumVersion": "999.0.0"}"#);
+    let (run, done) = tried(&world, &[]).await;
+    run.expect_code(1);
+    assert_eq!(done, [false; 4]);
+    assert!(run.stderr.contains("999.0.0"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn an_embedding_programs_settings_can_forbid_beside_an_administrators() {
+    let given = r#"{"permissions": {"deny": ["Bash(rmdir *)"], "allow": ["Bash(chmod *)"]}}"#;
+    for (admin, expected) in [
+        ("{}", [true, false, true, false]),
+        (r#"{"model": "haiku"}"#, [true, false, false, true]),
+        (r#"{"model": "haiku", "parentSettingsBehavior": "merge"}"#, [true, false, false, false]),
+    ] {
+        let (world, _outer) = managed(admin);
+        let (run, done) = tried(&world, &["--managed-settings", given]).await;
+        run.expect_code(0);
+        assert_eq!(done, expected, "{admin}: {}", run.stderr);
+        let dropped = run.stderr.contains("--managed-settings: not used");
+        assert_eq!(dropped, admin == r#"{"model": "haiku"}"#, "{admin}: {}", run.stderr);
+    }
+    let (world, _outer) = managed("{}");
+    let (run, _) = tried(&world, &["--managed-settings", "{broken"]).await;
+    run.expect_code(1);
+    assert!(run.stderr.contains("--managed-settings:1:2"), "{}", run.stderr);
 }

@@ -17,7 +17,6 @@ async fn a_cleared_conversation_goes_on_as_a_new_session() {
     assert!(first["total_cost_usd"].as_f64().unwrap() > 0.0);
     host.state("idle").await;
     host.ask(json!({"subtype": "set_permission_mode", "mode": "acceptEdits"})).await;
-    host.until(|line| line["permissionMode"] == "acceptEdits").await;
     let before = host.seen.len();
     host.say("/clear");
     let cleared = host.result().await;

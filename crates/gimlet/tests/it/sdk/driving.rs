@@ -184,9 +184,6 @@ async fn the_transcripts_of_agents_are_mirrored_with_their_description() {
     let model = sending(false).await;
     let mut host = Host::start(world.run(&model).arg("--session-mirror"));
     greeting(&mut host).await;
-    let names: Vec<&Value> =
-        welcome["response"]["agents"].as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
-    assert!(names.contains(&&json!("greeter")), "{names:?}");
     host.say("send it");
     host.result().await;
     let lines = host.end().await.clean(0);

@@ -51,16 +51,7 @@ async fn what_sdks_pass_reaches_the_model() {
                 "--model",
                 "claude-opus-4-6",
             ])
-            .args([
-                "--tools",
-                "Read,WebSearch",
-                "--agents",
-                "{\"a\":{}}",
-                "--fallback-model",
-                "b",
-                "--plugin-dir",
-                "/x",
-            ])
+            .args(["--tools", "Read,WebSearch", "--fallback-model", "b", "--plugin-dir", "/x"])
             .args(["--system-prompt-snapshot", "on", "--autocompact=auto", "--setting-sources=", "--bare"])
             .env("CLAUDE_CODE_ENTRYPOINT", "sdk-py")
             .env("CLAUDE_AGENT_SDK_VERSION", "0.2.182")

@@ -1,0 +1,177 @@
+//! Managed settings from several places: which one counts, and what of the others counts all the same.
+//!
+//! What the administrator's own program prints comes before the files beside it. What an embedding program gives counts
+//! whole only where no administrator says anything; beside one it can at most forbid.
+
+use std::path::{Path, PathBuf};
+
+use super::{Author, Layer, Loaded, Options, drop_in_files};
+use crate::files::ReadError;
+use crate::json::{Json, Node};
+use crate::keys;
+use crate::problem::{Problem, Severity};
+use crate::scope::Scope;
+use crate::settings::PolicyHelper;
+
+/// What the administrator's program printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The program.
+    pub source: PathBuf,
+    /// The settings, as JSON.
+    pub text: String,
+}
+
+/// The name of the flag by which an embedding program gives managed settings.
+pub(super) const PARENT: &str = "--managed-settings";
+
+/// What counts from every place of the administrator's, also from one that another goes before.
+const FROM_EVERY_PLACE: [&str; 16] = [
+    "sandbox.network.allowManagedDomainsOnly",
+    "sandbox.network.allowedDomains",
+    "sandbox.network.strictAllowlist",
+    "sandbox.filesystem.allowManagedReadPathsOnly",
+    "sandbox.filesystem.allowRead",
+    "sandbox.filesystem.disabled",
+    "sandbox.bwrapPath",
+    "sandbox.socatPath",
+    "sandbox.ripgrep",
+    "allowAllClaudeAiMcps",
+    "useAutoModeDuringPlan",
+    "syncClaudeAiSkills",
+    "attribution.commit",
+    "attribution.pr",
+    "forceRemoteSettingsRefresh",
+    "env",
+];
+
+/// Keys by which nothing but less becomes possible.
+const ONLY_FORBIDS: [&str; 17] = [
+    "permissions.deny",
+    "permissions.ask",
+    "permissions.disableBypassPermissionsMode",
+    "permissions.disableAutoMode",
+    "disableAutoMode",
+    "allowManagedPermissionRulesOnly",
+    "allowManagedHooksOnly",
+    "allowManagedMcpServersOnly",
+    "disableSkillShellExecution",
+    "disableSideloadFlags",
+    "deniedMcpServers",
+    "disabledMcpjsonServers",
+    "blockedMarketplaces",
+    "sandbox.filesystem.denyWrite",
+    "sandbox.filesystem.denyRead",
+    "sandbox.network.deniedDomains",
+    "sandbox.network.strictAllowlist",
+];
+
+impl Loaded {
+    /// The program that the administrator's files name for their settings.
+    pub fn policy_helper(&self) -> Option<PolicyHelper> {
+        let files = self.layers.iter().rev().filter(|layer| layer.scope == Scope::Managed);
+        let mut named = files.filter(|layer| layer.file.starts_with(&self.locations.managed_dir));
+        named.find_map(|layer| serde_json::from_value(layer.root.get("policyHelper")?.to_value()).ok())
+    }
+
+    pub(super) fn managed(&mut self, options: &Options) {
+        let files = self.apart(|loaded| loaded.managed_files());
+        let printed = options
+            .policy
+            .as_ref()
+            .map_or_else(Vec::new, |policy| self.apart(|loaded| loaded.given(&policy.source, &policy.text)));
+        let parent = options
+            .parent
+            .as_ref()
+            .map_or_else(Vec::new, |text| self.apart(|loaded| loaded.given(Path::new(PARENT), text)));
+        let admin = if says_something(&printed) {
+            let others = files.into_iter().map(|layer| only(layer, counts_from_every_place));
+            others.chain(printed).collect()
+        } else {
+            files
+        };
+        let parent = match says_something(&admin) {
+            false => parent,
+            true => self.beside(&admin, parent),
+        };
+        // The administrator's word is the stronger one.
+        self.layers.extend(parent);
+        self.layers.extend(admin);
+    }
+
+    /// What of an embedding program's settings counts beside the administrator's.
+    fn beside(&mut self, admin: &[Layer], parent: Vec<Layer>) -> Vec<Layer> {
+        let behaviour = admin.iter().filter_map(|layer| layer.root.get("parentSettingsBehavior")).next_back();
+        if behaviour.and_then(Node::as_str) == Some("merge") {
+            return parent.into_iter().map(|layer| only(layer, only_forbids)).collect();
+        }
+        self.problems.extend(parent.iter().map(|layer| Problem {
+            severity: Severity::Warning,
+            file: layer.file.clone(),
+            line: None,
+            column: None,
+            key: String::new(),
+            message: "not used: the administrator of this machine has managed settings".into(),
+        }));
+        Vec::new()
+    }
+
+    fn managed_files(&mut self) {
+        let dir = self.locations.managed_dir.clone();
+        let mut paths = vec![self.locations.managed_file()];
+        let drop_ins = self.locations.managed_drop_ins();
+        match drop_in_files(&drop_ins) {
+            Ok(found) => paths.extend(found),
+            Err(error) => self.unreadable(Scope::Managed, &drop_ins, &ReadError::Io(error)),
+        }
+        for path in paths {
+            self.file(Scope::Managed, &path, Author::Person, &dir);
+        }
+    }
+
+    fn given(&mut self, source: &Path, text: &str) {
+        let dir = self.locations.managed_dir.clone();
+        self.bytes(Scope::Managed, source, Author::Person, &dir, text.as_bytes().to_vec());
+    }
+
+    /// The layers that something adds, not added yet.
+    fn apart(&mut self, add: impl FnOnce(&mut Self)) -> Vec<Layer> {
+        let before = self.layers.len();
+        add(self);
+        self.layers.split_off(before)
+    }
+}
+
+fn says_something(layers: &[Layer]) -> bool {
+    layers.iter().any(|layer| !layer.root.members().is_empty())
+}
+
+fn counts_from_every_place(path: &str, value: &Node) -> bool {
+    // Of attribution, an administrator can only do without it everywhere.
+    let hides = !path.starts_with("attribution.") || value.as_str() == Some("");
+    FROM_EVERY_PLACE.contains(&path) && hides
+}
+
+fn only_forbids(path: &str, value: &Node) -> bool {
+    let switch = keys::SANDBOX_SWITCHES.iter().find(|(name, _)| path.strip_prefix("sandbox.") == Some(*name));
+    let closes_sandbox = switch.is_some_and(|(_, closing)| value.json == Json::Bool(*closing));
+    ONLY_FORBIDS.contains(&path) || closes_sandbox
+}
+
+/// The layer with what passes, and nothing else.
+fn only(mut layer: Layer, keep: fn(&str, &Node) -> bool) -> Layer {
+    retain(&mut layer.root, "", keep);
+    layer
+}
+
+fn retain(node: &mut Node, above: &str, keep: fn(&str, &Node) -> bool) {
+    let Some(members) = node.members_mut() else { return };
+    members.retain_mut(|member| {
+        let path = if above.is_empty() { member.key.clone() } else { format!("{above}.{}", member.key) };
+        if !keys::is_group(&path) {
+            return keep(&path, &member.value);
+        }
+        retain(&mut member.value, &path, keep);
+        !member.value.members().is_empty()
+    });
+}

@@ -1,0 +1,198 @@
+//! Hosts that a command in the sandbox wants to reach and that are on no list: decided like a fetch from that host, by
+//! the same rules and mode, with the same question, and written down like every other decision.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Weak};
+
+use gimlet_exec::{HostAnswer, HostJudge};
+use gimlet_policy::{Decision, Suggestion, Verdict, Walls};
+use gimlet_proto::{AgentPath, Answer, Approval, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
+use gimlet_store::Decider;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::ledger::Word;
+use super::refusal::{self, Denied, Refusal, UNATTENDED};
+use super::{Answered, Gate, Judged, raw};
+use crate::agents::AgentHost;
+use crate::call::{CallScope, Incoming};
+use crate::dials::Dials;
+use crate::services::Services;
+use crate::tool::{PermissionVerdict, Prepared, ToolRef, ToolSet};
+
+/// What such a decision is called where calls of tools are listed.
+const NAME: &str = "SandboxNetworkAccess";
+/// The tool whose rules speak of hosts.
+const RULES_OF: &str = "WebFetch";
+/// A rule for a host speaks of these.
+const WEB_PORTS: [u16; 2] = [80, 443];
+
+/// Answers the proxy of a session's sandbox.
+pub(crate) struct HostGate {
+    gate: Arc<Gate>,
+    /// Weak, because the services own the sandbox.
+    services: Weak<Services>,
+    dials: Dials,
+    host: Arc<AgentHost>,
+}
+
+impl HostGate {
+    pub(crate) fn new(gate: &Arc<Gate>, services: &Arc<Services>, dials: &Dials, host: &Arc<AgentHost>) -> Self {
+        let (gate, dials, host) = (gate.clone(), dials.clone(), host.clone());
+        Self { gate, services: Arc::downgrade(services), dials, host }
+    }
+
+    /// No turn's own: a command in the background asks as well. Whoever ends a turn closes its questions.
+    fn scope(&self) -> Option<CallScope> {
+        Some(CallScope {
+            services: self.services.upgrade()?,
+            tools: ToolSet::new(Vec::<ToolRef>::new()),
+            gate: self.gate.clone(),
+            cancel: CancellationToken::new(),
+            agent: AgentPath::default(),
+            subagent: None,
+            dials: self.dials.clone(),
+            host: self.host.clone(),
+        })
+    }
+}
+
+impl HostJudge for HostGate {
+    fn judge(&self, host: &str, port: u16) -> BoxFuture<'static, HostAnswer> {
+        let (scope, host) = (self.scope(), host.to_owned());
+        Box::pin(async move {
+            match scope {
+                Some(scope) => scope.gate.decide_on_host(&scope, &host, port).await,
+                None => HostAnswer::REFUSED,
+            }
+        })
+    }
+}
+
+impl Gate {
+    async fn decide_on_host(&self, scope: &CallScope, host: &str, port: u16) -> HostAnswer {
+        self.refresh(&scope.services);
+        let prepared = request(host, port);
+        let incoming = Incoming {
+            id: ToolUseId::new(format!("{NAME}:{host}:{port}")),
+            name: NAME.to_owned(),
+            input: raw(&prepared.input),
+            bad_input: None,
+        };
+        let verdict = self.judging(scope, Walls::None, |judging| judging.verdict(as_fetch(&prepared)));
+        let (answer, lasts) = match verdict.decision {
+            // By rule or mode, which can change.
+            Decision::Allow => (Ok(Word::allowed_by(Decider::Policy)), false),
+            Decision::Deny => (Err(refused(&prepared, &verdict, "rule")), false),
+            Decision::Ask => self.ask_about_host(scope, &incoming, &prepared, &verdict).await,
+        };
+        let (word, allow) = match answer {
+            Ok(word) => (word, true),
+            Err(refusal) => (Word::of_refusal(&refusal, &verdict), false),
+        };
+        self.ledger.note(scope, self.mode(), &incoming.id, &prepared, &verdict, &word);
+        HostAnswer { allow, lasts }
+    }
+
+    /// The answer of the reviewer or of a person, and whether it holds for the rest of the session.
+    async fn ask_about_host(
+        &self,
+        scope: &CallScope,
+        incoming: &Incoming,
+        prepared: &Prepared,
+        verdict: &Verdict,
+    ) -> (Result<Word, Refusal>, bool) {
+        match self.review(scope, incoming, prepared, verdict).await {
+            Some(Ok(Answered::Go(word))) => return (Ok(word), true),
+            Some(Ok(Answered::Edited { .. })) => return (Err(Refusal::Cancelled), false),
+            // Another command may have a better reason to go there.
+            Some(Err(refusal)) => return (Err(refusal), false),
+            None => {}
+        }
+        let Some(asks) = &self.asks else { return (Err(refused(prepared, verdict, UNATTENDED)), false) };
+        let (reply, answer) = oneshot::channel();
+        let body = AskBody::Permission {
+            tool: NAME.to_owned(),
+            call: incoming.id.clone(),
+            input: incoming.input.clone(),
+            label: prepared.user_facing_name.to_string(),
+            summary: prepared.description.clone(),
+            reason: "a command in the sandbox wants to reach a host that is on no list".to_owned(),
+            reason_kind: refusal::kind(verdict),
+            path: None,
+            suggestions: self.host_suggestions(scope, prepared),
+        };
+        if asks.send(super::Asked { agent: scope.agent.clone(), body, reply }).is_err() {
+            return (Err(Refusal::Cancelled), false);
+        }
+        match answer.await {
+            // There is only this host to say yes to.
+            Ok(Answer::Yes(Approval { input: Some(input), .. })) if !is_same(&input, &prepared.input) => {
+                (Err(Refusal::Cancelled), false)
+            }
+            Ok(Answer::Yes(Approval { changes, .. })) => {
+                if !changes.is_empty() {
+                    self.change(scope, &changes);
+                }
+                (Ok(Word::allowed_by(Decider::Person)), true)
+            }
+            Ok(Answer::No { message, .. }) => (Err(Refusal::ByPerson { message, stop_turn: false }), true),
+            Err(_) => (Err(Refusal::Cancelled), false),
+        }
+    }
+
+    /// The rule that would answer for good; rules about hosts know no other ports than the web's.
+    fn host_suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
+        let on_the_web = prepared.given.get("port").and_then(Value::as_u64);
+        if !on_the_web.is_some_and(|port| WEB_PORTS.iter().any(|known| u64::from(*known) == port)) {
+            return Vec::new();
+        }
+        let found = self.judging(scope, Walls::None, |judging| judging.suggestions(as_fetch(prepared)));
+        let change = |Suggestion { covers, update }: Suggestion| {
+            Some(SuggestedChange { covers, update: Arc::from(to_raw_value(&update).ok()?) })
+        };
+        found.into_iter().filter_map(change).collect()
+    }
+}
+
+/// The wish of a command as a call that can be judged and shown.
+fn request(host: &str, port: u16) -> Prepared {
+    let given: Map<String, Value> =
+        [("host".to_owned(), json!(host)), ("port".to_owned(), json!(port))].into_iter().collect();
+    Prepared {
+        tool: Cow::Borrowed(NAME),
+        typed: Box::new(()),
+        input: Value::Object(given.clone()),
+        given,
+        needs: needs(host, port),
+        read_only: false,
+        destructive: false,
+        concurrency_safe: true,
+        requires_user_interaction: false,
+        verdict: PermissionVerdict::Passthrough,
+        path: None,
+        description: format!("connect to {host}:{port}"),
+        user_facing_name: Cow::Borrowed("Network"),
+    }
+}
+
+/// A rule that allows a host speaks of its web site; whatever else listens there is another matter.
+fn needs(host: &str, port: u16) -> Vec<Need> {
+    let other = (!WEB_PORTS.contains(&port)).then_some(Need::Opaque);
+    std::iter::once(Need::Fetch(format!("https://{host}/"))).chain(other).collect()
+}
+
+fn as_fetch(prepared: &Prepared) -> Judged<'_> {
+    Judged { tool: RULES_OF, ..Judged::from(prepared) }
+}
+
+/// Programs give back what they were asked about.
+fn is_same(given: &RawValue, asked: &Value) -> bool {
+    serde_json::from_str::<Value>(given.get()).is_ok_and(|given| given == *asked)
+}
+
+fn refused(prepared: &Prepared, verdict: &Verdict, origin: &'static str) -> Refusal {
+    Refusal::Denied(Denied::new(origin, verdict.model_text(NAME), prepared, verdict))
+}

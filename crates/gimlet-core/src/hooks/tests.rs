@@ -1,0 +1,179 @@
+//! Firing with handlers of any kind, and with a subagent's name on it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gimlet_proto::{
+    AgentPath, Body, BoxFuture, Env, HookPhase, Hub, Model, ModelFacts, ModelRequest, ModelStream, SessionId, Thinking,
+    ToolUseId,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::agents::{AgentHost, HostParts, Roster};
+use crate::dials::{Choice, Dials};
+use crate::gate::{Gate, Permissions};
+use crate::ledger::Ledger;
+use crate::record::Record;
+use crate::services::Services;
+use crate::session::SessionState;
+use crate::tool::ToolSet;
+use crate::turn::TurnOptions;
+
+struct NoModel;
+
+impl Model for NoModel {
+    fn facts(&self, model: &str) -> ModelFacts {
+        ModelFacts { id: model.to_owned(), context_window: 1, max_output_tokens: 1, price: None, known: false }
+    }
+
+    fn stream(&self, _request: ModelRequest) -> ModelStream {
+        Box::pin(futures_util::stream::empty())
+    }
+}
+
+/// A handler that keeps what it was told.
+struct Fixed {
+    answer: fn() -> HandlerAnswer,
+    told: Arc<Mutex<Vec<Value>>>,
+}
+
+impl HookHandler for Fixed {
+    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, String>> {
+        self.told.lock().unwrap().push(serde_json::from_str(call.input.get()).unwrap());
+        let report =
+            HandlerReport { answer: (self.answer)(), stdout: "out".into(), stderr: "err".into(), exit_code: Some(2) };
+        Box::pin(async move { Ok(report) })
+    }
+
+    fn default_timeout(&self, _event: HookEvent) -> Duration {
+        Duration::from_secs(600)
+    }
+}
+
+struct Stage {
+    scope: CallScope,
+    hub: Hub,
+    told: Arc<Mutex<Vec<Value>>>,
+}
+
+fn stage(subagent: Option<AgentTag>) -> Stage {
+    let hub = Hub::default();
+    let state = SessionState::new("/work".into(), Vec::new());
+    let services = Services::new(SessionId::new("s"), Env::default(), None, "/results".into(), hub.clone(), state);
+    let model: Arc<dyn Model> = Arc::new(NoModel);
+    let (env, id) = (Env::default(), SessionId::new("s"));
+    let files = gimlet_store::Locations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/work"));
+    let transcript = gimlet_store::Transcript::unsaved(id.clone(), gimlet_store::Stamp::default());
+    let host = AgentHost::new(HostParts {
+        model: &model,
+        roster: Roster::default(),
+        env: &env,
+        options: &TurnOptions::default(),
+        items: &Arc::default(),
+        result_files: &ResultFiles::new(&files.session(&id)),
+        transcripts: Record::new(transcript).agents(),
+        cache_ttl: None,
+        ledger: &Ledger::default(),
+    });
+    let scope = CallScope {
+        services: Arc::new(services),
+        tools: ToolSet::new(Vec::<crate::tool::ToolRef>::new()),
+        gate: Arc::new(Gate::new(Permissions::default(), &model, None)),
+        cancel: CancellationToken::new(),
+        agent: AgentPath::default(),
+        subagent: subagent.map(Arc::new),
+        who: None,
+        dials: Dials::new(Choice { model: "m".into(), thinking: Thinking::Off, effort: Some("high".into()) }),
+        host: Arc::new(host),
+    };
+    Stage { scope, hub, told: Arc::default() }
+}
+
+impl Stage {
+    fn listen(&self, event: HookEvent, matcher: Option<&str>, answer: fn() -> HandlerAnswer) {
+        let entry = HookEntry {
+            event,
+            matcher: Matcher::new(event, matcher).unwrap(),
+            handler: Arc::new(Fixed { answer, told: self.told.clone() }),
+            timeout: None,
+            on_failure: OnTrouble::GoOn,
+            on_timeout: OnTrouble::GoOn,
+            source: Arc::from("a test"),
+        };
+        self.scope.services.hooks().replace("test", vec![entry]);
+    }
+
+    async fn fire(&self, occasion: &Occasion<'_>) -> Fired {
+        self.scope.services.hooks().fire(&self.scope, occasion).await
+    }
+}
+
+#[tokio::test]
+async fn a_handler_may_block_or_speak_without_json() {
+    let stage = stage(None);
+    let mut events = stage.hub.subscribe();
+    let (id, input) = (ToolUseId::new("t"), json!({}));
+    let call = CallFacts { id: &id, tool: "Bash", aliases: &[], input: &input };
+    stage.listen(HookEvent::PreToolUse, None, || HandlerAnswer::Block("no".into()));
+    assert_eq!(stage.fire(&Occasion::PreToolUse(call)).await.permission, Some((Permission::Deny, Some("no".into()))));
+    let mut shown = Vec::new();
+    while shown.len() < 2 {
+        if let Body::Hook(hook) = events.next().await.unwrap().body {
+            assert_eq!(hook.name, "PreToolUse:Bash");
+            shown.push(hook.phase);
+        }
+    }
+    assert!(
+        matches!(&shown[1], HookPhase::Finished { stdout, stderr, exit_code: Some(2), .. } if stdout == "out" && stderr == "err")
+    );
+    // Plain words are for the model at the beginning of something, and for nobody elsewhere.
+    let words = || HandlerAnswer::Text("words".into());
+    stage.listen(HookEvent::UserPromptSubmit, None, words);
+    assert_eq!(stage.fire(&Occasion::UserPromptSubmit { prompt: "p" }).await.contexts.len(), 1);
+    stage.listen(HookEvent::PreToolUse, None, words);
+    assert_eq!(stage.fire(&Occasion::PreToolUse(call)).await.contexts.len(), 0);
+}
+
+#[tokio::test]
+async fn what_a_subagent_does_carries_its_name_and_its_kind_is_what_matchers_see() {
+    let stage = stage(Some(AgentTag { id: "agent-1".into(), kind: "Explore".into() }));
+    let nothing = || HandlerAnswer::Text(String::new());
+    stage.listen(HookEvent::SubagentStart, Some("Plan"), nothing);
+    stage.fire(&Occasion::SubagentStart).await;
+    assert_eq!(stage.told.lock().unwrap().len(), 0);
+    stage.listen(HookEvent::SubagentStart, Some("Explore"), nothing);
+    stage.fire(&Occasion::SubagentStart).await;
+    stage.listen(HookEvent::SubagentStop, Some("Explore"), nothing);
+    let transcript = Some(std::path::Path::new("/t/agent-1.jsonl"));
+    stage.fire(&Occasion::SubagentStop { last_text: "found it", again: true, transcript }).await;
+    let told = stage.told.lock().unwrap();
+    for input in told.iter() {
+        assert_eq!((&input["agent_id"], &input["agent_type"]), (&json!("agent-1"), &json!("Explore")));
+    }
+    assert_eq!(told[1]["agent_transcript_path"], "/t/agent-1.jsonl");
+    assert_eq!((&told[1]["last_assistant_message"], &told[1]["stop_hook_active"]), (&json!("found it"), &json!(true)));
+}
+
+#[tokio::test]
+async fn a_tool_is_found_by_its_older_names_too() {
+    let stage = stage(None);
+    let (id, input) = (ToolUseId::new("t"), json!({}));
+    let call = CallFacts { id: &id, tool: "Agent", aliases: &["Task"], input: &input };
+    stage.listen(HookEvent::PreToolUse, Some("Task"), || HandlerAnswer::Block("no".into()));
+    assert!(stage.fire(&Occasion::PreToolUse(call)).await.permission.is_some());
+    assert_eq!(stage.told.lock().unwrap()[0]["tool_name"], "Agent");
+}
+
+#[test]
+fn nobody_listens_until_somebody_does_and_again_when_they_go() {
+    let hooks = Hooks::default();
+    assert!(!hooks.listens(HookEvent::Stop));
+    let stage = stage(None);
+    let hooks = stage.scope.services.hooks();
+    stage.listen(HookEvent::Stop, None, || HandlerAnswer::Text(String::new()));
+    assert!(hooks.listens(HookEvent::Stop) && !hooks.listens(HookEvent::PreToolUse));
+    hooks.replace("test", Vec::new());
+    assert!(!hooks.listens(HookEvent::Stop));
+}

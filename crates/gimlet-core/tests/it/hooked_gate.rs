@@ -1,0 +1,179 @@
+//! Hooks at the gate: answers in a person's place, and news of questions and refusals.
+
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
+use gimlet_proto::{Answer, Block, Body, ModelEvent, Op, PermissionMode, TurnEnd, TurnReport};
+use gimlet_store::{Decider, read_decisions};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, Setup, call, reply};
+use crate::driver::{Program, hook};
+use crate::hooked_calls::bench;
+
+fn touch() -> Vec<Vec<ModelEvent>> {
+    vec![reply(&[call("a", "Touch", json!({"name": "a"}))]), reply(&[Block::text("done")])]
+}
+
+fn asking(attended: bool) -> Setup {
+    Setup { mode: PermissionMode::Default, attended, saved: true, ..Setup::default() }
+}
+
+fn answers(decision: Value) -> Value {
+    json!({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
+}
+
+/// Runs a turn in which a person says yes to everything; gives how often they were asked.
+async fn run(bench: &mut Bench) -> (TurnReport, usize) {
+    let mut asked = 0;
+    bench.say("go");
+    let report = bench
+        .turn(|event, handle| {
+            if let Body::Ask(ask) = &event.body {
+                asked += 1;
+                handle.send(Op::Answer { ask: ask.id, answer: Answer::yes() });
+            }
+        })
+        .await;
+    (report, asked)
+}
+
+#[tokio::test]
+async fn a_hook_can_say_yes_in_a_persons_place_whether_one_is_there_or_not() {
+    for attended in [true, false] {
+        let program = Program::default().says("h", answers(json!({"behavior": "allow"})));
+        let (mut bench, program) = bench(asking(attended), program, vec![hook("PermissionRequest", &["h"])], touch());
+        let (_, asked) = run(&mut bench).await;
+        assert_eq!((asked, bench.results(1)[0].2.as_str()), (0, "a done"));
+        let input = &program.inputs("h")[0];
+        assert_eq!((&input["tool_name"], input.get("tool_use_id")), (&json!("Touch"), None));
+        let (decisions, _) = read_decisions(&bench.files).unwrap();
+        assert!(matches!(decisions[0].by, Decider::Hook), "{:?}", decisions[0]);
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_hook_can_say_no_with_words_or_stop_the_turn() {
+    for interrupt in [false, true] {
+        let no = answers(json!({"behavior": "deny", "message": "not that file", "interrupt": interrupt}));
+        let program = Program::default().says("h", no);
+        let (mut bench, _) = bench(asking(true), program, vec![hook("PermissionRequest", &["h"])], touch());
+        let (report, asked) = run(&mut bench).await;
+        assert_eq!(asked, 0);
+        assert_eq!(report.denials[0].message, "not that file");
+        assert_eq!(matches!(report.end, TurnEnd::Aborted { .. }), interrupt, "{:?}", report.end);
+        assert_eq!(bench.lines(), Vec::<String>::new());
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_yes_with_another_input_is_decided_on_again() {
+    let yes = |input: Value| answers(json!({"behavior": "allow", "updatedInput": input}));
+    let program = Program::default().says("h", yes(json!({"name": "b"})));
+    let (mut first, program) = bench(asking(false), program, vec![hook("PermissionRequest", &["h"])], touch());
+    run(&mut first).await;
+    assert_eq!(first.results(1)[0].2, "b done");
+    assert_eq!(program.inputs("h").len(), 1);
+    first.close().await;
+
+    // The new input touches what only a person may open.
+    let program = Program::default().says("h", yes(json!({"name": "b", "manner": "protected"})));
+    let (mut second, program) = bench(asking(true), program, vec![hook("PermissionRequest", &["h"])], touch());
+    let (_, asked) = run(&mut second).await;
+    assert_eq!((asked, program.inputs("h").len()), (1, 2), "the new ground is a new question");
+    second.close().await;
+}
+
+#[tokio::test]
+async fn a_yes_can_bring_rules_that_hold_from_then_on() {
+    let rule =
+        json!({"type": "addRules", "rules": [{"toolName": "Touch"}], "behavior": "allow", "destination": "session"});
+    let program = Program::default().says("h", answers(json!({"behavior": "allow", "updatedPermissions": [rule]})));
+    let replies = vec![touch()[0].clone(), reply(&[call("b", "Touch", json!({"name": "b"}))]), touch()[1].clone()];
+    let (mut bench, program) = bench(asking(false), program, vec![hook("PermissionRequest", &["h"])], replies);
+    run(&mut bench).await;
+    assert_eq!(bench.results(2)[0].2, "b done");
+    assert_eq!(program.inputs("h").len(), 1);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_question_that_a_rule_asks_for_is_the_persons_alone() {
+    let mut rules = RuleSet::default();
+    rules.add(Behavior::Ask, "Touch", &RuleSource::new(RuleScope::Project, "/")).unwrap();
+    let program = Program::default().says("h", answers(json!({"behavior": "allow"})));
+    let setup = Setup { rules, ..asking(true) };
+    let (mut bench, program) = bench(setup, program, vec![hook("PermissionRequest", &["h"])], touch());
+    let (_, asked) = run(&mut bench).await;
+    assert_eq!((asked, program.inputs("h").len()), (1, 0));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_yes_opens_no_protected_path_but_a_no_closes_it() {
+    for (behavior, expected) in [("allow", 1), ("deny", 0)] {
+        let program = Program::default().says("h", answers(json!({"behavior": behavior})));
+        let replies =
+            vec![reply(&[call("a", "Touch", json!({"name": "a", "manner": "protected"}))]), touch()[1].clone()];
+        let (mut bench, _) = bench(asking(true), program, vec![hook("PermissionRequest", &["h"])], replies);
+        assert_eq!(run(&mut bench).await.1, expected, "{behavior}");
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_wants_a_person_is_not_answered_by_a_bare_yes() {
+    let consult = || vec![reply(&[call("a", "Consult", json!({"name": "a"}))]), reply(&[Block::text("done")])];
+    for (decision, asked) in
+        [(json!({"behavior": "allow"}), 1), (json!({"behavior": "allow", "updatedInput": {"name": "a"}}), 0)]
+    {
+        let program = Program::default().says("h", answers(decision));
+        let (mut bench, _) = bench(asking(true), program, vec![hook("PermissionRequest", &["h"])], consult());
+        assert_eq!(run(&mut bench).await.1, asked);
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn hooks_hear_that_a_person_is_being_asked() {
+    let program = Program::default().says("n", json!({}));
+    let (mut bench, program) = bench(asking(true), program, vec![hook("Notification", &["n"])], touch());
+    bench.say("go");
+    // The question stays open until the hook was heard of.
+    let mut question = None;
+    let mut heard = false;
+    bench
+        .turn(|event, handle| {
+            match &event.body {
+                Body::Ask(ask) => question = Some(ask.id),
+                Body::Hook(_) => heard = true,
+                _ => {}
+            }
+            if let Some(ask) = question.filter(|_| heard) {
+                handle.send(Op::Answer { ask, answer: Answer::yes() });
+            }
+        })
+        .await;
+    let input = &program.inputs("n")[0];
+    assert_eq!(input["notification_type"], "permission_prompt");
+    assert!(input["message"].as_str().unwrap().contains("Touch"));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn hooks_hear_of_what_the_reviewer_refused_and_may_let_the_model_try_again() {
+    for retry in [false, true] {
+        let answer = json!({"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": retry}});
+        let program = Program::default().says("h", answer);
+        let review = reply(&[call("v", "verdict", json!({"allow": false, "reason": "too bold"}))]);
+        let step = json!({"name": "a", "manner": "protected"});
+        let replies = vec![reply(&[call("a", "Touch", step)]), review, reply(&[Block::text("done")])];
+        let setup = Setup { mode: PermissionMode::Auto, review: true, ..Setup::default() };
+        let (mut bench, program) = bench(setup, program, vec![hook("PermissionDenied", &["h"])], replies);
+        run(&mut bench).await;
+        let input = &program.inputs("h")[0];
+        assert_eq!((&input["reason"], &input["tool_use_id"]), (&json!("too bold"), &json!("a")));
+        assert_eq!(bench.results(2)[0].2.contains("try the call again"), retry);
+        bench.close().await;
+    }
+}

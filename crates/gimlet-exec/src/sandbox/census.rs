@@ -1,0 +1,227 @@
+//! The repositories in the folders that commands may write, at any depth.
+//!
+//! A repository brings configuration that git runs later, outside. So before and after every command it is looked where
+//! repositories are. What was seen is kept: a folder whose time of last change is the same has the same entries, and
+//! nobody can set that time. Only folders that changed are read again; the others cost one question to the kernel each.
+//! Blocking.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The most folders that are kept in sight, the shallow ones first.
+const MAX_FOLDERS: usize = 50_000;
+/// A folder that changed so shortly before it was read may have changed again within one tick of the kernel's clock.
+const TICK_SECONDS: i64 = 2;
+const DOT_GIT: &str = ".git";
+
+/// What was seen of the folders so far.
+#[derive(Debug, Default)]
+pub struct Census {
+    folders: HashMap<PathBuf, Folder>,
+}
+
+#[derive(Debug, Clone)]
+struct Folder {
+    inode: u64,
+    changed: (i64, i64),
+    /// Seconds since the epoch.
+    read_at: i64,
+    folders: Vec<OsString>,
+    /// It is a repository by itself, bare or the inside of one.
+    is_repository: bool,
+    /// It has a `.git` that is no folder but leads to one.
+    has_link: bool,
+}
+
+/// The repositories that there are.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Repositories {
+    /// The folders that git calls the repository: `.git`, bare ones, those of submodules and worktrees.
+    pub(super) folders: BTreeSet<PathBuf>,
+    /// `.git` that is a file or a link and says where the repository is.
+    pub(super) links: BTreeSet<PathBuf>,
+}
+
+impl Census {
+    /// Looks at all folders below these, which are real paths.
+    pub(super) fn look(&mut self, roots: &[PathBuf]) -> Repositories {
+        let mut found = Repositories::default();
+        let mut seen = HashMap::with_capacity(self.folders.len());
+        let mut waiting: Vec<PathBuf> = roots.to_vec();
+        // Breadth first, so that a deep folder does not use up what its neighbours need.
+        while !waiting.is_empty() {
+            let mut next = Vec::new();
+            for path in waiting {
+                if seen.len() >= MAX_FOLDERS || seen.contains_key(&path) {
+                    continue;
+                }
+                let Some(folder) = self.folder(&path) else { continue };
+                if folder.is_repository || path.file_name() == Some(OsStr::new(DOT_GIT)) {
+                    found.folders.insert(path.clone());
+                }
+                if folder.has_link {
+                    found.links.insert(path.join(DOT_GIT));
+                }
+                next.extend(folder.folders.iter().map(|name| path.join(name)));
+                seen.insert(path, folder);
+            }
+            waiting = next;
+        }
+        self.folders = seen;
+        found
+    }
+
+    /// One folder, from memory if it cannot have changed. Links to folders are none.
+    fn folder(&mut self, path: &Path) -> Option<Folder> {
+        let metadata = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir)?;
+        let (inode, changed) = (metadata.ino(), (metadata.ctime(), metadata.ctime_nsec()));
+        let is_same = |folder: &Folder| {
+            folder.inode == inode && folder.changed == changed && folder.read_at - changed.0 >= TICK_SECONDS
+        };
+        if let Some(known) = self.folders.remove(path).filter(is_same) {
+            return Some(known);
+        }
+        Folder::read(path, inode, changed)
+    }
+}
+
+impl Folder {
+    fn read(path: &Path, inode: u64, changed: (i64, i64)) -> Option<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut folder = Self {
+            inode,
+            changed,
+            read_at: i64::try_from(now).unwrap_or(0),
+            folders: Vec::new(),
+            is_repository: false,
+            has_link: false,
+        };
+        let mut marks = Marks::default();
+        for entry in path.read_dir().ok()?.flatten() {
+            let name = entry.file_name();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            marks.note(&name);
+            match (name == DOT_GIT, is_folder) {
+                (true, false) => folder.has_link = true,
+                (_, true) => folder.folders.push(name),
+                (false, false) => {}
+            }
+        }
+        // Nothing is left out, not even the inside of repositories: whatever is, somebody hides something there.
+        folder.is_repository = marks.make_a_repository();
+        Some(folder)
+    }
+}
+
+/// What git takes a folder for a repository by.
+#[derive(Debug, Default)]
+struct Marks {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    common: bool,
+}
+
+impl Marks {
+    fn note(&mut self, name: &OsStr) {
+        match name.to_str() {
+            Some("HEAD") => self.head = true,
+            Some("objects") => self.objects = true,
+            Some("refs") => self.refs = true,
+            Some("commondir") => self.common = true,
+            _ => {}
+        }
+    }
+
+    fn make_a_repository(&self) -> bool {
+        self.head && (self.common || (self.objects && self.refs))
+    }
+}
+
+/// Whether git would take a folder for a repository.
+pub(super) fn is_repository(folder: &Path) -> bool {
+    let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    let marks = Marks { head: has("HEAD"), objects: has("objects"), refs: has("refs"), common: has("commondir") };
+    marks.make_a_repository()
+}
+
+/// Where a `.git` that is no folder leads, links followed; `None` when it leads nowhere.
+pub(super) fn link_target(link: &Path) -> Option<PathBuf> {
+    if fs::symlink_metadata(link).ok()?.is_symlink() && link.is_dir() {
+        return link.canonicalize().ok();
+    }
+    let text = fs::read_to_string(link).ok()?;
+    link.parent()?.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repository(at: &Path) {
+        for folder in ["objects", "refs"] {
+            fs::create_dir_all(at.join(folder)).unwrap();
+        }
+        fs::write(at.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    }
+
+    #[test]
+    fn repositories_are_found_at_any_depth_and_also_when_they_are_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let old = [".git", ".git/modules/a/b", "mirror.git", "vendor/lib/.git", "1/2/3/4/5/6/.git"];
+        old.iter().for_each(|name| repository(&root.join(name)));
+        fs::create_dir_all(root.join("node_modules/x/y")).unwrap();
+        fs::create_dir_all(root.join("linked")).unwrap();
+        fs::write(root.join("linked/.git"), "gitdir: ../mirror.git\n").unwrap();
+        let mut census = Census::default();
+        let roots = [root.clone()];
+        let found = census.look(&roots);
+        assert_eq!(found.folders, old.iter().map(|name| root.join(name)).collect());
+        assert_eq!(found.links, [root.join("linked/.git")].into());
+        assert_eq!(census.look(&roots), found);
+        repository(&root.join("node_modules/x/y/.git"));
+        repository(&root.join("1/2/other"));
+        std::os::unix::fs::symlink("../../mirror.git", root.join("1/2/.git")).unwrap();
+        let later = census.look(&roots);
+        let new: Vec<&PathBuf> = later.folders.difference(&found.folders).collect();
+        assert_eq!(new, [&root.join("1/2/other"), &root.join("node_modules/x/y/.git")]);
+        assert!(later.links.contains(&root.join("1/2/.git")));
+        assert_eq!(link_target(&root.join("1/2/.git")), Some(root.join("mirror.git")));
+        assert_eq!(link_target(&root.join("linked/.git")), Some(root.join("mirror.git")));
+    }
+
+    #[test]
+    fn folders_that_change_places_are_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        repository(&root.join("a/x/.git"));
+        fs::create_dir_all(root.join("b/x")).unwrap();
+        let mut census = Census::default();
+        // As if all of it had been read long after it was made.
+        assert_eq!(census.look(std::slice::from_ref(&root)).folders.len(), 1);
+        census.folders.values_mut().for_each(|folder| folder.read_at += 100);
+        for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] {
+            fs::rename(root.join(from), root.join(to)).unwrap();
+        }
+        assert_eq!(census.look(std::slice::from_ref(&root)).folders, [root.join("b/x/.git")].into());
+    }
+
+    #[test]
+    fn what_did_not_change_is_not_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a")).unwrap();
+        let mut census = Census::default();
+        census.look(std::slice::from_ref(&root));
+        // Only memory knows this folder, which lies in one that did not change.
+        let known = census.folders.get_mut(&root).unwrap();
+        known.read_at += 100;
+        known.has_link = true;
+        assert_eq!(census.look(std::slice::from_ref(&root)).links, [root.join(".git")].into());
+    }
+}

@@ -1,0 +1,223 @@
+//! Looking where a command's text alone does not say what it reads: patterns are expanded, folders gone through and lists
+//! of names worked out, each within bounds. What is too much, or cannot be seen, is not known to be harmless.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::paths::{FileView, Kind, Listed, Listing, Wildcards};
+use crate::shell::{Below, Look, PatternLook, Printed, PrintedLook};
+
+/// Names that one pattern or one list may stand for.
+const MOST_NAMES: usize = 1_000;
+/// Names that are looked at for one command altogether.
+const MOST_SEEN: usize = 20_000;
+
+/// Eyes that tire.
+pub(super) struct Eyes<'a> {
+    view: &'a dyn FileView,
+    left: Cell<usize>,
+}
+
+/// A path that a command may open, and what lies there.
+type Found = (PathBuf, Kind);
+
+impl<'a> Eyes<'a> {
+    pub(super) fn new(view: &'a dyn FileView) -> Self {
+        Self { view, left: Cell::new(MOST_SEEN) }
+    }
+
+    /// Every path whose links have to be followed and judged before the command is known to stay where it may read; `None`
+    /// when that cannot be said.
+    pub(super) fn paths(&self, look: &Look) -> Option<Vec<PathBuf>> {
+        match look {
+            Look::Pattern(look) => self.pattern(look),
+            Look::Tree { roots, deep } => self.tree(roots, *deep),
+            Look::Printed(look) => self.printed(look),
+        }
+    }
+
+    /// The paths that a pattern stands for.
+    pub(super) fn matches(&self, pattern: &Wildcards, from: &[PathBuf]) -> Option<Vec<PathBuf>> {
+        Some(self.expand(pattern, from, &mut Vec::new())?.into_iter().map(|(path, _)| path).collect())
+    }
+
+    fn list(&self, folder: &Path) -> Option<Vec<Listed>> {
+        match self.view.list(folder, self.left.get()) {
+            Listing::Entries(entries) => {
+                self.left.set(self.left.get().checked_sub(entries.len())?);
+                Some(entries)
+            }
+            Listing::NoFolder => Some(Vec::new()),
+            Listing::Unknown => None,
+        }
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        !matches!(self.view.list(path, self.left.get()), Listing::NoFolder)
+    }
+
+    /// The names that a pattern stands for, and every folder that the shell looks into for them.
+    fn expand(&self, pattern: &Wildcards, from: &[PathBuf], folders: &mut Vec<PathBuf>) -> Option<Vec<Found>> {
+        let starts = if pattern.absolute { vec![PathBuf::from("/")] } else { from.to_vec() };
+        let mut places: Vec<Found> = starts.into_iter().map(|start| (start, Kind::Folder)).collect();
+        for segment in &pattern.segments {
+            let mut next = Vec::new();
+            for (place, _) in places {
+                if let Some(name) = segment.literal() {
+                    // What lies there has not been looked at.
+                    next.push((place.join(name), Kind::Link));
+                    continue;
+                }
+                let entries = self.list(&place)?.into_iter().filter(|entry| segment.may_become(&entry.name));
+                next.extend(entries.map(|entry| (place.join(&entry.name), entry.kind)));
+                folders.push(place);
+            }
+            if next.len() > MOST_NAMES {
+                return None;
+            }
+            places = next;
+        }
+        Some(places)
+    }
+
+    fn pattern(&self, look: &PatternLook) -> Option<Vec<PathBuf>> {
+        let mut judged = Vec::new();
+        let found = self.expand(&look.pattern, &look.from, &mut judged)?;
+        for (path, kind) in found {
+            let word = spelled(&path, &look.from).filter(|_| !look.pattern.absolute);
+            let option = word.is_some_and(|word| word.as_os_str().as_encoded_bytes().starts_with(b"-"));
+            if option && look.role.may_be_option && !look.pattern.prefixed {
+                return None;
+            }
+            if !look.whole && !path.to_str().is_some_and(stays_one_word) {
+                return None;
+            }
+            // Whatever is no link lies where its folder lies.
+            if look.role.opens && kind == Kind::Link {
+                judged.push(path);
+            }
+        }
+        Some(judged)
+    }
+
+    /// Links in folders, and in the folders that these lead to.
+    fn tree(&self, roots: &[PathBuf], deep: bool) -> Option<Vec<PathBuf>> {
+        let mut judged = Vec::new();
+        let mut seen: HashSet<PathBuf> = HashSet::new();
+        let mut waiting: Vec<PathBuf> = roots.to_vec();
+        while let Some(path) = waiting.pop() {
+            let folder = self.view.follow(&path)?.real;
+            if !seen.insert(folder.clone()) {
+                continue;
+            }
+            for entry in self.list(&folder)? {
+                let path = folder.join(&entry.name);
+                if deep && entry.kind != Kind::Other {
+                    waiting.push(path.clone());
+                }
+                if entry.kind == Kind::Link {
+                    judged.push(path);
+                }
+            }
+        }
+        Some(judged)
+    }
+
+    fn printed(&self, look: &PrintedLook) -> Option<Vec<PathBuf>> {
+        let mut judged = Vec::new();
+        let fits = |name: &str| look.reader.keeps(name) && !(name.starts_with('-') && look.role.may_be_option);
+        match &look.printed {
+            Printed::Here => {
+                for here in &look.from {
+                    here.to_str().filter(|here| fits(here))?;
+                    judged.push(here.clone());
+                }
+            }
+            Printed::Entries(folder) => {
+                for from in &look.from {
+                    let path = from.join(folder);
+                    let entries = self.list(&path)?;
+                    if entries.is_empty() {
+                        fits(folder).then_some(())?;
+                        judged.push(path);
+                        continue;
+                    }
+                    let shown = entries.iter().filter(|entry| !entry.name.as_encoded_bytes().starts_with(b"."));
+                    for entry in shown {
+                        entry.name.to_str().filter(|name| fits(name))?;
+                        // The bare name means a file from where the other command stands.
+                        judged.extend(look.from.iter().map(|from| from.join(&entry.name)));
+                    }
+                }
+            }
+            Printed::Matches { patterns, lists } => {
+                for pattern in patterns {
+                    for (path, _) in self.expand(pattern, &look.from, &mut judged)? {
+                        match (self.is_folder(&path), lists) {
+                            (true, true) => return None,
+                            (true, false) => continue,
+                            (false, _) => {}
+                        }
+                        let word = spelled(&path, &look.from).or(Some(&path)).and_then(Path::to_str);
+                        word.filter(|word| fits(word))?;
+                        judged.push(path);
+                    }
+                }
+            }
+            Printed::Below(below) => {
+                for from in &look.from {
+                    for root in &below.roots {
+                        self.below(from, root, below, &fits, &mut judged)?;
+                    }
+                }
+            }
+        }
+        (judged.len() <= MOST_NAMES).then_some(judged)
+    }
+
+    /// Everything below a folder, which is not left through links.
+    fn below(
+        &self,
+        from: &Path,
+        root: &str,
+        below: &Below,
+        fits: &dyn Fn(&str) -> bool,
+        judged: &mut Vec<PathBuf>,
+    ) -> Option<()> {
+        let mut waiting = vec![(from.join(root), if below.bare { String::new() } else { root.to_owned() })];
+        (below.bare || fits(root)).then_some(())?;
+        judged.push(from.join(root));
+        while let Some((folder, printed)) = waiting.pop() {
+            for entry in self.list(&folder)? {
+                let name = entry.name.to_str()?;
+                let word = match printed.as_str() {
+                    "" => name.to_owned(),
+                    folder if folder.ends_with('/') => format!("{folder}{name}"),
+                    folder => format!("{folder}/{name}"),
+                };
+                let path = folder.join(name);
+                if below.named.as_ref().is_none_or(|named| named.matches(&entry.name)) {
+                    fits(&word).then_some(())?;
+                    if entry.kind == Kind::Link {
+                        judged.push(path.clone());
+                    }
+                }
+                if entry.kind == Kind::Folder {
+                    waiting.push((path, word));
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// The word that stands for a path, from whichever directory it was found.
+fn spelled<'a>(path: &'a Path, from: &[PathBuf]) -> Option<&'a Path> {
+    // The shortest: a pattern may reach from one of the directories into another.
+    from.iter().filter_map(|from| path.strip_prefix(from).ok()).min_by_key(|word| word.as_os_str().len())
+}
+
+fn stays_one_word(path: &str) -> bool {
+    !path.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '*' | '?' | '['))
+}

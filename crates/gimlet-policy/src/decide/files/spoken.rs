@@ -1,0 +1,127 @@
+//! Words by which a program that nobody knows might open a closed file. Which of its words name files is endless, so any
+//! stretch of a word that leads to one counts, inside code (`python -c "open('.env')"`) as well. It never denies: the
+//! word may be a name for something else.
+
+use std::path::PathBuf;
+
+use super::{Place, writes};
+use crate::paths::is_process_alias;
+use crate::shell::{Analysis, Piece, Word, base_name, echoed, is_seen_through, reachable};
+
+/// Stretches of one text that are looked up.
+const MOST_STRETCHES: usize = 1_024;
+
+/// Programs that open none of their words, or only look at names, sizes and dates.
+const OPEN_NOTHING: &[&str] = &[
+    ":", "[", "[[", "basename", "cd", "command", "dirname", "du", "echo", "expr", "false", "find", "hash", "id",
+    "kill", "ls", "popd", "printf", "pushd", "pwd", "readlink", "realpath", "seq", "set", "shift", "sleep", "stat",
+    "test", "tr", "true", "type", "uname", "unset", "wait", "which", "whoami",
+];
+
+/// Every path that the words and the input of such programs could stand for; `None` when that cannot be said.
+pub(super) fn paths(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
+    let mut spoken = Spoken { place, left: MOST_STRETCHES, paths: Vec::new() };
+    let (mut any, mut strangers) = (false, false);
+    for words in analysis.commands.iter().flat_map(|words| reachable(words)) {
+        let Some((name, arguments)) = words.split_first() else { continue };
+        let name = name.value().map(base_name);
+        if name.is_some_and(|name| OPEN_NOTHING.contains(&name) || writes(name, arguments).is_some()) {
+            continue;
+        }
+        any = true;
+        // What git and its kin are told in several words is a message.
+        let messages = matches!(name, Some("git" | "gh" | "glab" | "hg" | "jj"));
+        strangers |= !messages && !name.is_some_and(is_seen_through);
+        for word in arguments {
+            spoken.word(word, messages)?;
+        }
+    }
+    if any {
+        // Which value goes where is not followed.
+        for value in analysis.assigned.iter().chain(&analysis.looped) {
+            spoken.text(value)?;
+        }
+    }
+    if strangers {
+        let echoed = analysis.piped.iter().filter_map(|words| echoed(words));
+        for text in analysis.documents.iter().cloned().chain(echoed) {
+            spoken.text(&text)?;
+        }
+    }
+    Some(spoken.paths)
+}
+
+struct Spoken<'a> {
+    place: &'a Place<'a>,
+    left: usize,
+    paths: Vec<PathBuf>,
+}
+
+impl Spoken<'_> {
+    fn word(&mut self, word: &Word, messages: bool) -> Option<()> {
+        match (word.value(), word.pieces()) {
+            (Some(text), _) if messages && text.contains(char::is_whitespace) => {}
+            (Some(text), _) => self.text(text)?,
+            (None, pieces) if pieces.iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Glob(_))) => {
+                self.paths.extend(self.place.matched(word).unwrap_or_default());
+            }
+            (None, pieces) => {
+                self.paths.extend(self.place.touched(word, false).paths);
+                for piece in pieces {
+                    // Behind a variable a slash begins no path.
+                    let Piece::Text(text) = piece else { continue };
+                    self.text(text.trim_start_matches('/'))?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn text(&mut self, text: &str) -> Option<()> {
+        for stretch in stretches(text) {
+            self.left = self.left.checked_sub(1)?;
+            let found = self.place.spellings(stretch.as_ref()).0;
+            if found.iter().any(|path| is_process_alias(path)) {
+                return None;
+            }
+            self.paths.extend(found);
+        }
+        Some(())
+    }
+}
+
+/// The stretches of a word that a program could take for a path.
+fn stretches(text: &str) -> impl Iterator<Item = &str> {
+    let apart = |c: char| c.is_whitespace() || "=,:;@\"'`()<>|&{}[]$!\\".contains(c);
+    let attached = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    let attached = attached.and_then(|rest| rest.char_indices().nth(1).map(|(at, _)| &rest[at..]));
+    let parts = text.split(apart).filter(move |part| part.len() < text.len());
+    std::iter::once(text)
+        .chain(parts)
+        .chain(attached)
+        .filter(|part| !part.is_empty() && !part.starts_with('-') && *part != "." && *part != "/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stretches;
+
+    #[test]
+    fn a_path_is_found_wherever_it_stands_in_a_word() {
+        for text in [
+            ".env",
+            "--file=.env",
+            "-f.env",
+            "@.env",
+            "HEAD:.env",
+            "a,.env",
+            "print(open('.env').read())",
+            "fs.readFileSync(\".env\")",
+            "cat .env",
+        ] {
+            assert!(stretches(text).any(|part| part == ".env"), "{text}");
+        }
+        assert!(!stretches("--env").any(|part| part == ".env"));
+        assert_eq!(stretches("-").count() + stretches("").count(), 0);
+    }
+}

@@ -1,0 +1,205 @@
+//! What grants a need: where its path lies, what the mode accepts, a rule that allows, or that a command only reads. It
+//! comes last in the order of decisions, when nothing forbids and nothing has to be asked.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_proto::PermissionMode;
+
+use super::Judge;
+use super::subject::{Files, PartFiles, Subject, Touched};
+use crate::paths::{Strictness, is_protected, is_secret};
+use crate::rules::{Behavior, Rule, Specifier, is_set_aside};
+use crate::shell::{Analysis, Part, Trouble, Word, base_name};
+use crate::verdict::{Decision, Reason, Verdict};
+
+impl Judge<'_> {
+    /// Every need must be granted by something; the reasons say by what, or which one was not.
+    pub(super) fn granted(&self) -> Verdict {
+        let mut reasons: Vec<Reason> = Vec::new();
+        for subject in self.subjects {
+            match self.grant(subject) {
+                Ok(reason) if !reasons.contains(&reason) => reasons.push(reason),
+                Ok(_) => {}
+                Err(reason) => return self.ask(reason),
+            }
+        }
+        if reasons.is_empty() {
+            // A call that says nothing about itself is not known to be harmless.
+            return self.ask(Reason::Default);
+        }
+        Verdict { decision: Decision::Allow, reasons }
+    }
+
+    fn grant(&self, subject: &Subject) -> Result<Reason, Reason> {
+        match subject {
+            Subject::Session => Ok(Reason::SessionState),
+            Subject::Path { spelled, resolved, write, odd, .. } => {
+                let Some(resolved) = resolved.as_deref().filter(|_| !odd) else {
+                    return Err(Reason::OddPath(spelled.clone()));
+                };
+                self.grant_path(spelled, *write)?;
+                self.grant_path(resolved, *write)
+            }
+            Subject::Run { .. } => self.grant_run(subject),
+            Subject::Fetch { host } => {
+                let matches = |rule: &Rule| match (&rule.specifier, host) {
+                    (Specifier::Domain(pattern), Some(host)) => pattern.matches(host),
+                    _ => false,
+                };
+                self.allow_rule(matches).ok_or(Reason::Default)
+            }
+            Subject::Opaque if self.world.mode == PermissionMode::Plan => Err(Reason::Mode(PermissionMode::Plan)),
+            Subject::Opaque => self.allow_rule(|_| false).ok_or(Reason::Default),
+        }
+    }
+
+    /// The allow rule that covers every call of the tool, or one that `matches`.
+    fn allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<Reason> {
+        let named = |rule: &Rule| match &rule.specifier {
+            Specifier::All => true,
+            Specifier::Agent(pattern) => pattern.allows(self.call.input),
+            Specifier::Skill(pattern) => pattern.allows(self.call.input),
+            _ => false,
+        };
+        let covers = |rule: &&Rule| (named(rule) && rule.names_tool(self.call.tool)) || matches(rule);
+        let found = self.allow_rules().find(covers);
+        found.map(|rule| rule.reason(Behavior::Allow))
+    }
+
+    /// The allow rules in force: auto mode sets aside those that would leave its classifier nothing to judge.
+    fn allow_rules(&self) -> impl Iterator<Item = &Rule> {
+        let auto = self.world.mode == PermissionMode::Auto;
+        self.rules.allow.iter().filter(move |rule| !auto || !is_set_aside(rule, false))
+    }
+
+    fn grant_path(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
+        // What a command writes by redirection is no part of what a rule about the command allows.
+        let is_redirection = write && self.subjects.iter().any(|subject| matches!(subject, Subject::Run { .. }));
+        self.grant_place(path, write)
+            .or_else(|refusal| self.allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
+    }
+
+    /// What lets this path be touched by whatever tool: where it lies, the mode, or a path rule.
+    fn grant_place(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
+        let secret = !write && is_secret(path, self.world.home.as_deref());
+        if !write && !secret && self.world.is_readable(path) {
+            return Ok(Reason::WorkingDirectory);
+        }
+        if write && self.world.is_own(path) {
+            return Ok(Reason::SessionState);
+        }
+        let edits = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+        if write && edits && self.world.is_in_roots(path) {
+            return Ok(Reason::Mode(self.world.mode));
+        }
+        match self.allow_rules().find(|rule| self.path_rule_allows(rule, path, write)) {
+            Some(rule) => Ok(rule.reason(Behavior::Allow)),
+            None if secret => Err(Reason::Credentials(path.to_owned())),
+            None if self.world.is_in_roots(path) => Err(Reason::Default),
+            None => Err(Reason::OutsideWorkingDirectories(path.to_owned())),
+        }
+    }
+
+    /// An `Edit` rule also lets its files be read.
+    fn path_rule_allows(&self, rule: &Rule, path: &Path, write: bool) -> bool {
+        let Specifier::Path(pattern) = &rule.specifier else { return false };
+        (rule.tool == "Edit" || !write)
+            && pattern.matches(path, self.places(rule, Strictness::Allow), Strictness::Allow)
+    }
+
+    fn grant_run(&self, subject: &Subject) -> Result<Reason, Reason> {
+        let Subject::Run { analysis, files, .. } = subject else { return Err(Reason::Default) };
+        if let Some(trouble) = analysis.trouble {
+            return Err(Reason::NotUnderstood(trouble));
+        }
+        if analysis.treacherous {
+            return Err(Reason::NotUnderstood(Trouble::Construct));
+        }
+        let reason = match self.allow_rule(|_| false) {
+            Some(bare) if self.world.mode != PermissionMode::Plan => bare,
+            _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match reason {
+                Reason::Default => self.missing_grant(analysis, files),
+                reason => reason,
+            })?,
+        };
+        // A redirection is a read or write of its own, which no rule about the command covers.
+        for redirect in &files.redirects {
+            if redirect.write && self.world.mode == PermissionMode::Plan {
+                return Err(Reason::Mode(PermissionMode::Plan));
+            }
+            if !redirect.certain || redirect.paths.is_empty() {
+                return Err(Reason::Default);
+            }
+            redirect.paths.iter().try_for_each(|path| self.grant_place(path, redirect.write).map(drop))?;
+        }
+        Ok(reason)
+    }
+
+    /// What stands in the way of a command that no rule allows, more exactly where it would read what it may not.
+    fn missing_grant(&self, analysis: &Analysis, files: &Files) -> Reason {
+        let recursive = |part: &Part| part.reading.as_ref().is_some_and(|reading| reading.recursive);
+        if let Some(rule) = crate::closed::closing(self.rules).next().filter(|_| analysis.parts.iter().any(recursive)) {
+            return Reason::MayMatchRule { text: rule.text.clone(), source: rule.source.clone() };
+        }
+        let read = files.touched.iter().filter(|file| !file.write).flat_map(|file| &file.paths);
+        let mut refusals = read.filter_map(|path| self.grant_place(path, false).err());
+        refusals.find(|refusal| *refusal != Reason::Default).unwrap_or(Reason::Default)
+    }
+
+    /// Every part of a command must be granted by something; the reason is that of the part that took the most.
+    fn grant_parts(&self, parts: &[Part], files: &Files) -> Result<Reason, Reason> {
+        let mut reason = None;
+        for (part, of_part) in parts.iter().zip(&files.parts) {
+            let trap = files.git_trap.as_ref().filter(|_| may_run_git(part));
+            let granted = self.grant_part(part, of_part, trap)?;
+            if reason.is_none() || reason == Some(Reason::ReadOnly) {
+                reason = Some(granted);
+            }
+        }
+        reason.ok_or(Reason::Default)
+    }
+
+    fn grant_part(&self, part: &Part, files: &PartFiles, trap: Option<&PathBuf>) -> Result<Reason, Reason> {
+        let reading = part.reading.as_ref().filter(|_| trap.is_none());
+        if reading.is_some_and(|reading| !(reading.recursive && self.forbids_some_reads())) {
+            // What a link leads to counts, too.
+            if files.followed && files.reads.iter().all(|path| self.grant_place(path, false).is_ok()) {
+                return Ok(Reason::ReadOnly);
+            }
+        }
+        if self.world.mode == PermissionMode::Plan {
+            return Err(Reason::Mode(PermissionMode::Plan));
+        }
+        let accepts = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+        if accepts && files.edits.as_deref().is_some_and(|edits| self.may_edit(edits)) {
+            return Ok(Reason::Mode(self.world.mode));
+        }
+        let matches = |rule: &&Rule| match &rule.specifier {
+            Specifier::Command(pattern) => {
+                !files.unseen_writes && part.layers.iter().any(|words| pattern.allows(words))
+            }
+            _ => false,
+        };
+        let missing = || trap.filter(|_| part.reading.is_some()).cloned().map_or(Reason::Default, Reason::GitRuns);
+        let rule = self.allow_rules().find(matches).ok_or_else(missing)?;
+        Ok(rule.reason(Behavior::Allow))
+    }
+
+    /// Whether the mode that accepts edits covers every one of these files.
+    fn may_edit(&self, edits: &[Touched]) -> bool {
+        let secret = |path: &Path| is_secret(path, self.world.home.as_deref());
+        let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path) && !secret(path);
+        edits.iter().all(|file| file.certain && !file.paths.is_empty() && file.paths.iter().all(inside))
+    }
+
+    /// A tree that is read as a whole may contain files that a rule keeps closed.
+    fn forbids_some_reads(&self) -> bool {
+        crate::closed::closing(self.rules).next().is_some()
+    }
+}
+
+/// Whether a part is git's. One that is nobody's by name could be.
+fn may_run_git(part: &Part) -> bool {
+    let git = |words: &Vec<Word>| words.first().and_then(Word::value).map(base_name) == Some("git");
+    part.layers.is_empty() || part.layers.iter().any(git)
+}

@@ -1,0 +1,158 @@
+//! Commands whose output is a list of file names that can be told beforehand, so that another command may take its
+//! operands from it. What a repository's own records print (`git ls-files`) is not among them: they need not be true.
+
+use super::rows::{Operands, lists};
+use super::{Split, row_of, special};
+use crate::paths::Segment;
+use crate::shell::looks::{Below, Printed, wildcards};
+use crate::shell::word::Word;
+
+/// Flags with which `ls` prints bare names, and with which `grep` and `rg` print nothing but names.
+const LS: &str = "1 t r S U X v sort time reverse";
+const SEARCH: &str = "l L files-with-matches files-without-match files i v w x E F G P s e r a S u hidden ignore-case \
+    invert-match word-regexp line-regexp extended-regexp fixed-strings basic-regexp perl-regexp no-messages regexp \
+    recursive text smart-case include exclude exclude-dir g glob iglob t T type type-not no-ignore no-ignore-vcs max-depth d";
+const NAMING: &[&str] = &["l", "L", "files-with-matches", "files-without-match", "files"];
+
+/// The names that a command prints.
+pub(in crate::shell) fn printed_names(words: &[Word]) -> Option<Printed> {
+    let (name, arguments) = words.split_first()?;
+    match name.value()? {
+        "pwd" if arguments.is_empty() => Some(Printed::Here),
+        "find" => found(&arguments.iter().map(Word::value).collect::<Option<Vec<_>>>()?),
+        "ls" => listed(arguments),
+        name @ ("grep" | "egrep" | "fgrep" | "rg") => searched(name, arguments),
+        _ => None,
+    }
+}
+
+/// `find` without a format of its own and without links followed.
+fn found(arguments: &[&str]) -> Option<Printed> {
+    let has = |flags: &[&str]| arguments.iter().any(|word| flags.contains(word));
+    if special::find_follows(arguments) || has(&["-H", "-printf", "-ls", "-print0", "-help", "--help"]) {
+        return None;
+    }
+    special::find(arguments)?;
+    let starts = |word: &&&str| !word.starts_with(['-', '(', ')', '!', ',']);
+    let mut roots: Vec<String> =
+        arguments.iter().skip_while(|word| **word == "-P").take_while(starts).map(|word| (*word).to_owned()).collect();
+    if roots.is_empty() {
+        roots.push(".".to_owned());
+    }
+    // A name that holds for everything that is printed: nothing is negated and nothing an alternative.
+    let simple = !has(&["-o", "-or", "!", "-not", ",", "(", ")"]);
+    let name = arguments.iter().position(|word| *word == "-name").and_then(|at| arguments.get(at + 1));
+    let named = name.filter(|_| simple).map(|name| Segment::of_text(name));
+    Some(Printed::Below(Below { roots, bare: false, named }))
+}
+
+fn listed(arguments: &[Word]) -> Option<Printed> {
+    let split = Split::read(row_of("ls")?, arguments)?;
+    if !split.seen.iter().all(|flag| lists(LS, flag)) {
+        return None;
+    }
+    let words: Vec<&Word> = split.paths.iter().map(|operand| operand.word).collect();
+    match words.as_slice() {
+        [] => Some(Printed::Entries(".".to_owned())),
+        [folder] if !folder.is_dynamic() => Some(Printed::Entries(folder.value()?.to_owned())),
+        // Of several folders it prints the names as well.
+        patterns => matched(patterns, true),
+    }
+}
+
+fn matched(words: &[&Word], lists: bool) -> Option<Printed> {
+    let pattern = |word: &&Word| wildcards(&word.pieces().iter().collect::<Vec<_>>());
+    Some(Printed::Matches { patterns: words.iter().map(pattern).collect::<Option<_>>()?, lists })
+}
+
+/// `grep -l` and `rg --files`: by the flags as the program reads them, not by how they look.
+fn searched(name: &str, arguments: &[Word]) -> Option<Printed> {
+    let row = row_of(name)?;
+    let split = Split::read(row, arguments)?;
+    let plain = row.operands == Operands::PatternThenPaths && split.seen.iter().all(|flag| lists(SEARCH, flag));
+    // To `rg` it is a text to put in place of what was found.
+    let replaces = name == "rg" && split.has(&["r"]);
+    if !plain || replaces || !split.has(NAMING) {
+        return None;
+    }
+    let words: Vec<&Word> = split.paths.iter().map(|operand| operand.word).collect();
+    if words.iter().any(|word| word.value() == Some("-")) || (words.is_empty() && !split.recursive) {
+        // What it calls its input may be any text.
+        return None;
+    }
+    if !split.recursive {
+        return matched(&words, false);
+    }
+    let roots: Vec<String> = words.iter().map(|word| word.value().map(str::to_owned)).collect::<Option<_>>()?;
+    let bare = roots.is_empty();
+    let roots = if bare { vec![".".to_owned()] } else { roots };
+    Some(Printed::Below(Below { roots, bare, named: None }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(text: &str) -> Option<Printed> {
+        printed_names(&text.split(' ').map(Word::literal).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn only_plain_lists_of_names_are_told_beforehand() {
+        for text in [
+            "pwd",
+            "ls",
+            "ls -1 src",
+            "ls -tr",
+            "find . -name *.rs",
+            "find src tests -type f",
+            "grep -rl x src",
+            "grep -l x a",
+            "grep -il x a",
+            "rg -l x",
+            "rg --files",
+            "rg --files src",
+        ] {
+            assert!(printed(text).is_some(), "{text}");
+        }
+        for text in [
+            "pwd -P",
+            "ls -l",
+            "ls -a",
+            "ls -R",
+            "find . -printf x",
+            "find . -ls",
+            "find . -print0",
+            "find -L .",
+            "find . -follow",
+            "find . -delete",
+            "grep -he -l f",
+            "grep -e -l f",
+            "grep -m -l f",
+            "grep -l x",
+            "grep -l x -",
+            "grep -lc x f",
+            "grep -rlZ x .",
+            "grep -x f",
+            "grep -rl --label=/etc/passwd x .",
+            "rg -e -l f",
+            "rg x",
+            "rg -lr/etc/passwd x",
+            "rg -0l x",
+            "git ls-files",
+            "git diff --name-only",
+            "git rev-parse --show-toplevel",
+            "cat list",
+        ] {
+            assert_eq!(printed(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_filters_only_where_nothing_is_an_alternative() {
+        let named = |text: &str| matches!(printed(text), Some(Printed::Below(below)) if below.named.is_some());
+        assert!(named("find . -type f -name *.rs"));
+        assert!(!named("find . -name a -o -type f"));
+        assert!(!named("find . -not -name a"));
+    }
+}

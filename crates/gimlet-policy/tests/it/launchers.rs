@@ -1,0 +1,216 @@
+//! A program that a rule forbids, started by other programs: those that the tables know are seen through, and where nobody
+//! knows what a program does with its words, a forbidden name among them asks.
+
+use gimlet_policy::Decision::{Allow, Ask, Deny};
+use gimlet_policy::{Decision, Walls, World};
+use gimlet_proto::PermissionMode::{BypassPermissions, Default as Ordinary};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::worlds::{rules, run, run_in, world};
+
+fn bypassing(text: &str) -> Decision {
+    run(text, &rules(&["Bash(rm:*)", "Bash(curl:*)", "Bash(git push:*)"], &[], &[]), BypassPermissions)
+}
+
+/// Ways to start `rm x` that are known to be ways to start it.
+const CERTAIN: &[&str] = &[
+    "flock /tmp/l -c 'rm x'",
+    "flock -n /tmp/l --command 'rm x'",
+    "flock /tmp/l rm x",
+    "setarch x86_64 rm x",
+    "setarch -R rm x",
+    "linux64 rm x",
+    "choom -n 5 rm x",
+    "choom -n 5 -- rm x",
+    "sg users -c 'rm x'",
+    "sg users 'rm x'",
+    "runuser -u me -- rm x",
+    "runuser me -c 'rm x'",
+    "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+    "/lib/ld-musl-x86_64.so.1 --preload a.so /bin/rm x",
+    "git -c alias.z='!rm x' z",
+    "git -c user.name=a -c alias.z=!'rm x' z",
+    "busybox rm x",
+    "busybox sh -c 'rm x'",
+    "script -qc 'rm x' /dev/null",
+    "watch 'rm x'",
+    "parallel rm ::: x",
+    "entr rm x",
+    "$x/rm x",
+    "~/bin/rm x",
+    "pkexec rm x",
+    "env -S 'rm x'",
+];
+
+/// Ways that may start it, for all that anybody knows.
+const DOUBTFUL: &[&str] = &[
+    "parallel 'rm {}' ::: x",
+    "sed '1e rm x' f",
+    "sed 's/.*/rm x/e' f",
+    "sed -e 1d -e 'e rm x' f",
+    "awk 'BEGIN { system(\"rm x\") }'",
+    "awk '{ print | \"rm x\" }' f",
+    "perl -e 'system(\"rm x\")'",
+    "perl -e 'exec qw(rm x)'",
+    "python3 -c 'import os; os.system(\"rm x\")'",
+    "python3 -c 'import subprocess; subprocess.run([\"rm\", \"x\"])'",
+    "node -e 'require(\"child_process\").execSync(\"rm x\")'",
+    "python3 <<'E'\nimport os\nos.system('rm x')\nE\n",
+    "make -f /dev/stdin <<'E'\nall:\n\trm x\nE\n",
+    "printf 'all:\\n\\trm x\\n' | make -f -",
+    "make --eval='$(shell rm x)'",
+    "make SHELL=/bin/rm x",
+    "echo 'rm x' | at now",
+    "at now <<< 'rm x'",
+    "ssh host rm x",
+    "ssh host 'rm x'",
+    "expect -c 'spawn rm x'",
+    "hash -p /bin/rm ls; ls x",
+    "alias ls='rm x'; ls",
+    "compgen -C 'rm x'",
+    "complete -C 'rm x' ls",
+    "bind -x '\"a\": rm x'",
+    "PS4='$(rm x)' bash -xc ls",
+    "PROMPT_COMMAND='rm x' bash -i",
+    "BASH_ENV=rm bash -c ls",
+    "env PS4='$(rm x)' bash -xc ls",
+    "export PROMPT_COMMAND='rm x'",
+    "X='rm x'; ls",
+    "GIT_SSH_COMMAND='rm x' git fetch",
+    "git -c core.pager='rm x' log",
+    "git -c core.sshCommand='rm x' fetch",
+    "git bisect run rm x",
+    "git rebase --exec 'rm x' main",
+    "git submodule foreach 'rm x'",
+    "git difftool -x 'rm x'",
+    "git config alias.z '!rm x'",
+    "git clone -u 'rm x' a b",
+    "docker exec c rm x",
+    "docker run img rm x",
+    "npm exec rm x",
+    "npx rm x",
+    "bundle exec rm x",
+    "poetry run rm x",
+    "xvfb-run rm x",
+    "firejail rm x",
+    "proxychains -q rm x",
+    "tool --then='r\"\"m x'",
+    "tool -c'rm x'",
+    "tool 'sh -c \"r\\m x\"'",
+    "/bin/r? x",
+    "r[m] x",
+    "{rm,x}",
+    "vim -c '!rm x'",
+    "tar cf a --checkpoint=1 --checkpoint-action=exec='rm x' b",
+    "tar xf a --to-command='rm x'",
+    "rsync -e 'rm x' a b:c",
+    "gdb -ex 'shell rm x'",
+    "ld.so.wrapper rm x",
+    "printf 'rm x\\n' | parallel",
+    "echo 'rm x' | xargs -I{} sh -c '{}'",
+    "echo rm | xargs -I{} {} x",
+    "BASH_ENV=<(echo rm x) bash -c :",
+    "logrotate -f <(echo 'x { postrotate rm x endscript }')",
+    "[[ -v 'a[$(rm x)]' ]]",
+    "npm exec -c 'rm x'",
+    "npm config set script-shell /bin/rm",
+    "docker exec -it c sh -c 'rm x'",
+    "go build -toolexec 'rm x'",
+    "rg --pre rm x",
+    "man -P 'rm x' ls",
+    "less '+!rm x' f",
+    "strace -o '|rm x' ls",
+    "split --filter='rm x' f",
+    "read 'a[`rm x`]'",
+];
+
+/// The same name where it starts nothing.
+const HARMLESS: &[&str] = &[
+    "grep rm file",
+    "grep -rn 'rm x' src",
+    "echo rm",
+    "echo rm | xargs grep -r",
+    "echo \"$(echo rm)\"",
+    "echo 'rm x'",
+    "printf '%s' 'rm x'",
+    "which curl",
+    "cat <<'E'\nrm x\nE\n",
+    "ls rm",
+    "find . -name rm",
+    "timeout 5 grep rm x",
+    "xargs grep rm",
+    "man rm",
+    "git rm x",
+    "git commit -m 'rm x'",
+    "git log --grep='rm x'",
+    "git commit -F /dev/stdin <<'E'\nrm the old code\nE\n",
+    "docker rm c",
+    "docker run --rm img ls",
+    "npm rm pkg",
+    "apt install curl",
+    "brew install curl",
+    "pip install curl",
+    "cargo add curl",
+    "make rm",
+    "npm run rm",
+    "sed 's/rm/cp/' f",
+    "sed -n '/rm/p' f",
+    "awk '/rm/ { print $1 }' f",
+    "pgrep curl",
+    "gh pr create --title 'rm x'",
+    "docker run -v /srv/rm.d:/x img ls",
+    "rg rm src",
+    "make && echo 'rm x'",
+    "touch curl",
+    "mkdir rm",
+    "python3 tool.py --format",
+];
+
+#[test]
+fn programs_that_start_others_are_seen_through() {
+    let wrong: Vec<_> = CERTAIN.iter().filter(|text| bypassing(text) != Deny).collect();
+    assert!(wrong.is_empty(), "not denied: {wrong:#?}");
+}
+
+#[test]
+fn a_forbidden_name_among_the_words_of_an_unknown_program_asks() {
+    let wrong: Vec<_> = DOUBTFUL.iter().filter(|text| bypassing(text) != Ask).collect();
+    assert!(wrong.is_empty(), "does not ask: {wrong:#?}");
+}
+
+#[test]
+fn a_forbidden_name_that_starts_nothing_is_a_word_like_others() {
+    let wrong: Vec<_> = HARMLESS.iter().filter(|text| bypassing(text) != Allow).collect();
+    assert!(wrong.is_empty(), "not allowed: {wrong:#?}");
+}
+
+#[test]
+fn neither_a_broad_rule_nor_a_sandbox_answers_such_a_doubt() {
+    let deny = ["Bash(rm:*)"];
+    let walled = World { walls: Walls::Enough, ..world(Ordinary) };
+    for text in ["ssh host rm x", "python3 -c 'os.system(\"rm x\")'", "git bisect run rm x"] {
+        assert_eq!(run(text, &rules(&deny, &[], &["Bash"]), Ordinary), Ask, "{text}");
+        assert_eq!(run_in(text, &rules(&deny, &[], &[]), &walled), Ask, "{text}");
+        assert_eq!(run(text, &rules(&[], &deny, &["Bash"]), BypassPermissions), Ask, "{text}");
+        assert_eq!(run(text, &rules(&["Bash(wget:*)"], &[], &["Bash"]), Ordinary), Allow, "{text}");
+    }
+    let several = rules(&["Bash(git push --force:*)"], &[], &["Bash"]);
+    assert_eq!(run("tool git push --force", &several, Ordinary), Ask);
+    assert_eq!(run("tool git push", &several, Ordinary), Allow);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_launcher_hides_a_forbidden_program(
+        launcher in "[a-z]{3,8}",
+        options in prop::collection::vec(select(&["-x", "--yes", "-n 5", "--into=a", "file", "--"]), 0..3),
+        form in select(&["@", "'@'", "-c '@'", "--run='@'", "-e'@'", "\"true; @\"", "'sh -c \"@\"'", "'{ @; }'", "VAR='@'"]),
+    ) {
+        let text = format!("{launcher} {} {}", options.join(" "), form.replace('@', "denied x"));
+        let decision = run(&text, &rules(&["Bash(denied:*)"], &[], &["Bash"]), BypassPermissions);
+        prop_assert_ne!(decision, Allow, "{}", text);
+    }
+}

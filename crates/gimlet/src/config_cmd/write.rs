@@ -1,0 +1,138 @@
+//! Changing one setting, and saying what came of it: which file, whether it does anything, and what stands in its way.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use gimlet_config::{Edit, Effect, Item, Locations, SaveError, Scope};
+use serde_json::Value;
+
+use super::{Found, find, show};
+use crate::args::WritableScope;
+use crate::report::Report;
+use crate::settings::locations;
+use crate::surroundings::Surroundings;
+
+/// A change that is wanted.
+pub(super) struct Writing<'a> {
+    around: &'a Surroundings,
+    locations: Locations,
+    scope: Scope,
+    key: &'a str,
+}
+
+impl<'a> Writing<'a> {
+    pub(super) fn new(around: &'a Surroundings, scope: WritableScope, key: &'a str) -> Self {
+        Self { around, locations: locations(around), scope: scope.into(), key }
+    }
+
+    pub(super) fn set(&self, text: &str) -> Result<ExitCode, Report> {
+        self.write(text, Edit::Set, "set").map_err(|error| match &error {
+            SaveError::Value { message, .. } if message.starts_with("a list") => {
+                Report::new(error.to_string()).hint(format!("For one entry: gimlet config add {} '{text}'", self.key))
+            }
+            _ => Report::new(error.to_string()),
+        })
+    }
+
+    pub(super) fn add(&self, text: &str) -> Result<ExitCode, Report> {
+        self.write(text, Edit::Append, "extended").map_err(|error| Report::new(error.to_string()))
+    }
+
+    pub(super) fn remove(&self, text: &str) -> Result<ExitCode, Report> {
+        let before = self.here();
+        self.write(text, Edit::Take, "shortened").map_err(|error| Report::new(error.to_string()))?;
+        match before == self.here() {
+            true => Err(Report::new(format!("{} has no such entry in {}", self.key, self.file().display()))),
+            false => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    pub(super) fn unset(&self) -> Result<ExitCode, Report> {
+        let was_set = self.here().is_some();
+        let file = gimlet_config::save(&self.locations, self.scope, self.key, &Edit::Remove)
+            .map_err(|error| Report::new(error.to_string()))?;
+        match was_set {
+            true => show(&format!("{} removed in {}", self.key, file.display())),
+            false => show(&format!("{} was not set in {}", self.key, file.display())),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Writes a value that was given as JSON or as plain text: 5 may be a number or a name, and the setting knows.
+    fn write(&self, text: &str, edit: fn(Value) -> Edit, done: &str) -> Result<ExitCode, SaveError> {
+        let save = |value: Value| gimlet_config::save(&self.locations, self.scope, self.key, &edit(value));
+        let waited_before = self.waiting(&find(self.around));
+        let as_text = || save(Value::String(text.to_owned()));
+        let parsed = serde_json::from_str::<Value>(text).ok().filter(|value| !value.is_null());
+        let file = match parsed.map(save) {
+            Some(Err(error @ SaveError::Value { .. })) => as_text().map_err(|_| error)?,
+            Some(written) => written?,
+            None => as_text()?,
+        };
+        show(&format!("{} {done} in {}", self.key, file.display()));
+        self.say_what_follows(&file, &waited_before);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// What a person should know who expects that the setting acts from now on.
+    fn say_what_follows(&self, file: &Path, waited_before: &[Item]) {
+        match gimlet_config::key(self.key).map(|row| row.effect) {
+            Some(Effect::NotYet) => crate::say_on_stderr("note: this version of gimlet does not use it yet"),
+            Some(Effect::Hosted) => {
+                crate::say_on_stderr("note: it is about a hosted service that gimlet does not use");
+            }
+            Some(Effect::Acts) | None => {}
+        }
+        let found = find(self.around);
+        let waiting = self.waiting(&found);
+        if waiting.is_empty() {
+            return self.say_what_is_stronger(&found, file);
+        }
+        // Whoever has just written it has also read it. What was there before is another matter.
+        if waited_before.is_empty() && found.effective.withheld.len() == waiting.len() {
+            if let Err(error) = found.store.accept_items(&waiting) {
+                crate::say_on_stderr(&format!("note: {error}"));
+            }
+            return self.say_what_is_stronger(&find(self.around), file);
+        }
+        crate::say_on_stderr("note: it waits until you trust this folder; 'gimlet doctor' says what else does");
+    }
+
+    fn say_what_is_stronger(&self, found: &Found, file: &Path) {
+        let origin = found.effective.merged.origins(self.key).pop().map(|sourced| sourced.origin);
+        let is_list = found.effective.merged.get(self.key).is_some_and(|value| value.is_array());
+        if let Some(origin) = origin.filter(|origin| origin.file != file && !is_list) {
+            let place = format!("{}:{}", origin.file.display(), origin.line);
+            crate::say_on_stderr(&format!("note: {place} says something else, and comes first here"));
+        }
+    }
+
+    /// The items about this key that wait for trust.
+    fn waiting(&self, found: &Found) -> Vec<Item> {
+        let is_about = |item: &&Item| {
+            let about = item.setting().unwrap_or_default();
+            about == self.key || about.strip_prefix(self.key).is_some_and(|rest| rest.starts_with('.'))
+        };
+        found.effective.withheld.iter().filter(is_about).cloned().collect()
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        match self.scope {
+            Scope::Project => self.locations.project_file(),
+            Scope::Local => self.locations.local_file(),
+            Scope::User | Scope::Flag | Scope::Managed => self.locations.user_file(),
+        }
+    }
+
+    /// What the file itself says about the key.
+    fn here(&self) -> Option<Value> {
+        let file = self.file();
+        let loaded = gimlet_config::load(&self.locations, &gimlet_config::Options::default());
+        let layer = loaded.layers.iter().find(|layer| layer.file == file)?;
+        let mut value = &layer.value();
+        for part in self.key.split('.') {
+            value = value.get(part)?;
+        }
+        Some(value.clone())
+    }
+}
