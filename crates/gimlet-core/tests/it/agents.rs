@@ -36,6 +36,11 @@ fn hang(id: &str) -> Block {
     call(id, "Look", json!({"name": id, "manner": "hang"}))
 }
 
+/// Goes on when the test says so: an agent in the background must not be done before the turn that sent it.
+fn wait() -> Vec<ModelEvent> {
+    reply(&[call("wait", "Look", json!({"name": "wait", "manner": "wait"}))])
+}
+
 fn spec(tools: &[&str]) -> AgentSpec {
     AgentSpec {
         description: "For tests".into(),
@@ -292,11 +297,12 @@ async fn a_kind_that_is_unknown_or_denied_is_answered_with_those_there_are() {
 
 #[tokio::test]
 async fn an_agent_in_the_background_reports_when_it_is_done_and_wakes_the_session() {
-    let tasks = vec![("slow", vec![says("I found it.")])];
+    let tasks = vec![("slow", vec![wait(), says("I found it.")])];
     let setup = Setup { tasks, attended: true, ..Setup::default() };
     let mut bench = Bench::new(setup, vec![reply(&[send_away("t1", "slow")]), done(), says("Thanks.")]);
     let (first, mut events) = watched(&mut bench, "go").await;
     assert_eq!(first.text, "done");
+    bench.log.go.notify_one();
     let second = bench.turn(|event, _| events.push(event.clone())).await;
     assert_eq!((second.text.as_str(), second.origin), ("Thanks.", Some(Origin::TaskNotification)));
     let notice = events.iter().rev().find_map(|event| match &event.body {
@@ -335,10 +341,11 @@ async fn an_agent_in_the_background_can_be_stopped_and_is_said_to_have_ended_onc
 #[tokio::test]
 async fn a_question_of_an_agent_in_the_background_is_asked_while_nothing_else_runs() {
     let touch = call("w1", "Touch", json!({"name": "w1"}));
-    let tasks = vec![("write", vec![reply(&[touch]), says("Written.")])];
+    let tasks = vec![("write", vec![wait(), reply(&[touch]), says("Written.")])];
     let setup = Setup { tasks, attended: true, mode: PermissionMode::Default, ..Setup::default() };
     let mut bench = Bench::new(setup, vec![reply(&[send_away("t1", "write")]), done(), says("Thanks.")]);
     bench.run("go").await;
+    bench.log.go.notify_one();
     let id = result_of(&bench, "t1");
     let mut asked = Vec::new();
     let mut yes = answer_all(Answer::yes);
@@ -361,23 +368,24 @@ async fn a_question_of_an_agent_in_the_background_is_asked_while_nothing_else_ru
 async fn a_plain_no_to_an_agent_somebody_waits_for_stops_the_turn_and_one_alone_loses_the_call_only() {
     let touch = || reply(&[call("w1", "Touch", json!({"name": "w1"}))]);
     let no = || Answer::No { message: String::new(), interrupt: false };
-    let setup = || Setup {
-        tasks: vec![("write", vec![touch(), says("I could not.")])],
+    let setup = |first: Vec<Vec<ModelEvent>>| Setup {
+        tasks: vec![("write", first.into_iter().chain([touch(), says("I could not.")]).collect())],
         attended: true,
         mode: PermissionMode::Default,
         ..Setup::default()
     };
-    let mut bench = Bench::new(setup(), vec![reply(&[send("t1", "write")])]);
+    let mut bench = Bench::new(setup(Vec::new()), vec![reply(&[send("t1", "write")])]);
     bench.say("go");
     let report = bench.turn(answer_all(no)).await;
     assert!(matches!(report.end, TurnEnd::Aborted { in_tools: true }));
     assert_eq!(report.denials.len(), 1, "the refusal is told with the turn");
     bench.close().await;
 
-    let mut bench = Bench::new(setup(), vec![reply(&[send_away("t1", "write")]), done(), says("Thanks.")]);
+    let mut bench = Bench::new(setup(vec![wait()]), vec![reply(&[send_away("t1", "write")]), done(), says("Thanks.")]);
     let mut answer = answer_all(no);
     bench.say("go");
     bench.turn(&mut answer).await;
+    bench.log.go.notify_one();
     let report = bench.turn(&mut answer).await;
     assert_eq!(report.text, "Thanks.");
     bench.close().await;

@@ -121,6 +121,8 @@ pub(crate) struct Log {
     running: AtomicUsize,
     pub(crate) most: AtomicUsize,
     pub(crate) gate: Notify,
+    /// Lets a call that waits go on.
+    pub(crate) go: Notify,
 }
 
 impl Log {
@@ -143,7 +145,7 @@ pub(crate) struct Step {
     /// How long to take.
     #[serde(default)]
     pub(crate) ms: u64,
-    /// `fail`, `panic`, `hang`, `big`, `large`, `write`, `check`, `protected` or nothing.
+    /// `fail`, `panic`, `hang`, `wait`, `big`, `large`, `write`, `check`, `protected` or nothing.
     #[serde(default)]
     pub(crate) manner: String,
 }
@@ -165,6 +167,10 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
             log.gate.notify_one();
             cx.cancel.cancelled().await;
             Err(ToolError::new(ErrorClass::Interrupted, format!("{} was stopped", step.name)))
+        }
+        "wait" => {
+            log.go.notified().await;
+            Ok(ToolResult::new(format!("{} went on", step.name)))
         }
         "big" => Ok(ToolResult::new("x".repeat(200_000))),
         "large" => Ok(ToolResult::new("y".repeat(49_000))),
