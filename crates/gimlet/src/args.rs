@@ -264,8 +264,6 @@ pub(crate) fn command_named(args: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn words(text: &str) -> Vec<String> {

@@ -277,7 +277,9 @@ impl Link {
         let state = match (self.questions.is_empty(), self.busy) {
             (false, _) => State::RequiresAction,
             (true, true) => State::Running,
-            (true, false) => return,
+            // It was a subagent in the background that had asked.
+            (true, false) if !self.agents.is_empty() => State::Running,
+            (true, false) => return self.settle(),
         };
         if let Some(line) = self.states.change(state, &self.session.id) {
             self.write(line).await;

@@ -41,7 +41,7 @@ pub(super) fn members(line: &HostLine) -> Option<HostLine> {
     Some(HostLine::from_members(read(line.raw("request")?)?))
 }
 
-/// Takes a request to whoever can answer it. `held` are prompts that have not reached the session.
+/// Takes a request to whoever can answer it.
 pub(super) fn route(
     subtype: &str,
     request: &HostLine,

@@ -19,6 +19,8 @@ const NOT_YET: &[(&str, Takes)] = &[
     ("--plugin-dir-no-mcp", Takes::One),
     ("--plugin-url", Takes::One),
     ("--prompt-suggestions", Takes::Nothing),
+    ("--debug-to-stderr", Takes::Nothing),
+    ("--mcp-debug", Takes::Nothing),
     ("--append-subagent-system-prompt", Takes::One),
     ("--exclude-dynamic-system-prompt-sections", Takes::Nothing),
     ("--system-prompt-snapshot", Takes::One),
