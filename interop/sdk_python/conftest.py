@@ -94,10 +94,10 @@ class Bench:
         self.models.append(model)
         return model
 
-    def options(self, model, **options):
+    def options(self, scripted, /, **options):
         """Options for the SDK that lead to this bench's gimlet and model."""
         env = {
-            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_BASE_URL": scripted.url,
             "ANTHROPIC_API_KEY": "test-key",
             "CLAUDE_CONFIG_DIR": str(self.home),
             "HOME": str(self.home),
