@@ -148,6 +148,7 @@ fn as_wished(run: &RunArgs, wishes: Initialize) -> RunArgs {
         (run.append_system_prompt, run.append_system_prompt_file) = (Some(text), None);
     }
     run.name = wishes.title.or(run.name);
+    run.json_schema = wishes.json_schema.map(|schema| schema.get().to_owned()).or(run.json_schema);
     run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);
     run.agents = match (run.agents, wishes.agents) {
         (Some(flag), Some(wished)) => Some(merged(&flag, wished.get())),

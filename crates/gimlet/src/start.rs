@@ -318,7 +318,7 @@ fn options(run: &RunArgs, configured: &Configured, manner: &Manner) -> TurnOptio
 /// Where files are kept before they change. In print mode only a program that says so will ever go back.
 fn checkpoints(run: &RunArgs, around: &Surroundings, configured: &Configured, id: &SessionId) -> Option<Checkpoints> {
     let env = &configured.env;
-    let wanted = match run.print {
+    let wanted = match run.print || run.is_driven() {
         true => env.flag("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"),
         false => configured.effective.settings.file_checkpointing_enabled != Some(false),
     };

@@ -1,9 +1,11 @@
 //! What the host asks of the session, beyond prompts.
 
+mod context;
+
 use std::sync::Arc;
 
 use gimlet_proto::{
-    BoxFuture, EntryId, Interrupted, ModelUsage, Op, PermissionMode, Reply, ServerTool, ServerView, Servers,
+    BoxFuture, EntryId, Interrupted, ModelUsage, Op, PermissionMode, Reply, Rewound, ServerTool, ServerView, Servers,
     ServersChanged, SessionHandle, SessionId, Thinking,
 };
 use serde_json::{Map, Value, json};
@@ -70,6 +72,20 @@ pub(super) fn route(
             }
             None => missing(subtype, "message_uuid"),
         },
+        "rewind_files" => match request.text("user_message_id") {
+            Some(uuid) => rewind(session, EntryId::new(uuid), request.flag("dry_run")),
+            None => missing(subtype, "user_message_id"),
+        },
+        "seed_read_state" => match (request.text("path"), request.get::<f64>("mtime")) {
+            (Some(path), Some(mtime)) => {
+                let path = session.snapshot().cwd.join(path);
+                // A negative or odd time becomes one that no file has.
+                done(session, |reply| Op::SeedRead { path, mtime_ms: mtime.floor() as u64, reply })
+            }
+            (None, _) => missing(subtype, "path"),
+            (_, None) => missing(subtype, "mtime"),
+        },
+        "get_context_usage" => ask(session, |reply| Op::ContextUsage { reply }, |usage| context::render(&usage)),
         "get_settings" => Routed::Now(backstage.settings()),
         "apply_flag_settings" => match request.get("settings") {
             Some(change) => Routed::Now(backstage.change_settings(change).map(|()| json!({}))),
@@ -177,6 +193,26 @@ pub(super) fn interrupt(session: &SessionHandle, cancel_queued: bool, held: Vec<
         }
         response
     })
+}
+
+/// Files as they were at a prompt. That nothing is kept is an answer; that a prompt is not known is none.
+fn rewind(session: &SessionHandle, prompt: EntryId, dry_run: bool) -> Routed {
+    let (reply, answer) = Reply::channel();
+    session.send(Op::Rewind { prompt, dry_run, reply });
+    Routed::Later(Box::pin(async move {
+        match answered(answer).await {
+            Ok(Rewound { files_changed, insertions, deletions, skipped_links }) => {
+                let mut response = json!({"canRewind": true, "filesChanged": files_changed,
+                    "insertions": insertions, "deletions": deletions});
+                if skipped_links > 0 {
+                    response["skippedLinks"] = json!(skipped_links);
+                }
+                Ok(response)
+            }
+            Err(error) if error == Rewound::NOT_ENABLED => Ok(json!({"canRewind": false, "error": error})),
+            Err(error) => Err(error),
+        }
+    }))
 }
 
 fn set_thinking(request: &HostLine, session: &SessionHandle) -> Routed {
