@@ -245,6 +245,7 @@ mod tests {
             denials: Vec::new(),
             origin: None,
             queued: 0,
+            structured_output: None,
         };
         let event = Event {
             seq: 1,
