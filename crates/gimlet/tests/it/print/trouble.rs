@@ -49,7 +49,7 @@ async fn wrong_flags_are_told_before_anything_happens() {
         (&["-p", "--modle", "x", "go"], &["'--modle'", "'--model'"]),
         (&["-p", "--output-format", "xml", "go"], &["'xml'", "stream-json"]),
         (&["-p", "--max-turns", "0", "go"], &["--max-turns", "0"]),
-        (&["-p", "--mcp-config", "x.json", "go"], &["--mcp-config is not available", "gimlet --help"]),
+        (&["-p", "--mcp-config", "x.json", "go"], &["--mcp-config is only available", "gimlet --help"]),
         (&["-p", "--input-format", "stream-json"], &["--input-format stream-json is not available"]),
         (&["-p", "--chrome", "go"], &["--chrome"]),
         (&["mcp", "list"], &["'mcp' is not available"]),
