@@ -23,9 +23,15 @@ fn server() -> (u16, std::sync::mpsc::Receiver<String>) {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
-            let mut bytes = [0; 4096];
-            let len = client.read(&mut bytes).unwrap_or(0);
-            drop(tell.send(String::from_utf8_lossy(&bytes[..len]).into_owned()));
+            // A head may come in pieces.
+            let (mut head, mut piece) = (Vec::new(), [0; 4096]);
+            while !head.ends_with(b"\r\n\r\n") {
+                match client.read(&mut piece) {
+                    Ok(len) if len > 0 => head.extend_from_slice(&piece[..len]),
+                    _ => break,
+                }
+            }
+            drop(tell.send(String::from_utf8_lossy(&head).into_owned()));
             drop(client.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"));
         }
     });

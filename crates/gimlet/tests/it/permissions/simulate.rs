@@ -157,7 +157,7 @@ async fn transcripts_without_a_ledger_are_compared_with_the_rules_in_force_in_th
         ("", "WebFetch", json!({"url": "https://evil.example/x", "prompt": "?"})),
         ("", "WebFetch", json!({"url": "https://good.example/x", "prompt": "?"})),
         ("", "mcp__git__push", json!({"remote": "origin"})),
-        ("", "Task", json!({"subagent_type": "Explore", "prompt": "?"})),
+        ("", "Task", json!({"description": "look", "subagent_type": "Explore", "prompt": "?"})),
         ("", "NotebookEdit", json!({"notebook_path": world.path("sub/n.ipynb"), "new_source": ""})),
         ("", "Read", json!({"no_such": 1})),
         (
@@ -177,8 +177,8 @@ async fn transcripts_without_a_ledger_are_compared_with_the_rules_in_force_in_th
     assert_eq!(
         differences(&run),
         [
+            "refused 1 Agent look".to_owned(),
             format!("refused 1 NotebookEdit {}", about("sub/n.ipynb")),
-            r#"refused 1 Task {"subagent_type":"Explore","prompt":"?"}"#.to_owned(),
             "refused 1 WebFetch https://evil.example/x".to_owned(),
             format!("refused 1 Write {}", about("sub/y.rs")),
             "ask 1 Bash cat x.rs".to_owned(),

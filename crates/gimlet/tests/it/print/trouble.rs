@@ -50,7 +50,7 @@ async fn wrong_flags_are_told_before_anything_happens() {
         (&["-p", "--output-format", "xml", "go"], &["'xml'", "stream-json"]),
         (&["-p", "--max-turns", "0", "go"], &["--max-turns", "0"]),
         (&["-p", "--mcp-config", "x.json", "go"], &["--mcp-config is only available", "gimlet --help"]),
-        (&["-p", "--input-format", "stream-json"], &["--input-format stream-json is not available"]),
+        (&["-p", "--input-format", "stream-json"], &["--output-format stream-json"]),
         (&["-p", "--chrome", "go"], &["--chrome"]),
         (&["mcp", "list"], &["'mcp' is not available"]),
         (&["-p", "--tools", "Reed", "--", "go"], &["no tool named 'Reed'", "Read"]),

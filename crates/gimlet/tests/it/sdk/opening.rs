@@ -127,7 +127,7 @@ async fn sessions_go_on_where_the_host_says() {
     let cut = format!("--resume-session-at={}", first["uuid"].as_str().unwrap());
     let resume = format!("--resume={session}");
     for (prompt, words) in
-        [("", "names no prompt"), ("dddddddd-0000-4000-8000-000000000001", "the first prompt behind")]
+        [("", "no turn was named"), ("dddddddd-0000-4000-8000-000000000001", "begins the turn cccccccc")]
     {
         let mut host = Host::start(world.run(&model).args([&*resume, &cut, &format!("--resume-drops-turn={prompt}")]));
         host.say("never");
