@@ -489,7 +489,8 @@ impl Gate {
         };
         judge(Judging {
             mode,
-            bypass_reachable: self.bypass_reachable,
+            // What the person could switch the session to says nothing about a mode that only a subagent is in.
+            bypass_reachable: self.bypass_reachable && mode == self.mode(),
             rules: &rules,
             paths: &scope.services.paths(),
             readable: &[scope.services.session_results_dir()],

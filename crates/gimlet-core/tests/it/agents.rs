@@ -423,6 +423,26 @@ async fn a_reader_by_definition_changes_nothing_although_its_parent_might_be_ask
 }
 
 #[tokio::test]
+async fn a_reader_by_definition_changes_nothing_although_the_session_could_bypass_permissions() {
+    let touch = call("w1", "Touch", json!({"name": "w1"}));
+    let planner = AgentSpec { permission_mode: Some(PermissionMode::Plan), ..spec(&["Touch"]) };
+    let setup = Setup {
+        tasks: vec![("write", vec![reply(&[touch]), says("I may not.")])],
+        agents: vec![("planner".to_owned(), planner)],
+        may_bypass: true,
+        attended: true,
+        mode: PermissionMode::Default,
+        ..Setup::default()
+    };
+    let mut bench = Bench::new(setup, vec![reply(&[send_as("t1", "write", "planner")]), done()]);
+    bench.say("go");
+    bench.turn(|event, _| assert!(!matches!(event.body, Body::Ask(_)), "nobody is asked")).await;
+    assert!(bench.results(2)[0].1, "{:?}", bench.results(2));
+    assert_eq!(bench.lines(), Vec::<String>::new());
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn a_failure_keeps_what_was_said_and_without_words_is_an_error() {
     let failed = || {
         let error = gimlet_proto::ModelError {

@@ -301,6 +301,8 @@ pub(crate) struct Bench {
 
 pub(crate) struct Setup {
     pub(crate) mode: PermissionMode,
+    /// The session may go over to bypassing permissions, whatever its mode.
+    pub(crate) may_bypass: bool,
     /// Auto mode is to be had.
     pub(crate) review: bool,
     pub(crate) attended: bool,
@@ -331,6 +333,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             mode: PermissionMode::BypassPermissions,
+            may_bypass: false,
             review: false,
             attended: false,
             concurrency: 10,
@@ -414,7 +417,7 @@ impl Bench {
             permissions: Permissions {
                 mode: setup.mode,
                 rules,
-                bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
+                bypass_reachable: setup.may_bypass || setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
                 decisions: (setup.saved || setup.sandboxing.is_some()).then(|| DecisionLedger::new(&files)),
