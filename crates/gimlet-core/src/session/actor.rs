@@ -30,7 +30,7 @@ use crate::services::{Processes, Services};
 use crate::steering::Steering;
 use crate::structured::OutputSchema;
 use crate::tasks::Task;
-use crate::tool::{ToolRef, ToolSet, ToolSource};
+use crate::tool::{ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
@@ -354,9 +354,9 @@ impl Actor {
                 },
             }
         };
-        let guests: Vec<ToolRef> =
-            guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())).collect();
         let (own, defs) = &self.own_tools;
+        // Two servers may come to one name: what is sent and what can be called must be the same list.
+        let guests = own.newcomers(guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())));
         self.tools = own.with_guests(&guests);
         self.conversation.offer(crate::context::with_guests(defs, &guests));
     }

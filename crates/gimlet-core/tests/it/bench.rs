@@ -11,6 +11,7 @@ use futures_util::stream;
 use gimlet_core::files::Stamp as FileStamp;
 use gimlet_core::tool::{
     AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
+    ToolSource,
 };
 use gimlet_core::{
     Launch, Launched, LiveSettings, OutputSchema, Permissions, Plans, Processes, Record, Review, Sandboxing,
@@ -325,6 +326,8 @@ pub(crate) struct Setup {
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) hooks: Vec<DriverHook>,
     pub(crate) rules: RuleSet,
+    /// Tools that come and go.
+    pub(crate) guests: Option<Arc<dyn ToolSource>>,
     /// The session is kept on disk.
     pub(crate) saved: bool,
 }
@@ -348,6 +351,7 @@ impl Default for Setup {
             driver: None,
             hooks: Vec::new(),
             rules: RuleSet::default(),
+            guests: None,
             saved: false,
             agents: Vec::new(),
         }
@@ -409,7 +413,7 @@ impl Bench {
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
-            guests: None,
+            guests: setup.guests,
             agents: setup.agents,
             env: setup.env,
             home: None,

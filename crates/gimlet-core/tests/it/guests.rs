@@ -1,0 +1,69 @@
+//! Tools that come from elsewhere and may go again.
+
+use std::sync::Arc;
+
+use gimlet_core::tool::{
+    Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef, ToolSource,
+};
+use gimlet_proto::{Block, BoxFuture, ServerView};
+use serde_json::{Map, Value, json};
+
+use crate::bench::{Bench, Setup, call, reply};
+
+/// Fails with its own name, so that it can be told who was called.
+struct Failing(&'static str);
+
+impl GuestCall for Failing {
+    fn call<'a>(
+        &'a self,
+        _input: Map<String, Value>,
+        _cx: &'a ToolContext,
+    ) -> BoxFuture<'a, Result<GuestResult, ToolError>> {
+        Box::pin(async { Err(ToolError::failed(self.0)) })
+    }
+}
+
+/// Guests by name, each with words of its own.
+struct Source(Vec<(&'static str, &'static str)>);
+
+impl ToolSource for Source {
+    fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
+        let guest = |(name, says): &(&'static str, &'static str)| {
+            let guest = Guest {
+                name: (*name).to_owned(),
+                description: (*says).to_owned(),
+                schema: json!({"type": "object", "properties": {}}),
+                says_read_only: true,
+                requires_user_interaction: false,
+                own: false,
+                max_result_chars: ResultCap::Chars(1_000),
+                label: (*name).to_owned(),
+            };
+            ToolRef::Guest(Arc::new(GuestTool::new(guest, Arc::new(Failing(says)))))
+        };
+        let guests = self.0.iter().map(guest).collect();
+        Box::pin(async move { guests })
+    }
+
+    fn servers(&self) -> Vec<ServerView> {
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn of_guests_with_one_name_only_the_first_is_sent_and_called() {
+    let source = Source(vec![("mcp__a_b__x", "the first"), ("mcp__a_b__x", "the second"), ("Look", "an impostor")]);
+    let setup = Setup { guests: Some(Arc::new(source)), ..Setup::default() };
+    let calls = [call("g1", "mcp__a_b__x", json!({})), call("l1", "Look", json!({"name": "l1"}))];
+    let mut bench = Bench::new(setup, vec![reply(&calls), reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let sent = bench.model.requests()[0].tools.clone();
+    let named = |name: &str| -> Vec<&str> {
+        sent.iter().filter(|tool| tool.name == name).map(|tool| tool.description.as_str()).collect()
+    };
+    assert_eq!(named("mcp__a_b__x"), ["the first"]);
+    assert_eq!(named("Look"), ["A tool for tests."]);
+    let results = bench.results(1);
+    assert!(results[0].2.contains("the first") && results[1].2 == "l1 done", "{results:?}");
+    bench.close().await;
+}
