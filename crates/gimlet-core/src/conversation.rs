@@ -68,6 +68,7 @@ impl Conversation {
     /// Changes the list of tools, if it is another one: the cached prefix ends with it.
     pub(crate) fn offer(&mut self, tools: Arc<[ToolDef]>) {
         if self.tools != tools {
+            self.gauge.offer(&tools);
             self.tools = tools;
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gimlet_core::tool::{
     Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef, ToolSource,
 };
-use gimlet_proto::{Block, BoxFuture, ServerView};
+use gimlet_proto::{Block, BoxFuture, Op, Reply, ServerView};
 use serde_json::{Map, Value, json};
 
 use crate::bench::{Bench, Setup, call, reply};
@@ -65,5 +65,18 @@ async fn of_guests_with_one_name_only_the_first_is_sent_and_called() {
     assert_eq!(named("Look"), ["A tool for tests."]);
     let results = bench.results(1);
     assert!(results[0].2.contains("the first") && results[1].2 == "l1 done", "{results:?}");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn guests_are_part_of_the_context_usage() {
+    let setup = Setup { guests: Some(Arc::new(Source(vec![("mcp__calc__add", "Adds.")]))), ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let (ask, answer) = Reply::channel();
+    bench.handle.send(Op::ContextUsage { reply: ask });
+    let usage = answer.await.unwrap().unwrap();
+    assert!(usage.tools.iter().any(|tool| tool.name == "mcp__calc__add"), "{:?}", usage.tools);
+    assert!(usage.categories.iter().any(|category| category.name == "MCP tools"), "{:?}", usage.categories);
     bench.close().await;
 }
