@@ -157,6 +157,7 @@ async fn drive(
         for side in turn.scope.gate.take_spent() {
             conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
         }
+        tell_of_uncounted(conversation, turn);
         if let Some(text) = reply.text() {
             last_text = std::mem::take(&mut begun) + &text;
         }
@@ -330,8 +331,16 @@ fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply
 
 /// The ceiling, once the session has reached it.
 fn overspent(conversation: &Conversation, turn: &Turn) -> Option<f64> {
-    let spent = conversation.ledger.total_cost_usd()?;
-    turn.options.max_budget_usd.filter(|max| spent >= *max)
+    turn.options.max_budget_usd.filter(|max| conversation.ledger.known_cost_usd() >= *max)
+}
+
+/// A ceiling that cannot count everything is no ceiling; whoever set it should know.
+fn tell_of_uncounted(conversation: &Conversation, turn: &Turn) {
+    if turn.options.max_budget_usd.is_some()
+        && let Some(models) = conversation.ledger.take_uncounted()
+    {
+        turn.notice(Level::Warning, format!("no price is known for {models}: the budget cannot count what it costs"));
+    }
 }
 
 struct BatchEnd {

@@ -308,6 +308,7 @@ pub(crate) struct Setup {
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    pub(crate) max_budget_usd: Option<f64>,
     /// Replies in conversations of subagents, by their task.
     pub(crate) tasks: Vec<(&'static str, Vec<Vec<ModelEvent>>)>,
     pub(crate) env: Env,
@@ -340,6 +341,7 @@ impl Default for Setup {
             review: false,
             attended: false,
             concurrency: 10,
+            max_budget_usd: None,
             sandboxing: None,
             plans: Plans::default(),
             output: None,
@@ -428,7 +430,11 @@ impl Bench {
             },
             attended: setup.attended,
             wakes: setup.attended,
-            options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
+            options: TurnOptions {
+                concurrency: setup.concurrency,
+                max_budget_usd: setup.max_budget_usd,
+                ..TurnOptions::default()
+            },
             cache_ttl: None,
             record: Record::new(transcript),
             history: Vec::new(),
