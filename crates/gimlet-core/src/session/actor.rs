@@ -327,6 +327,10 @@ impl Actor {
                         None => {}
                     },
                 }
+                if cancel.is_cancelled() {
+                    // A command's question about a host does not know of the turn; nobody will wait for its answer.
+                    desk.asks.close_main(&desk.services);
+                }
             }
         };
         desk.asks.close_abandoned(&desk.services);
