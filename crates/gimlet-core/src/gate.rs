@@ -387,7 +387,7 @@ impl Gate {
         }
         let Some(asks) = &self.asks else {
             if let Some(instead) = scope.tools.find(&prepared.tool).and_then(|tool| tool.unanswered()) {
-                return match self.mode() {
+                return match self.mode_of(scope) {
                     PermissionMode::BypassPermissions => Ok(Answered::Go(Word::allowed_by(Decider::Policy))),
                     _ => Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, instead.to_owned(), prepared, verdict))),
                 };
@@ -447,7 +447,7 @@ impl Gate {
         verdict: &Verdict,
     ) -> Option<Result<Answered, Refusal>> {
         let classifier = self.classifier.as_ref().filter(|_| verdict.reasons.contains(&Reason::ClassifierMayAnswer))?;
-        let planning = self.mode() == PermissionMode::Plan;
+        let planning = self.mode_of(scope) == PermissionMode::Plan;
         match classifier.review(prepared, verdict, planning, &scope.cancel).await {
             Opinion::Allow => Some(Ok(Answered::Go(Word::allowed_by(Decider::Classifier)))),
             Opinion::Refuse(why) => {

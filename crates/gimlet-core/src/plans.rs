@@ -23,7 +23,7 @@ pub struct Plans {
 
 /// Tells the model that plan mode began or ended since it last heard of it.
 pub(crate) fn tell(conversation: &mut Conversation, turn: &Turn) {
-    let mode = turn.scope.gate.mode();
+    let mode = turn.scope.gate.mode_of(&turn.scope);
     let planning = mode == PermissionMode::Plan;
     if std::mem::replace(&mut conversation.told_planning, planning) == planning {
         return;

@@ -417,6 +417,8 @@ async fn a_reader_by_definition_changes_nothing_although_its_parent_might_be_ask
     let mut bench = Bench::new(setup, vec![reply(&[send_as("t1", "write", "planner")]), done()]);
     bench.say("go");
     bench.turn(|event, _| assert!(!matches!(event.body, Body::Ask(_)), "nobody is asked")).await;
+    let told = format!("{:?}", bench.model.requests()[1].messages);
+    assert!(told.contains("<plan-mode>") && told.contains("Report what you found out"), "{told}");
     assert!(bench.results(2)[0].1, "{:?}", bench.results(2));
     assert_eq!(bench.lines(), Vec::<String>::new());
     bench.close().await;
