@@ -494,7 +494,7 @@ impl Gate {
             rules: &rules,
             paths: &scope.services.paths(),
             readable: &[scope.services.session_results_dir()],
-            own: &scope.services.own_folders(),
+            own: scope.services.own(),
             walls,
             plan_reviewed: self.review_in_plan,
             view: &OnDisk,

@@ -15,8 +15,6 @@ use crate::turn::{self, Turn};
 pub struct Plans {
     /// Where this session's plan goes; nothing needs to be there yet.
     pub file: Option<PathBuf>,
-    /// What of the session's own may always be written: that file, or the folder of all plans.
-    pub writable: Vec<PathBuf>,
     /// The conversation that is resumed ended while planning, so that the model still believes it.
     pub was_planning: bool,
 }

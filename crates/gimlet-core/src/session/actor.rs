@@ -81,6 +81,8 @@ pub struct SessionConfig {
     /// The walls around commands.
     pub sandboxing: Option<Arc<Sandboxing>>,
     pub plans: Plans,
+    /// Files and folders of the session's own, its plan among them: they may always be written, also by subagents.
+    pub own: Vec<PathBuf>,
     /// The form that answers have to have. Its tool is among `tools`.
     pub output: Option<Arc<OutputSchema>>,
     /// Where files are kept as they were before they changed; `None` when nobody will go back.
@@ -121,6 +123,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         .with_redactor(config.redactor)
         .with_sandboxing(config.sandboxing)
         .with_plans(&config.plans)
+        .with_own(config.own)
         .with_checkpoints(config.checkpoints)
         .with_hooks(hooks),
     );

@@ -445,6 +445,22 @@ async fn a_reader_by_definition_changes_nothing_although_the_session_could_bypas
 }
 
 #[tokio::test]
+async fn what_is_the_sessions_own_is_its_subagents_own_too() {
+    let touch = call("w1", "Touch", json!({"name": "w1", "manner": "protected"}));
+    let tasks = vec![("write", vec![reply(&[touch]), says("Written.")])];
+    let setup = |project: &std::path::Path| Setup {
+        tasks,
+        own: vec![project.join(".git/config")],
+        mode: PermissionMode::AcceptEdits,
+        ..Setup::default()
+    };
+    let mut bench = Bench::new_with(setup, vec![reply(&[send("t1", "write")]), done()]);
+    let report = bench.run("go").await;
+    assert_eq!((report.denials.len(), bench.results(2)[0].2.as_str()), (0, "w1 done"));
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn a_failure_keeps_what_was_said_and_without_words_is_an_error() {
     let failed = || {
         let error = gimlet_proto::ModelError {

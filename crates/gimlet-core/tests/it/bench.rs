@@ -320,6 +320,8 @@ pub(crate) struct Setup {
     /// The walls around commands.
     pub(crate) sandboxing: Option<Sandboxing>,
     pub(crate) plans: Plans,
+    /// What is the session's own.
+    pub(crate) own: Vec<PathBuf>,
     /// The JSON Schema of answers.
     pub(crate) output: Option<Arc<OutputSchema>>,
     pub(crate) checkpoints: Option<Checkpoints>,
@@ -344,6 +346,7 @@ impl Default for Setup {
             max_budget_usd: None,
             sandboxing: None,
             plans: Plans::default(),
+            own: Vec::new(),
             output: None,
             checkpoints: None,
             tasks: Vec::new(),
@@ -443,6 +446,7 @@ impl Bench {
             redactor: gimlet_core::Redactor::default(),
             sandboxing: setup.sandboxing.map(Arc::new),
             plans: setup.plans,
+            own: setup.own,
             output: setup.output,
             checkpoints: setup.checkpoints,
             driver: setup.driver,
