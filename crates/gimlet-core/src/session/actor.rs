@@ -345,11 +345,14 @@ impl Actor {
     async fn invite_guests(&mut self, cancel: &CancellationToken) {
         let Some(source) = self.guests.clone() else { return };
         let mut looking = source.tools();
-        let Self { desk, inbox, closing, .. } = self;
+        let Self { desk, inbox, asked, closing, .. } = self;
         let guests = loop {
             tokio::select! {
                 guests = &mut looking => break guests,
                 () = cancel.cancelled() => return,
+                // Agents in the background go on meanwhile.
+                Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
+                _ = desk.asks.abandoned() => desk.asks.close_abandoned(&desk.services),
                 op = inbox.recv() => match desk.take(op) {
                     Some(Call::Said(said)) => desk.steering.push(said),
                     Some(Call::Interrupt) => cancel.cancel(),

@@ -1,12 +1,15 @@
 //! Tools that come from elsewhere and may go again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use gimlet_core::tool::{
     Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef, ToolSource,
 };
-use gimlet_proto::{Block, BoxFuture, Op, Reply, ServerView};
+use gimlet_proto::{Answer, Block, Body, BoxFuture, Op, PermissionMode, Reply, ServerView};
 use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
 
 use crate::bench::{Bench, Setup, call, reply};
 
@@ -78,5 +81,62 @@ async fn guests_are_part_of_the_context_usage() {
     let usage = answer.await.unwrap().unwrap();
     assert!(usage.tools.iter().any(|tool| tool.name == "mcp__calc__add"), "{:?}", usage.tools);
     assert!(usage.categories.iter().any(|category| category.name == "MCP tools"), "{:?}", usage.categories);
+    bench.close().await;
+}
+
+/// Has nothing, and takes its time to say so once it is told to.
+#[derive(Default)]
+struct Slow {
+    slow: AtomicBool,
+    asked: Notify,
+    go: Notify,
+}
+
+impl ToolSource for Slow {
+    fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
+        Box::pin(async {
+            if self.slow.load(Ordering::SeqCst) {
+                self.asked.notify_one();
+                self.go.notified().await;
+            }
+            Vec::new()
+        })
+    }
+
+    fn servers(&self) -> Vec<ServerView> {
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn agents_in_the_background_can_ask_while_guests_are_waited_for() {
+    let source = Arc::new(Slow::default());
+    let wait = reply(&[call("wait", "Look", json!({"name": "wait", "manner": "wait"}))]);
+    let touch = reply(&[call("w1", "Touch", json!({"name": "w1"}))]);
+    let setup = Setup {
+        tasks: vec![("write", vec![wait, touch, reply(&[Block::text("Written.")])])],
+        guests: Some(source.clone()),
+        attended: true,
+        mode: PermissionMode::Default,
+        ..Setup::default()
+    };
+    let away = reply(&[call("t1", "Agent", json!({"task": "write", "background": true}))]);
+    let done = || reply(&[Block::text("done")]);
+    let mut bench = Bench::new(setup, vec![away, done(), done(), done()]);
+    bench.run("go").await;
+    source.slow.store(true, Ordering::SeqCst);
+    bench.say("again");
+    source.asked.notified().await;
+    bench.log.go.notify_one();
+    let turn = bench.turn(|event, handle| {
+        if let Body::Ask(ask) = &event.body {
+            handle.send(Op::Answer { ask: ask.id, answer: Answer::yes() });
+            source.slow.store(false, Ordering::SeqCst);
+            source.go.notify_one();
+        }
+    });
+    tokio::time::timeout(Duration::from_secs(30), turn)
+        .await
+        .expect("the question is asked before the guests are there");
     bench.close().await;
 }
