@@ -90,9 +90,6 @@ impl Turn {
 pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
-    if turn.scope.subagent.is_none() {
-        turn.scope.gate.begin_turn();
-    }
     if let Some(output) = &turn.output {
         output.begin_turn();
     }
@@ -394,7 +391,7 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
             if let Some(output) = &turn.output {
                 output.note(&call.name, settled.error.is_some());
             }
-            turn.scope.gate.note_result(&call, &mut settled);
+            conversation.repeats.note(&call, &mut settled);
             stop |= settled.stop_turn;
             ends = ends.or(settled.ends_turn.take());
             if matches!(ends, Some(TurnEnd::Deferred { .. })) {

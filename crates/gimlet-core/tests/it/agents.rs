@@ -387,7 +387,11 @@ async fn a_plain_no_to_an_agent_somebody_waits_for_stops_the_turn_and_one_alone_
     bench.turn(&mut answer).await;
     bench.log.go.notify_one();
     let report = bench.turn(&mut answer).await;
-    assert_eq!(report.text, "Thanks.");
+    assert_eq!(
+        (report.text.as_str(), report.denials.len()),
+        ("Thanks.", 1),
+        "a refusal between turns is told with the next"
+    );
     bench.close().await;
 }
 
