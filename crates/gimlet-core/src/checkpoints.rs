@@ -47,7 +47,7 @@ impl Services {
     pub fn before_change(&self, path: &Path, was: Option<(&[u8], u32)>) {
         let Some(checkpoints) = self.checkpoints() else { return };
         // A plan is the session's own and no part of the work that is taken back.
-        if self.own_folders().iter().any(|own| path.starts_with(own)) {
+        if self.own().iter().any(|own| path.starts_with(own)) {
             return;
         }
         let before = was.map_or(Before::Absent, |(bytes, mode)| Before::File { bytes, mode });

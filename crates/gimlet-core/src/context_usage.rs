@@ -58,12 +58,16 @@ impl Sizes {
 
 impl Gauge {
     pub(crate) fn new(system: &[String], tools: &[ToolDef]) -> Self {
-        let size = |tool: &ToolDef| (tool.name.len() + tool.description.len() + tool.input_schema.get().len()) as u64;
         Self(Arc::new(Mutex::new(Sizes {
             system: system.iter().map(|text| text.len() as u64).sum(),
-            tools: tools.iter().map(|tool| (tool.name.clone(), size(tool))).collect(),
+            tools: sizes_of(tools),
             ..Sizes::default()
         })))
+    }
+
+    /// Notes that other tools are offered. The next count is of these.
+    pub(crate) fn offer(&self, tools: &[ToolDef]) {
+        self.lock().tools = sizes_of(tools);
     }
 
     /// Notes what entered the conversation.
@@ -146,6 +150,12 @@ impl Gauge {
         // Sums only: whatever a poisoned lock guards is at worst a little off.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Name and bytes of each.
+fn sizes_of(tools: &[ToolDef]) -> Vec<(String, u64)> {
+    let size = |tool: &ToolDef| (tool.name.len() + tool.description.len() + tool.input_schema.get().len()) as u64;
+    tools.iter().map(|tool| (tool.name.clone(), size(tool))).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::call::Incoming;
 use crate::context_usage::Gauge;
 use crate::ledger::Ledger;
 use crate::record::Record;
+use crate::repeats::Repeats;
 
 /// The main conversation or a subagent's. Only its turn changes it.
 pub(crate) struct Conversation {
@@ -27,6 +28,8 @@ pub(crate) struct Conversation {
     pub(crate) cache_ttl: Option<CacheTtl>,
     /// The model was last told that it plans.
     pub(crate) told_planning: bool,
+    /// The wall that the model may be running into.
+    pub(crate) repeats: Repeats,
     /// How full the context is.
     pub(crate) gauge: Gauge,
     /// What hooks want said before the next prompt, and a prompt of theirs.
@@ -58,6 +61,7 @@ impl Conversation {
             context_tokens: 0,
             cache_ttl,
             told_planning: false,
+            repeats: Repeats::default(),
             gauge,
             opening: Vec::new(),
             opening_prompt: None,
@@ -68,6 +72,7 @@ impl Conversation {
     /// Changes the list of tools, if it is another one: the cached prefix ends with it.
     pub(crate) fn offer(&mut self, tools: Arc<[ToolDef]>) {
         if self.tools != tools {
+            self.gauge.offer(&tools);
             self.tools = tools;
         }
     }

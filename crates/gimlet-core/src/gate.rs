@@ -12,7 +12,6 @@ mod judge;
 mod ledger;
 mod live;
 mod refusal;
-mod repeats;
 mod resolve;
 mod suggest;
 
@@ -40,14 +39,12 @@ pub use resolve::OnDisk;
 
 use crate::agents::Roster;
 use crate::call::{self, Author, CallScope, Incoming};
-use crate::results::Settled;
 use crate::sandboxing::Sandboxing;
 use crate::session::ModeWish;
 use crate::tool::{AnyTool, Prepared};
 use classifier::Opinion;
 use ledger::{Ledger, Word};
 use refusal::Denied;
-use repeats::Repeats;
 
 /// How often an answer may change the input of one call before the gate gives up.
 const MAX_EDITS: u32 = 8;
@@ -177,7 +174,6 @@ pub(crate) struct Gate {
     /// `None` when nobody can be asked.
     asks: Option<mpsc::UnboundedSender<Asked>>,
     denials: Mutex<Vec<Denial>>,
-    repeats: Mutex<Repeats>,
     ledger: Ledger,
     /// Answers questions in auto mode.
     classifier: Option<Classifier>,
@@ -205,7 +201,6 @@ impl Gate {
             bypass_reachable: permissions.bypass_reachable,
             asks,
             denials: Mutex::default(),
-            repeats: Mutex::default(),
             ledger: Ledger::new(permissions.decisions),
             classifier: review.map(|review| Classifier::new(model.clone(), review.model, &review.rules)),
             live: Mutex::new(permissions.live),
@@ -271,11 +266,7 @@ impl Gate {
         lock(&self.in_force).rules.clone()
     }
 
-    /// Forgets what belongs to the turn before.
-    pub(crate) fn begin_turn(&self) {
-        lock(&self.denials).clear();
-    }
-
+    /// What was refused since the last time. Agents in the background are refused between turns, too.
     pub(crate) fn take_denials(&self) -> Vec<Denial> {
         std::mem::take(&mut *lock(&self.denials))
     }
@@ -290,11 +281,6 @@ impl Gate {
     /// The reviewer's requests since the last time, to be counted.
     pub(crate) fn take_spent(&self) -> Vec<Spent> {
         self.classifier.as_ref().map(Classifier::take_spent).unwrap_or_default()
-    }
-
-    /// Looks at each result on its way to the model.
-    pub(crate) fn note_result(&self, call: &Incoming, settled: &mut Settled) {
-        lock(&self.repeats).note(call, settled);
     }
 
     /// Grants a call at once if no question is needed; else leaves it undecided. Says which.
@@ -387,7 +373,7 @@ impl Gate {
         }
         let Some(asks) = &self.asks else {
             if let Some(instead) = scope.tools.find(&prepared.tool).and_then(|tool| tool.unanswered()) {
-                return match self.mode() {
+                return match self.mode_of(scope) {
                     PermissionMode::BypassPermissions => Ok(Answered::Go(Word::allowed_by(Decider::Policy))),
                     _ => Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, instead.to_owned(), prepared, verdict))),
                 };
@@ -447,7 +433,7 @@ impl Gate {
         verdict: &Verdict,
     ) -> Option<Result<Answered, Refusal>> {
         let classifier = self.classifier.as_ref().filter(|_| verdict.reasons.contains(&Reason::ClassifierMayAnswer))?;
-        let planning = self.mode() == PermissionMode::Plan;
+        let planning = self.mode_of(scope) == PermissionMode::Plan;
         match classifier.review(prepared, verdict, planning, &scope.cancel).await {
             Opinion::Allow => Some(Ok(Answered::Go(Word::allowed_by(Decider::Classifier)))),
             Opinion::Refuse(why) => {
@@ -489,11 +475,12 @@ impl Gate {
         };
         judge(Judging {
             mode,
-            bypass_reachable: self.bypass_reachable,
+            // What the person could switch the session to says nothing about a mode that only a subagent is in.
+            bypass_reachable: self.bypass_reachable && mode == self.mode(),
             rules: &rules,
             paths: &scope.services.paths(),
             readable: &[scope.services.session_results_dir()],
-            own: &scope.services.own_folders(),
+            own: scope.services.own(),
             walls,
             plan_reviewed: self.review_in_plan,
             view: &OnDisk,

@@ -1,5 +1,6 @@
 //! Tokens and money: of the whole session by model, and of the running turn of one conversation.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use gimlet_proto::{ModelFacts, ModelUsage, Usage};
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     by_model: Arc<Mutex<Vec<ModelUsage>>>,
+    /// The person was told of money that nobody can count.
+    told_uncounted: Arc<AtomicBool>,
     turn: Usage,
     turn_api: Duration,
     turn_requests: u32,
@@ -17,7 +20,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// That of another conversation of the same session.
     pub(crate) fn sharing(&self) -> Self {
-        Self { by_model: self.by_model.clone(), ..Self::default() }
+        Self { by_model: self.by_model.clone(), told_uncounted: self.told_uncounted.clone(), ..Self::default() }
     }
 
     /// Starts counting a new turn.
@@ -72,6 +75,19 @@ impl Ledger {
         self.lock().iter().try_fold(0.0, |total, entry| Some(total + entry.cost_usd?))
     }
 
+    /// What is known to be spent: models without a price count nothing.
+    pub(crate) fn known_cost_usd(&self) -> f64 {
+        self.lock().iter().filter_map(|entry| entry.cost_usd).fold(0.0, |total, cost| total + cost)
+    }
+
+    /// The models whose cost is not known, the first time that there are any.
+    pub(crate) fn take_uncounted(&self) -> Option<String> {
+        let names: Vec<String> =
+            self.lock().iter().filter(|entry| entry.cost_usd.is_none()).map(|entry| entry.model.clone()).collect();
+        let is_news = !names.is_empty() && !self.told_uncounted.swap(true, Ordering::Relaxed);
+        is_news.then(|| names.join(", "))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<ModelUsage>> {
         self.by_model.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,5 +102,29 @@ impl Ledger {
 
     pub(crate) fn turn_requests(&self) -> u32 {
         self.turn_requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gimlet_proto::Price;
+
+    const PRICE: Price = Price { input: 1.0, output: 1.0, write_5m: 1.0, write_1h: 1.0, read: 1.0, above: None };
+
+    #[test]
+    fn a_model_without_a_price_does_not_hide_what_the_others_cost() {
+        let facts =
+            |id: &str, price| ModelFacts { id: id.into(), context_window: 1, max_output_tokens: 1, price, known: true };
+        let usage = Usage { input_tokens: 1_000_000, ..Usage::default() };
+        let mut ledger = Ledger::default();
+        ledger.count(&facts("priced", Some(PRICE)), &usage, Duration::ZERO);
+        let priced = ledger.known_cost_usd();
+        assert!(priced > 0.0 && ledger.take_uncounted().is_none());
+        let mut other = ledger.sharing();
+        other.count(&facts("free", None), &usage, Duration::ZERO);
+        assert_eq!((ledger.known_cost_usd(), ledger.total_cost_usd()), (priced, None));
+        assert_eq!(ledger.take_uncounted().as_deref(), Some("free"));
+        assert!(other.take_uncounted().is_none(), "once for all conversations");
     }
 }

@@ -18,6 +18,7 @@ mod past;
 mod plans;
 mod record;
 mod redact;
+mod repeats;
 mod reply;
 mod results;
 mod sandboxing;

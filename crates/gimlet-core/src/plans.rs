@@ -15,15 +15,13 @@ use crate::turn::{self, Turn};
 pub struct Plans {
     /// Where this session's plan goes; nothing needs to be there yet.
     pub file: Option<PathBuf>,
-    /// What of the session's own may always be written: that file, or the folder of all plans.
-    pub writable: Vec<PathBuf>,
     /// The conversation that is resumed ended while planning, so that the model still believes it.
     pub was_planning: bool,
 }
 
 /// Tells the model that plan mode began or ended since it last heard of it.
 pub(crate) fn tell(conversation: &mut Conversation, turn: &Turn) {
-    let mode = turn.scope.gate.mode();
+    let mode = turn.scope.gate.mode_of(&turn.scope);
     let planning = mode == PermissionMode::Plan;
     if std::mem::replace(&mut conversation.told_planning, planning) == planning {
         return;

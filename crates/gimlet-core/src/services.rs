@@ -59,7 +59,8 @@ pub struct Services {
     hooks: Arc<Hooks>,
     sandboxing: Option<Arc<Sandboxing>>,
     plan_file: Option<PathBuf>,
-    own_writable: Vec<PathBuf>,
+    /// What is the session's own, such as its plan: it may always be written.
+    own: Arc<[PathBuf]>,
     checkpoints: Option<Arc<FileCheckpoints>>,
     /// Those of the main conversation, when these are a subagent's.
     main: Option<Weak<Services>>,
@@ -97,7 +98,7 @@ impl Services {
             hooks: Arc::default(),
             sandboxing: None,
             plan_file: None,
-            own_writable: Vec::new(),
+            own: Arc::default(),
             checkpoints: None,
             main: None,
             mailboxes: Arc::default(),
@@ -133,7 +134,7 @@ impl Services {
             sandboxing: self.sandboxing.clone(),
             // Only the conversation that a person follows presents a plan.
             plan_file: None,
-            own_writable: self.own_writable.clone(),
+            own: self.own.clone(),
             checkpoints: self.checkpoints.clone(),
             main: Some(self.lasting()),
             mailboxes: self.mailboxes.clone(),
@@ -183,7 +184,12 @@ impl Services {
     /// Lets the session keep a plan.
     pub fn with_plans(mut self, plans: &Plans) -> Self {
         self.plan_file.clone_from(&plans.file);
-        self.own_writable.extend_from_slice(&plans.writable);
+        self
+    }
+
+    /// Files and folders of the session's own.
+    pub fn with_own(mut self, own: Vec<PathBuf>) -> Self {
+        self.own = own.into();
         self
     }
 
@@ -254,10 +260,9 @@ impl Services {
         }
     }
 
-    /// Folders that the session may always write.
-    pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
-        let own = self.lock_state().own.clone();
-        own.into_iter().chain(self.own_writable.iter().cloned()).collect()
+    /// Files and folders that the session may always write.
+    pub(crate) fn own(&self) -> &[PathBuf] {
+        &self.own
     }
 
     /// A context for one call. `resolved` is what the gate found each path to be.

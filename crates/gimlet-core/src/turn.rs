@@ -90,9 +90,6 @@ impl Turn {
 pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> TurnReport {
     let started = Instant::now();
     conversation.ledger.begin_turn();
-    if turn.scope.subagent.is_none() {
-        turn.scope.gate.begin_turn();
-    }
     if let Some(output) = &turn.output {
         output.begin_turn();
     }
@@ -157,6 +154,7 @@ async fn drive(
         for side in turn.scope.gate.take_spent() {
             conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
         }
+        tell_of_uncounted(conversation, turn);
         if let Some(text) = reply.text() {
             last_text = std::mem::take(&mut begun) + &text;
         }
@@ -330,8 +328,16 @@ fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply
 
 /// The ceiling, once the session has reached it.
 fn overspent(conversation: &Conversation, turn: &Turn) -> Option<f64> {
-    let spent = conversation.ledger.total_cost_usd()?;
-    turn.options.max_budget_usd.filter(|max| spent >= *max)
+    turn.options.max_budget_usd.filter(|max| conversation.ledger.known_cost_usd() >= *max)
+}
+
+/// A ceiling that cannot count everything is no ceiling; whoever set it should know.
+fn tell_of_uncounted(conversation: &Conversation, turn: &Turn) {
+    if turn.options.max_budget_usd.is_some()
+        && let Some(models) = conversation.ledger.take_uncounted()
+    {
+        turn.notice(Level::Warning, format!("no price is known for {models}: the budget cannot count what it costs"));
+    }
 }
 
 struct BatchEnd {
@@ -385,7 +391,7 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
             if let Some(output) = &turn.output {
                 output.note(&call.name, settled.error.is_some());
             }
-            turn.scope.gate.note_result(&call, &mut settled);
+            conversation.repeats.note(&call, &mut settled);
             stop |= settled.stop_turn;
             ends = ends.or(settled.ends_turn.take());
             if matches!(ends, Some(TurnEnd::Deferred { .. })) {

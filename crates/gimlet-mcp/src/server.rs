@@ -35,18 +35,34 @@ pub(crate) struct Limits {
     pub(crate) result_chars: usize,
 }
 
+/// Why a server is not there.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error("it did not answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Opens a connection to a server inside the driving program and asks for its tools.
-pub(crate) async fn connect(driver: Arc<dyn Driver>, name: &str, patience: Duration) -> Result<Connection, String> {
+pub(crate) async fn connect(
+    driver: Arc<dyn Driver>,
+    name: &str,
+    patience: Duration,
+) -> Result<Connection, ConnectError> {
     let opening = async {
-        let client =
-            serve_client(hello(), DriverChannel::new(driver, name)).await.map_err(|error| error.to_string())?;
-        let tools = client.peer().list_all_tools().await.map_err(|error| error.to_string())?;
+        let client = serve_client(hello(), DriverChannel::new(driver, name)).await.map_err(failed)?;
+        let tools = client.peer().list_all_tools().await.map_err(failed)?;
         Ok(Connection { client, tools })
     };
     match tokio::time::timeout(patience, opening).await {
         Ok(opened) => opened,
-        Err(_) => Err(format!("it did not answer within {} s", patience.as_secs())),
+        Err(_) => Err(ConnectError::TimedOut(patience)),
     }
+}
+
+fn failed(error: impl std::fmt::Display) -> ConnectError {
+    ConnectError::Failed(error.to_string())
 }
 
 fn hello() -> ClientConfig {

@@ -9,7 +9,7 @@ use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, Servers, Se
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::config::{ServerConfig, ServerKind, servers_of};
-use crate::server::{Connection, Limits, connect};
+use crate::server::{ConnectError, Connection, Limits, connect};
 
 /// How long a server may take to answer at first.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -62,7 +62,7 @@ struct Entry {
 enum State {
     Waiting,
     Connected(Arc<Connection>),
-    Failed(String),
+    Failed(ConnectError),
 }
 
 /// All servers of a session.
@@ -89,12 +89,13 @@ impl McpServers {
         Self { driver, timeouts, entries: Mutex::new(entries), connecting: tokio::sync::Mutex::default() }
     }
 
-    /// Connects whatever is wanted and not there. One that fails is tried again next time.
+    /// Connects whatever is wanted and not there. One that fails is tried again next time; one that let everybody wait
+    /// is not, until somebody asks for it.
     async fn connect_all(&self) {
         let _alone = self.connecting.lock().await;
         let wanted: Vec<(String, ServerKind)> = {
             let entries = self.lock();
-            let wanted = entries.iter().filter(|entry| entry.enabled && !entry.is_connected());
+            let wanted = entries.iter().filter(|entry| entry.is_worth_a_try());
             wanted.map(|entry| (entry.name.clone(), entry.config.kind.clone())).collect()
         };
         let attempts = wanted.into_iter().map(|(name, kind)| async move {
@@ -112,12 +113,12 @@ impl McpServers {
         }
     }
 
-    async fn reach(&self, name: &str, kind: &ServerKind) -> Result<Connection, String> {
+    async fn reach(&self, name: &str, kind: &ServerKind) -> Result<Connection, ConnectError> {
         match (kind, &self.driver) {
             (ServerKind::Driver, Some(driver)) => connect(driver.clone(), name, self.timeouts.connect).await,
-            (ServerKind::Driver, None) => Err("no program drives this session".to_owned()),
+            (ServerKind::Driver, None) => Err(ConnectError::Failed("no program drives this session".to_owned())),
             (ServerKind::Elsewhere(kind), _) => {
-                Err(format!("servers of type {kind} are not available in this version of gimlet"))
+                Err(ConnectError::Failed(format!("servers of type {kind} are not available in this version of gimlet")))
             }
         }
     }
@@ -146,6 +147,18 @@ impl Entry {
         matches!(&self.state, State::Connected(connection) if !connection.is_closed())
     }
 
+    fn is_worth_a_try(&self) -> bool {
+        let silent = matches!(self.state, State::Failed(ConnectError::TimedOut(_)));
+        self.enabled && !self.is_connected() && !silent
+    }
+
+    /// Somebody wants it now, whatever came of the attempts before.
+    fn give_another_chance(&mut self) {
+        if matches!(self.state, State::Failed(_)) {
+            self.state = State::Waiting;
+        }
+    }
+
     fn view(&self) -> ServerView {
         let connection = match &self.state {
             State::Connected(connection) if self.enabled => Some(connection),
@@ -163,7 +176,7 @@ impl Entry {
             source: if self.config.kind == ServerKind::Driver { "sdk" } else { "dynamic" },
             info: connection.and_then(|connection| connection.info()),
             error: match &self.state {
-                State::Failed(error) if self.enabled => Some(error.clone()),
+                State::Failed(error) if self.enabled => Some(error.to_string()),
                 _ => None,
             },
             config: to_raw_value(&self.config.written).unwrap_or_else(|_| RawValue::NULL.to_owned()),
@@ -220,6 +233,7 @@ impl Servers for McpServers {
                     entry.state = State::Waiting;
                     return Ok(());
                 }
+                entry.give_another_chance();
             }
             self.connect_all().await;
             self.standing(server)
@@ -243,7 +257,10 @@ impl Servers for McpServers {
                 });
                 for (name, config) in wanted {
                     match entries.iter_mut().find(|entry| entry.name == name) {
-                        Some(entry) if entry.config == config => entry.origin = Origin::Request,
+                        Some(entry) if entry.config == config => {
+                            entry.origin = Origin::Request;
+                            entry.give_another_chance();
+                        }
                         Some(entry) => *entry = Entry::new(name, config, Origin::Request),
                         None => {
                             changed.added.push(name.clone());
@@ -258,7 +275,7 @@ impl Servers for McpServers {
                 .iter()
                 .filter(|entry| entry.origin == Origin::Request)
                 .filter_map(|entry| match &entry.state {
-                    State::Failed(error) => Some((entry.name.clone(), error.clone())),
+                    State::Failed(error) => Some((entry.name.clone(), error.to_string())),
                     State::Waiting | State::Connected(_) => None,
                 })
                 .collect();

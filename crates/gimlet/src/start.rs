@@ -171,7 +171,7 @@ pub(crate) async fn start(
     let servers = servers(run, around, manner, env)?.map(Arc::new);
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
-    let plans = planning::plans(around, &configured, &past);
+    let (plans, own_plan) = planning::plans(around, &configured, &past);
     let checkpoints = checkpoints(run, around, &configured, &past.id);
     let config = SessionConfig {
         id: past.id,
@@ -187,7 +187,7 @@ pub(crate) async fn start(
         tool_defs: past.segment.tools,
         env: env.clone(),
         home: around.home.clone(),
-        state: SessionState::new(around.cwd.clone(), now.directories).with_own(own_folders(around)),
+        state: SessionState::new(around.cwd.clone(), now.directories),
         permissions: Permissions {
             mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
             bypass_reachable: start.bypass_reachable,
@@ -208,6 +208,7 @@ pub(crate) async fn start(
         redactor,
         sandboxing: walls.sandboxing.map(Arc::new),
         plans,
+        own: own_folders(around).into_iter().chain(own_plan).collect(),
         output,
         checkpoints,
         driver: manner.driver.clone(),

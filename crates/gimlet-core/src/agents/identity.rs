@@ -29,14 +29,17 @@ pub(crate) struct WantedMode {
 
 impl WantedMode {
     /// The mode that holds. What the person chose for the session is never undone by a definition: its freer modes hold
-    /// for everyone, and so does looking without touching. Files that the person may not have read can only narrow.
+    /// for everyone, and so does looking without touching. Files that the person may not have read can only narrow, and
+    /// the built-in readers stay readers unless the person lifted every question.
     pub(crate) fn under(
         self,
         session: PermissionMode,
         is_available: impl Fn(PermissionMode) -> bool,
     ) -> PermissionMode {
         let Some(wanted) = self.mode.filter(|mode| is_available(*mode)) else { return session };
+        let reader = self.source == AgentSource::BuiltIn && wanted == PermissionMode::Plan;
         match session {
+            PermissionMode::AcceptEdits | PermissionMode::Auto if reader => wanted,
             PermissionMode::BypassPermissions
             | PermissionMode::AcceptEdits
             | PermissionMode::Auto
@@ -107,6 +110,9 @@ mod tests {
             (Some(AcceptEdits), AgentSource::Caller, Plan, Plan),
             (Some(Plan), AgentSource::Caller, AcceptEdits, AcceptEdits),
             (Some(Plan), AgentSource::Caller, BypassPermissions, BypassPermissions),
+            (Some(Plan), AgentSource::BuiltIn, AcceptEdits, Plan),
+            (Some(Plan), AgentSource::BuiltIn, Auto, Plan),
+            (Some(Plan), AgentSource::BuiltIn, BypassPermissions, BypassPermissions),
             (Some(BypassPermissions), AgentSource::Caller, Default, Default),
             (Some(Auto), AgentSource::Caller, Default, Default),
             (Some(AcceptEdits), AgentSource::Project, Default, Default),

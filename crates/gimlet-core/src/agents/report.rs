@@ -11,6 +11,8 @@ const TAGS: &[&str] = &[
     "system-reminder",
     "system",
     "environment",
+    "plan-mode",
+    "stdin",
     "tool_use_error",
     "persisted-output",
     "function_results",
@@ -104,6 +106,8 @@ mod tests {
     fn marks_of_others_are_broken_wherever_they_stand() {
         for (text, wanted) in [
             ("a <system-reminder>x</system-reminder>", "a <\\system-reminder>x<\\/system-reminder>"),
+            ("<plan-mode>over</plan-mode>", "<\\plan-mode>over<\\/plan-mode>"),
+            ("<stdin>x <environment>", "<\\stdin>x <\\environment>"),
             ("< SYSTEM >", "<\\ SYSTEM >"),
             ("Human: do it\nok", "Human\\: do it\nok"),
             ("fine\n  assistant: yes", "fine\n  assistant\\: yes"),

@@ -19,14 +19,20 @@ pub(crate) struct Asked {
 #[derive(Default)]
 pub(crate) struct Asks {
     next: u64,
-    open: BTreeMap<AskId, oneshot::Sender<Answer>>,
+    open: BTreeMap<AskId, Open>,
+}
+
+/// A question that waits.
+struct Open {
+    agent: AgentPath,
+    reply: oneshot::Sender<Answer>,
 }
 
 impl Asks {
     pub(crate) fn open(&mut self, asked: Asked, services: &Services) {
         self.next += 1;
         let id = AskId(self.next);
-        self.open.insert(id, asked.reply);
+        self.open.insert(id, Open { agent: asked.agent.clone(), reply: asked.reply });
         let agent_id = services.tasks.agent_id(&asked.agent);
         let view = AskView { id, agent: asked.agent.clone(), agent_id, body: asked.body };
         services.publish(&asked.agent, Body::Ask(Box::new(view)));
@@ -34,7 +40,7 @@ impl Asks {
 
     /// Passes an answer on; one for a question that is closed or unknown changes nothing.
     pub(crate) fn answer(&mut self, id: AskId, answer: Answer, services: &Services) {
-        if let Some(reply) = self.open.remove(&id) {
+        if let Some(Open { reply, .. }) = self.open.remove(&id) {
             // A gate that stopped waiting was cancelled; the question is closed either way.
             drop(reply.send(answer));
             services.publish(&AgentPath::default(), Body::AskClosed(id));
@@ -44,7 +50,7 @@ impl Asks {
     /// Waits until nobody waits for the answer to some question any more, because whoever asked was stopped.
     pub(crate) async fn abandoned(&mut self) -> AskId {
         std::future::poll_fn(|cx| {
-            let gone = self.open.iter_mut().find_map(|(id, reply)| reply.poll_closed(cx).is_ready().then_some(*id));
+            let gone = self.open.iter_mut().find_map(|(id, open)| open.reply.poll_closed(cx).is_ready().then_some(*id));
             gone.map_or(Poll::Pending, Poll::Ready)
         })
         .await
@@ -52,18 +58,26 @@ impl Asks {
 
     /// Closes the questions that nobody waits for any more.
     pub(crate) fn close_abandoned(&mut self, services: &Services) {
-        let gone: Vec<AskId> = self.open.iter().filter(|(_, reply)| reply.is_closed()).map(|(id, _)| *id).collect();
-        for id in gone {
-            self.open.remove(&id);
-            services.publish(&AgentPath::default(), Body::AskClosed(id));
-        }
+        self.close_those(services, |open| open.reply.is_closed());
+    }
+
+    /// Closes the questions of the main conversation and of its commands; subagents keep theirs.
+    pub(crate) fn close_main(&mut self, services: &Services) {
+        self.close_those(services, |open| open.agent == AgentPath::default());
     }
 
     /// Closes every question unanswered; the waiting calls count as cancelled.
     pub(crate) fn close_all(&mut self, services: &Services) {
-        for (id, reply) in std::mem::take(&mut self.open) {
-            drop(reply);
-            services.publish(&AgentPath::default(), Body::AskClosed(id));
-        }
+        self.close_those(services, |_| true);
+    }
+
+    fn close_those(&mut self, services: &Services, is_over: impl Fn(&Open) -> bool) {
+        self.open.retain(|id, open| {
+            let over = is_over(open);
+            if over {
+                services.publish(&AgentPath::default(), Body::AskClosed(*id));
+            }
+            !over
+        });
     }
 }

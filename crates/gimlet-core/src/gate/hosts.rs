@@ -44,7 +44,8 @@ impl HostGate {
         Self { gate, services: Arc::downgrade(services), dials, host }
     }
 
-    /// No turn's own: a command in the background asks as well. Whoever ends a turn closes its questions.
+    /// No turn's own: a command in the background asks as well, and nobody knows which command it is. Whoever interrupts
+    /// the session closes all of these questions.
     fn scope(&self) -> Option<CallScope> {
         Some(CallScope {
             services: self.services.upgrade()?,

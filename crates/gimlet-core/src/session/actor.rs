@@ -30,7 +30,7 @@ use crate::services::{Processes, Services};
 use crate::steering::Steering;
 use crate::structured::OutputSchema;
 use crate::tasks::Task;
-use crate::tool::{ToolRef, ToolSet, ToolSource};
+use crate::tool::{ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
@@ -81,6 +81,8 @@ pub struct SessionConfig {
     /// The walls around commands.
     pub sandboxing: Option<Arc<Sandboxing>>,
     pub plans: Plans,
+    /// Files and folders of the session's own, its plan among them: they may always be written, also by subagents.
+    pub own: Vec<PathBuf>,
     /// The form that answers have to have. Its tool is among `tools`.
     pub output: Option<Arc<OutputSchema>>,
     /// Where files are kept as they were before they changed; `None` when nobody will go back.
@@ -121,6 +123,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         .with_redactor(config.redactor)
         .with_sandboxing(config.sandboxing)
         .with_plans(&config.plans)
+        .with_own(config.own)
         .with_checkpoints(config.checkpoints)
         .with_hooks(hooks),
     );
@@ -327,6 +330,10 @@ impl Actor {
                         None => {}
                     },
                 }
+                if cancel.is_cancelled() {
+                    // A command's question about a host does not know of the turn; nobody will wait for its answer.
+                    desk.asks.close_main(&desk.services);
+                }
             }
         };
         desk.asks.close_abandoned(&desk.services);
@@ -338,11 +345,14 @@ impl Actor {
     async fn invite_guests(&mut self, cancel: &CancellationToken) {
         let Some(source) = self.guests.clone() else { return };
         let mut looking = source.tools();
-        let Self { desk, inbox, closing, .. } = self;
+        let Self { desk, inbox, asked, closing, .. } = self;
         let guests = loop {
             tokio::select! {
                 guests = &mut looking => break guests,
                 () = cancel.cancelled() => return,
+                // Agents in the background go on meanwhile.
+                Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
+                _ = desk.asks.abandoned() => desk.asks.close_abandoned(&desk.services),
                 op = inbox.recv() => match desk.take(op) {
                     Some(Call::Said(said)) => desk.steering.push(said),
                     Some(Call::Interrupt) => cancel.cancel(),
@@ -354,9 +364,9 @@ impl Actor {
                 },
             }
         };
-        let guests: Vec<ToolRef> =
-            guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())).collect();
         let (own, defs) = &self.own_tools;
+        // Two servers may come to one name: what is sent and what can be called must be the same list.
+        let guests = own.newcomers(guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())));
         self.tools = own.with_guests(&guests);
         self.conversation.offer(crate::context::with_guests(defs, &guests));
     }

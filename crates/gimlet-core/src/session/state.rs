@@ -13,8 +13,6 @@ pub struct SessionState {
     /// Working directories, the project first.
     pub roots: Vec<PathBuf>,
     pub files: FileStates,
-    /// Folders of the session's own, such as that of its plans, which it may always write.
-    pub own: Vec<PathBuf>,
     /// What a call asked of the permission mode, until the gate has heard of it.
     pub mode_wish: Option<ModeWish>,
 }
@@ -32,12 +30,6 @@ impl SessionState {
         let mut roots = vec![project_dir.clone()];
         roots.extend(added);
         let files = FileStates::default();
-        Self { cwd: project_dir.clone(), project_dir, roots, files, own: Vec::new(), mode_wish: None }
-    }
-
-    /// The same session with folders of its own.
-    pub fn with_own(mut self, folders: Vec<PathBuf>) -> Self {
-        self.own = folders;
-        self
+        Self { cwd: project_dir.clone(), project_dir, roots, files, mode_wish: None }
     }
 }

@@ -1,5 +1,6 @@
 //! The tools of one step: looked up by name, then by alias.
 
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -67,9 +68,15 @@ impl ToolSet {
         Self { unattended: true, ..self }
     }
 
-    /// These tools and the guests, without those that another tool has the name of.
+    /// The guests that can join these tools: one for each name that is still free, the first that came with it.
+    pub fn newcomers(&self, guests: impl IntoIterator<Item = ToolRef>) -> Vec<ToolRef> {
+        let mut taken = HashSet::new();
+        let is_new = |guest: &ToolRef| self.find(guest.name()).is_none() && taken.insert(guest.name().to_owned());
+        guests.into_iter().filter(is_new).collect()
+    }
+
+    /// These tools and [newcomers](Self::newcomers) behind them.
     pub fn with_guests(&self, guests: &[ToolRef]) -> Self {
-        let guests = guests.iter().filter(|guest| self.find(guest.name()).is_none());
         Self { tools: self.tools.iter().chain(guests).cloned().collect(), unattended: self.unattended }
     }
 

@@ -387,7 +387,11 @@ async fn a_plain_no_to_an_agent_somebody_waits_for_stops_the_turn_and_one_alone_
     bench.turn(&mut answer).await;
     bench.log.go.notify_one();
     let report = bench.turn(&mut answer).await;
-    assert_eq!(report.text, "Thanks.");
+    assert_eq!(
+        (report.text.as_str(), report.denials.len()),
+        ("Thanks.", 1),
+        "a refusal between turns is told with the next"
+    );
     bench.close().await;
 }
 
@@ -417,8 +421,46 @@ async fn a_reader_by_definition_changes_nothing_although_its_parent_might_be_ask
     let mut bench = Bench::new(setup, vec![reply(&[send_as("t1", "write", "planner")]), done()]);
     bench.say("go");
     bench.turn(|event, _| assert!(!matches!(event.body, Body::Ask(_)), "nobody is asked")).await;
+    let told = format!("{:?}", bench.model.requests()[1].messages);
+    assert!(told.contains("<plan-mode>") && told.contains("Report what you found out"), "{told}");
     assert!(bench.results(2)[0].1, "{:?}", bench.results(2));
     assert_eq!(bench.lines(), Vec::<String>::new());
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_reader_by_definition_changes_nothing_although_the_session_could_bypass_permissions() {
+    let touch = call("w1", "Touch", json!({"name": "w1"}));
+    let planner = AgentSpec { permission_mode: Some(PermissionMode::Plan), ..spec(&["Touch"]) };
+    let setup = Setup {
+        tasks: vec![("write", vec![reply(&[touch]), says("I may not.")])],
+        agents: vec![("planner".to_owned(), planner)],
+        may_bypass: true,
+        attended: true,
+        mode: PermissionMode::Default,
+        ..Setup::default()
+    };
+    let mut bench = Bench::new(setup, vec![reply(&[send_as("t1", "write", "planner")]), done()]);
+    bench.say("go");
+    bench.turn(|event, _| assert!(!matches!(event.body, Body::Ask(_)), "nobody is asked")).await;
+    assert!(bench.results(2)[0].1, "{:?}", bench.results(2));
+    assert_eq!(bench.lines(), Vec::<String>::new());
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn what_is_the_sessions_own_is_its_subagents_own_too() {
+    let touch = call("w1", "Touch", json!({"name": "w1", "manner": "protected"}));
+    let tasks = vec![("write", vec![reply(&[touch]), says("Written.")])];
+    let setup = |project: &std::path::Path| Setup {
+        tasks,
+        own: vec![project.join(".git/config")],
+        mode: PermissionMode::AcceptEdits,
+        ..Setup::default()
+    };
+    let mut bench = Bench::new_with(setup, vec![reply(&[send("t1", "write")]), done()]);
+    let report = bench.run("go").await;
+    assert_eq!((report.denials.len(), bench.results(2)[0].2.as_str()), (0, "w1 done"));
     bench.close().await;
 }
 

@@ -11,6 +11,7 @@ use futures_util::stream;
 use gimlet_core::files::Stamp as FileStamp;
 use gimlet_core::tool::{
     AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
+    ToolSource,
 };
 use gimlet_core::{
     Launch, Launched, LiveSettings, OutputSchema, Permissions, Plans, Processes, Record, Review, Sandboxing,
@@ -301,10 +302,13 @@ pub(crate) struct Bench {
 
 pub(crate) struct Setup {
     pub(crate) mode: PermissionMode,
+    /// The session may go over to bypassing permissions, whatever its mode.
+    pub(crate) may_bypass: bool,
     /// Auto mode is to be had.
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    pub(crate) max_budget_usd: Option<f64>,
     /// Replies in conversations of subagents, by their task.
     pub(crate) tasks: Vec<(&'static str, Vec<Vec<ModelEvent>>)>,
     pub(crate) env: Env,
@@ -316,6 +320,8 @@ pub(crate) struct Setup {
     /// The walls around commands.
     pub(crate) sandboxing: Option<Sandboxing>,
     pub(crate) plans: Plans,
+    /// What is the session's own.
+    pub(crate) own: Vec<PathBuf>,
     /// The JSON Schema of answers.
     pub(crate) output: Option<Arc<OutputSchema>>,
     pub(crate) checkpoints: Option<Checkpoints>,
@@ -323,6 +329,8 @@ pub(crate) struct Setup {
     pub(crate) driver: Option<Arc<dyn Driver>>,
     pub(crate) hooks: Vec<DriverHook>,
     pub(crate) rules: RuleSet,
+    /// Tools that come and go.
+    pub(crate) guests: Option<Arc<dyn ToolSource>>,
     /// The session is kept on disk.
     pub(crate) saved: bool,
 }
@@ -331,11 +339,14 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             mode: PermissionMode::BypassPermissions,
+            may_bypass: false,
             review: false,
             attended: false,
             concurrency: 10,
+            max_budget_usd: None,
             sandboxing: None,
             plans: Plans::default(),
+            own: Vec::new(),
             output: None,
             checkpoints: None,
             tasks: Vec::new(),
@@ -345,6 +356,7 @@ impl Default for Setup {
             driver: None,
             hooks: Vec::new(),
             rules: RuleSet::default(),
+            guests: None,
             saved: false,
             agents: Vec::new(),
         }
@@ -406,7 +418,7 @@ impl Bench {
             system: gimlet_core::system_blocks(&gimlet_core::SystemPrompt::default()),
             tool_defs: gimlet_core::tool_defs(&tools, &prompt),
             tools,
-            guests: None,
+            guests: setup.guests,
             agents: setup.agents,
             env: setup.env,
             home: None,
@@ -414,14 +426,18 @@ impl Bench {
             permissions: Permissions {
                 mode: setup.mode,
                 rules,
-                bypass_reachable: setup.mode == PermissionMode::BypassPermissions,
+                bypass_reachable: setup.may_bypass || setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
                 decisions: (setup.saved || setup.sandboxing.is_some()).then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,
             wakes: setup.attended,
-            options: TurnOptions { concurrency: setup.concurrency, ..TurnOptions::default() },
+            options: TurnOptions {
+                concurrency: setup.concurrency,
+                max_budget_usd: setup.max_budget_usd,
+                ..TurnOptions::default()
+            },
             cache_ttl: None,
             record: Record::new(transcript),
             history: Vec::new(),
@@ -430,6 +446,7 @@ impl Bench {
             redactor: gimlet_core::Redactor::default(),
             sandboxing: setup.sandboxing.map(Arc::new),
             plans: setup.plans,
+            own: setup.own,
             output: setup.output,
             checkpoints: setup.checkpoints,
             driver: setup.driver,

@@ -207,3 +207,31 @@ async fn do_not_ask_again_is_a_rule_in_local_settings_and_only_for_ports_that_ru
     assert_eq!(kept.0.lock().unwrap().len(), 1);
     scene.bench.close().await;
 }
+
+#[tokio::test]
+async fn an_interrupt_of_the_turn_closes_the_question_about_a_host() {
+    let hang = call("h1", "Look", json!({"name": "h1", "manner": "hang"}));
+    let mut scene = Scene::new(in_mode(PermissionMode::Default, true), true, vec![reply(&[hang])]);
+    scene.bench.say("go");
+    scene.bench.log.gate.notified().await;
+    let mut client = UnixStream::connect(&scene.socket).await.unwrap();
+    client.write_all(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut told = Vec::new();
+    scene
+        .bench
+        .turn(|event, handle| match &event.body {
+            Body::Ask(ask) => {
+                told.push(("asked", ask.id));
+                handle.send(Op::interrupt());
+            }
+            Body::AskClosed(id) => told.push(("closed", *id)),
+            _ => {}
+        })
+        .await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!((told[1].0, told[1].1), ("closed", told[0].1));
+    let mut said = String::new();
+    client.read_to_string(&mut said).await.unwrap();
+    assert!(said.contains(DECLINED), "{said}");
+    scene.bench.close().await;
+}

@@ -6,6 +6,7 @@ mod agents;
 mod asking;
 mod bench;
 mod driver;
+mod guests;
 mod hooked_calls;
 mod hooked_gate;
 mod hooked_turns;

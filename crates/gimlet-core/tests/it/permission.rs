@@ -144,3 +144,16 @@ async fn the_same_failing_call_gets_a_word_of_advice_the_fourth_time() {
     assert!(bench.results(4)[0].2.contains("change the input"), "{}", bench.results(4)[0].2);
     bench.close().await;
 }
+
+#[tokio::test]
+async fn failures_of_one_conversation_are_not_counted_against_another() {
+    let failing = || reply(&[call("a", "Touch", json!({"name": "a", "manner": "fail"}))]);
+    let tasks = vec![("try", vec![failing(), reply(&[Block::text("It fails.")])])];
+    let send = reply(&[call("t1", "Agent", json!({"task": "try"}))]);
+    let script = vec![failing(), failing(), failing(), send, reply(&[Block::text("done")])];
+    let mut bench = Bench::new(Setup { tasks, ..Setup::default() }, script);
+    bench.run("go").await;
+    let (_, is_error, text) = bench.results(5)[0].clone();
+    assert!(is_error && !text.contains("change the input"), "{text}");
+    bench.close().await;
+}

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use gimlet_proto::{Block, Env, ModelEvent, Op, StopReason, TurnEnd};
+use gimlet_proto::{Block, Body, Env, ModelEvent, Op, StopReason, TurnEnd};
 use serde_json::json;
 
 use crate::bench::{Bench, Setup, call, ended, reply, started};
@@ -169,5 +169,24 @@ async fn a_paused_turn_is_sent_again_unchanged_and_only_so_often() {
     let mut bench = Bench::new(Setup::default(), (0..20).map(|_| paused()).collect());
     bench.run("go").await;
     assert_eq!(bench.model.requests().len(), 9, "the first and eight more");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_budget_that_cannot_count_a_model_says_so_once() {
+    let setup = Setup { max_budget_usd: Some(1.0), ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![reply(&[Block::text("one")]), reply(&[Block::text("two")])]);
+    let mut warnings = Vec::new();
+    for text in ["go", "again"] {
+        bench.say(text);
+        bench
+            .turn(|event, _| {
+                if let Body::Notice(notice) = &event.body {
+                    warnings.push(notice.text.clone());
+                }
+            })
+            .await;
+    }
+    assert_eq!(warnings, ["no price is known for test: the budget cannot count what it costs"]);
     bench.close().await;
 }

@@ -17,6 +17,8 @@ struct Program {
     /// Every message: server and method.
     seen: Mutex<Vec<(String, String)>>,
     broken: AtomicBool,
+    /// It takes messages and never answers.
+    silent: AtomicBool,
 }
 
 impl Program {
@@ -53,6 +55,9 @@ impl Driver for Program {
         } else {
             Ok(to_raw_value(&self.answer(&message)).unwrap())
         };
+        if self.silent.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
         Box::pin(async move { answer })
     }
 }
@@ -104,6 +109,30 @@ async fn a_server_that_fails_is_tried_again_and_can_be_turned_off_and_on() {
     servers.enable("calc", true).await.unwrap();
     assert_eq!(servers.list()[0].status, ServerStatus::Connected);
     assert!(servers.reconnect("nobody").await.unwrap_err().contains("nobody"));
+}
+
+#[tokio::test]
+async fn a_server_that_let_everybody_wait_is_only_tried_again_when_asked_for() {
+    let config = r#"{"mcpServers":{"calc":{"type":"sdk"}}}"#;
+    let wanted = RawValue::from_string(r#"{"calc":{"type":"sdk"}}"#.into()).unwrap();
+    for way in ["reconnect", "enable", "replace"] {
+        let program = Arc::new(Program::default());
+        program.silent.store(true, Ordering::SeqCst);
+        let timeouts = Timeouts::from_env(&Env::default().with("MCP_TIMEOUT", "10"));
+        let servers = McpServers::new(Some(program.clone()), timeouts, servers_in(config).unwrap());
+        assert!(names(&servers).await.is_empty());
+        assert!(servers.list()[0].error.as_ref().unwrap().contains("did not answer"));
+        program.silent.store(false, Ordering::SeqCst);
+        let seen = program.seen.lock().unwrap().len();
+        assert!(names(&servers).await.is_empty());
+        assert_eq!(program.seen.lock().unwrap().len(), seen, "the next turn does not wait for it");
+        match way {
+            "reconnect" => servers.reconnect("calc").await.unwrap(),
+            "enable" => servers.enable("calc", true).await.unwrap(),
+            _ => assert!(servers.replace(&wanted).await.unwrap().errors.is_empty()),
+        }
+        assert_eq!(names(&servers).await.len(), 2, "{way}");
+    }
 }
 
 #[tokio::test]

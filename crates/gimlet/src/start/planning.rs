@@ -11,21 +11,22 @@ use super::configured::Configured;
 use super::sessions::Past;
 use crate::surroundings::Surroundings;
 
-/// The plan file of this session: one per session, found again when it is resumed.
-pub(super) fn plans(around: &Surroundings, configured: &Configured, past: &Past) -> Plans {
+/// The plan file of this session: one per session, found again when it is resumed; and what of it is the session's own
+/// beside the folder of all plans.
+pub(super) fn plans(around: &Surroundings, configured: &Configured, past: &Past) -> (Plans, Option<PathBuf>) {
     let name = format!("{}.md", past.id);
     let default = around.config_home.join("plans");
     let moved = configured.effective.settings.plans_directory.as_deref();
-    let (file, writable) = match moved.and_then(|folder| inside(&around.cwd, Path::new(folder))) {
+    let (file, own) = match moved.and_then(|folder| inside(&around.cwd, Path::new(folder))) {
         // A folder that a setting names may hold anything, so only the plan itself is the session's own there.
         Some(folder) => {
             let file = folder.join(&name);
             (file.clone(), (!leads_to_protected(&file)).then_some(file))
         }
-        None => (default.join(&name), Some(default)),
+        None => (default.join(&name), None),
     };
     let was_planning = past.mode == Some(PermissionMode::Plan);
-    Plans { file: Some(file), writable: writable.into_iter().collect(), was_planning }
+    (Plans { file: Some(file), was_planning }, own)
 }
 
 /// A setting cannot make a protected place the session's own, nor can a link do so.

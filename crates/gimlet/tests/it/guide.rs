@@ -108,6 +108,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         redactor: gimlet_core::Redactor::default(),
         sandboxing: None,
         plans: gimlet_core::Plans::default(),
+        own: Vec::new(),
         output: None,
         checkpoints: None,
         driver: None,

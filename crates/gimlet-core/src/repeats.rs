@@ -7,7 +7,7 @@ use gimlet_proto::ResultContent;
 /// Equal failures in a row after which the model is told to change its approach.
 const LIMIT: u32 = 3;
 
-/// The last failing call and how often it came in a row.
+/// The last failing call of a conversation and how often it came in a row.
 #[derive(Default)]
 pub(crate) struct Repeats {
     last: Option<(String, String, String)>,

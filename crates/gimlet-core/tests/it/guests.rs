@@ -1,0 +1,142 @@
+//! Tools that come from elsewhere and may go again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gimlet_core::tool::{
+    Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef, ToolSource,
+};
+use gimlet_proto::{Answer, Block, Body, BoxFuture, Op, PermissionMode, Reply, ServerView};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+
+use crate::bench::{Bench, Setup, call, reply};
+
+/// Fails with its own name, so that it can be told who was called.
+struct Failing(&'static str);
+
+impl GuestCall for Failing {
+    fn call<'a>(
+        &'a self,
+        _input: Map<String, Value>,
+        _cx: &'a ToolContext,
+    ) -> BoxFuture<'a, Result<GuestResult, ToolError>> {
+        Box::pin(async { Err(ToolError::failed(self.0)) })
+    }
+}
+
+/// Guests by name, each with words of its own.
+struct Source(Vec<(&'static str, &'static str)>);
+
+impl ToolSource for Source {
+    fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
+        let guest = |(name, says): &(&'static str, &'static str)| {
+            let guest = Guest {
+                name: (*name).to_owned(),
+                description: (*says).to_owned(),
+                schema: json!({"type": "object", "properties": {}}),
+                says_read_only: true,
+                requires_user_interaction: false,
+                own: false,
+                max_result_chars: ResultCap::Chars(1_000),
+                label: (*name).to_owned(),
+            };
+            ToolRef::Guest(Arc::new(GuestTool::new(guest, Arc::new(Failing(says)))))
+        };
+        let guests = self.0.iter().map(guest).collect();
+        Box::pin(async move { guests })
+    }
+
+    fn servers(&self) -> Vec<ServerView> {
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn of_guests_with_one_name_only_the_first_is_sent_and_called() {
+    let source = Source(vec![("mcp__a_b__x", "the first"), ("mcp__a_b__x", "the second"), ("Look", "an impostor")]);
+    let setup = Setup { guests: Some(Arc::new(source)), ..Setup::default() };
+    let calls = [call("g1", "mcp__a_b__x", json!({})), call("l1", "Look", json!({"name": "l1"}))];
+    let mut bench = Bench::new(setup, vec![reply(&calls), reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let sent = bench.model.requests()[0].tools.clone();
+    let named = |name: &str| -> Vec<&str> {
+        sent.iter().filter(|tool| tool.name == name).map(|tool| tool.description.as_str()).collect()
+    };
+    assert_eq!(named("mcp__a_b__x"), ["the first"]);
+    assert_eq!(named("Look"), ["A tool for tests."]);
+    let results = bench.results(1);
+    assert!(results[0].2.contains("the first") && results[1].2 == "l1 done", "{results:?}");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn guests_are_part_of_the_context_usage() {
+    let setup = Setup { guests: Some(Arc::new(Source(vec![("mcp__calc__add", "Adds.")]))), ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let (ask, answer) = Reply::channel();
+    bench.handle.send(Op::ContextUsage { reply: ask });
+    let usage = answer.await.unwrap().unwrap();
+    assert!(usage.tools.iter().any(|tool| tool.name == "mcp__calc__add"), "{:?}", usage.tools);
+    assert!(usage.categories.iter().any(|category| category.name == "MCP tools"), "{:?}", usage.categories);
+    bench.close().await;
+}
+
+/// Has nothing, and takes its time to say so once it is told to.
+#[derive(Default)]
+struct Slow {
+    slow: AtomicBool,
+    asked: Notify,
+    go: Notify,
+}
+
+impl ToolSource for Slow {
+    fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
+        Box::pin(async {
+            if self.slow.load(Ordering::SeqCst) {
+                self.asked.notify_one();
+                self.go.notified().await;
+            }
+            Vec::new()
+        })
+    }
+
+    fn servers(&self) -> Vec<ServerView> {
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn agents_in_the_background_can_ask_while_guests_are_waited_for() {
+    let source = Arc::new(Slow::default());
+    let wait = reply(&[call("wait", "Look", json!({"name": "wait", "manner": "wait"}))]);
+    let touch = reply(&[call("w1", "Touch", json!({"name": "w1"}))]);
+    let setup = Setup {
+        tasks: vec![("write", vec![wait, touch, reply(&[Block::text("Written.")])])],
+        guests: Some(source.clone()),
+        attended: true,
+        mode: PermissionMode::Default,
+        ..Setup::default()
+    };
+    let away = reply(&[call("t1", "Agent", json!({"task": "write", "background": true}))]);
+    let done = || reply(&[Block::text("done")]);
+    let mut bench = Bench::new(setup, vec![away, done(), done(), done()]);
+    bench.run("go").await;
+    source.slow.store(true, Ordering::SeqCst);
+    bench.say("again");
+    source.asked.notified().await;
+    bench.log.go.notify_one();
+    let turn = bench.turn(|event, handle| {
+        if let Body::Ask(ask) = &event.body {
+            handle.send(Op::Answer { ask: ask.id, answer: Answer::yes() });
+            source.slow.store(false, Ordering::SeqCst);
+            source.go.notify_one();
+        }
+    });
+    tokio::time::timeout(Duration::from_secs(30), turn)
+        .await
+        .expect("the question is asked before the guests are there");
+    bench.close().await;
+}
