@@ -14,6 +14,7 @@ use gimlet_store::{
 
 use super::Manner;
 use crate::args::RunArgs;
+use crate::lookup::may_be_start;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
@@ -240,11 +241,18 @@ fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<O
             |error: FindError| Report::new(error.to_string()).hint("'gimlet sessions ls --all' shows what there is");
         return sessions.by_id(wanted).map(Some).map_err(unknown);
     }
-    let summary = sessions.by_title(wanted).map_err(|error| {
+    let unknown = |error: FindError| {
         let asked = "--resume requires a valid session ID or session title when used with --print";
         Report::new(format!("{asked}: {error}")).hint("'gimlet sessions ls' shows what there is")
-    })?;
-    files_of(&summary).map(Some)
+    };
+    match sessions.by_title(wanted) {
+        Ok(summary) => files_of(&summary).map(Some),
+        // 'sessions ls' shows no more of an id than its beginning.
+        Err(FindError::NoSuchTitle { .. }) if may_be_start(wanted) => {
+            sessions.by_start(wanted).map(Some).map_err(unknown)
+        }
+        Err(error) => Err(unknown(error)),
+    }
 }
 
 fn files_of(summary: &SessionSummary) -> Result<SessionFiles, Report> {
