@@ -54,7 +54,7 @@ mod tests {
     fn only_old_sessions_that_nobody_drives_go_and_nothing_that_is_no_session() {
         let temp = tempfile::tempdir().unwrap();
         let places = Locations::new(temp.path());
-        let project = places.project(Path::new("/work"));
+        let project = places.project(Path::new("/project"));
         let now = SystemTime::now();
         let session = |id: u8, days: u64| {
             let files = project.session(&SessionId::new(format!("{id:08}-0000-4000-8000-000000000000")));
