@@ -330,8 +330,8 @@ fn kept_segment(run: &RunArgs, loaded: &Loaded, fresh: &Segment) -> Option<Segme
         || run.append_system_prompt_file.is_some();
     let frozen = loaded.frozen.as_ref().filter(|_| !changed)?;
     let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
-    let names = |tools: &[ToolDef]| tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
-    (names(&tools) == names(&fresh.tools)).then(|| Segment { system: frozen.system.clone().into(), tools })
+    // A tool of the same name may be another one: a form to answer in, a list of agents, a sandbox that is off now.
+    (tools == fresh.tools).then(|| Segment { system: frozen.system.clone().into(), tools })
 }
 
 /// Where large results go: beside the transcript, or into a private folder when nothing is kept.
