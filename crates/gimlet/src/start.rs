@@ -154,7 +154,7 @@ pub(crate) async fn start(
     };
     let past = Past::find(run, around, manner, segment)?;
     warnings.extend(past.remarks.iter().cloned());
-    warnings.extend(cleanup::clean_up(&configured, &past.id));
+    let upkeep = cleanup::Upkeep::asked(&configured, &past.id);
     let chosen = models::choose(run, &configured, &provider, past.model.as_deref())?;
     warnings.extend(chosen.remark);
     let api_key_source = provider.api_key_source().to_owned();
@@ -215,6 +215,10 @@ pub(crate) async fn start(
         source: if manner.cleared { StartSource::Clear } else { past.source },
     };
     let (handle, life) = gimlet_core::open(config);
+    // A start that fails before this has removed nothing.
+    if let Some(upkeep) = upkeep {
+        warnings.extend(tokio::task::spawn_blocking(|| upkeep.carry_out()).await.ok().flatten());
+    }
     let servers = servers.map(|servers| servers as Arc<dyn Servers>);
     Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch], facts, servers })
 }

@@ -64,7 +64,8 @@ fn stage() -> Stage {
     let services = Services::new(SessionId::new("s"), Env::default(), None, "/results".into(), hub.clone(), state);
     let model: Arc<dyn Model> = Arc::new(NoModel);
     let (env, id) = (Env::default(), SessionId::new("s"));
-    let files = gimlet_store::Locations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/project"));
+    let files =
+        gimlet_store::Locations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/project"));
     let transcript = gimlet_store::Transcript::unsaved(id.clone(), gimlet_store::Stamp::default());
     let host = AgentHost::new(HostParts {
         model: &model,
