@@ -24,8 +24,8 @@ use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError, ModelOffer, ThinkingDisplay};
 use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
 use gimlet_proto::{
-    AgentOffer, AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, Servers,
-    SessionHandle, SessionId, Thinking,
+    AgentOffer, AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, SessionHandle,
+    SessionId, Thinking,
 };
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{Checkpoints, Locations};
@@ -39,7 +39,7 @@ pub(crate) use live::FlagSettings;
 use live::Live;
 use memory::Memory;
 use sandboxed::Wishes;
-pub(crate) use sessions::Scratch;
+pub(crate) use sessions::{NamePlate, Scratch};
 use sessions::{Past, Segment};
 
 /// A session ready to run.
@@ -55,7 +55,8 @@ pub(crate) struct Started<F> {
     /// What programs want to know about it.
     pub(crate) facts: Facts,
     /// Its tool servers.
-    pub(crate) servers: Option<Arc<dyn Servers>>,
+    pub(crate) servers: Option<Arc<McpServers>>,
+    pub(crate) name_plate: NamePlate,
 }
 
 /// What is known once the session is open.
@@ -85,6 +86,8 @@ pub(crate) struct Manner {
     pub(crate) cleared: bool,
     /// Tool servers inside it.
     pub(crate) driver_servers: Vec<String>,
+    /// The servers of the session that was cleared, as its program has left them.
+    pub(crate) servers: Option<Arc<McpServers>>,
     /// Settings of the command line that may still change.
     pub(crate) flag_settings: FlagSettings,
 }
@@ -100,6 +103,7 @@ impl Default for Manner {
             hooks: Vec::new(),
             cleared: false,
             driver_servers: Vec::new(),
+            servers: None,
             flag_settings: FlagSettings::default(),
         }
     }
@@ -168,7 +172,10 @@ pub(crate) async fn start(
     if let Some(helper) = key_helper {
         helper.start_with(exec.clone());
     }
-    let servers = servers(run, around, manner, env)?.map(Arc::new);
+    let servers = match &manner.servers {
+        Some(servers) => Some(servers.clone()),
+        None => servers(run, around, manner, env)?.map(Arc::new),
+    };
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
     let plans = planning::plans(around, &configured, &past);
@@ -219,8 +226,8 @@ pub(crate) async fn start(
     if let Some(upkeep) = upkeep {
         warnings.extend(tokio::task::spawn_blocking(|| upkeep.carry_out()).await.ok().flatten());
     }
-    let servers = servers.map(|servers| servers as Arc<dyn Servers>);
-    Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch], facts, servers })
+    let (scratch, name_plate) = ([past.scratch, walls.scratch], past.name_plate);
+    Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate })
 }
 
 /// The form that the answer has to have.

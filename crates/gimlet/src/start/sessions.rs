@@ -7,9 +7,9 @@ use gimlet_core::{Record, StartSource};
 use gimlet_proto::{EntryId, Message, PermissionMode, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
-    DecisionLedger, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles,
-    SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn,
-    clean_title, is_session_id, load, new_session_id, other_worktrees,
+    DecisionLedger, EarlyTitle, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles,
+    SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions,
+    check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees,
 };
 
 use super::Manner;
@@ -44,7 +44,14 @@ pub(crate) struct Past {
     /// Where decisions are written down, if anything is.
     pub(crate) decisions: Option<DecisionLedger>,
     pub(crate) scratch: Scratch,
+    pub(crate) name_plate: NamePlate,
     pub(crate) remarks: Vec<String>,
+}
+
+/// Where the title of a session is written.
+pub(crate) struct NamePlate {
+    pub(crate) files: SessionFiles,
+    pub(crate) early: EarlyTitle,
 }
 
 impl Past {
@@ -97,6 +104,7 @@ impl Wanted<'_> {
         freeze(&mut transcript, &segment);
         name(&mut transcript, run);
         let (result_files, scratch) = result_files(run, around, &files);
+        let name_plate = NamePlate { files: files.clone(), early: transcript.early_title() };
         Ok(Past {
             id,
             source: StartSource::Startup,
@@ -109,6 +117,7 @@ impl Wanted<'_> {
             result_files,
             decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
             scratch,
+            name_plate,
             remarks: nothing_to_continue(run).into_iter().collect(),
         })
     }
@@ -151,6 +160,7 @@ impl Wanted<'_> {
         name(&mut transcript, run);
         let remarks = damage_remark(&loaded).into_iter().collect();
         let (result_files, scratch) = result_files(run, around, &files);
+        let name_plate = NamePlate { files: files.clone(), early: transcript.early_title() };
         Ok(Past {
             id: files.id().clone(),
             source: if run.fork_session { StartSource::Fork } else { StartSource::Resume },
@@ -163,6 +173,7 @@ impl Wanted<'_> {
             result_files,
             decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
             scratch,
+            name_plate,
             remarks,
         })
     }
