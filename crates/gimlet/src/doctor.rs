@@ -25,7 +25,7 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     let found = config_cmd::find(around);
     let mut problems = found.loaded.problems.clone();
     problems.extend(found.effective.problems.iter().cloned());
-    problems.extend(found.effective.rules.iter().filter_map(bad_rule));
+    problems.extend(found.effective.rules.iter().filter_map(|rule| bad_rule(rule).or_else(|| idle_rule(rule))));
     problems.extend(odd_rules(&found));
     problems.extend(gimlet_config::state_problem(&found.loaded.locations));
     problems.extend(policy_helper(&found));
@@ -61,7 +61,28 @@ fn bad_rule(rule: &RuleLine) -> Option<Problem> {
         line: Some(rule.origin.line),
         column: None,
         key: format!("permissions.{behavior}"),
-        message: error.to_string(),
+        message: format!("{error}{}", perhaps_meant(&rule.text)),
+    })
+}
+
+/// Most often it is the name of the tool that is wrong.
+fn perhaps_meant(rule: &str) -> String {
+    let close = crate::start::unknown_tool(rule).and_then(|(_, close)| close);
+    close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default()
+}
+
+/// An allow rule about a tool that nobody knows opens nothing; its writer would wait for an effect.
+fn idle_rule(rule: &RuleLine) -> Option<Problem> {
+    let allows = settings::behavior(rule) == Behavior::Allow;
+    let (name, close) = crate::start::unknown_tool(&rule.text).filter(|_| allows)?;
+    let close = close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default();
+    Some(Problem {
+        severity: Severity::Warning,
+        file: rule.origin.file.clone(),
+        line: Some(rule.origin.line),
+        column: None,
+        key: "permissions.allow".into(),
+        message: format!("there is no tool named `{name}`{close}"),
     })
 }
 

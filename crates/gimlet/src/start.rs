@@ -22,7 +22,9 @@ use gimlet_core::{
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError, ModelOffer, ThinkingDisplay};
-use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
+use gimlet_policy::{
+    Behavior, ModeRequest, Rule, RuleError, RuleSet, RuleSource, StartMode, removes_tool, resumed_mode, start_mode,
+};
 use gimlet_proto::{
     AgentOffer, AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, SessionHandle,
     SessionId, Thinking,
@@ -377,18 +379,32 @@ pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
     built_in.chain(TOOLS_TO_COME.iter().copied()).chain(["StructuredOutput"])
 }
 
+/// The name of the tool in a rule, if nobody knows such a tool, and the one that may have been meant.
+pub(crate) fn unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
+    let name = rule.split('(').next().unwrap_or(rule).trim();
+    let known = name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name);
+    (!known).then(|| (name, nearest(name, known_tools())))
+}
+
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
 fn known_tool(rule: &str, label: &str, driven: bool) -> Result<(), Report> {
-    let name = rule.split('(').next().unwrap_or(rule).trim();
     // What a program passes on may be meant for another version; there is nobody who could correct it.
-    if driven || name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name) {
-        return Ok(());
-    }
+    let Some((name, close)) = unknown_tool(rule).filter(|_| !driven) else { return Ok(()) };
     let report = Report::new(format!("{label}: there is no tool named '{name}'"));
-    Err(match nearest(name, known_tools()) {
+    Err(match close {
         Some(close) => report.hint(format!("Did you mean {close}?")),
         None => report.hint("See docs/tools.md for the tools there are"),
     })
+}
+
+/// Whether a rule that somebody wrote just now can be honoured.
+pub(crate) fn check_rule(rule: &str, behavior: Behavior, source: &RuleSource, label: &str) -> Result<(), Report> {
+    known_tool(rule, label, false)?;
+    Rule::parse(rule, behavior, source).map(drop).map_err(|error| no_rule(label, &error))
+}
+
+fn no_rule(label: &str, error: &RuleError) -> Report {
+    Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
 }
 
 /// The mode of a new session.

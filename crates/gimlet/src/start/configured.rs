@@ -269,9 +269,7 @@ fn flag_rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
         let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).called(label);
         for rule in texts.iter().flat_map(|text| split_rules(text)) {
             super::known_tool(rule, label, run.is_driven())?;
-            rules.add(behavior, rule, &source).map_err(|error| {
-                Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
-            })?;
+            rules.add(behavior, rule, &source).map_err(|error| super::no_rule(label, &error))?;
         }
     }
     Ok(rules)
