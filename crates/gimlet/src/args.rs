@@ -152,10 +152,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "BETAS", num_args = 1.., value_delimiter = ',')]
     pub(crate) betas: Vec<String>,
     /// Stop after this many model round trips
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     pub(crate) max_turns: Option<u32>,
     /// Stop when the session has cost this many dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub(crate) max_budget_usd: Option<f64>,
     /// The answer must fit this JSON Schema; it comes as structured_output
     #[arg(long, value_name = "SCHEMA")]

@@ -232,10 +232,20 @@ pub(crate) async fn start(
     Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate })
 }
 
+const NOT_A_FILE: &str = "Give the JSON itself, not a file";
+
+/// Whether a file was given where JSON is wanted.
+fn names_a_file(given: &str) -> bool {
+    !given.trim_start().starts_with(['{', '[', '"'])
+}
+
 /// The form that the answer has to have.
 fn output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
     let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
-    parsed.transpose().map_err(|error| Report::new(format!("--json-schema: {error}")))
+    parsed.transpose().map_err(|error| {
+        let report = Report::new(format!("--json-schema: {error}"));
+        if run.json_schema.as_deref().is_some_and(names_a_file) { report.hint(NOT_A_FILE) } else { report }
+    })
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
@@ -490,8 +500,11 @@ fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Ve
 fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
     let Some(json) = &run.agents else { return Ok(Vec::new()) };
     let wrong = |error: serde_json::Error| {
-        Report::new(format!("--agents: {error}"))
-            .hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
+        let report = Report::new(format!("--agents: {error}"));
+        if names_a_file(json) {
+            return report.hint(NOT_A_FILE);
+        }
+        report.hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
     };
     let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
     given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
