@@ -112,7 +112,7 @@ pub(crate) struct RunArgs {
     /// With stream-json both ways: the servers inside the program that drives the session, as JSON or in a file
     #[arg(long, value_name = "FILE_OR_JSON", num_args = 1..)]
     pub(crate) mcp_config: Vec<String>,
-    /// Use no other servers than those of --mcp-config
+    /// With stream-json both ways: use no other servers than those of --mcp-config (this version never does)
     #[arg(long)]
     pub(crate) strict_mcp_config: bool,
     /// With stream-json both ways: also tell of every hook that runs
@@ -205,7 +205,7 @@ pub(crate) struct RunArgs {
     /// Which settings files to read: user, project, local (naming project trusts the project's files)
     #[arg(long, value_name = "SOURCES")]
     pub(crate) setting_sources: Option<Sources>,
-    /// Trust this folder's own settings, hooks and servers for this run
+    /// Trust this folder's own settings for this run
     #[arg(long, visible_alias = "trust-workspace")]
     pub(crate) trust: bool,
     /// Go on with the newest session of this folder

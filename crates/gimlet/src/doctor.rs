@@ -172,10 +172,13 @@ fn trust_lines(found: &Found) -> Vec<String> {
 }
 
 fn trust_words(found: &Found) -> &'static str {
-    let (known, withheld) = (found.store.trust().is_known(), found.effective.withheld.len());
-    match (known, withheld) {
+    let trust = found.store.trust();
+    match (trust.is_known(), found.effective.withheld.len()) {
         _ if found.inventory.items.is_empty() => "nothing here needs trust",
         (_, 0) => "trusted",
+        (true, _) if trust.is_by_others() => {
+            "trusted by another program, which does not cover what runs; --trust uses what waits for one run"
+        }
         (true, _) => "trusted before, and changed since",
         (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
         (false, _) => "not trusted; --trust uses what waits for one run",
