@@ -77,6 +77,11 @@ impl Trust {
     pub fn is_known(&self) -> bool {
         self.everything || self.folder || self.known
     }
+
+    /// Whether only another program has accepted the folder, which says nothing about what runs.
+    pub fn is_by_others(&self) -> bool {
+        self.folder && !self.known && !self.everything
+    }
 }
 
 /// One line for people that names what is not used, by kind.

@@ -1,6 +1,7 @@
 //! Titles and tags of a session: entries that anybody may append at any time, the last one winning.
 
 use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 
@@ -11,6 +12,39 @@ pub struct Labels {
     pub ai_title: Option<String>,
     /// An empty tag is a cleared one.
     pub tag: Option<String>,
+}
+
+/// A title for a session that has no transcript yet: it is written as soon as there is one.
+#[derive(Clone, Default)]
+pub struct EarlyTitle(Arc<Mutex<Waiting>>);
+
+#[derive(Default)]
+struct Waiting {
+    title: Option<String>,
+    /// The transcript has begun; titles go there.
+    over: bool,
+}
+
+impl EarlyTitle {
+    /// Whether it was still early enough; if not, the transcript is there to be written to.
+    pub fn give(&self, title: &str) -> bool {
+        let mut waiting = self.lock();
+        if !waiting.over {
+            waiting.title = Some(title.to_owned());
+        }
+        !waiting.over
+    }
+
+    /// The title that was given. From now on it is too late.
+    pub(crate) fn take(&self) -> Option<String> {
+        let mut waiting = self.lock();
+        waiting.over = true;
+        waiting.title.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Deserialize)]

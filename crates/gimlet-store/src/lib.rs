@@ -56,7 +56,7 @@ pub use entry::{AssistantHead, Compaction, Stamp, UserKind, timestamp};
 pub use error::{ForkError, LoadError, TranscriptError};
 pub use find::{FindError, Include, Sessions, UnreadableSession};
 pub use fork::{Forked, fork};
-pub use labels::Labels;
+pub use labels::{EarlyTitle, Labels};
 pub use layout::{Locations, Project, SessionFiles, is_session_id, new_session_id, project_key, session_id_of};
 pub use load::{Frozen, LoadOptions, Loaded, ToolOutputs, load};
 pub use log::{Mirror, Mirrors};

@@ -27,7 +27,8 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// What belongs to a session and is there: the transcript, its side folder, checkpoints, debug logs, snapshots.
+/// What belongs to a session and is there: the transcript, its side folder, checkpoints, debug logs, its
+/// plan, snapshots.
 pub fn belongings(places: &Locations, files: &SessionFiles) -> Vec<PathBuf> {
     let mut paths = vec![files.transcript(), files.side_dir()];
     if files.transcript().starts_with(places.projects_root()) && !has_copies(places, files) {
@@ -35,6 +36,7 @@ pub fn belongings(places: &Locations, files: &SessionFiles) -> Vec<PathBuf> {
         let id = files.id().as_str();
         paths.push(home.join("file-history").join(id));
         paths.push(home.join("debug").join(format!("{id}.txt")));
+        paths.push(home.join("plans").join(format!("{id}.md")));
         paths.extend(named_after(&home.join("shell-snapshots"), &format!("{id}.")));
         paths.extend(named_after(&home.join("todos"), &format!("{id}-")));
     }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use gimlet_proto::SessionId;
 
 use crate::layout::{Locations, SessionFiles};
-use crate::lock::{Claim, DriverLock};
+use crate::remove::{RemoveError, remove};
 
 /// The folders of every project that has sessions.
 pub fn project_folders(places: &Locations) -> Vec<PathBuf> {
@@ -14,12 +14,12 @@ pub fn project_folders(places: &Locations) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect()
 }
 
-/// Removes the sessions in these folders that were last written before `limit`, with all that lies beside them, and says
+/// Removes the sessions in these folders that were last written before `limit`, with all that belongs to them, and says
 /// how many. One that somebody drives stays, and so does `keep`; what cannot be removed is left for the next time.
-pub fn retire_sessions(folders: &[PathBuf], limit: SystemTime, keep: &SessionId) -> usize {
+pub fn retire_sessions(places: &Locations, folders: &[PathBuf], limit: SystemTime, keep: &SessionId) -> usize {
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
     let sessions = entries.filter_map(|entry| SessionFiles::of_transcript(&entry.path()));
-    sessions.filter(|files| files.id() != keep && is_older(&files.transcript(), limit) && retire(files)).count()
+    sessions.filter(|files| files.id() != keep && is_older(&files.transcript(), limit) && retire(places, files)).count()
 }
 
 fn is_older(transcript: &Path, limit: SystemTime) -> bool {
@@ -27,21 +27,13 @@ fn is_older(transcript: &Path, limit: SystemTime) -> bool {
     metadata.and_then(|metadata| metadata.modified().ok()).is_some_and(|written| written < limit)
 }
 
-fn retire(files: &SessionFiles) -> bool {
-    let side_dir = files.side_dir();
-    let lock = match side_dir.is_dir().then(|| DriverLock::claim(&files.driver_lock())) {
-        Some(Claim::Held(lock)) => Some(lock),
-        Some(Claim::Busy) => return false,
-        // Without a folder beside it nobody drives it.
-        Some(Claim::Unavailable) | None => None,
-    };
-    let removed = std::fs::remove_file(files.transcript()).is_ok();
-    if removed && !side_dir.is_symlink() && side_dir.is_dir() {
-        // Whatever stays here belongs to no session any more.
-        drop(std::fs::remove_dir_all(&side_dir));
+/// Whether the session is gone, even where something that belonged to it could not be removed.
+fn retire(places: &Locations, files: &SessionFiles) -> bool {
+    match remove(places, files) {
+        Ok(_) => true,
+        Err(RemoveError::Busy { .. }) => false,
+        Err(RemoveError::Delete { path, .. }) => path != files.transcript(),
     }
-    drop(lock);
-    removed
 }
 
 #[cfg(test)]
@@ -49,12 +41,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::lock::{Claim, DriverLock};
 
     #[test]
     fn only_old_sessions_that_nobody_drives_go_and_nothing_that_is_no_session() {
         let temp = tempfile::tempdir().unwrap();
         let places = Locations::new(temp.path());
-        let project = places.project(Path::new("/work"));
+        let project = places.project(Path::new("/project"));
         let now = SystemTime::now();
         let session = |id: u8, days: u64| {
             let files = project.session(&SessionId::new(format!("{id:08}-0000-4000-8000-000000000000")));
@@ -68,9 +61,16 @@ mod tests {
         let Claim::Held(_lock) = DriverLock::claim(&driven.driver_lock()) else { panic!("the lock is free") };
         let other = project.dir().join("notes.jsonl");
         std::fs::write(&other, "mine").unwrap();
+        let belonging = ["file-history/ID/a@v1", "debug/ID.txt", "shell-snapshots/ID.sh", "plans/ID.md"];
+        let of = |files: &SessionFiles| belonging.map(|name| temp.path().join(name.replace("ID", files.id().as_str())));
+        for path in [of(&old), of(&young)].concat() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
         let limit = now - Duration::from_secs(30 * 86_400);
-        assert_eq!(retire_sessions(&project_folders(&places), limit, kept.id()), 1);
+        assert_eq!(retire_sessions(&places, &project_folders(&places), limit, kept.id()), 1);
         assert!(!old.transcript().exists() && !old.side_dir().exists());
+        assert!(of(&old).iter().all(|path| !path.exists()) && of(&young).iter().all(|path| path.exists()));
         for stays in [young.transcript(), driven.transcript(), kept.transcript(), kept.side_dir(), other] {
             assert!(stays.exists(), "{}", stays.display());
         }

@@ -18,7 +18,7 @@ use crate::cost::CostRecord;
 use crate::disk::{Disk, RealDisk};
 use crate::durable::{Durable, Fsync, Syncer, Unsynced};
 use crate::entry::{self, Answer, AssistantHead, Compaction, Links, Place, Stamp, UserKind};
-use crate::labels::Labels;
+use crate::labels::{EarlyTitle, Labels};
 use crate::layout::SessionFiles;
 use crate::load::Loaded;
 use crate::log::{Log, Mirror, Mirrors};
@@ -87,6 +87,7 @@ pub struct Transcript {
     last_prompt: Option<String>,
     /// Metadata given before the first prompt; the file begins with a real entry, and lists want the prompt early.
     held_back: Vec<String>,
+    early_title: EarlyTitle,
     /// The file has (or will have) a first entry.
     begun: bool,
     /// A prompt has been recorded, so metadata may follow.
@@ -127,6 +128,8 @@ impl Transcript {
         transcript.open_calls = loaded.open_calls.iter().cloned().collect();
         transcript.begun = true;
         transcript.prompted = true;
+        // The file is there, so nobody is too early.
+        drop(transcript.early_title.take());
         Ok(transcript)
     }
 
@@ -167,6 +170,7 @@ impl Transcript {
             labels: Labels::default(),
             last_prompt: None,
             held_back: Vec::new(),
+            early_title: EarlyTitle::default(),
             begun: false,
             prompted: false,
             bytes_since_labels: 0,
@@ -242,6 +246,9 @@ impl Transcript {
         }
         self.prompted = true;
         self.release_held_back();
+        if let Some(title) = self.early_title.take() {
+            self.set_title(&title);
+        }
         if length > LONG_PROMPT {
             self.write_last_prompt();
         }
@@ -309,6 +316,11 @@ impl Transcript {
     pub fn append_frozen(&mut self, system: &[String], tools_json: &str) {
         let line = entry::frozen(system, tools_json, self.session.as_str());
         self.metadata(line);
+    }
+
+    /// Where a title can be left until the first prompt.
+    pub fn early_title(&self) -> EarlyTitle {
+        self.early_title.clone()
     }
 
     pub fn set_title(&mut self, title: &str) {

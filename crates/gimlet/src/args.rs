@@ -112,7 +112,7 @@ pub(crate) struct RunArgs {
     /// With stream-json both ways: the servers inside the program that drives the session, as JSON or in a file
     #[arg(long, value_name = "FILE_OR_JSON", num_args = 1..)]
     pub(crate) mcp_config: Vec<String>,
-    /// Use no other servers than those of --mcp-config
+    /// With stream-json both ways: use no other servers than those of --mcp-config (this version never does)
     #[arg(long)]
     pub(crate) strict_mcp_config: bool,
     /// With stream-json both ways: also tell of every hook that runs
@@ -152,10 +152,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "BETAS", num_args = 1.., value_delimiter = ',')]
     pub(crate) betas: Vec<String>,
     /// Stop after this many model round trips
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     pub(crate) max_turns: Option<u32>,
     /// Stop when the session has cost this many dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub(crate) max_budget_usd: Option<f64>,
     /// The answer must fit this JSON Schema; it comes as structured_output
     #[arg(long, value_name = "SCHEMA")]
@@ -205,13 +205,13 @@ pub(crate) struct RunArgs {
     /// Which settings files to read: user, project, local (naming project trusts the project's files)
     #[arg(long, value_name = "SOURCES")]
     pub(crate) setting_sources: Option<Sources>,
-    /// Trust this folder's own settings, hooks and servers for this run
+    /// Trust this folder's own settings for this run
     #[arg(long, visible_alias = "trust-workspace")]
     pub(crate) trust: bool,
     /// Go on with the newest session of this folder
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     pub(crate) continue_session: bool,
-    /// Go on with a session, by id, title or transcript
+    /// Go on with a session, by id or the beginning of it, title or transcript
     #[arg(short = 'r', long, value_name = "SESSION")]
     pub(crate) resume: Option<String>,
     /// With --continue or --resume: work on a copy under a new id

@@ -63,12 +63,24 @@ fn get(found: &Found, key: &str, as_json: bool) -> Result<ExitCode, Report> {
         let sources: Vec<Value> = sources.iter().map(source_json).collect();
         show(&json!({ "key": key, "value": value, "sources": sources, "withheld": withheld }).to_string());
     } else {
-        show(entry(key, &value, &sources, Secrets::Shown).trim_end());
+        show(parts(found, key, &value, &sources).trim_end());
     }
     for place in withheld.iter().filter(|_| !as_json) {
         crate::say_on_stderr(&format!("not used: {place}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A key, or each of those below it that have a value.
+fn parts(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String {
+    let merged = &found.effective.merged;
+    let below = format!("{key}.");
+    let keys: Vec<String> = merged.keys().into_iter().filter(|name| name.starts_with(&below)).collect();
+    if keys.is_empty() {
+        return entry(key, value, sources, Secrets::Shown);
+    }
+    let part = |key: &String| entry(key, &merged.get(key).unwrap_or_default(), &merged.origins(key), Secrets::Shown);
+    keys.iter().map(part).collect()
 }
 
 fn not_set(key: &str) -> String {

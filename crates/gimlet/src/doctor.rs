@@ -25,7 +25,7 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     let found = config_cmd::find(around);
     let mut problems = found.loaded.problems.clone();
     problems.extend(found.effective.problems.iter().cloned());
-    problems.extend(found.effective.rules.iter().filter_map(bad_rule));
+    problems.extend(found.effective.rules.iter().filter_map(|rule| bad_rule(rule).or_else(|| idle_rule(rule))));
     problems.extend(odd_rules(&found));
     problems.extend(gimlet_config::state_problem(&found.loaded.locations));
     problems.extend(policy_helper(&found));
@@ -61,7 +61,28 @@ fn bad_rule(rule: &RuleLine) -> Option<Problem> {
         line: Some(rule.origin.line),
         column: None,
         key: format!("permissions.{behavior}"),
-        message: error.to_string(),
+        message: format!("{error}{}", perhaps_meant(&rule.text)),
+    })
+}
+
+/// Most often it is the name of the tool that is wrong.
+fn perhaps_meant(rule: &str) -> String {
+    let close = crate::start::unknown_tool(rule).and_then(|(_, close)| close);
+    close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default()
+}
+
+/// An allow rule about a tool that nobody knows opens nothing; its writer would wait for an effect.
+fn idle_rule(rule: &RuleLine) -> Option<Problem> {
+    let allows = settings::behavior(rule) == Behavior::Allow;
+    let (name, close) = crate::start::unknown_tool(&rule.text).filter(|_| allows)?;
+    let close = close.map(|close| format!("; did you mean `{close}`?")).unwrap_or_default();
+    Some(Problem {
+        severity: Severity::Warning,
+        file: rule.origin.file.clone(),
+        line: Some(rule.origin.line),
+        column: None,
+        key: "permissions.allow".into(),
+        message: format!("there is no tool named `{name}`{close}"),
     })
 }
 
@@ -151,10 +172,13 @@ fn trust_lines(found: &Found) -> Vec<String> {
 }
 
 fn trust_words(found: &Found) -> &'static str {
-    let (known, withheld) = (found.store.trust().is_known(), found.effective.withheld.len());
-    match (known, withheld) {
+    let trust = found.store.trust();
+    match (trust.is_known(), found.effective.withheld.len()) {
         _ if found.inventory.items.is_empty() => "nothing here needs trust",
         (_, 0) => "trusted",
+        (true, _) if trust.is_by_others() => {
+            "trusted by another program, which does not cover what runs; --trust uses what waits for one run"
+        }
         (true, _) => "trusted before, and changed since",
         (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
         (false, _) => "not trusted; --trust uses what waits for one run",

@@ -39,7 +39,8 @@ pub(crate) fn named(sessions: &Sessions, name: &str) -> Result<SessionFiles, Rep
 
 const WAYS: &str = "Name a session by its id, the beginning of it, its exact title or its transcript";
 
-fn may_be_start(name: &str) -> bool {
+/// Whether this looks like the beginning of an id, and is long enough to mean one.
+pub(crate) fn may_be_start(name: &str) -> bool {
     name.len() >= SHORTEST_START && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 

@@ -82,15 +82,28 @@ fn parse_known(arguments: &[String]) -> Result<Cli, Exit> {
             drop(error.print());
             return Exit::Code(ExitCode::from(1));
         }
-        let several_words = matches!(error.kind(), ErrorKind::ArgumentConflict | ErrorKind::UnknownArgument)
-            && arguments.iter().any(|argument| argument == "-p" || argument == "--print")
-            && arguments.iter().filter(|argument| !argument.starts_with('-')).count() > 1;
-        let hint = match several_words {
-            true => "Put the prompt in quotes: gimlet -p \"what to do\"".to_owned(),
-            false => format!("See '{} --help'", args::command_named(arguments)),
-        };
-        Report::new(in_one_line(&error.to_string())).hint(hint).into()
+        let text = in_one_line(&error.to_string());
+        let report = stray_word(&text, arguments);
+        report
+            .unwrap_or_else(|| Report::new(text).hint(format!("See '{} --help'", args::command_named(arguments))))
+            .into()
     })
+}
+
+/// The parser takes a second word for a command. People who write one mean a prompt, or the filter of the log.
+fn stray_word(text: &str, arguments: &[String]) -> Option<Report> {
+    let word = text.strip_prefix("the subcommand '")?.split('\'').next()?;
+    let before = arguments.iter().zip(arguments.iter().skip(1)).find(|(_, next)| *next == word).map(|(flag, _)| flag);
+    if let Some(flag) = before.filter(|flag| *flag == "--debug" || *flag == "-d") {
+        return Some(
+            Report::new(format!("{flag} takes its filter after '=', so '{word}' is one word too many"))
+                .hint(format!("Write --debug={word}")),
+        );
+    }
+    Some(
+        Report::new(format!("the prompt is one argument, and '{word}' is one word too many"))
+            .hint("Put the prompt in quotes: gimlet -p \"what to do\""),
+    )
 }
 
 /// What is wrong with the arguments, without the usage that the parser adds.

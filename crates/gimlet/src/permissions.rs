@@ -29,8 +29,12 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     let from = around.cwd.clone();
     let cwd = working_directory(args.cwd.as_deref(), &around.cwd)?;
     let around = Surroundings { cwd: cwd.clone(), ..around };
-    let (in_force, roots) = if args.rules.is_empty() { in_force(&around) } else { (RuleSet::default(), Vec::new()) };
-    let (rules, warnings) = rules(in_force, &args.rules, &from, &cwd)?;
+    let (in_force, roots, sandboxed) =
+        if args.rules.is_empty() { in_force(&around) } else { (RuleSet::default(), Vec::new(), false) };
+    let (rules, mut warnings) = rules(in_force, &args.rules, &from, &cwd)?;
+    if sandboxed && (args.command.is_some() || args.tool.as_deref() == Some("Bash")) {
+        warnings.push("sandbox.enabled is on: a session would run this command inside the sandbox, where it may need no question; this is the answer without one".to_owned());
+    }
     let own = crate::start::own_folders(&around);
     let mut paths = places(cwd, around.home, around.env);
     paths.roots.extend(roots);
@@ -57,13 +61,14 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     Ok(exit_code(verdict.decision))
 }
 
-/// The rules and further folders that a session in this folder would begin with.
-fn in_force(around: &Surroundings) -> (RuleSet, Vec<PathBuf>) {
+/// The rules and further folders that a session in this folder would begin with, and whether it had a sandbox.
+fn in_force(around: &Surroundings) -> (RuleSet, Vec<PathBuf>, bool) {
     let effective = crate::config_cmd::find(around).effective;
     let mut rules = RuleSet::default();
     // What is wrong with them is the doctor's to say.
     crate::settings::add_rules(&mut rules, &effective);
-    (rules, crate::settings::directories(&effective, around).0)
+    let sandboxed = effective.settings.sandbox.enabled == Some(true);
+    (rules, crate::settings::directories(&effective, around).0, sandboxed)
 }
 
 /// Scripts tell the outcomes apart by these; 1 is for questions that could not be understood.

@@ -22,10 +22,12 @@ use gimlet_core::{
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
 use gimlet_model::{Anthropic, AnthropicConfig, ConfigError, ModelOffer, ThinkingDisplay};
-use gimlet_policy::{ModeRequest, RuleSet, StartMode, removes_tool, resumed_mode, start_mode};
+use gimlet_policy::{
+    Behavior, ModeRequest, Rule, RuleError, RuleSet, RuleSource, StartMode, removes_tool, resumed_mode, start_mode,
+};
 use gimlet_proto::{
-    AgentOffer, AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, Servers,
-    SessionHandle, SessionId, Thinking,
+    AgentOffer, AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, SessionHandle,
+    SessionId, Thinking,
 };
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{Checkpoints, Locations};
@@ -39,7 +41,7 @@ pub(crate) use live::FlagSettings;
 use live::Live;
 use memory::Memory;
 use sandboxed::Wishes;
-pub(crate) use sessions::Scratch;
+pub(crate) use sessions::{NamePlate, Scratch};
 use sessions::{Past, Segment};
 
 /// A session ready to run.
@@ -55,7 +57,8 @@ pub(crate) struct Started<F> {
     /// What programs want to know about it.
     pub(crate) facts: Facts,
     /// Its tool servers.
-    pub(crate) servers: Option<Arc<dyn Servers>>,
+    pub(crate) servers: Option<Arc<McpServers>>,
+    pub(crate) name_plate: NamePlate,
 }
 
 /// What is known once the session is open.
@@ -85,6 +88,8 @@ pub(crate) struct Manner {
     pub(crate) cleared: bool,
     /// Tool servers inside it.
     pub(crate) driver_servers: Vec<String>,
+    /// The servers of the session that was cleared, as its program has left them.
+    pub(crate) servers: Option<Arc<McpServers>>,
     /// Settings of the command line that may still change.
     pub(crate) flag_settings: FlagSettings,
 }
@@ -100,6 +105,7 @@ impl Default for Manner {
             hooks: Vec::new(),
             cleared: false,
             driver_servers: Vec::new(),
+            servers: None,
             flag_settings: FlagSettings::default(),
         }
     }
@@ -154,7 +160,7 @@ pub(crate) async fn start(
     };
     let past = Past::find(run, around, manner, segment)?;
     warnings.extend(past.remarks.iter().cloned());
-    warnings.extend(cleanup::clean_up(&configured, &past.id));
+    let upkeep = cleanup::Upkeep::asked(&configured, &past.id);
     let chosen = models::choose(run, &configured, &provider, past.model.as_deref())?;
     warnings.extend(chosen.remark);
     let api_key_source = provider.api_key_source().to_owned();
@@ -168,7 +174,10 @@ pub(crate) async fn start(
     if let Some(helper) = key_helper {
         helper.start_with(exec.clone());
     }
-    let servers = servers(run, around, manner, env)?.map(Arc::new);
+    let servers = match &manner.servers {
+        Some(servers) => Some(servers.clone()),
+        None => servers(run, around, manner, env)?.map(Arc::new),
+    };
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
     let (plans, own_plan) = planning::plans(around, &configured, &past);
@@ -216,14 +225,28 @@ pub(crate) async fn start(
         source: if manner.cleared { StartSource::Clear } else { past.source },
     };
     let (handle, life) = gimlet_core::open(config);
-    let servers = servers.map(|servers| servers as Arc<dyn Servers>);
-    Ok(Started { handle, life, exec, warnings, scratch: [past.scratch, walls.scratch], facts, servers })
+    // A start that fails before this has removed nothing.
+    if let Some(upkeep) = upkeep {
+        warnings.extend(tokio::task::spawn_blocking(|| upkeep.carry_out()).await.ok().flatten());
+    }
+    let (scratch, name_plate) = ([past.scratch, walls.scratch], past.name_plate);
+    Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate })
+}
+
+const NOT_A_FILE: &str = "Give the JSON itself, not a file";
+
+/// Whether a file was given where JSON is wanted.
+fn names_a_file(given: &str) -> bool {
+    !given.trim_start().starts_with(['{', '[', '"'])
 }
 
 /// The form that the answer has to have.
 fn output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
     let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
-    parsed.transpose().map_err(|error| Report::new(format!("--json-schema: {error}")))
+    parsed.transpose().map_err(|error| {
+        let report = Report::new(format!("--json-schema: {error}"));
+        if run.json_schema.as_deref().is_some_and(names_a_file) { report.hint(NOT_A_FILE) } else { report }
+    })
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
@@ -367,18 +390,32 @@ pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
     built_in.chain(TOOLS_TO_COME.iter().copied()).chain(["StructuredOutput"])
 }
 
+/// The name of the tool in a rule, if nobody knows such a tool, and the one that may have been meant.
+pub(crate) fn unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
+    let name = rule.split('(').next().unwrap_or(rule).trim();
+    let known = name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name);
+    (!known).then(|| (name, nearest(name, known_tools())))
+}
+
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
 fn known_tool(rule: &str, label: &str, driven: bool) -> Result<(), Report> {
-    let name = rule.split('(').next().unwrap_or(rule).trim();
     // What a program passes on may be meant for another version; there is nobody who could correct it.
-    if driven || name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name) {
-        return Ok(());
-    }
+    let Some((name, close)) = unknown_tool(rule).filter(|_| !driven) else { return Ok(()) };
     let report = Report::new(format!("{label}: there is no tool named '{name}'"));
-    Err(match nearest(name, known_tools()) {
+    Err(match close {
         Some(close) => report.hint(format!("Did you mean {close}?")),
         None => report.hint("See docs/tools.md for the tools there are"),
     })
+}
+
+/// Whether a rule that somebody wrote just now can be honoured.
+pub(crate) fn check_rule(rule: &str, behavior: Behavior, source: &RuleSource, label: &str) -> Result<(), Report> {
+    known_tool(rule, label, false)?;
+    Rule::parse(rule, behavior, source).map(drop).map_err(|error| no_rule(label, &error))
+}
+
+fn no_rule(label: &str, error: &RuleError) -> Report {
+    Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
 }
 
 /// The mode of a new session.
@@ -464,8 +501,11 @@ fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Ve
 fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
     let Some(json) = &run.agents else { return Ok(Vec::new()) };
     let wrong = |error: serde_json::Error| {
-        Report::new(format!("--agents: {error}"))
-            .hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
+        let report = Report::new(format!("--agents: {error}"));
+        if names_a_file(json) {
+            return report.hint(NOT_A_FILE);
+        }
+        report.hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
     };
     let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
     given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()

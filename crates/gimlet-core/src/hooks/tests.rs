@@ -60,11 +60,12 @@ struct Stage {
 
 fn stage() -> Stage {
     let hub = Hub::default();
-    let state = SessionState::new("/work".into(), Vec::new());
+    let state = SessionState::new("/project".into(), Vec::new());
     let services = Services::new(SessionId::new("s"), Env::default(), None, "/results".into(), hub.clone(), state);
     let model: Arc<dyn Model> = Arc::new(NoModel);
     let (env, id) = (Env::default(), SessionId::new("s"));
-    let files = gimlet_store::Locations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/work"));
+    let files =
+        gimlet_store::Locations::new(std::path::Path::new("/nowhere")).project(std::path::Path::new("/project"));
     let transcript = gimlet_store::Transcript::unsaved(id.clone(), gimlet_store::Stamp::default());
     let host = AgentHost::new(HostParts {
         model: &model,

@@ -1,9 +1,10 @@
 //! Changing one setting, and saying what came of it: which file, whether it does anything, and what stands in its way.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gimlet_config::{Edit, Effect, Item, Locations, SaveError, Scope};
+use gimlet_policy::{Behavior, RuleScope, RuleSource};
 use serde_json::Value;
 
 use super::{Found, find, show};
@@ -20,31 +21,55 @@ pub(super) struct Writing<'a> {
     key: &'a str,
 }
 
+/// A change that was made.
+struct Written {
+    file: PathBuf,
+    /// What about the key waited for trust before it.
+    waited_before: Vec<Item>,
+}
+
 impl<'a> Writing<'a> {
     pub(super) fn new(around: &'a Surroundings, scope: WritableScope, key: &'a str) -> Self {
         Self { around, locations: locations(around), scope: scope.into(), key }
     }
 
     pub(super) fn set(&self, text: &str) -> Result<ExitCode, Report> {
-        self.write(text, Edit::Set, "set").map_err(|error| match &error {
+        self.check_rules(text)?;
+        let written = self.write(text, Edit::Set).map_err(|error| match &error {
             SaveError::Value { message, .. } if message.starts_with("a list") => {
                 Report::new(error.to_string()).hint(format!("For one entry: gimlet config add {} '{text}'", self.key))
             }
             _ => Report::new(error.to_string()),
-        })
+        })?;
+        Ok(self.say_done("set", &written))
     }
 
     pub(super) fn add(&self, text: &str) -> Result<ExitCode, Report> {
-        self.write(text, Edit::Append, "extended").map_err(|error| Report::new(error.to_string()))
+        self.check_rules(text)?;
+        let written = self.write(text, Edit::Append).map_err(|error| Report::new(error.to_string()))?;
+        Ok(self.say_done("extended", &written))
     }
 
     pub(super) fn remove(&self, text: &str) -> Result<ExitCode, Report> {
         let before = self.here();
-        self.write(text, Edit::Take, "shortened").map_err(|error| Report::new(error.to_string()))?;
+        let written = self.write(text, Edit::Take).map_err(|error| Report::new(error.to_string()))?;
         match before == self.here() {
             true => Err(Report::new(format!("{} has no such entry in {}", self.key, self.file().display()))),
-            false => Ok(ExitCode::SUCCESS),
+            false => Ok(self.say_done("shortened", &written)),
         }
+    }
+
+    /// A rule that nobody can honour is refused here as it is on the command line.
+    fn check_rules(&self, text: &str) -> Result<(), Report> {
+        let behavior = match self.key {
+            "permissions.allow" => Behavior::Allow,
+            "permissions.ask" => Behavior::Ask,
+            "permissions.deny" => Behavior::Deny,
+            _ => return Ok(()),
+        };
+        let rules = serde_json::from_str::<Vec<String>>(text).unwrap_or_else(|_| vec![text.to_owned()]);
+        let source = RuleSource::new(RuleScope::CommandLine, &self.around.cwd).called(self.key);
+        rules.iter().try_for_each(|rule| crate::start::check_rule(rule, behavior, &source, self.key))
     }
 
     pub(super) fn unset(&self) -> Result<ExitCode, Report> {
@@ -59,7 +84,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes a value that was given as JSON or as plain text: 5 may be a number or a name, and the setting knows.
-    fn write(&self, text: &str, edit: fn(Value) -> Edit, done: &str) -> Result<ExitCode, SaveError> {
+    fn write(&self, text: &str, edit: fn(Value) -> Edit) -> Result<Written, SaveError> {
         let save = |value: Value| gimlet_config::save(&self.locations, self.scope, self.key, &edit(value));
         let waited_before = self.waiting(&find(self.around));
         let as_text = || save(Value::String(text.to_owned()));
@@ -69,9 +94,13 @@ impl<'a> Writing<'a> {
             Some(written) => written?,
             None => as_text()?,
         };
-        show(&format!("{} {done} in {}", self.key, file.display()));
-        self.say_what_follows(&file, &waited_before);
-        Ok(ExitCode::SUCCESS)
+        Ok(Written { file, waited_before })
+    }
+
+    fn say_done(&self, done: &str, written: &Written) -> ExitCode {
+        show(&format!("{} {done} in {}", self.key, written.file.display()));
+        self.say_what_follows(&written.file, &written.waited_before);
+        ExitCode::SUCCESS
     }
 
     /// What a person should know who expects that the setting acts from now on.
@@ -116,7 +145,7 @@ impl<'a> Writing<'a> {
         found.effective.withheld.iter().filter(is_about).cloned().collect()
     }
 
-    fn file(&self) -> std::path::PathBuf {
+    fn file(&self) -> PathBuf {
         match self.scope {
             Scope::Project => self.locations.project_file(),
             Scope::Local => self.locations.local_file(),

@@ -168,7 +168,8 @@ impl Simulation<'_> {
             return tally.not_judged(NotJudged::BadInput, 1);
         };
         let judge = |rules: &RuleSet, mode| again.judge(rules, mode, &place);
-        let recorded = line.filter(|_| self.args.against == Against::Then).and_then(Moment::recorded);
+        let recorded =
+            line.filter(|_| self.args.against == Against::Then && !again.was_answered()).and_then(Moment::recorded);
         let then = recorded.unwrap_or_else(|| Moment::judged(judge(&sides.now, place.mode)));
         let now = judge(&sides.changed, self.args.mode.unwrap_or(place.mode));
         tally.add(files.id().as_str(), call, again.what(), then, Moment::judged(now));

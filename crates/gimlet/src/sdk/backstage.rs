@@ -1,19 +1,18 @@
 //! What a driven session needs from behind the stage: a new session in place of the old, settings, titles.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_exec::Exec;
+use gimlet_mcp::McpServers;
 use gimlet_proto::{BoxFuture, PermissionMode, Servers, SessionHandle, SessionId};
 use gimlet_serve::sdk::Backstage;
-use gimlet_store::Locations;
+use gimlet_store::clean_title;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::args::RunArgs;
 use crate::print::KILL_GRACE;
-use crate::start::{self, Configured, Manner, Scratch, Started};
+use crate::start::{self, Configured, Manner, NamePlate, Scratch, Started};
 use crate::surroundings::Surroundings;
 
 type Life = BoxFuture<'static, ()>;
@@ -29,7 +28,8 @@ pub(super) struct Troupe {
 struct Props {
     behind: Vec<(Exec, [Scratch; 2])>,
     /// Those of the session that runs.
-    servers: Option<Arc<dyn Servers>>,
+    servers: Option<Arc<McpServers>>,
+    name_plate: Option<NamePlate>,
 }
 
 impl Troupe {
@@ -44,6 +44,7 @@ impl Troupe {
         let mut props = self.lock();
         props.behind.push((started.exec, started.scratch));
         props.servers = started.servers;
+        props.name_plate = Some(started.name_plate);
         // Without a receiver the run is over, and this session with it.
         drop(self.arrivals.send(Box::pin(started.life)));
         started.handle
@@ -112,7 +113,7 @@ impl Backstage for Stage {
         run.allow_dangerously_skip_permissions |= could_bypass;
         (run.dangerously_skip_permissions, run.permission_mode) = (false, Some(mode));
         let (around, troupe) = (self.around.clone(), self.troupe.clone());
-        let manner = Manner { cleared: true, ..self.manner.clone() };
+        let manner = Manner { cleared: true, servers: self.troupe.lock().servers.clone(), ..self.manner.clone() };
         manner.flag_settings.renew();
         Box::pin(async move {
             let started = start::start(&run, &around, &manner).await.map_err(|report| report.text())?;
@@ -121,7 +122,7 @@ impl Backstage for Stage {
     }
 
     fn servers(&self) -> Option<Arc<dyn Servers>> {
-        self.troupe.lock().servers.clone()
+        self.troupe.lock().servers.clone().map(|servers| servers as Arc<dyn Servers>)
     }
 
     fn settings(&self) -> Result<Value, String> {
@@ -157,14 +158,18 @@ impl Backstage for Stage {
         if self.run.no_session_persistence {
             return Err("this session is not kept, so it cannot have a title".to_owned());
         }
-        let path = Locations::new(&self.around.config_home).project(&self.around.cwd).session(session).transcript();
-        let line = json!({"type": "custom-title", "customTitle": title, "sessionId": session}).to_string();
-        let cannot = |error: std::io::Error| format!("the title cannot be written to {}: {error}", path.display());
-        // One write of one line: the session's own lines stay whole around it.
-        let mut file = std::fs::OpenOptions::new().append(true).mode(0o600).open(&path).map_err(cannot)?;
-        file.write_all(format!("{line}\n").as_bytes()).map_err(cannot)?;
+        let title = clean_title(title).map_err(|error| error.to_string())?;
+        let troupe = self.troupe.lock();
+        // A session that goes on with one of another folder stays there.
+        let plate = troupe.name_plate.as_ref().filter(|plate| plate.files.id() == session);
+        let plate = plate.ok_or_else(|| format!("session {session} is over"))?;
+        if plate.early.give(&title) {
+            return Ok(());
+        }
+        gimlet_store::rename(&plate.files, &title).map_err(|error| error.to_string())?;
         if let Some(mirror) = &self.manner.mirror {
-            mirror.of(&path.to_string_lossy())(&line);
+            let line = json!({"type": "custom-title", "customTitle": title, "sessionId": session}).to_string();
+            mirror.of(&plate.files.transcript().to_string_lossy())(&line);
         }
         Ok(())
     }

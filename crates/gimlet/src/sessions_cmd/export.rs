@@ -25,7 +25,7 @@ pub(super) fn run(args: &ExportArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
     let session = Session::open(&files)?;
     let redactor = redactor(&desk.around.env);
     let output = args.output.as_ref().map(|path| desk.around.cwd.join(path));
-    let format = args.format.unwrap_or_else(|| format_of(output.as_deref()));
+    let format = args.format.map_or_else(|| format_of(output.as_deref()), Ok)?;
     let Some(path) = output else {
         let mut out = Masked { out: BufWriter::new(io::stdout()), redactor };
         return match session.write(format, &mut out) {
@@ -41,11 +41,14 @@ pub(super) fn run(args: &ExportArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
     Ok(ExitCode::SUCCESS)
 }
 
-fn format_of(path: Option<&Path>) -> ExportFormat {
+/// What the name of the file promises.
+fn format_of(path: Option<&Path>) -> Result<ExportFormat, Report> {
     match path.and_then(Path::extension).and_then(|extension| extension.to_str()) {
-        Some("json") => ExportFormat::Json,
-        Some("html" | "htm") => ExportFormat::Html,
-        _ => ExportFormat::Markdown,
+        Some("json") => Ok(ExportFormat::Json),
+        Some("html" | "htm") => Ok(ExportFormat::Html),
+        None | Some("md" | "markdown" | "txt") => Ok(ExportFormat::Markdown),
+        Some(other) => Err(Report::new(format!("a session cannot be written as {other}"))
+            .hint("Name the file .md, .json or .html, or add --format markdown, json or html")),
     }
 }
 

@@ -97,6 +97,10 @@ fn page(files: &SessionFiles, checkup: &Checkup) -> String {
     if checkup.total > checkup.findings.len() {
         page += &format!("  … and {} more\n", checkup.total - checkup.findings.len());
     }
+    if checkup.is_damaged() {
+        let start: String = files.id().as_str().chars().take(8).collect();
+        page += &format!("  gimlet sessions fsck {start} --repair OUT writes a repaired copy\n");
+    }
     page.trim_end().to_owned()
 }
 

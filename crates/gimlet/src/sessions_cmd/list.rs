@@ -41,15 +41,24 @@ pub(super) fn run(args: &ListArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
             crate::say(&as_json(session).to_string());
         }
     } else if sessions.is_empty() {
-        crate::say_on_stderr(if args.all {
-            "there are no sessions"
-        } else {
-            "there are no sessions of this folder (--all shows those of others)"
-        });
+        crate::say_on_stderr(&nothing_found(args, desk));
     } else {
         crate::say(gimlet_serve::sanitise(&table(&sessions, found, args, desk)).trim_end());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what there is none of: the option that leaves nothing may be mistyped.
+fn nothing_found(args: &ListArgs, desk: &Desk<'_>) -> String {
+    let tagged = args.tag.as_ref().map(|tag| format!(" with the tag '{tag}'")).unwrap_or_default();
+    match &args.project {
+        Some(dir) if !desk.around.cwd.join(dir).is_dir() => {
+            format!("there are no sessions of {}{tagged}, and no such folder", dir.display())
+        }
+        Some(dir) => format!("there are no sessions of {}{tagged}", dir.display()),
+        None if args.all => format!("there are no sessions{tagged}"),
+        None => format!("there are no sessions of this folder{tagged} (--all shows those of others)"),
+    }
 }
 
 /// What programs get of a session.

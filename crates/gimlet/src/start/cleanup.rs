@@ -1,7 +1,7 @@
 //! The setting `cleanupPeriodDays`: sessions that were not touched for so long are removed when another one starts. Without
 //! the setting nothing is ever removed for its age.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use gimlet_config::Scope;
@@ -12,29 +12,64 @@ use super::configured::Configured;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Removes what is too old and says how much that was. `current` is about to be used, however old it is.
-pub(super) fn clean_up(configured: &Configured, current: &SessionId) -> Option<String> {
-    let days = configured.effective.settings.cleanup_period_days?.get();
-    let origin = configured.effective.merged.origins("cleanupPeriodDays").pop()?.origin;
-    let limit = SystemTime::now().checked_sub(DAY.saturating_mul(days))?;
-    let home = &configured.around.config_home;
-    let places = Locations::new(home);
-    let folders = match origin.scope {
-        // A project has no say about the sessions of others.
-        Scope::Project | Scope::Local => places.project(&configured.around.cwd).existing_dirs(),
-        Scope::User | Scope::Flag | Scope::Managed => {
-            let mark = home.join("gimlet/cleaned-up");
-            if !is_due(&mark) {
-                return None;
-            }
-            project_folders(&places)
-        }
-    };
-    let removed = retire_sessions(&folders, limit, current);
-    (removed > 0).then(|| {
-        let sessions = if removed == 1 { "1 session was".to_owned() } else { format!("{removed} sessions were") };
-        format!("{sessions} removed: not touched for {days} days (cleanupPeriodDays in {})", origin.file.display())
-    })
+/// What the setting says about the sessions there are.
+pub(super) struct Upkeep {
+    places: Locations,
+    folders: Folders,
+    limit: SystemTime,
+    days: u64,
+    /// The file that says so.
+    asked_in: PathBuf,
+    current: SessionId,
+}
+
+enum Folders {
+    These(Vec<PathBuf>),
+    /// Every project's, once a day; the file remembers when.
+    All {
+        mark: PathBuf,
+    },
+}
+
+impl Upkeep {
+    /// `None` when nobody asked for it. `current` is about to be used, however old it is.
+    pub(super) fn asked(configured: &Configured, current: &SessionId) -> Option<Self> {
+        let days = configured.effective.settings.cleanup_period_days?.get();
+        let origin = configured.effective.merged.origins("cleanupPeriodDays").pop()?.origin;
+        let limit = SystemTime::now().checked_sub(DAY.saturating_mul(days))?;
+        let home = &configured.around.config_home;
+        let places = Locations::new(home);
+        let folders = match origin.scope {
+            // A project has no say about the sessions of others.
+            Scope::Project | Scope::Local => Folders::These(places.project(&configured.around.cwd).existing_dirs()),
+            Scope::User | Scope::Flag | Scope::Managed => Folders::All { mark: home.join("gimlet/cleaned-up") },
+        };
+        Some(Self {
+            places,
+            folders,
+            limit,
+            days: days.into(),
+            asked_in: origin.file.clone(),
+            current: current.clone(),
+        })
+    }
+
+    /// Removes what is too old and says how much that was. Takes as long as there is to remove.
+    pub(super) fn carry_out(self) -> Option<String> {
+        let folders = match self.folders {
+            Folders::These(folders) => folders,
+            Folders::All { mark } if is_due(&mark) => project_folders(&self.places),
+            Folders::All { .. } => return None,
+        };
+        let removed = retire_sessions(&self.places, &folders, self.limit, &self.current);
+        let sessions = match removed {
+            0 => return None,
+            1 => "1 session was".to_owned(),
+            removed => format!("{removed} sessions were"),
+        };
+        let (days, file) = (self.days, self.asked_in.display());
+        Some(format!("{sessions} removed: not touched for {days} days (cleanupPeriodDays in {file})"))
+    }
 }
 
 /// Whether the last time is a day ago; if so, now is the last time.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gimlet_config::{Effective, Inventory, Loaded, Options, Problem, Severity, Trust, TrustStore};
+use gimlet_config::{Effective, Inventory, Item, ItemKind, Loaded, Options, Problem, Severity, Trust, TrustStore};
 use gimlet_core::tool::nearest;
 use gimlet_core::{Redactor, Review, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
@@ -200,7 +200,17 @@ impl Configured {
     /// One line that names what is not used for want of trust.
     pub(crate) fn untrusted(&self) -> Option<String> {
         let line = gimlet_config::withheld_line(&self.effective.withheld)?;
-        Some(format!("{line}. Add --trust to use them in this run"))
+        // Trust helps nothing that this version does not have.
+        let runs = |item: &Item| !matches!(item.kind, ItemKind::Hook | ItemKind::McpServer | ItemKind::Plugin);
+        let withheld = &self.effective.withheld;
+        let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
+            (_, true) => "Add --trust to use them in this run",
+            (true, false) => {
+                "Add --trust to use the rest in this run; hooks, servers and plugins are not run by this version"
+            }
+            (false, false) => "This version runs none of them",
+        };
+        Some(format!("{line}. {hint}"))
     }
 
     /// A hook can be there to forbid something, so nobody may think that it runs.
@@ -269,9 +279,7 @@ fn flag_rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
         let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).called(label);
         for rule in texts.iter().flat_map(|text| split_rules(text)) {
             super::known_tool(rule, label, run.is_driven())?;
-            rules.add(behavior, rule, &source).map_err(|error| {
-                Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
-            })?;
+            rules.add(behavior, rule, &source).map_err(|error| super::no_rule(label, &error))?;
         }
     }
     Ok(rules)

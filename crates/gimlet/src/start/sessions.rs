@@ -7,13 +7,14 @@ use gimlet_core::{Record, StartSource};
 use gimlet_proto::{EntryId, Message, PermissionMode, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
-    DecisionLedger, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles, SessionFiles,
-    SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions, check_dropped_turn,
-    clean_title, is_session_id, load, new_session_id, other_worktrees,
+    DecisionLedger, EarlyTitle, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles,
+    SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions,
+    check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees,
 };
 
 use super::Manner;
 use crate::args::RunArgs;
+use crate::lookup::may_be_start;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
@@ -43,7 +44,14 @@ pub(crate) struct Past {
     /// Where decisions are written down, if anything is.
     pub(crate) decisions: Option<DecisionLedger>,
     pub(crate) scratch: Scratch,
+    pub(crate) name_plate: NamePlate,
     pub(crate) remarks: Vec<String>,
+}
+
+/// Where the title of a session is written.
+pub(crate) struct NamePlate {
+    pub(crate) files: SessionFiles,
+    pub(crate) early: EarlyTitle,
 }
 
 impl Past {
@@ -96,6 +104,7 @@ impl Wanted<'_> {
         freeze(&mut transcript, &segment);
         name(&mut transcript, run);
         let (result_files, scratch) = result_files(run, around, &files);
+        let name_plate = NamePlate { files: files.clone(), early: transcript.early_title() };
         Ok(Past {
             id,
             source: StartSource::Startup,
@@ -108,6 +117,7 @@ impl Wanted<'_> {
             result_files,
             decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
             scratch,
+            name_plate,
             remarks: nothing_to_continue(run).into_iter().collect(),
         })
     }
@@ -150,6 +160,7 @@ impl Wanted<'_> {
         name(&mut transcript, run);
         let remarks = damage_remark(&loaded).into_iter().collect();
         let (result_files, scratch) = result_files(run, around, &files);
+        let name_plate = NamePlate { files: files.clone(), early: transcript.early_title() };
         Ok(Past {
             id: files.id().clone(),
             source: if run.fork_session { StartSource::Fork } else { StartSource::Resume },
@@ -162,6 +173,7 @@ impl Wanted<'_> {
             result_files,
             decisions: (!run.no_session_persistence).then(|| DecisionLedger::new(&files)),
             scratch,
+            name_plate,
             remarks,
         })
     }
@@ -240,11 +252,18 @@ fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<O
             |error: FindError| Report::new(error.to_string()).hint("'gimlet sessions ls --all' shows what there is");
         return sessions.by_id(wanted).map(Some).map_err(unknown);
     }
-    let summary = sessions.by_title(wanted).map_err(|error| {
+    let unknown = |error: FindError| {
         let asked = "--resume requires a valid session ID or session title when used with --print";
         Report::new(format!("{asked}: {error}")).hint("'gimlet sessions ls' shows what there is")
-    })?;
-    files_of(&summary).map(Some)
+    };
+    match sessions.by_title(wanted) {
+        Ok(summary) => files_of(&summary).map(Some),
+        // 'sessions ls' shows no more of an id than its beginning.
+        Err(FindError::NoSuchTitle { .. }) if may_be_start(wanted) => {
+            sessions.by_start(wanted).map(Some).map_err(unknown)
+        }
+        Err(error) => Err(unknown(error)),
+    }
 }
 
 fn files_of(summary: &SessionSummary) -> Result<SessionFiles, Report> {
@@ -322,8 +341,8 @@ fn kept_segment(run: &RunArgs, loaded: &Loaded, fresh: &Segment) -> Option<Segme
         || run.append_system_prompt_file.is_some();
     let frozen = loaded.frozen.as_ref().filter(|_| !changed)?;
     let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
-    let names = |tools: &[ToolDef]| tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
-    (names(&tools) == names(&fresh.tools)).then(|| Segment { system: frozen.system.clone().into(), tools })
+    // A tool of the same name may be another one: a form to answer in, a list of agents, a sandbox that is off now.
+    (tools == fresh.tools).then(|| Segment { system: frozen.system.clone().into(), tools })
 }
 
 /// Where large results go: beside the transcript, or into a private folder when nothing is kept.

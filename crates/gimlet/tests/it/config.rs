@@ -81,6 +81,8 @@ async fn what_cannot_be_set_is_refused_with_the_reason() {
     for (args, part) in [
         (&["config", "set", "verbose", "perhaps"][..], "true or false should stand here"),
         (&["config", "set", "modle", "a"], "did you mean model?"),
+        (&["config", "add", "permissions.allow", "Bsh(x"], "there is no tool named 'Bsh'. Did you mean Bash?"),
+        (&["config", "add", "permissions.deny", "Bash(x"], "Write rules as Tool or Tool(pattern)"),
         (&["config", "set", "claudeMd", "a"], "only managed settings can"),
         (
             &["config", "set", "enableAllProjectMcpServers", "true", "--scope", "project"],
@@ -101,6 +103,22 @@ async fn what_cannot_be_set_is_refused_with_the_reason() {
     refused.expect_code(1);
     assert!(refused.stderr.contains(&format!("{file}: line 2, column 15")), "{}", refused.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\n  \"model\": \"a\",\n}\n");
+}
+
+#[tokio::test]
+async fn the_lists_of_a_block_are_shown_by_name_and_only_what_is_there_is_taken_out() {
+    let world = world();
+    let file = user(&world, "{\"permissions\": {\"allow\": [\"Bsh(x)\"],\n\"deny\": [\"Read(y)\"]}}");
+    let shown = gimlet(&world, &["config", "get", "permissions"]).await;
+    let lists = format!(
+        "permissions.allow: 1 entry\n    \"Bsh(x)\"  {file}:1 (user)\npermissions.deny: 1 entry\n    \"Read(y)\"  {file}:2 (user)\n"
+    );
+    assert_eq!(shown.expect_code(0).stdout, lists);
+    let nothing = gimlet(&world, &["config", "remove", "permissions.allow", "nope"]).await;
+    assert_eq!(nothing.expect_code(1).stdout, "");
+    assert!(nothing.stderr.contains("has no such entry"), "{}", nothing.stderr);
+    let doctor = gimlet(&world, &["doctor"]).await;
+    assert!(doctor.stdout.contains("there is no tool named `Bsh`; did you mean `Bash`?"), "{}", doctor.stdout);
 }
 
 #[tokio::test]

@@ -470,3 +470,20 @@ fn large(path: &Path, entries: &[Value]) {
         writeln!(file, "{entry}").unwrap();
     }
 }
+
+#[tokio::test]
+async fn what_is_not_there_is_named() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    world.run(&model).print("go").finish().await.expect_code(0);
+    let id = world.transcripts()[0].file_stem().unwrap().to_string_lossy().into_owned();
+    for (args, code, part) in [
+        (&["ls", "--tag", "nope"][..], 0, "with the tag 'nope'"),
+        (&["ls", "--project", "/nosuch"], 0, "of /nosuch, and no such folder"),
+        (&["export", &id, "--output", "x.pdf"], 1, ".md, .json or .html"),
+    ] {
+        let run = world.run_at("http://127.0.0.1:9").arg("sessions").args(args.iter().copied()).finish().await;
+        assert!(run.expect_code(code).stderr.contains(part), "{args:?}: {}", run.stderr);
+    }
+    assert!(!world.project.join("x.pdf").exists());
+}

@@ -83,6 +83,7 @@ impl ReadAgain {
         let written = || text("file_path").or_else(|| text("notebook_path"));
         let need = match call.tool.as_str() {
             "WebFetch" => text("url").map(|url| Need::Fetch(url.to_owned())),
+            "StructuredOutput" => Some(Need::Session),
             "MultiEdit" | "NotebookEdit" => written().map(|path| Need::Write(paths.expand(path.as_ref()))),
             _ => None,
         };
@@ -114,6 +115,14 @@ impl ReadAgain {
                 own: &PermissionVerdict::Passthrough,
             },
         })
+    }
+
+    /// Whether people answered it with another input, which is what the ledger has a verdict on.
+    pub(super) fn was_answered(&self) -> bool {
+        match self {
+            Self::BuiltIn(prepared, _) => Judged::from(prepared.as_ref()).needs_person,
+            Self::Other { needs_person, .. } => *needs_person,
+        }
     }
 
     /// The tool by its present name, and the command, path or address that it is about.

@@ -175,3 +175,21 @@ fn piped(text: &str) -> String {
     let inner = text.strip_prefix("<stdin>\n").and_then(|text| text.strip_suffix("</stdin>"));
     inner.unwrap_or_else(|| panic!("not marked as piped: {text}")).to_owned()
 }
+
+#[tokio::test]
+async fn what_was_most_likely_meant_is_said_and_nothing_else() {
+    let world = world();
+    for (args, part) in [
+        (&["-p", "hi", "there"][..], "Put the prompt in quotes"),
+        (&["-p", "hi", "--debug", "api"], "Write --debug=api"),
+        (&["-p", "hi", "--continue", "--resume", "x"], "See 'gimlet --help'"),
+        (&["-p", "hi", "--system-prompt", "a", "--system-prompt-file", "f"], "See 'gimlet --help'"),
+        (&["-p", "hi", "--json-schema", "s.json"], "Give the JSON itself, not a file"),
+        (&["-p", "hi", "--agents", "nosuch.json"], "Give the JSON itself, not a file"),
+        (&["-p", "hi", "--max-budget-usd", "-1"], "it must be a positive number"),
+    ] {
+        let run = world.run_at("http://127.0.0.1:9").args(args.iter().copied()).finish().await;
+        run.expect_code(1);
+        assert!(run.stderr.contains(part) && run.stderr.lines().count() == 1, "{args:?}: {}", run.stderr);
+    }
+}

@@ -46,19 +46,32 @@ async fn continue_without_anything_to_continue_is_a_new_session() {
 }
 
 #[tokio::test]
-async fn resume_takes_an_id_a_title_or_a_file_and_appends() {
+async fn resume_takes_an_id_its_beginning_a_title_or_a_file_and_appends() {
     let world = world();
     let first = turn(&world, &said("one").await, &["--name", "the first one"]).await;
     let id = id_of(&first);
     turn(&world, &said("other").await, &[]).await;
     let path = world.transcripts()[0].to_string_lossy().into_owned();
-    for wanted in [id.as_str(), "the first one", &path] {
+    for wanted in [id.as_str(), &id[..8], "the first one", &path] {
         let model = said("more").await;
         let run = turn(&world, &model, &["--resume", wanted]).await;
         assert_eq!(id_of(&run), id, "{wanted}");
         assert!(model.rejections().is_empty() && model.request(0).body_text().contains("\"one\""));
     }
     assert_eq!(world.transcripts().len(), 2);
+}
+
+#[tokio::test]
+async fn the_beginning_of_two_ids_is_refused_with_both_of_them() {
+    let world = world();
+    let ids = ["0195c9f4-3a88-4b44-9d41-3f6a1f1a0011", "0195c9f4-3a88-4b44-9d41-3f6a1f1a0012"];
+    for id in ids {
+        turn(&world, &said("one").await, &["--session-id", id]).await;
+    }
+    let model = Script::new().serve().await.unwrap();
+    let run = world.run(&model).print("go").args(["--resume", "0195c9f4"]).finish().await;
+    run.expect_code(1);
+    assert!(ids.iter().all(|id| run.stderr.contains(id)) && model.requests().is_empty(), "{}", run.stderr);
 }
 
 #[tokio::test]

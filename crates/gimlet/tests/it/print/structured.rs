@@ -33,6 +33,19 @@ async fn the_answer_is_the_input_of_the_call_in_json_and_as_text() {
 }
 
 #[tokio::test]
+async fn a_resumed_session_takes_the_form_of_this_run() {
+    let world = world();
+    let model = Script::new().call("StructuredOutput", json!({"files": ["a.rs"]})).serve().await.unwrap();
+    world.run(&model).args(["--json-schema", SCHEMA]).print("which?").finish().await.expect_code(0);
+    let other = r#"{"type":"object","properties":{"count":{"type":"integer"}},"required":["count"]}"#;
+    let model = Script::new().call("StructuredOutput", json!({"count": 1})).serve().await.unwrap();
+    let run = world.run(&model).args(["--continue", "--json-schema", other]).print("how many?").finish().await;
+    assert_eq!(run.stdout, "{\"count\":1}\n", "{}", run.stderr);
+    let tools = model.request(0).json()["tools"].clone();
+    assert_eq!(tools.as_array().unwrap().last().unwrap()["input_schema"]["required"], json!(["count"]));
+}
+
+#[tokio::test]
 async fn probe_27_five_invalid_attempts_are_an_error_of_their_own() {
     let world = world();
     let attempt = |script: Script, _| script.call("StructuredOutput", json!({"files": "a.rs"})).then();

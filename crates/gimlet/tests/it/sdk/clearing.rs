@@ -85,3 +85,19 @@ async fn clearing_first_of_all_works_too() {
     assert_eq!(host.result().await["result"], "ok");
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn a_cleared_conversation_keeps_the_servers_that_were_set_meanwhile() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let far = json!({"far": {"type": "http", "url": "http://127.0.0.1:9"}});
+    host.ask(json!({"subtype": "mcp_set_servers", "servers": far})).await;
+    host.ask(json!({"subtype": "mcp_toggle", "serverName": "far", "enabled": false})).await;
+    let before = host.ask(json!({"subtype": "mcp_status"})).await["response"].clone();
+    assert!(before.to_string().contains("far"), "{before}");
+    host.say("/clear");
+    host.result().await;
+    assert_eq!(host.ask(json!({"subtype": "mcp_status"})).await["response"], before);
+    host.end().await.clean(0);
+}

@@ -238,14 +238,16 @@ async fn settings_can_be_laid_over_the_flags_and_looked_at() {
 }
 
 #[tokio::test]
-async fn a_session_can_be_given_a_title() {
+async fn a_session_can_be_given_a_title_before_and_after_its_first_prompt() {
     let world = world();
-    let model = Script::new().say("ok").then().say("ok").serve().await.unwrap();
+    let model = (0..3).fold(Script::new(), |script, _| script.say("ok").then()).say("ok").serve().await.unwrap();
+    let named = |title: &str| json!({"subtype": "rename_session", "title": title});
     let mut host = Host::start(world.run(&model));
+    assert_eq!(host.ask(named("New moon")).await["subtype"], "success");
     host.say("hi");
     host.result().await;
-    assert_eq!(host.ask(json!({"subtype": "rename_session", "title": "Blue moon"})).await["subtype"], "success");
+    world.run(&model).args(["-p", "--resume", "New moon", "--fork-session", "more"]).finish().await.expect_code(0);
+    assert_eq!(host.ask(named("Blue moon")).await["subtype"], "success");
     host.end().await.clean(0);
-    let again = world.run(&model).args(["-p", "--resume", "Blue moon", "more"]).finish().await;
-    again.expect_code(0);
+    world.run(&model).args(["-p", "--resume", "Blue moon", "more"]).finish().await.expect_code(0);
 }
