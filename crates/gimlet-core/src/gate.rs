@@ -219,7 +219,7 @@ impl Gate {
     /// The mode in which calls of this scope are decided: that of the session, or a subagent's own where it may have one.
     pub(crate) fn mode_of(&self, scope: &CallScope) -> PermissionMode {
         let session = self.mode();
-        scope.subagent.as_ref().map_or(session, |who| who.mode.under(session, |mode| self.is_available(mode)))
+        scope.subagent.as_ref().map_or(session, |who| who.mode_under(session, &|mode| self.is_available(mode)))
     }
 
     fn is_available(&self, mode: PermissionMode) -> bool {
@@ -318,11 +318,14 @@ impl Gate {
         // The grounds of the questions that were answered with a yes: only others are asked about again.
         let mut answered: Vec<Reason> = Vec::new();
         let mut answered_by = Decider::Person;
+        // The verdict that the first question was about.
+        let mut asked: Option<Verdict> = None;
         for _ in 0..MAX_EDITS {
             let (verdict, found) = self.decide(scope, &prepared, hook);
             let settled = !answered.is_empty() && verdict.reasons.iter().all(|reason| answered.contains(reason));
             let answer = match verdict.decision {
                 Decision::Ask if settled => Ok(Answered::Go(Word::allowed_by(answered_by))),
+                Decision::Allow if asked.is_some() => Ok(Answered::Go(Word::allowed_by(answered_by))),
                 Decision::Allow => Ok(Answered::Go(Word::allowed_by(decider(&verdict)))),
                 Decision::Deny => {
                     let message = verdict.model_text(tool.name());
@@ -337,10 +340,19 @@ impl Gate {
                     answered.extend(verdict.reasons);
                     continue;
                 }
+                Ok(Answered::Go(word)) if verdict.decision == Decision::Ask && !settled => {
+                    // A question can stay open for long. What rules, mode and files say by now counts, except for what
+                    // the yes was about.
+                    answered_by = word.decider();
+                    answered.extend(verdict.reasons.iter().cloned());
+                    asked.get_or_insert(verdict);
+                    continue;
+                }
                 Ok(Answered::Go(word)) => (word, None),
                 Err(refusal) => (Word::of_refusal(&refusal, &verdict), Some(refusal)),
             };
-            self.ledger.note(scope, self.mode_of(scope), &incoming.id, &prepared, &verdict, &word);
+            let ground = asked.as_ref().filter(|_| end.is_none()).unwrap_or(&verdict);
+            self.ledger.note(scope, self.mode_of(scope), &incoming.id, &prepared, ground, &word);
             if let Some(refusal) = end {
                 return Err(refusal);
             }

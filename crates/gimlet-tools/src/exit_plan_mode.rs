@@ -153,9 +153,9 @@ impl Tool for ExitPlanMode {
     }
 }
 
-/// The text of the plan file, if there is any.
+/// The text of the plan file, if there is any. A link in its place is not the session's own.
 fn read(file: &Path) -> Option<String> {
-    let metadata = file.metadata().ok()?;
+    let metadata = file.symlink_metadata().ok()?;
     if !metadata.is_file() || metadata.len() > LONGEST_PLAN {
         return None;
     }
@@ -176,6 +176,10 @@ fn settle(approved: Option<String>, file: Option<&Path>) -> Result<(Option<Strin
 }
 
 fn save(file: &Path, plan: &str) -> Result<(), ToolError> {
+    if file.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        let text = format!("{} is not a file but a link or a folder; the plan was not kept", file.display());
+        return Err(ToolError::failed(text));
+    }
     // The configuration folder may well be reached through a link of the person's own.
     let file = OnDisk.follow(file).map_or_else(|| file.to_owned(), |followed| followed.real);
     let backups: PathBuf = file.with_extension("backups");

@@ -1,5 +1,6 @@
 //! Who runs a conversation that is not the main one, and in which mode its calls are decided.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -17,6 +18,8 @@ pub(crate) struct AgentIdentity {
     /// Nobody waits for it.
     pub(crate) background: bool,
     pub(crate) mode: WantedMode,
+    /// Whoever sent it, when that was a subagent too: its mode is what this one's is held under.
+    pub(crate) sender: Option<Arc<AgentIdentity>>,
     pub(crate) meter: Meter,
 }
 
@@ -25,6 +28,18 @@ pub(crate) struct AgentIdentity {
 pub(crate) struct WantedMode {
     pub(crate) mode: Option<PermissionMode>,
     pub(crate) source: AgentSource,
+}
+
+impl AgentIdentity {
+    /// The mode that holds for its calls: that of the session as everyone on the way down narrowed it.
+    pub(crate) fn mode_under(
+        &self,
+        session: PermissionMode,
+        is_available: &impl Fn(PermissionMode) -> bool,
+    ) -> PermissionMode {
+        let above = self.sender.as_ref().map_or(session, |sender| sender.mode_under(session, is_available));
+        self.mode.under(above, is_available)
+    }
 }
 
 impl WantedMode {
@@ -44,6 +59,7 @@ impl WantedMode {
             | PermissionMode::AcceptEdits
             | PermissionMode::Auto
             | PermissionMode::Plan => session,
+            PermissionMode::DontAsk if !is_narrower(wanted) => session,
             PermissionMode::Default | PermissionMode::DontAsk => match self.source {
                 AgentSource::Plugin => session,
                 AgentSource::Project if !is_narrower(wanted) => session,
@@ -106,7 +122,8 @@ mod tests {
             (None, AgentSource::Caller, Default, Default),
             (Some(Plan), AgentSource::Caller, Default, Plan),
             (Some(AcceptEdits), AgentSource::Caller, Default, AcceptEdits),
-            (Some(AcceptEdits), AgentSource::User, DontAsk, AcceptEdits),
+            (Some(AcceptEdits), AgentSource::User, DontAsk, DontAsk),
+            (Some(Plan), AgentSource::User, DontAsk, Plan),
             (Some(AcceptEdits), AgentSource::Caller, Plan, Plan),
             (Some(Plan), AgentSource::Caller, AcceptEdits, AcceptEdits),
             (Some(Plan), AgentSource::Caller, BypassPermissions, BypassPermissions),
@@ -120,6 +137,25 @@ mod tests {
             (Some(Plan), AgentSource::Plugin, Default, Default),
         ] {
             assert_eq!(holds(wanted, source, session), held, "{wanted:?} of {source:?} under {session}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_sent_by_a_narrow_agent_is_as_narrow() {
+        let identity = |mode, sender| AgentIdentity {
+            id: String::new(),
+            kind: String::new(),
+            depth: 1,
+            background: false,
+            mode: WantedMode { mode, source: AgentSource::Caller },
+            sender,
+            meter: Meter::default(),
+        };
+        for (first, second) in [(Plan, None), (Plan, Some(AcceptEdits)), (DontAsk, None), (DontAsk, Some(AcceptEdits))]
+        {
+            let sender = Arc::new(identity(Some(first), None));
+            let sent = identity(second, Some(sender));
+            assert_eq!(sent.mode_under(Default, &|_| true), first, "{second:?} sent from {first}");
         }
     }
 }

@@ -123,6 +123,7 @@ fn prepare(scope: &Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<P
         depth,
         background,
         mode: WantedMode { mode: kind.spec.permission_mode, source: kind.source },
+        sender: scope.subagent.clone(),
         meter: Meter::default(),
     });
     let cancel = if background { CancellationToken::new() } else { cx.cancel.child_token() };

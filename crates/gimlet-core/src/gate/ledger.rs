@@ -26,6 +26,11 @@ impl Word {
         Self { outcome: Outcome::Allowed, by, note: None }
     }
 
+    /// Who said so.
+    pub(super) fn decider(&self) -> Decider {
+        self.by
+    }
+
     pub(super) fn of_refusal(refusal: &Refusal, verdict: &Verdict) -> Self {
         let by = match refusal {
             Refusal::Denied(denied) if denied.is_for_want_of_a_person() => Decider::Nobody,

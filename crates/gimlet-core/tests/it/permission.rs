@@ -157,3 +157,19 @@ async fn failures_of_one_conversation_are_not_counted_against_another() {
     assert!(is_error && !text.contains("change the input"), "{text}");
     bench.close().await;
 }
+
+#[tokio::test]
+async fn a_yes_that_comes_late_does_not_undo_what_was_forbidden_meanwhile() {
+    let mut bench = Bench::new(setup(PermissionMode::Default, true), replies());
+    bench.say("go");
+    bench
+        .turn(|event, handle| {
+            let Body::Ask(ask) = &event.body else { return };
+            handle.send(Op::SetMode { mode: PermissionMode::DontAsk, reply: Reply::nobody() });
+            handle.send(Op::Answer { ask: ask.id, answer: Answer::yes() });
+        })
+        .await;
+    let result = &bench.results(1)[0];
+    assert!(!result.2.contains("done"), "it did not run: {result:?}");
+    bench.close().await;
+}

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 /// Longer lines are cut.
 pub(super) const MAX_LINE: usize = 1_000_000;
+/// The longest input of a call that fits into a line with everything else.
+pub(super) const MAX_INPUT: usize = MAX_LINE - 100_000;
 
 /// The line, or a shorter one with the same meaning.
 pub(super) fn fit(line: String) -> String {
@@ -24,8 +26,8 @@ pub(super) fn fit(line: String) -> String {
 /// A value whose text is short enough for a line.
 pub(super) fn shrunk(mut value: Value) -> Value {
     const STEPS: [fn(&mut Value); 8] = [
-        |value| without_copies(&mut value["tool_use_result"]),
-        |value| shorten(&mut value["tool_use_result"], 20_000),
+        |value| on_result(value, without_copies),
+        |value| on_result(value, |result| shorten(result, 20_000)),
         without_structure,
         |value| shorten_results(value, 100_000),
         |value| shorten(value, 200_000),
@@ -40,6 +42,12 @@ pub(super) fn shrunk(mut value: Value) -> Value {
         step(&mut value);
     }
     value
+}
+
+fn on_result(value: &mut Value, cut: impl FnOnce(&mut Value)) {
+    if let Some(result) = value.get_mut("tool_use_result") {
+        cut(result);
+    }
 }
 
 /// Whole files as they were before.
@@ -78,14 +86,19 @@ fn shorten(value: &mut Value, limit: usize) {
     }
 }
 
-/// Cuts every list to so many items.
+/// Cuts every list to so many items, and every object to so many members.
 fn keep_first(value: &mut Value, limit: usize) {
     match value {
         Value::Array(items) => {
             items.truncate(limit);
             items.iter_mut().for_each(|item| keep_first(item, limit));
         }
-        Value::Object(members) => members.values_mut().for_each(|member| keep_first(member, limit)),
+        Value::Object(members) => {
+            // No object of the protocol's own has so many members.
+            let beyond: Vec<String> = members.keys().skip(limit).cloned().collect();
+            beyond.iter().for_each(|name| drop(members.shift_remove(name)));
+            members.values_mut().for_each(|member| keep_first(member, limit));
+        }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -132,5 +145,8 @@ mod tests {
         assert_eq!(text["message"]["content"][0]["tool_use_id"], "t");
         let lists = fitted(json!({"type": "assistant", "message": {"content": many}}).to_string());
         assert_eq!(lists["type"], "assistant");
+        let members: serde_json::Map<String, Value> = many.iter().map(|name| (name.clone(), json!(1))).collect();
+        let wide = fitted(json!({"type": "assistant", "message": {"content": [{"input": members}]}}).to_string());
+        assert_eq!(wide["message"]["content"][0]["input"]["file0"], 1);
     }
 }

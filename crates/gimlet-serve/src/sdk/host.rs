@@ -118,6 +118,10 @@ impl Driver for Host {
             tool_use_id: Option<&'a str>,
             input: &'a RawValue,
         }
+        // Whoever guards calls must see the whole of them.
+        if call.input.get().len() > fit::MAX_INPUT && call.tool_use.is_some() {
+            return Box::pin(std::future::ready(unseen(&call.input)));
+        }
         self.request(&Request {
             subtype: "hook_callback",
             callback_id: &call.callback,
@@ -140,6 +144,26 @@ impl Driver for Host {
         let answer = self.request(&Request { subtype: "mcp_message", server_name: server, message: &message });
         Box::pin(async move { mcp_response(&answer.await?) })
     }
+}
+
+/// The answer in place of a hook that could only be shown a part: a call is not let through on that.
+fn unseen(input: &RawValue) -> Answer {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        hook_event_name: String,
+    }
+    let before = super::lines::read::<Named>(input).is_some_and(|named| named.hook_event_name == "PreToolUse");
+    let output = if before {
+        serde_json::json!({"hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason":
+                "The input is too long to be shown whole to the program that guards calls. Use a smaller one.",
+        }})
+    } else {
+        serde_json::json!({})
+    };
+    serde_json::value::to_raw_value(&output).map_err(|error| DriverError::Failed(error.to_string()))
 }
 
 /// The server's own answer, out of the host's.

@@ -226,6 +226,12 @@ impl Link {
     }
 
     async fn asked(&mut self, view: &AskView) {
+        // Nobody can say yes to what they cannot see whole.
+        if permission::is_too_long(view) {
+            let message = "the input is too long to be shown whole to whoever decides; use a smaller one".to_owned();
+            self.session.send(Op::Answer { ask: view.id, answer: Answer::No { message, interrupt: false } });
+            return;
+        }
         let id = frames::new_id();
         let question = permission::question(&id, view).filter(|_| self.attended && !self.ended);
         let Some(question) = question else {

@@ -9,9 +9,6 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{fit, frames};
 
-/// Room for everything else in the line.
-const MAX_INPUT: usize = fit::MAX_LINE - 100_000;
-
 /// A question that the host has.
 pub(super) struct Question {
     pub(super) ask: AskId,
@@ -38,6 +35,11 @@ struct Request<'a> {
     description: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_id: Option<&'a str>,
+}
+
+/// Whether a call's input does not fit into a line.
+pub(super) fn is_too_long(view: &AskView) -> bool {
+    matches!(&view.body, AskBody::Permission { input, .. } if input.get().len() >= fit::MAX_INPUT)
 }
 
 /// Puts a question to the host. `None` for one that no host can answer.
@@ -67,7 +69,7 @@ pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
 
 /// The input, cut where a host could not take all of it.
 fn sendable(input: &Arc<RawValue>) -> Arc<RawValue> {
-    if input.get().len() < MAX_INPUT {
+    if input.get().len() < fit::MAX_INPUT {
         return input.clone();
     }
     let cut = super::lines::read(input).map(fit::shrunk).and_then(|value| to_raw_value(&value).ok());
