@@ -485,6 +485,9 @@ impl Gate {
             (PermissionMode::Auto, rules) if self.review_all_shell => Arc::new(rules.in_auto(self.review_all_shell)),
             (_, rules) => rules,
         };
+        // While only a plan is made, the plan is all that is written.
+        let plan: Vec<PathBuf> = scope.services.plan_file().map(PathBuf::from).into_iter().collect();
+        let own = if mode == PermissionMode::Plan { &plan } else { scope.services.own() };
         judge(Judging {
             mode,
             // What the person could switch the session to says nothing about a mode that only a subagent is in.
@@ -492,7 +495,7 @@ impl Gate {
             rules: &rules,
             paths: &scope.services.paths(),
             readable: &[scope.services.session_results_dir()],
-            own: scope.services.own(),
+            own,
             walls,
             plan_reviewed: self.review_in_plan,
             view: &OnDisk,
