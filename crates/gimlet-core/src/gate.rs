@@ -433,6 +433,7 @@ impl Gate {
                 let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
             }
+            Answer::Failed(why) => Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))),
         }
     }
 

@@ -76,6 +76,8 @@ pub enum Answer {
         /// Stop the turn, too.
         interrupt: bool,
     },
+    /// Whoever was asked failed to answer, and why. It counts as a no that nobody said.
+    Failed(String),
 }
 
 /// A yes and what comes with it.

@@ -71,6 +71,8 @@ pub enum Op {
     },
     /// Finish: stop what runs, end background work, write what is left.
     Close,
+    /// The same, because a new conversation takes the place of this one.
+    Clear,
 }
 
 impl Op {

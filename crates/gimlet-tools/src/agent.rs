@@ -37,7 +37,7 @@ pub(crate) struct AgentInput {
     /// Do not wait: the report comes later by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_in_background: Option<bool>,
-    /// A name for the agent.
+    /// Kept in the record of the agent; nobody can speak to it by that yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     /// A separate work tree is not to be had yet.
@@ -129,9 +129,9 @@ impl Tool for Agent {
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
         if cx.background {
-            &["isolation", "team_name", "mode"]
+            &["name", "isolation", "team_name", "mode"]
         } else {
-            &["isolation", "team_name", "mode", "run_in_background"]
+            &["name", "isolation", "team_name", "mode", "run_in_background"]
         }
     }
 
@@ -303,7 +303,6 @@ mod tests {
             model: "m".into(),
             text: "found".into(),
             incomplete: Some("it reached its limit of 2 turns".into()),
-            resumable: false,
             tool_uses: 2,
             duration_ms: 5,
             total_tokens: 10,

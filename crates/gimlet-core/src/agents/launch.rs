@@ -32,7 +32,7 @@ pub struct Launch {
     pub effort: Option<String>,
     /// Whether anybody waits; `None` leaves it to the definition.
     pub background: Option<bool>,
-    /// A name to speak to it by.
+    /// A name for its record.
     pub name: Option<String>,
 }
 
@@ -56,8 +56,6 @@ pub struct AgentReport {
     pub text: String,
     /// Why they are not the end of its work, if they are not.
     pub incomplete: Option<String>,
-    /// It can be spoken to again.
-    pub resumable: bool,
     pub tool_uses: u64,
     pub duration_ms: u64,
     pub total_tokens: u64,
@@ -195,7 +193,7 @@ fn prepare(scope: &Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<P
     });
     let running = Running::begin(task, cx.services.lasting(), agent, &steering, ended, slot);
     let said = Say { blocks: vec![gimlet_proto::Block::text(&launch.prompt)], plain: true, ..Say::default() };
-    let errand = Errand { conversation, turn, said, resumable: !kind.is_one_shot() };
+    let errand = Errand { conversation, turn, said };
     Ok(Prepared { identity, model: facts.id, errand, running })
 }
 

@@ -32,8 +32,8 @@ pub(crate) struct AgentKind {
 }
 
 impl AgentKind {
-    /// Does one task and is not spoken to again.
-    pub(crate) fn is_one_shot(&self) -> bool {
+    /// One of the built-in kinds that look around, which can be left out.
+    fn is_searcher(&self) -> bool {
         self.source == AgentSource::BuiltIn && matches!(self.name.as_str(), "Explore" | "Plan")
     }
 }
@@ -54,7 +54,7 @@ impl Roster {
         let kinds = built_in()
             .into_iter()
             .map(|(name, spec)| AgentKind { name: name.to_owned(), spec, source: AgentSource::BuiltIn })
-            .filter(|kind| !(without_searchers && kind.is_one_shot()));
+            .filter(|kind| !(without_searchers && kind.is_searcher()));
         Self { kinds: kinds.collect() }
     }
 
@@ -176,7 +176,7 @@ mod tests {
         let offers = roster.offers(&RuleSet::default());
         assert_eq!(offers[1], AgentOffer { name: "Explore".into(), description: "mine".into() });
         assert_eq!(names(&roster, &RuleSet::default()), ["general-purpose", "Explore", "Plan", "Bash", "extra"]);
-        assert!(!roster.find(Some("Explore"), &RuleSet::default()).unwrap().is_one_shot(), "it is another one now");
+        assert!(!roster.find(Some("Explore"), &RuleSet::default()).unwrap().is_searcher(), "it is another one now");
         let again = roster.with(AgentSource::User, [("extra".to_owned(), spec("less"))]);
         assert_eq!(again.offers(&RuleSet::default())[4].description, "more");
     }

@@ -80,8 +80,6 @@ pub(super) struct Errand {
     pub(super) conversation: Conversation,
     pub(super) turn: Turn,
     pub(super) said: Say,
-    /// It can be spoken to again.
-    pub(super) resumable: bool,
 }
 
 /// How an errand went.
@@ -152,7 +150,6 @@ impl Errand {
             model: host.model.facts(&self.turn.dials.model()).id,
             text,
             incomplete: None,
-            resumable: self.resumable,
             tool_uses: progress.tool_uses,
             duration_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             total_tokens: usage.prompt_tokens() + usage.output_tokens,

@@ -140,6 +140,7 @@ impl Gate {
                 (Ok(Word::allowed_by(Decider::Person)), true)
             }
             Ok(Answer::No { message, .. }) => (Err(Refusal::ByPerson { message, stop_turn: false }), true),
+            Ok(Answer::Failed(why)) => (Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))), false),
             Err(_) => (Err(Refusal::Cancelled), false),
         }
     }

@@ -59,6 +59,16 @@ impl Denied {
         Box::new(Self { allow_with: suggest::flags(suggested), ..*denied })
     }
 
+    /// Somebody was asked and failed to answer.
+    pub(super) fn unanswered(why: &str, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
+        let message = format!(
+            "{} was not run: the program that answers for the user failed to answer ({why}). Nobody has decided about this \
+             call.",
+            prepared.tool
+        );
+        Self::new(UNATTENDED, message, prepared, verdict)
+    }
+
     pub(super) fn by_reviewer(message: String, why: &str, prepared: &Prepared) -> Box<Self> {
         let reason = format!("the reviewer of auto mode refused it: {why}");
         Box::new(Self { origin: REVIEWER, message, summary: prepared.description.clone(), reason, allow_with: None })

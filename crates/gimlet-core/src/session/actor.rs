@@ -158,6 +158,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             dials,
             gauge: conversation.gauge.clone(),
             model: config.model.clone(),
+            cleared: false,
         },
         inbox,
         asked,
@@ -439,7 +440,8 @@ impl Actor {
         let Some(longest) = hooks.longest_chosen(HookEvent::SessionEnd) else { return };
         let scope = self.turn(CancellationToken::new()).scope;
         let budget = end_budget(&services.env, longest);
-        let told = hooks.fire(&scope, &Occasion::SessionEnd { reason: "other" });
+        let end = Occasion::SessionEnd { reason: if self.desk.cleared { "clear" } else { "other" } };
+        let told = hooks.fire(&scope, &end);
         // Hooks that are not done by then are withdrawn.
         drop(tokio::time::timeout(budget, told).await);
     }

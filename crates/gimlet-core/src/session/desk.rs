@@ -29,6 +29,8 @@ pub(super) struct Desk {
     pub(super) dials: Dials,
     pub(super) gauge: Gauge,
     pub(super) model: Arc<dyn Model>,
+    /// The session ends because the person wants an empty conversation.
+    pub(super) cleared: bool,
 }
 
 impl Desk {
@@ -37,6 +39,10 @@ impl Desk {
         match op {
             Some(Op::Say(said)) => return Some(Call::Said(said)),
             Some(Op::Close) | None => return Some(Call::Close),
+            Some(Op::Clear) => {
+                self.cleared = true;
+                return Some(Call::Close);
+            }
             Some(Op::Interrupt { cancel_queued, reply }) => {
                 let cancelled = if cancel_queued { self.steering.withdraw_all() } else { Vec::new() };
                 reply.send(Ok(Interrupted { still_queued: self.steering.ids(), cancelled }));

@@ -263,6 +263,15 @@ async fn hooks_hear_of_the_end_of_a_session_and_cannot_hold_it_up() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_conversation_that_makes_room_for_a_new_one_says_so() {
+    let program = Program::default().says("h", json!({}));
+    let (bench, program) = bench(Setup::default(), program, vec![hook("SessionEnd", &["h"])], Vec::new());
+    bench.handle.send(Op::Clear);
+    bench.close().await;
+    assert_eq!(program.inputs("h")[0]["reason"], "clear");
+}
+
+#[tokio::test]
 async fn a_call_can_be_left_for_later_and_is_decided_on_when_somebody_speaks_again() {
     let program = Program::default().answers("h", |nth, _| match nth {
         0 => Reaction::Say(crate::driver::decides("defer", "")),

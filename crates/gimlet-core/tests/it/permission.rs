@@ -59,6 +59,19 @@ async fn a_yes_runs_the_call_and_a_no_with_words_goes_on() {
 }
 
 #[tokio::test]
+async fn an_answer_that_failed_refuses_the_call_and_is_nobodys_no() {
+    let mut bench = Bench::new(setup(PermissionMode::Default, true), replies());
+    bench.say("go");
+    let report = bench.turn(answer_all(|| Answer::Failed("the callback broke".into()))).await;
+    assert!(matches!(report.end, TurnEnd::Completed), "the turn goes on");
+    assert_eq!((report.denials.len(), bench.lines()), (1, Vec::new()));
+    let (_, is_error, text) = bench.results(1)[0].clone();
+    assert!(is_error && text.contains("failed to answer (the callback broke)"), "{text}");
+    assert!(!text.contains("user refused"), "{text}");
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn a_no_without_words_ends_the_turn() {
     let mut bench = Bench::new(setup(PermissionMode::Default, true), replies());
     bench.say("go");

@@ -77,7 +77,7 @@ fn sendable(input: &Arc<RawValue>) -> Arc<RawValue> {
 }
 
 impl Question {
-    /// What the host's answer means. Whatever is no clear yes is a no.
+    /// What the host's answer means. Whatever is no clear yes does not let the call run.
     pub(super) fn read(&self, outcome: Result<Box<RawValue>, String>) -> Answer {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -92,7 +92,7 @@ impl Question {
         }
         let reply = match outcome {
             Ok(raw) => super::lines::read::<Reply>(&raw),
-            Err(error) => return no(error, false),
+            Err(error) => return Answer::Failed(error),
         };
         match reply {
             Some(reply) if reply.behavior == "allow" => Answer::Yes(Approval {
@@ -102,7 +102,7 @@ impl Question {
             Some(reply) if reply.behavior == "deny" => {
                 no(reply.message.unwrap_or_default(), reply.interrupt.unwrap_or(false))
             }
-            Some(_) | None => no("the answer to the permission request could not be understood".to_owned(), false),
+            Some(_) | None => Answer::Failed("its answer could not be understood".to_owned()),
         }
     }
 
@@ -191,19 +191,19 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_a_no() {
+    fn everything_else_is_a_no_or_a_failure() {
         for (json, words, stops) in [
             (json!({"behavior": "deny", "message": "not today"}), "not today", false),
             (json!({"behavior": "deny", "message": "stop", "interrupt": true}), "stop", true),
             (json!({"behavior": "deny"}), "Permission denied by the host", false),
-            (json!({"behavior": "maybe"}), "could not be understood", false),
-            (json!({}), "could not be understood", false),
-            (json!([]), "could not be understood", false),
         ] {
             let Answer::No { message, interrupt } = answer(json.clone()) else { panic!("{json}") };
             assert!(message.contains(words) && interrupt == stops, "{json}: {message}");
         }
-        let Answer::No { message, .. } = asked().read(Err("callback broke".into())) else { panic!() };
-        assert_eq!(message, "callback broke");
+        for json in [json!({"behavior": "maybe"}), json!({}), json!([])] {
+            assert!(matches!(answer(json.clone()), Answer::Failed(why) if why.contains("understood")), "{json}");
+        }
+        let broken = asked().read(Err("callback broke".into()));
+        assert!(matches!(broken, Answer::Failed(why) if why == "callback broke"));
     }
 }

@@ -102,7 +102,7 @@ impl Link {
         self.phase = Phase::Closing(said);
         // What runs in the background belongs to what is being forgotten.
         self.session.send(Op::interrupt());
-        self.session.send(Op::Close);
+        self.session.send(Op::Clear);
     }
 
     /// The new conversation is there, or cannot be had.
