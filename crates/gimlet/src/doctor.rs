@@ -25,7 +25,7 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     let found = config_cmd::find(around);
     let mut problems = found.loaded.problems.clone();
     problems.extend(found.effective.problems.iter().cloned());
-    problems.extend(found.effective.rules.iter().filter_map(|rule| bad_rule(rule).or_else(|| idle_rule(rule))));
+    problems.extend(found.effective.rules.iter().filter_map(|rule| idle_rule(rule).or_else(|| bad_rule(rule))));
     problems.extend(odd_rules(&found));
     problems.extend(gimlet_config::state_problem(&found.loaded.locations));
     problems.extend(policy_helper(&found));

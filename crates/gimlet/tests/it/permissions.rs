@@ -3,6 +3,7 @@
 mod corpora;
 mod simulate;
 
+use gimlet_script::Script;
 use gimlet_testkit::{RunOutput, World};
 use serde_json::json;
 
@@ -152,4 +153,25 @@ async fn a_batch_sees_only_the_links_of_its_rows() {
     run.expect_code(0);
     let decisions: Vec<_> = run.lines().iter().map(|answer| answer["decision"].clone()).collect();
     assert_eq!(decisions, ["allow", "ask"]);
+}
+
+#[tokio::test]
+async fn where_a_session_has_a_sandbox_the_answer_says_that_it_is_without_one() {
+    let world = world();
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    std::fs::write(world.home.join(".claude/settings.json"), r#"{"sandbox": {"enabled": true}}"#).unwrap();
+    let run = check(&world, &["--command", "make"], "").await;
+    assert!(run.expect_code(3).stderr.contains("sandbox.enabled is on"), "{}", run.stderr);
+    let run = check(&world, &["--tool", "Read", "--input", r#"{"file_path":"a"}"#], "").await;
+    assert_eq!(run.stderr, "");
+}
+
+#[tokio::test]
+async fn a_structured_answer_is_decided_by_unchanged_settings_as_it_was() {
+    let world = world();
+    let model = Script::new().call("StructuredOutput", json!({"files": []})).serve().await.unwrap();
+    let schema = r#"{"type":"object","properties":{"files":{"type":"array"}},"required":["files"]}"#;
+    world.run(&model).args(["--json-schema", schema]).print("which?").finish().await.expect_code(0);
+    let run = world.run_at(NOWHERE).args(["permissions", "simulate"]).finish().await;
+    assert!(!run.expect_code(0).stdout.contains("StructuredOutput"), "{}", run.stdout);
 }
