@@ -21,7 +21,7 @@ pub(crate) enum SessionsCommand {
     /// Delete sessions with everything that was kept beside them
     #[command(
         visible_alias = "delete",
-        after_help = "Nothing is ever deleted without being asked for here.\n\nExamples:\n  gimlet sessions rm 5b1c                          one, by the beginning of its id\n  gimlet sessions rm --older-than 90d --dry-run    what would go\n  gimlet sessions rm --older-than 90d --all --yes  old ones of every folder"
+        after_help = "Unless the setting cleanupPeriodDays is there, nothing is deleted but what is asked for here.\n\nExamples:\n  gimlet sessions rm 5b1c                          one, by the beginning of its id\n  gimlet sessions rm --older-than 90d --dry-run    what would go\n  gimlet sessions rm --older-than 90d --all --yes  old ones of every folder"
     )]
     Rm(RemoveArgs),
     /// Write a session as Markdown, JSON or one HTML page
