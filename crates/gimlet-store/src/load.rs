@@ -84,6 +84,8 @@ pub struct Loaded {
     pub messages: Vec<Message>,
     /// The entry that a new one follows.
     pub last_entry: Option<EntryId>,
+    /// The ids that entries have, on every branch.
+    pub(crate) ids: HashSet<Key>,
     pub labels: Labels,
     pub last_prompt: Option<String>,
     /// Where the session was started.
@@ -128,6 +130,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
         path: path.to_owned(),
         messages,
         last_entry,
+        ids: index.by_uuid.keys().copied().collect(),
         labels: index.labels,
         last_prompt: index.last_prompt,
         cwd: index.cwd.map(PathBuf::from),

@@ -4,7 +4,7 @@
 //! caller and never blocks on storage: what cannot be written waits in memory (see [`Transcript::take_trouble`]), and
 //! [`Transcript::sync`] says when the rest is durable. Nothing that was written is ever changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crate::cost::CostRecord;
 use crate::disk::{Disk, RealDisk};
 use crate::durable::{Durable, Fsync, Syncer, Unsynced};
 use crate::entry::{self, Answer, AssistantHead, Compaction, Links, Place, Stamp, UserKind};
+use crate::index::Key;
 use crate::labels::{EarlyTitle, Labels};
 use crate::layout::SessionFiles;
 use crate::load::Loaded;
@@ -79,6 +80,8 @@ pub struct Transcript {
     agent: Option<String>,
     stamp: Stamp,
     last: Option<EntryId>,
+    /// The ids of all entries: a second one of the same id would cut what came before out of the conversation.
+    ids: HashSet<Key>,
     /// The newest entry of the reply under way: blocks of one reply follow each other, whatever results come between.
     reply: Option<(String, EntryId)>,
     /// The entries of calls that have no result yet.
@@ -123,6 +126,7 @@ impl Transcript {
         log.seen_up_to(loaded.file_len);
         let mut transcript = Self::with_log(Some(log), files.id().clone(), stamp, options.fsync);
         transcript.last = loaded.last_entry.clone();
+        transcript.ids.clone_from(&loaded.ids);
         transcript.labels = loaded.labels.clone();
         transcript.last_prompt = loaded.last_prompt.clone();
         transcript.open_calls = loaded.open_calls.iter().cloned().collect();
@@ -172,6 +176,7 @@ impl Transcript {
             held_back: Vec::new(),
             early_title: EarlyTitle::default(),
             begun: false,
+            ids: HashSet::new(),
             prompted: false,
             bytes_since_labels: 0,
             fsync,
@@ -400,7 +405,9 @@ impl Transcript {
         parent: Option<EntryId>,
         render: impl FnOnce(Place<'_>, Links<'_>) -> String,
     ) -> EntryId {
-        let id = uuid.unwrap_or_else(|| EntryId::new(uuid::Uuid::new_v4().hyphenated().to_string()));
+        let free = uuid.filter(|id| !self.ids.contains(&Key::of(id.as_str().as_bytes())));
+        let id = free.unwrap_or_else(|| EntryId::new(uuid::Uuid::new_v4().hyphenated().to_string()));
+        self.ids.insert(Key::of(id.as_str().as_bytes()));
         self.last = Some(id.clone());
         self.begun = true;
         if self.log.is_none() {

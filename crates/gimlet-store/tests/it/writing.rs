@@ -246,3 +246,25 @@ async fn sync_can_be_awaited_later() {
     second.await.unwrap();
     first.await.unwrap();
 }
+
+#[test]
+fn an_id_that_is_taken_does_not_cut_the_conversation() {
+    let home = Home::new();
+    let wanted = EntryId::new("11111111-2222-4333-8444-555555555555");
+    let prompt = |transcript: &mut Transcript, text: &str| {
+        let blocks = [Block::text(text)];
+        let uuid = Some(wanted.clone());
+        transcript.user(UserEntry { blocks: &blocks, plain: true, kind: UserKind::Prompt, uuid })
+    };
+    let mut transcript = home.create();
+    assert_eq!(prompt(&mut transcript, "first"), wanted);
+    assert_ne!(prompt(&mut transcript, "again"), wanted);
+    drop(transcript);
+    let (_, mut transcript) = home.resume();
+    assert_ne!(prompt(&mut transcript, "after a resume"), wanted);
+    drop(transcript);
+    let loaded = home.load();
+    assert_eq!(loaded.damage.total, 0, "{:?}", loaded.damage.items);
+    let said: Vec<_> = loaded.messages.iter().flat_map(|message| &message.blocks).filter_map(Block::as_text).collect();
+    assert_eq!(said, ["first", "again", "after a resume"]);
+}
