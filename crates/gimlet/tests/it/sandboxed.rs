@@ -184,12 +184,12 @@ async fn a_project_cannot_answer_questions_by_turning_the_sandbox_on_nor_open_it
 async fn what_a_background_command_plants_is_taken_away_and_told() {
     let world = world();
     // What it does is not to be seen from outside.
-    let planting = "all:\n\tmkdir -p a/b/c/d/e/.git\n\techo '[core] fsmonitor = evil' > a/b/c/d/e/.git/config\n\techo {} > .mcp.json\n";
+    let planting = "all:\n\tmkdir -p a/b/c/d/e/.git\n\techo '[core] fsmonitor = evil' > a/b/c/d/e/.git/config\n\techo {} > .mcp.json\n\ttouch planted\n";
     world.file("Makefile", planting);
     let model = calls(&[
         json!({"command": "make", "run_in_background": true}),
         // Ends after the other did, whose end is told with the next request.
-        command("until [ -d a/b/c/d/e/.git ] && [ ! -e .mcp.json ] && [ ! -e a/b/c/d/e/.git/config ]; do :; done"),
+        command("until [ -e planted ] && [ ! -e .mcp.json ] && [ ! -e a/b/c/d/e/.git/config ]; do :; done; sleep 0.3"),
     ])
     .await;
     run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
