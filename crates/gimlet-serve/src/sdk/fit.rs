@@ -95,8 +95,9 @@ fn keep_first(value: &mut Value, limit: usize) {
         }
         Value::Object(members) => {
             // No object of the protocol's own has so many members.
-            let beyond: Vec<String> = members.keys().skip(limit).cloned().collect();
-            beyond.iter().for_each(|name| drop(members.shift_remove(name)));
+            if members.len() > limit {
+                *members = std::mem::take(members).into_iter().take(limit).collect();
+            }
             members.values_mut().for_each(|member| keep_first(member, limit));
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
