@@ -321,15 +321,7 @@ impl Actor {
                     Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
                     // Whatever was stopped has no questions any more; agents in the background may still have some.
                     _ = desk.asks.abandoned() => desk.asks.close_abandoned(&desk.services),
-                    op = inbox.recv() => match desk.take(op) {
-                        Some(Call::Said(said)) => desk.steering.push(said),
-                        Some(Call::Interrupt) => cancel.cancel(),
-                        Some(Call::Close) => {
-                            *closing = true;
-                            cancel.cancel();
-                        }
-                        None => {}
-                    },
+                    op = inbox.recv() => *closing |= desk.take_during(op, &cancel),
                 }
                 if cancel.is_cancelled() {
                     // A command's question about a host does not know of the turn; nobody will wait for its answer.
@@ -354,15 +346,7 @@ impl Actor {
                 // Agents in the background go on meanwhile.
                 Some(ask) = asked.recv() => desk.asks.open(ask, &desk.services),
                 _ = desk.asks.abandoned() => desk.asks.close_abandoned(&desk.services),
-                op = inbox.recv() => match desk.take(op) {
-                    Some(Call::Said(said)) => desk.steering.push(said),
-                    Some(Call::Interrupt) => cancel.cancel(),
-                    Some(Call::Close) => {
-                        *closing = true;
-                        cancel.cancel();
-                    }
-                    None => {}
-                },
+                op = inbox.recv() => *closing |= desk.take_during(op, cancel),
             }
         };
         let (own, defs) = &self.own_tools;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use gimlet_proto::{AgentPath, Body, Interrupted, Model, Op, PermissionMode, Say};
 
+use tokio_util::sync::CancellationToken;
+
 use crate::checkpoints;
 use crate::context_usage::Gauge;
 use crate::dials::Dials;
@@ -79,6 +81,20 @@ impl Desk {
             }
         }
         None
+    }
+
+    /// Settles an operation that comes while a turn runs or is about to; says whether the session is to close.
+    pub(super) fn take_during(&mut self, op: Option<Op>, turn: &CancellationToken) -> bool {
+        match self.take(op) {
+            Some(Call::Said(said)) => self.steering.push(said),
+            Some(Call::Interrupt) => turn.cancel(),
+            Some(Call::Close) => {
+                turn.cancel();
+                return true;
+            }
+            None => {}
+        }
+        false
     }
 
     /// Changes the mode, or says why not.
