@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use gimlet_proto::{Driver, DriverError};
-use rmcp::RoleClient;
+use rmcp::model::RequestId;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
+use rmcp::{ErrorData, RoleClient};
 use serde_json::value::to_raw_value;
 use tokio::sync::mpsc;
 
@@ -35,16 +35,14 @@ impl Transport<RoleClient> for DriverChannel {
         let (driver, server, answers) = (self.driver.clone(), self.server.clone(), self.sender.clone());
         async move {
             let broken = |error: serde_json::Error| DriverError::Failed(error.to_string());
-            let message = to_raw_value(&item).map_err(broken)?;
-            let asked = serde_json::to_value(&item).map_err(broken)?.get("id").cloned();
-            let answer = driver.mcp(&server, message).await;
+            let answer = driver.mcp(&server, to_raw_value(&item).map_err(broken)?).await;
             // Notifications have no answer, whatever came back for them.
-            let Some(asked) = asked else { return Ok(()) };
+            let TxJsonRpcMessage::<RoleClient>::Request(asked) = item else { return Ok(()) };
             let answer = match answer {
                 Ok(answer) => serde_json::from_str(answer.get()).map_err(broken),
                 Err(error) => Err(error),
             };
-            let answer = answer.unwrap_or_else(|error| refusal(&asked, &error));
+            let answer = answer.unwrap_or_else(|error| refusal(asked.id, &error));
             // A session that has gone does not wait for it.
             drop(answers.send(answer));
             Ok(())
@@ -62,17 +60,6 @@ impl Transport<RoleClient> for DriverChannel {
 }
 
 /// A call that did not get through is answered in the server's place: nobody waits for ever.
-fn refusal(asked: &Value, error: &DriverError) -> RxJsonRpcMessage<RoleClient> {
-    let line = serde_json::json!({
-        "jsonrpc": "2.0",
-        "id": asked,
-        "error": {"code": -32603, "message": error.to_string()},
-    });
-    // The shape is the protocol's own, so reading it back cannot fail.
-    serde_json::from_value(line).unwrap_or_else(|_| unreachable_refusal())
-}
-
-fn unreachable_refusal() -> RxJsonRpcMessage<RoleClient> {
-    let error = rmcp::ErrorData::internal_error("the call did not get through", None);
-    RxJsonRpcMessage::<RoleClient>::error(error, Some(rmcp::model::RequestId::Number(0)))
+fn refusal(asked: RequestId, error: &DriverError) -> RxJsonRpcMessage<RoleClient> {
+    RxJsonRpcMessage::<RoleClient>::error(ErrorData::internal_error(error.to_string(), None), Some(asked))
 }
