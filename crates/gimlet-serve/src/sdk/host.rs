@@ -209,6 +209,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_hook_that_could_see_only_a_part_of_a_call_does_not_let_it_through() {
+        let (host, mut requests) = Host::new();
+        let long = "x".repeat(fit::MAX_INPUT);
+        for (event, decision) in [("PreToolUse", json!("deny")), ("PostToolUse", Value::Null)] {
+            let input = raw(&json!({"hook_event_name": event, "tool_input": {"content": long}}).to_string()).into();
+            let call = HookCall { callback: "hook_0".into(), input, tool_use: Some(ToolUseId::new("t1")) };
+            let output: Value = serde_json::from_str(host.hook(call).await.unwrap().get()).unwrap();
+            assert_eq!(output["hookSpecificOutput"]["permissionDecision"], decision, "{event}");
+        }
+        assert!(requests.lines.try_recv().is_err(), "nothing was sent");
+    }
+
+    #[tokio::test]
     async fn a_question_that_nobody_waits_for_is_withdrawn() {
         let (host, mut requests) = Host::new();
         drop(host.mcp("calc", raw("{}")));

@@ -228,8 +228,8 @@ impl Link {
     async fn asked(&mut self, view: &AskView) {
         // Nobody can say yes to what they cannot see whole.
         if permission::is_too_long(view) {
-            let message = "the input is too long to be shown whole to whoever decides; use a smaller one".to_owned();
-            self.session.send(Op::Answer { ask: view.id, answer: Answer::No { message, interrupt: false } });
+            let why = "the input is too long to be shown whole; use a smaller one".to_owned();
+            self.session.send(Op::Answer { ask: view.id, answer: Answer::Failed(why) });
             return;
         }
         let id = frames::new_id();
@@ -255,7 +255,7 @@ impl Link {
     }
 
     fn note_task(&mut self, task: &TaskView) {
-        if !["local_agent", "local_workflow"].contains(&task.kind) {
+        if task.kind != "local_agent" {
             return;
         }
         if task.state == TaskState::Running {

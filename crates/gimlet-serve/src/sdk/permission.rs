@@ -48,8 +48,6 @@ pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
     else {
         return None;
     };
-    // What the host gets is what it may send back unchanged.
-    let input = &sendable(input);
     let request = Request {
         subtype: "can_use_tool",
         tool_name: tool,
@@ -65,15 +63,6 @@ pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
         agent_id: view.agent_id.as_deref(),
     };
     Some(Question { ask: view.id, line: frames::request(id, &request), input: input.clone() })
-}
-
-/// The input, cut where a host could not take all of it.
-fn sendable(input: &Arc<RawValue>) -> Arc<RawValue> {
-    if input.get().len() < fit::MAX_INPUT {
-        return input.clone();
-    }
-    let cut = super::lines::read(input).map(fit::shrunk).and_then(|value| to_raw_value(&value).ok());
-    cut.map_or_else(|| input.clone(), Arc::from)
 }
 
 impl Question {
