@@ -121,8 +121,12 @@ fn hide_from_git(locations: &Locations) -> Result<(), SaveError> {
     }
     let change = |text: Option<&str>| {
         let text = text.unwrap_or_default();
+        // Asked again under the lock: another process may have added the line since.
+        if hides(text) {
+            return Ok::<_, EditError>(None);
+        }
         let between = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        Ok::<_, EditError>(Some(format!("{text}{between}{LINE}\n")))
+        Ok(Some(format!("{text}{between}{LINE}\n")))
     };
     atomic::update(&exclude, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
         UpdateError::Read { path, source } => SaveError::Read { path, source },
@@ -133,8 +137,11 @@ fn hide_from_git(locations: &Locations) -> Result<(), SaveError> {
 }
 
 fn hides_already(list: &Path) -> bool {
-    let Ok(Some(text)) = files::read_text(list, SETTINGS_MAX_BYTES) else { return false };
-    text.lines().map(str::trim).any(|line| {
+    matches!(files::read_text(list, SETTINGS_MAX_BYTES), Ok(Some(text)) if hides(&text))
+}
+
+fn hides(list: &str) -> bool {
+    list.lines().map(str::trim).any(|line| {
         let folder = matches!(line.trim_matches('/'), ".claude" | ".claude/*" | "**/.claude");
         folder || (line.ends_with("settings.local.json") && !line.starts_with(['!', '#']))
     })
