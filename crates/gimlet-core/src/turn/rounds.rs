@@ -1,0 +1,234 @@
+//! The rounds of a turn: ask the model, do what its reply means, and again, until there is an end.
+
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::time::Instant;
+
+use gimlet_proto::{Level, ModelFacts, ModelRequest, StopReason, ToolChoice, TurnEnd};
+
+use super::batch::{self, BatchEnd};
+use super::hooked::{self, AtEnd};
+use super::outcome::{self, Limits, Next};
+use super::{Turn, say};
+use crate::conversation::Conversation;
+use crate::plans;
+use crate::reply::{self, Ending, Reply};
+use crate::schedule::Calls;
+
+/// A turn between its prompt and its end.
+pub(super) struct Rounds<'a> {
+    conversation: &'a mut Conversation,
+    turn: &'a Turn,
+    limits: Limits,
+    last_text: String,
+    /// The beginning of a text that was cut at the output limit and goes on in the next reply.
+    begun: String,
+    stop_reason: Option<StopReason>,
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn new(conversation: &'a mut Conversation, turn: &'a Turn) -> Self {
+        let limits = Limits::default();
+        Self { conversation, turn, limits, last_text: String::new(), begun: String::new(), stop_reason: None }
+    }
+
+    /// How the turn ended, its last words, and why the model stopped.
+    pub(super) async fn run(mut self) -> (TurnEnd, String, Option<StopReason>) {
+        let end = loop {
+            if let Break(end) = self.round().await {
+                break end;
+            }
+        };
+        if let TurnEnd::Failed(error) = &end {
+            hooked::failed(self.turn, error, &self.last_text).await;
+        }
+        if matches!((&end, &self.stop_reason), (TurnEnd::Completed, Some(StopReason::MaxTokens))) {
+            self.turn.notice(Level::Warning, "the answer was cut at the output limit and may be incomplete");
+        }
+        if let TurnEnd::Refused { explanation } = &end {
+            self.last_text = outcome::refusal(explanation.as_deref());
+        }
+        (end, self.last_text, self.stop_reason)
+    }
+
+    /// One request, its reply, and what follows from it.
+    async fn round(&mut self) -> ControlFlow<TurnEnd> {
+        self.within_limits()?;
+        let turn = self.turn;
+        turn.scope.gate.refresh(&turn.scope.services);
+        plans::tell(self.conversation, turn);
+        let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
+        let window = turn.facts().context_window;
+        let reply = self.ask(&mut calls).await;
+        let next = outcome::settle(self.conversation, turn, &mut self.limits, reply, &calls);
+        let spent = self.overspent();
+        if spent.is_some() {
+            calls.cancel_waiting("the session reached its budget before this call began");
+        }
+        match next {
+            Next::End(TurnEnd::Completed) => match spent {
+                Some(max) => Break(TurnEnd::Budget(max)),
+                None => self.completed().await,
+            },
+            Next::End(end) => Break(end),
+            Next::Again => {
+                if self.stop_reason == Some(StopReason::MaxTokens) {
+                    self.begun = self.last_text.clone();
+                }
+                Continue(())
+            }
+            Next::Discard => {
+                calls.discard().await;
+                Continue(())
+            }
+            Next::RunCalls(words) => {
+                let results = batch::run_calls(self.conversation, turn, &mut calls, window).await;
+                if let Some(words) = words {
+                    say(self.conversation, words);
+                }
+                self.after_calls(results).await
+            }
+            Next::Aborted => {
+                calls.cancel_waiting("the user interrupted before this call began");
+                let had_calls = !calls.is_empty();
+                batch::run_calls(self.conversation, turn, &mut calls, window).await;
+                outcome::mark_interrupted(self.conversation, turn, had_calls);
+                Break(TurnEnd::Aborted { in_tools: false })
+            }
+        }
+    }
+
+    /// Whether there may be another request.
+    fn within_limits(&self) -> ControlFlow<TurnEnd> {
+        let asked = self.conversation.ledger.turn_requests();
+        if let Some(max) = self.turn.options.max_turns.filter(|max| asked >= *max) {
+            return Break(TurnEnd::MaxTurns(max));
+        }
+        match self.overspent() {
+            Some(max) => Break(TurnEnd::Budget(max)),
+            None => Continue(()),
+        }
+    }
+
+    /// Sends history, reads the reply while its first calls may already run, and counts what that took.
+    async fn ask(&mut self, calls: &mut Calls) -> Reply {
+        let (turn, facts) = (self.turn, self.turn.facts());
+        let request = self.request();
+        let asked = Instant::now();
+        let reply = reply::read(turn, self.conversation, request, calls).await;
+        count(self.conversation, turn, &reply.facts(&*turn.model, &facts), &reply, asked);
+        for side in turn.scope.gate.take_spent() {
+            self.conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
+        }
+        tell_of_uncounted(self.conversation, turn);
+        if let Some(text) = reply.text() {
+            self.last_text = std::mem::take(&mut self.begun) + &text;
+        }
+        if let Ending::Complete(end) = &reply.ending {
+            self.stop_reason.clone_from(&end.stop_reason);
+        }
+        reply
+    }
+
+    fn request(&mut self) -> ModelRequest {
+        let (conversation, turn) = (&mut *self.conversation, self.turn);
+        if conversation.ensure_paired() {
+            turn.notice(Level::Warning, "a tool call had lost its result; please report this");
+        }
+        let choice = turn.dials.now();
+        ModelRequest {
+            model: choice.model,
+            max_tokens: self.limits.max_tokens,
+            system: conversation.system.clone(),
+            tools: conversation.tools.clone(),
+            tool_choice: ToolChoice::Auto { parallel: turn.options.parallel_tools },
+            cache: conversation.plan_cache(),
+            messages: conversation.messages(),
+            thinking: choice.thinking,
+            effort: choice.effort,
+            want_wire_events: turn.options.wire_events,
+        }
+    }
+
+    /// The model has nothing more to call.
+    async fn completed(&mut self) -> ControlFlow<TurnEnd> {
+        let end = match &self.turn.output {
+            Some(output) => output.insist(self.conversation),
+            None => self.finish().await,
+        };
+        end.map_or(Continue(()), Break)
+    }
+
+    /// The results are in history: on to the next request, unless somebody or something ends the turn here.
+    async fn after_calls(&mut self, results: BatchEnd) -> ControlFlow<TurnEnd> {
+        let turn = self.turn;
+        if turn.scope.cancel.is_cancelled() || results.stop || turn.steering.is_urgent() {
+            outcome::mark_interrupted(self.conversation, turn, true);
+            return Break(TurnEnd::Aborted { in_tools: true });
+        }
+        if let Some(end) = results.ends {
+            return Break(end);
+        }
+        match turn.output.as_ref().and_then(|output| output.end()) {
+            Some(TurnEnd::Completed) => {
+                if let Some(end) = self.finish().await {
+                    return Break(end);
+                }
+            }
+            Some(end) => return Break(end),
+            None => {}
+        }
+        for said in turn.steering.take_joining() {
+            // One that hooks do not let in is gone; the turn goes on without it.
+            hooked::submit(self.conversation, turn, said).await;
+        }
+        Continue(())
+    }
+
+    /// The model is done: the turn ends, unless hooks want it to go on.
+    async fn finish(&mut self) -> Option<TurnEnd> {
+        match hooked::at_end(self.conversation, self.turn, &mut self.limits, &self.last_text).await {
+            AtEnd::End => Some(TurnEnd::Completed),
+            AtEnd::GoOn => {
+                // Whoever wants the work to go on wants another answer.
+                if let Some(output) = &self.turn.output {
+                    output.begin_turn();
+                }
+                None
+            }
+            AtEnd::Prevented => Some(TurnEnd::StopHookPrevented),
+            AtEnd::Aborted => {
+                outcome::mark_interrupted(self.conversation, self.turn, false);
+                Some(TurnEnd::Aborted { in_tools: false })
+            }
+        }
+    }
+
+    /// The ceiling, once the session has reached it.
+    fn overspent(&self) -> Option<f64> {
+        self.turn.options.max_budget_usd.filter(|max| self.conversation.ledger.known_cost_usd() >= *max)
+    }
+}
+
+fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply: &Reply, asked: Instant) {
+    match &reply.ending {
+        Ending::Complete(end) => {
+            conversation.ledger.count(facts, &end.usage, asked.elapsed());
+            conversation.gauge.count(&end.usage);
+            if let Some(who) = &turn.scope.subagent {
+                who.meter.count(&end.usage);
+            }
+            conversation.context_tokens = end.usage.prompt_tokens() + end.usage.output_tokens;
+        }
+        Ending::Aborted => conversation.ledger.count(facts, &reply.start.usage, asked.elapsed()),
+        Ending::Failed(_) => conversation.ledger.count_time(asked.elapsed()),
+    }
+}
+
+/// A ceiling that cannot count everything is no ceiling; whoever set it should know.
+fn tell_of_uncounted(conversation: &Conversation, turn: &Turn) {
+    if turn.options.max_budget_usd.is_some()
+        && let Some(models) = conversation.ledger.take_uncounted()
+    {
+        turn.notice(Level::Warning, format!("no price is known for {models}: the budget cannot count what it costs"));
+    }
+}
