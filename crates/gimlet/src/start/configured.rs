@@ -11,7 +11,7 @@ use gimlet_proto::Env;
 
 use super::key_helper::KeyHelper;
 use super::live::FlagSettings;
-use super::{known_tools, policy};
+use super::{policy, rule_names};
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::settings;
@@ -169,7 +169,7 @@ impl Configured {
         if managed_only && !self.flag_rules.rules(Behavior::Allow).is_empty() {
             remarks.push("--allowedTools is not used: only managed rules allow something here".to_owned());
         }
-        remarks.extend(rules.remarks(&known_tools().collect::<Vec<_>>()).iter().map(ToString::to_string));
+        remarks.extend(rules.remarks(&rule_names::known_tools().collect::<Vec<_>>()).iter().map(ToString::to_string));
         remarks.extend(missing);
         remarks.extend(self.hooks_do_not_run());
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
@@ -249,7 +249,7 @@ fn one_line(text: &str) -> String {
 /// What is wrong with a rule; most often it is the name of the tool.
 fn with_nearest_tool(problem: &RuleProblem) -> String {
     let name = problem.error.rule().split('(').next().unwrap_or_default();
-    match nearest(name, known_tools()).filter(|_| !known_tools().any(|known| known == name)) {
+    match nearest(name, rule_names::known_tools()).filter(|_| !rule_names::known_tools().any(|known| known == name)) {
         Some(tool) => format!("{problem}; did you mean `{tool}`?"),
         None => problem.to_string(),
     }
@@ -278,8 +278,8 @@ fn flag_rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
     for (behavior, label, texts) in lists {
         let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).called(label);
         for rule in texts.iter().flat_map(|text| split_rules(text)) {
-            super::known_tool(rule, label, run.is_driven())?;
-            rules.add(behavior, rule, &source).map_err(|error| super::no_rule(label, &error))?;
+            rule_names::known_tool(rule, label, run.is_driven())?;
+            rules.add(behavior, rule, &source).map_err(|error| rule_names::no_rule(label, &error))?;
         }
     }
     Ok(rules)

@@ -1,0 +1,90 @@
+//! The provider of the model: who it is told is asking, with which credentials, and how hard the model thinks.
+
+use std::sync::Arc;
+
+use gimlet_model::{AnthropicConfig, ConfigError, ThinkingDisplay};
+use gimlet_proto::{CacheTtl, Credentials, Env, Secret, Thinking};
+
+use super::{Configured, models};
+use crate::args::{RunArgs, ThinkingDisplayFlag, ThinkingFlag};
+use crate::report::Report;
+
+/// The provider that environment, settings and flags describe.
+pub(super) fn provider(
+    run: &RunArgs,
+    configured: &Configured,
+    helper: Option<Arc<dyn Credentials>>,
+) -> Result<AnthropicConfig, Report> {
+    let mut provider = AnthropicConfig::from_env_or(&configured.env, helper)
+        .map_err(|error| no_provider(error, configured))?
+        .with_choices(models::choices(run, configured));
+    attune(&mut provider, run, &configured.env);
+    Ok(provider)
+}
+
+/// The values that must not end up in a transcript, a log or an answer.
+pub(crate) fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
+    // Both spellings of each: the one that is not used is no less secret.
+    let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
+    [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
+}
+
+/// What the flags and the caller add to every request.
+fn attune(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
+    provider.add_betas(run.betas.iter().map(String::as_str));
+    provider.task_budget = run.task_budget;
+    provider.thinking_display = run.thinking_display.map(|display| match display {
+        ThinkingDisplayFlag::Summarized => ThinkingDisplay::Summarized,
+        ThinkingDisplayFlag::Omitted => ThinkingDisplay::Omitted,
+    });
+    let callers = [
+        ("entrypoint", env.get("CLAUDE_CODE_ENTRYPOINT")),
+        ("agent-sdk", env.get("CLAUDE_AGENT_SDK_VERSION")),
+        ("client-app", env.get("CLAUDE_AGENT_SDK_CLIENT_APP")),
+    ];
+    let sendable = |text: &str| text.chars().filter(|char| char.is_ascii_graphic()).collect::<String>();
+    provider.callers =
+        callers.into_iter().filter_map(|(name, value)| Some(format!("{name}/{}", sendable(value?)))).collect();
+}
+
+fn no_provider(error: ConfigError, configured: &Configured) -> Report {
+    match error {
+        ConfigError::MissingCredential if configured.withholds("apiKeyHelper") => {
+            Report::new("no credentials were found, and the apiKeyHelper of this folder is not trusted")
+                .hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
+        }
+        ConfigError::MissingCredential => Report::new("no credentials were found")
+            .hint("Set ANTHROPIC_API_KEY, or point ANTHROPIC_BASE_URL at a local model server, or try 'gimlet demo'"),
+        error => Report::new(error.to_string()),
+    }
+}
+
+/// How hard the model thinks: the environment, the flag, the settings.
+pub(super) fn effort(run: &RunArgs, configured: &Configured) -> Option<String> {
+    let known = |level: &&str| ["low", "medium", "high", "xhigh", "max"].contains(level);
+    let env = configured.env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(known);
+    let setting = configured.effective.settings.effort_level.map(|level| level.as_str());
+    env.or(run.effort.as_deref()).or(setting).map(str::to_owned)
+}
+
+/// How the model thinks: the flags, the environment, then the settings.
+pub(super) fn thinking(run: &RunArgs, configured: &Configured) -> Thinking {
+    match run.thinking {
+        Some(ThinkingFlag::Adaptive) => return Thinking::ModelDefault,
+        Some(ThinkingFlag::Disabled) => return Thinking::Off,
+        None => {}
+    }
+    let budget = run.max_thinking_tokens.or_else(|| configured.env.integer("MAX_THINKING_TOKENS"));
+    match (budget, configured.effective.settings.always_thinking_enabled) {
+        (Some(0), _) | (None, Some(false)) => Thinking::Off,
+        (Some(tokens), _) => Thinking::Budget(tokens),
+        (None, _) => Thinking::ModelDefault,
+    }
+}
+
+pub(super) fn cache_ttl(env: &Env) -> Option<CacheTtl> {
+    if env.flag("DISABLE_PROMPT_CACHING") {
+        return None;
+    }
+    Some(if env.flag("ENABLE_PROMPT_CACHING_1H") { CacheTtl::OneHour } else { CacheTtl::FiveMinutes })
+}

@@ -1,0 +1,67 @@
+//! The tools that a rule can be about.
+
+use gimlet_core::tool::nearest;
+use gimlet_policy::{Behavior, Rule, RuleError, RuleSource};
+
+use crate::report::Report;
+
+/// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
+const TOOLS_TO_COME: &[&str] = &[
+    "Skill",
+    "Cd",
+    "PowerShell",
+    "WebFetch",
+    "WebSearch",
+    "NotebookEdit",
+    "MultiEdit",
+    "LSP",
+    "ToolSearch",
+    "TaskCreate",
+    "TaskUpdate",
+    "TaskGet",
+    "TaskList",
+    "EnterWorktree",
+    "ExitWorktree",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "Monitor",
+    "SendMessage",
+    "ListMcpResourcesTool",
+    "ReadMcpResourceTool",
+];
+
+/// The names that a rule can be about.
+pub(crate) fn known_tools() -> impl Iterator<Item = &'static str> {
+    let built_in =
+        gimlet_tools::builtin().into_iter().flat_map(|tool| tool.aliases().iter().copied().chain([tool.name()]));
+    built_in.chain(TOOLS_TO_COME.iter().copied()).chain(["StructuredOutput"])
+}
+
+/// The name of the tool in a rule, if nobody knows such a tool, and the one that may have been meant.
+pub(crate) fn unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
+    let name = rule.split('(').next().unwrap_or(rule).trim();
+    let known = name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name);
+    (!known).then(|| (name, nearest(name, known_tools())))
+}
+
+/// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
+pub(super) fn known_tool(rule: &str, label: &str, driven: bool) -> Result<(), Report> {
+    // What a program passes on may be meant for another version; there is nobody who could correct it.
+    let Some((name, close)) = unknown_tool(rule).filter(|_| !driven) else { return Ok(()) };
+    let report = Report::new(format!("{label}: there is no tool named '{name}'"));
+    Err(match close {
+        Some(close) => report.hint(format!("Did you mean {close}?")),
+        None => report.hint("See docs/tools.md for the tools there are"),
+    })
+}
+
+/// Whether a rule that somebody wrote just now can be honoured.
+pub(crate) fn check_rule(rule: &str, behavior: Behavior, source: &RuleSource, label: &str) -> Result<(), Report> {
+    known_tool(rule, label, false)?;
+    Rule::parse(rule, behavior, source).map(drop).map_err(|error| no_rule(label, &error))
+}
+
+pub(super) fn no_rule(label: &str, error: &RuleError) -> Report {
+    Report::new(format!("{label}: {error}")).hint("Write rules as Tool or Tool(pattern)")
+}

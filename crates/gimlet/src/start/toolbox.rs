@@ -1,0 +1,109 @@
+//! The tools of a session, the form of its answer, and the kinds of subagents that its flags define.
+
+use std::sync::Arc;
+
+use gimlet_core::tool::{AnyTool, PromptContext, ToolSet, nearest};
+use gimlet_core::{AgentSource, OutputSchema, Roster};
+use gimlet_policy::{RuleSet, removes_tool};
+use gimlet_proto::{AgentSpec, Env};
+
+use super::Manner;
+use crate::args::RunArgs;
+use crate::report::Report;
+
+/// What a session works with.
+pub(super) struct Toolbox {
+    pub(super) tools: ToolSet,
+    /// The form that the answer has to have.
+    pub(super) output: Option<Arc<OutputSchema>>,
+    pub(super) agents: Vec<(String, AgentSpec)>,
+}
+
+impl Toolbox {
+    pub(super) fn of(run: &RunArgs, manner: &Manner, env: &Env, rules: &RuleSet) -> Result<Self, Report> {
+        let tools = tools(run, env, rules)?;
+        let tools = if manner.attended { tools } else { tools.unattended() };
+        let output = output_schema(run, env)?;
+        let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
+        Ok(Self { tools, output, agents: agents(run)? })
+    }
+
+    /// What the descriptions of tools depend on. `may_leave` is about the sandbox, where there is one.
+    pub(super) fn prompt(&self, env: &Env, rules: &RuleSet, may_leave: Option<bool>) -> PromptContext {
+        PromptContext {
+            env: env.clone(),
+            tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            agents: Roster::built_in(env).with(AgentSource::Caller, self.agents.clone()).offers(rules),
+            background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
+            sandbox: may_leave,
+        }
+    }
+}
+
+const NOT_A_FILE: &str = "Give the JSON itself, not a file";
+
+/// Whether a file was given where JSON is wanted.
+fn names_a_file(given: &str) -> bool {
+    !given.trim_start().starts_with(['{', '[', '"'])
+}
+
+/// The form that the answer has to have.
+fn output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
+    let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
+    parsed.transpose().map_err(|error| {
+        let report = Report::new(format!("--json-schema: {error}"));
+        if run.json_schema.as_deref().is_some_and(names_a_file) { report.hint(NOT_A_FILE) } else { report }
+    })
+}
+
+fn tools(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
+    let all: Vec<&'static dyn AnyTool> =
+        gimlet_tools::builtin().into_iter().filter(|tool| tool.is_enabled(env)).collect();
+    let wanted = wanted_tools(run, &all)?;
+    let kept = all.into_iter().filter(|tool| {
+        wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|name| name == tool.name()))
+            && !removes_tool(rules, tool.name())
+    });
+    Ok(ToolSet::new(kept))
+}
+
+/// The tools named by `--tools`; `None` for all.
+fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Vec<String>>, Report> {
+    let Some(lists) = &run.tools else { return Ok(None) };
+    let names = lists.iter().flat_map(|list| list.split([',', ' '])).filter(|name| !name.is_empty());
+    let mut wanted = Vec::new();
+    for name in names {
+        if name == "default" {
+            return Ok(None);
+        }
+        let Some(tool) = all.iter().find(|tool| tool.name() == name || tool.aliases().contains(&name)) else {
+            if run.is_driven() {
+                continue;
+            }
+            let report = Report::new(format!("--tools: there is no tool named '{name}'"));
+            return Err(match nearest(name, all.iter().map(|tool| tool.name())) {
+                Some(close) => report.hint(format!("Did you mean {close}?")),
+                None => {
+                    let names: Vec<&str> = all.iter().map(|tool| tool.name()).collect();
+                    report.hint(format!("Available: {}", names.join(", ")))
+                }
+            });
+        };
+        wanted.push(tool.name().to_owned());
+    }
+    Ok(Some(wanted))
+}
+
+/// The kinds of subagents that `--agents` defines.
+fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
+    let Some(json) = &run.agents else { return Ok(Vec::new()) };
+    let wrong = |error: serde_json::Error| {
+        let report = Report::new(format!("--agents: {error}"));
+        if names_a_file(json) {
+            return report.hint(NOT_A_FILE);
+        }
+        report.hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
+    };
+    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
+    given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
+}
