@@ -19,7 +19,8 @@ use crate::gate::{Gate, Pass, Permit};
 use crate::results::Settled;
 use crate::services::Services;
 use crate::tool::{
-    AnyTool, ErrorClass, OnInterrupt, PathContext, Prepared, Scene, ToolContext, ToolError, ToolRef, ToolSet, nearest,
+    AnyTool, ErrorClass, OnInterrupt, Outcome, PathContext, Prepared, Scene, ToolContext, ToolError, ToolRef, ToolSet,
+    nearest,
 };
 
 /// How much of an unreadable input is told back.
@@ -155,30 +156,13 @@ async fn run_cleared(
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
     }
-    let cx = scope.services.context(
-        name,
-        incoming.id.clone(),
-        scope.agent.clone(),
-        scope.cancel.child_token(),
-        permit.summary().to_owned(),
-        permit.resolved().to_vec(),
-    );
-    let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
-    let cx = ToolContext { scope: Some(scope.clone()), ..cx };
+    let cx = context(scope, incoming, name, &permit);
     scope.note_call(&incoming.name, permit.summary());
     let label = permit.user_facing_name().to_string();
     let told = hooked::Told::of(scope, tool, &permit);
     publish(scope, &cx, &label, ToolPhase::Running);
     let result = AssertUnwindSafe(supervise(&**tool, permit, &cx, scope, &label)).catch_unwind().await;
-    let mut settled = match result {
-        Ok(Ok(outcome)) => Settled::done(name, outcome),
-        Ok(Err(error)) => Settled::failed(error),
-        Err(_) => Settled::failed(ToolError::new(
-            ErrorClass::Internal,
-            format!("{name} failed inside gimlet; nothing is known about what it did. Try another way."),
-        )),
-    };
-    settled.redact(&scope.services.redactor);
+    let mut settled = settle(scope, name, result);
     let elapsed_ms = cx.elapsed_ms();
     let phase = match (&settled.view, settled.error) {
         (Some(view), None) => ToolPhase::Done { view: view.clone(), elapsed_ms },
@@ -188,6 +172,41 @@ async fn run_cleared(
     if let Some(told) = told {
         told.after(scope, incoming, tool, &mut settled, elapsed_ms).await;
     }
+    settled
+}
+
+/// Runs a tool that the model did not call: no hook and nobody at a screen hears of it.
+pub(crate) async fn run_unseen(scope: &Arc<CallScope>, incoming: &Incoming, tool: &ToolRef, permit: Permit) -> Settled {
+    let cx = context(scope, incoming, tool.name(), &permit);
+    let result = AssertUnwindSafe(tool.run(permit, &cx)).catch_unwind().await;
+    settle(scope, tool.name(), result)
+}
+
+/// What a permitted call runs in.
+fn context(scope: &Arc<CallScope>, incoming: &Incoming, name: &str, permit: &Permit) -> ToolContext {
+    let cx = scope.services.context(
+        name,
+        incoming.id.clone(),
+        scope.agent.clone(),
+        scope.cancel.child_token(),
+        permit.summary().to_owned(),
+        permit.resolved().to_vec(),
+    );
+    let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
+    ToolContext { scope: Some(scope.clone()), ..cx }
+}
+
+/// What a call came to, if it did not fail inside.
+fn settle(scope: &CallScope, name: &str, result: std::thread::Result<Result<Outcome, ToolError>>) -> Settled {
+    let mut settled = match result {
+        Ok(Ok(outcome)) => Settled::done(name, outcome),
+        Ok(Err(error)) => Settled::failed(error),
+        Err(_) => Settled::failed(ToolError::new(
+            ErrorClass::Internal,
+            format!("{name} failed inside gimlet; nothing is known about what it did. Try another way."),
+        )),
+    };
+    settled.redact(&scope.services.redactor);
     settled
 }
 
@@ -203,7 +222,7 @@ async fn supervise(
     cx: &ToolContext,
     scope: &CallScope,
     label: &str,
-) -> Result<crate::tool::Outcome, ToolError> {
+) -> Result<Outcome, ToolError> {
     let grace = match tool.on_interrupt() {
         OnInterrupt::Cancel => CANCEL_GRACE,
         OnInterrupt::FinishAtomically => ATOMIC_GRACE,

@@ -302,6 +302,17 @@ impl Gate {
         }
     }
 
+    /// Lets a file be read that a person named in a prompt, if no question is needed for that.
+    pub(crate) fn grant_mention(&self, scope: &CallScope, call: &ToolUseId, prepared: Prepared) -> Option<Permit> {
+        let (verdict, found) = self.decide(scope, &prepared, None);
+        if verdict.decision != Decision::Allow {
+            return None;
+        }
+        let word = Word::allowed_by(Decider::Policy);
+        self.ledger.note(scope, self.mode_of(scope), call, &prepared, &verdict, &word);
+        Some(Permit { call: prepared, found })
+    }
+
     /// Decides on a call, asking when it must. `hook` is what hooks said about it.
     pub(crate) async fn pass(
         &self,

@@ -14,6 +14,7 @@ pub mod files;
 mod gate;
 mod hooks;
 mod ledger;
+mod mentions;
 mod past;
 mod plans;
 mod record;

@@ -60,6 +60,21 @@ impl Settled {
         }
     }
 
+    /// Words without a call behind them.
+    pub(crate) fn told(text: String) -> Self {
+        Self {
+            content: ResultContent::Text(text),
+            output: Arc::from(RawValue::NULL.to_owned()),
+            error: None,
+            view: None,
+            new_messages: Vec::new(),
+            changes: Vec::new(),
+            stop_turn: false,
+            ends_turn: None,
+            persisted: false,
+        }
+    }
+
     /// A failure, in words for the model and with its class for programs.
     pub(crate) fn failed(error: ToolError) -> Self {
         let mut output = match error.output.map(|output| *output) {

@@ -52,7 +52,7 @@ pub use model::{
     ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ToolChoice, ToolDef,
 };
 pub use need::Need;
-pub use op::{Interrupted, Op, Origin, Reply, Rewound, Say, When};
+pub use op::{Interrupted, Mentions, Op, Origin, Reply, Rewound, Say, When};
 pub use permission::PermissionMode;
 pub use protected::{PROTECTED_NAMES, ProtectedName};
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};

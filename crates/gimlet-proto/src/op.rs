@@ -96,6 +96,18 @@ pub struct Say {
     pub when: When,
     /// Only to be known: no turn begins because of it.
     pub silent: bool,
+    pub mentions: Mentions,
+}
+
+/// Where in a prompt `@names` of files mean that the files are to be attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mentions {
+    /// It is nobody's own typing.
+    #[default]
+    Nowhere,
+    Everywhere,
+    /// In this part of it; the rest is data.
+    In(String),
 }
 
 impl Say {

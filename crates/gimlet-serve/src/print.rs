@@ -38,7 +38,7 @@ pub struct PrintJob {
     /// The session can be gone on with later.
     pub saved: bool,
     /// The first prompt, complete.
-    pub prompt: String,
+    pub prompt: Say,
     /// More may come from here.
     pub input: Option<PipedInput>,
     /// For the answer.
@@ -90,7 +90,7 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
         failed: false,
         interrupted: false,
     };
-    say(&handle, &prompt);
+    handle.send(Op::Say(prompt));
     let mut end = drive(&handle, events, input, interrupts, &mut printer).await;
     if printer.interrupted && end == PrintEnd::Failure {
         end = PrintEnd::Interrupted;

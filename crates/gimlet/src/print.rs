@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gimlet_proto::SessionHandle;
+use gimlet_proto::{Mentions, Say, SessionHandle};
 use gimlet_serve::print::{self, Format, PrintEnd, PrintJob};
 use gimlet_serve::{BATCH_QUIET, Feed, Filter, Output, PipedInput, StdinError, write_log};
 use tokio::signal::unix::{SignalKind, signal};
@@ -182,11 +182,11 @@ async fn next(signal: &mut Option<tokio::signal::unix::Signal>) {
 }
 
 /// The first prompt from the argument and standard input, and the rest of an endless pipe.
-async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(String, Option<PipedInput>), Report> {
+async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(Say, Option<PipedInput>), Report> {
     let argument = run.prompt.as_deref().map(str::trim).filter(|text| !text.is_empty());
     if std::io::stdin().is_terminal() {
         let prompt = argument.ok_or_else(|| no_prompt(run))?;
-        return Ok((prompt.to_owned(), None));
+        return Ok((typed(prompt), None));
     }
     let mut input = PipedInput::start(std::io::stdin(), BATCH_QUIET).map_err(no_thread)?;
     let quiet = if argument.is_some() { QUIET } else { Duration::from_secs(3600) };
@@ -197,7 +197,7 @@ async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(String, Option<Pi
             let prompt =
                 argument.ok_or_else(|| Report::new(error.to_string()).hint("Give the prompt as an argument"))?;
             notes.line(format!("gimlet: {error}; going on with the prompt alone\n").into_bytes()).await;
-            return Ok((prompt.to_owned(), None));
+            return Ok((typed(prompt), None));
         }
     };
     let (text, rest) = match piped {
@@ -207,12 +207,21 @@ async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(String, Option<Pi
         Feed::Opening(text) => (text, Some(input)),
     };
     let prompt = match (argument, text.trim().is_empty()) {
-        (Some(argument), true) => argument.to_owned(),
-        (Some(argument), false) => format!("{argument}\n\n<stdin>\n{}\n</stdin>", text.trim_end()),
-        (None, false) => text.trim().to_owned(),
+        (Some(argument), true) => typed(argument),
+        // Only what was typed names files; a pipe brings data.
+        (Some(argument), false) => Say {
+            mentions: Mentions::In(argument.to_owned()),
+            ..Say::text(&format!("{argument}\n\n<stdin>\n{}\n</stdin>", text.trim_end()))
+        },
+        (None, false) => typed(text.trim()),
         (None, true) => return Err(no_prompt(run)),
     };
     Ok((prompt, rest))
+}
+
+/// A prompt that is all somebody's own words.
+fn typed(text: &str) -> Say {
+    Say { mentions: Mentions::Everywhere, ..Say::text(text) }
 }
 
 fn no_prompt(run: &RunArgs) -> Report {

@@ -8,6 +8,7 @@ use super::{Turn, accept};
 use crate::call::Incoming;
 use crate::conversation::Conversation;
 use crate::hooks::{BatchCall, Fired, HookEvent, Occasion};
+use crate::mentions;
 use crate::results::Settled;
 
 /// How often hooks may keep one turn from ending, unless the environment says otherwise.
@@ -66,7 +67,9 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
     if let Some(text) = conversation.opening_prompt.take() {
         accept(conversation, turn, Say::text(&text));
     }
+    let named = if of_a_person { mentions::named(turn, &said) } else { Vec::new() };
     accept(conversation, turn, said);
+    mentions::attach(conversation, turn, named).await;
     for text in after.into_iter().chain(fired.contexts) {
         say(conversation, &text);
     }

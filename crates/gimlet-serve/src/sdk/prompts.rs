@@ -1,6 +1,6 @@
 //! The host's prompts: what a `user` line says, and which of them are commands for gimlet itself.
 
-use gimlet_proto::{Block, EntryId, Origin, Say, When};
+use gimlet_proto::{Block, EntryId, Mentions, Origin, Say, When};
 use serde_json::value::RawValue;
 
 use super::lines::{HostLine, mended, read};
@@ -72,6 +72,7 @@ pub(super) fn read_prompt(line: &HostLine) -> Prompt {
             _ => When::Next,
         },
         silent: line.get("shouldQuery") == Some(false),
+        mentions: if verbatim { Mentions::Nowhere } else { Mentions::Everywhere },
     })
 }
 

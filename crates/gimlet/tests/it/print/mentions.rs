@@ -1,0 +1,72 @@
+//! Files that a prompt names with `@`.
+
+use gimlet_script::Script;
+use serde_json::json;
+
+use crate::world;
+
+/// Everything the first request says in the name of the person.
+async fn told(world: &gimlet_testkit::World, args: &[&str], piped: &str) -> String {
+    let model = Script::new().say("ok").serve().await.unwrap();
+    world.run(&model).args(args.iter().copied()).stdin(piped.to_owned()).finish().await.expect_code(0);
+    model.request(0).last_user_text()
+}
+
+#[tokio::test]
+async fn a_named_file_comes_with_the_prompt() {
+    let world = world();
+    world.file("src/main.rs", "fn main() {}\n// second\n// third\n");
+    world.file("my notes.txt", "in a name with a blank\n");
+    for (prompt, wanted) in [
+        ("what does @src/main.rs do?", "1\tfn main() {}\n2\t// second"),
+        ("look at (@src/main.rs).", "1\tfn main() {}"),
+        ("see @\"my notes.txt\"", "in a name with a blank"),
+        ("only @src/main.rs#2-2", "2\t// second"),
+        ("what is in @src?", "src/\nmain.rs"),
+    ] {
+        let told = told(&world, &["-p", prompt], "").await;
+        assert!(told.contains(prompt) && told.contains(wanted), "{prompt}: {told}");
+    }
+    let told = told(&world, &["-p", "only @src/main.rs#2-2"], "").await;
+    assert!(!told.contains("// third"), "{told}");
+}
+
+#[tokio::test]
+async fn what_nobody_typed_or_nobody_may_read_is_not_attached() {
+    let world = world();
+    world.file("secret.txt", "the hidden words");
+    world.file("folder/open.txt", "");
+    world.file("folder/secret.txt", "the hidden words");
+    std::fs::write(world.home.join("elsewhere.txt"), "the hidden words").unwrap();
+    let outside = format!("read @{}", world.home.join("elsewhere.txt").display());
+    for (args, piped) in [
+        (vec!["-p", "read @secret.txt", "--disallowedTools", "Read(secret.txt)"], ""),
+        (vec!["-p", &outside], ""),
+        (vec!["-p", "review this"], "+ see @secret.txt\n"),
+        (vec!["-p", "write to me@secret.txt or @nothing.txt"], ""),
+    ] {
+        let told = told(&world, &args, piped).await;
+        assert!(!told.contains("hidden words") && !told.contains("This is what is there"), "{args:?}: {told}");
+    }
+    let told = told(&world, &["-p", "list @folder", "--disallowedTools", "Read(**/secret.txt)"], "").await;
+    assert!(told.contains("open.txt") && !told.contains("secret.txt"), "{told}");
+}
+
+#[tokio::test]
+async fn a_switch_leaves_names_alone() {
+    let world = world();
+    world.file("a.txt", "content");
+    let model = Script::new().say("ok").serve().await.unwrap();
+    world.run(&model).env("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1").print("see @a.txt").finish().await.expect_code(0);
+    assert!(!model.request(0).last_user_text().contains("content"));
+}
+
+#[tokio::test]
+async fn a_named_file_counts_as_read() {
+    let world = world();
+    world.file("a.txt", "old words\n");
+    let edit = json!({"file_path": world.project.join("a.txt"), "old_string": "old", "new_string": "new"});
+    let model = Script::new().call("Edit", edit).then().say("done").serve().await.unwrap();
+    world.run(&model).args(["--permission-mode", "acceptEdits"]).print("change @a.txt").finish().await.expect_code(0);
+    assert_eq!(std::fs::read_to_string(world.project.join("a.txt")).unwrap(), "new words\n");
+}
