@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_proto::{Block, Mentions, Say, ToolUseId};
+use gimlet_proto::{Block, EntryId, Mentions, Say, ToolUseId};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
@@ -19,7 +19,7 @@ use crate::call::{self, Author, Incoming};
 use crate::conversation::Conversation;
 use crate::gate::Permit;
 use crate::results::{BatchBudget, Settled};
-use crate::tool::{ResultCap, ToolRef};
+use crate::tool::{PathContext, ToolRef};
 use crate::turn::{Turn, say};
 use parse::Mention;
 
@@ -31,11 +31,12 @@ const MOST_FILES: usize = 20;
 const MOST_ENTRIES: usize = 500;
 
 /// Attaches what a prompt names, behind the prompt.
-pub(crate) async fn attach(conversation: &mut Conversation, turn: &Turn, named: Vec<Mention>) {
+pub(crate) async fn attach(conversation: &mut Conversation, turn: &Turn, named: Vec<Mention>, prompt: &EntryId) {
     let mut found: Vec<(ToolUseId, Settled)> = Vec::new();
     let mut names = Vec::new();
     for mention in named {
-        let id = ToolUseId::new(format!("mention_{}", found.len()));
+        // Like no call's: the ledger and the files of large results go by it.
+        let id = ToolUseId::new(format!("mention_{prompt}_{}", found.len()));
         if let Some(settled) = read(turn, &mention, &id).await {
             found.push((id, settled));
             names.push(mention.name);
@@ -78,10 +79,7 @@ pub(crate) fn named(turn: &Turn, said: &Say) -> Vec<Mention> {
 /// Reads one; `None` when there is nothing of that name, or nothing that may be read without a question.
 async fn read(turn: &Turn, mention: &Mention, id: &ToolUseId) -> Option<Settled> {
     let paths = turn.scope.services.paths();
-    let (path, lines) = mention.spellings().find_map(|(spelled, lines)| {
-        let path = absolute(&spelled, &paths.cwd, paths.home.as_deref())?;
-        path.exists().then_some((path, lines))
-    })?;
+    let (path, lines, is_folder) = locate(mention, &paths).await?;
     let mut input = json!({ "file_path": path });
     if let Some((first, last)) = lines {
         input["offset"] = json!(first);
@@ -95,10 +93,21 @@ async fn read(turn: &Turn, mention: &Mention, id: &ToolUseId) -> Option<Settled>
     };
     let (tool, prepared) = call::prepare(&incoming, Author::Answer, &turn.scope.tools, &paths).ok()?;
     let permit = turn.scope.gate.grant_mention(&turn.scope, id, prepared)?;
-    if path.is_dir() {
+    if is_folder {
         return list(&permit, path).await;
     }
     run(turn, &incoming, &tool, permit).await
+}
+
+/// The first spelling that something has: where it is, which lines are meant, and whether it is a folder.
+async fn locate(mention: &Mention, paths: &PathContext) -> Option<(PathBuf, Option<(u64, u64)>, bool)> {
+    for (spelled, lines) in mention.spellings() {
+        let Some(path) = absolute(&spelled, &paths.cwd, paths.home.as_deref()) else { continue };
+        if let Ok(metadata) = tokio::fs::metadata(&path).await {
+            return Some((path, lines, metadata.is_dir()));
+        }
+    }
+    None
 }
 
 async fn run(turn: &Turn, incoming: &Incoming, tool: &ToolRef, permit: Permit) -> Option<Settled> {
@@ -106,9 +115,7 @@ async fn run(turn: &Turn, incoming: &Incoming, tool: &ToolRef, permit: Permit) -
     if settled.error.is_some() {
         return None;
     }
-    if let ResultCap::Chars(_) = tool.max_result_chars() {
-        settled.cap(&incoming.id, tool.max_result_chars(), &turn.result_files);
-    }
+    settled.cap(&incoming.id, tool.max_result_chars(), &turn.result_files);
     Some(settled)
 }
 

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    Body, Denial, ItemId, Level, Model, ModelFacts, Notice, Origin, Prompt, Say, StopReason, TurnEnd, TurnReport,
+    Body, Denial, EntryId, ItemId, Level, Model, ModelFacts, Notice, Origin, Prompt, Say, StopReason, TurnEnd,
+    TurnReport,
 };
 
 use crate::call::CallScope;
@@ -124,8 +125,8 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
     }
 }
 
-/// Puts a prompt on disk, then into history, then before people's eyes.
-pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
+/// Puts a prompt on disk, then into history, then before people's eyes. Gives its id.
+pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) -> EntryId {
     open_conversation(conversation, turn);
     // Only the person speaks for the person.
     let of_session = turn.scope.subagent.is_none();
@@ -141,12 +142,13 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) {
     }
     conversation.push_user(said.blocks.clone());
     turn.publish(Body::Prompt(Prompt {
-        uuid,
+        uuid: uuid.clone(),
         blocks: said.blocks,
         plain: said.plain,
         synthetic: said.synthetic,
         origin: said.origin,
     }));
+    uuid
 }
 
 /// A conversation begins with the facts of this place.

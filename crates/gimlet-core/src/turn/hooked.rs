@@ -68,8 +68,8 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
         accept(conversation, turn, Say::text(&text));
     }
     let named = if of_a_person { mentions::named(turn, &said) } else { Vec::new() };
-    accept(conversation, turn, said);
-    mentions::attach(conversation, turn, named).await;
+    let prompt = accept(conversation, turn, said);
+    mentions::attach(conversation, turn, named, &prompt).await;
     for text in after.into_iter().chain(fired.contexts) {
         say(conversation, &text);
     }
