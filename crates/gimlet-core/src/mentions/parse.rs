@@ -1,33 +1,37 @@
 //! Finds `@names` in a text.
 
 /// A name that may be that of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mention {
     /// As it was written, without the sign.
-    pub(crate) name: String,
+    name: String,
     quoted: bool,
 }
 
 /// What may stand right behind a name without being part of it.
-const BEHIND: [char; 14] = ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '"', '\'', '`', '*'];
+const BEHIND: [char; 12] = ['.', ':', '!', '?', ')', ']', '}', '>', '\'', '`', '*', '_'];
+/// What ends a name and may stand before the next.
+const BETWEEN: [char; 3] = [',', ';', '"'];
+/// No path is longer.
+const LONGEST_NAME: usize = 4096;
 
-/// Every name in a text that begins with `@` at the start of a word: `@file`, `@"a file"`, `@file#3-9`.
-pub(crate) fn mentions(text: &str) -> Vec<Mention> {
-    let mut found = Vec::new();
-    let mut before = ' ';
-    for (at, char) in text.char_indices() {
-        if char == '@' && (before.is_whitespace() || matches!(before, '(' | '[' | '{' | '"' | '\'' | '`' | ',' | ';')) {
-            found.extend(mention(&text[at + 1..]));
-        }
-        before = char;
-    }
-    found
+/// The names in a text that begin with `@` at the start of a word, one after the other: `@file`, `@"a file"`,
+/// `@file#3-9`.
+pub(crate) fn mentions(text: &str) -> impl Iterator<Item = Mention> {
+    text.match_indices('@').filter_map(move |(at, _)| {
+        let before = text[..at].chars().next_back().unwrap_or(' ');
+        let begins =
+            before.is_whitespace() || BETWEEN.contains(&before) || matches!(before, '\'' | '`' | '(' | '[' | '{');
+        begins.then(|| mention(&text[at + 1..])).flatten()
+    })
 }
 
 fn mention(rest: &str) -> Option<Mention> {
+    let end = (0..=LONGEST_NAME.min(rest.len())).rev().find(|end| rest.is_char_boundary(*end))?;
+    let rest = &rest[..end];
     let (name, quoted) = match rest.strip_prefix('"') {
         Some(quoted) => (quoted.split(['"', '\n']).next()?, true),
-        None => (rest.split(char::is_whitespace).next()?, false),
+        None => (rest.split(|char: char| char.is_whitespace() || BETWEEN.contains(&char)).next()?, false),
     };
     // Agents and servers' resources are named in the same way; they are not files.
     let names_other = name.starts_with("agent-") || name.contains("://");
@@ -36,12 +40,11 @@ fn mention(rest: &str) -> Option<Mention> {
 
 impl Mention {
     /// What the name can mean, the likeliest first: a path, and perhaps the lines of it that are meant.
-    pub(crate) fn spellings(&self) -> impl Iterator<Item = (String, Option<(u64, u64)>)> {
+    pub(crate) fn spellings(&self) -> impl Iterator<Item = (&str, Option<(u64, u64)>)> {
         let whole = self.name.as_str();
         let bare = if self.quoted { whole } else { whole.trim_end_matches(BEHIND) };
         let possible = [Some((whole, None)), with_lines(whole), Some((bare, None)), with_lines(bare)];
-        let possible: Vec<_> = possible.into_iter().flatten().filter(|(path, _)| !path.is_empty()).collect();
-        possible.into_iter().map(|(path, lines)| (path.to_owned(), lines))
+        possible.into_iter().flatten().filter(|(path, _)| !path.is_empty())
     }
 }
 
@@ -61,7 +64,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        mentions(text).into_iter().map(|mention| mention.name).collect()
+        mentions(text).map(|mention| mention.name).collect()
     }
 
     #[test]
@@ -69,11 +72,14 @@ mod tests {
         for (text, found) in [
             ("what does @src/main.rs do?", vec!["src/main.rs"]),
             ("@a.txt and (@b.txt)", vec!["a.txt", "b.txt)"]),
+            ("see @app/(group)/[id].tsx.", vec!["app/(group)/[id].tsx."]),
+            ("@a.txt,@b.txt;@c.txt", vec!["a.txt", "b.txt", "c.txt"]),
+            (r#"{"@scope/one":1,"@scope/two":2}"#, vec!["scope/one", "scope/two"]),
             ("mail me@example.org", vec![]),
             ("a lone @ sign, @", vec![]),
             ("look at @\"my file.txt\" now", vec!["my file.txt"]),
             ("@agent-reviewer and @docs:file://x", vec![]),
-            ("zwei @größe.txt, @日本.md", vec!["größe.txt,", "日本.md"]),
+            ("zwei @größe.txt, @日本.md", vec!["größe.txt", "日本.md"]),
             ("@a\n@b", vec!["a", "b"]),
         ] {
             assert_eq!(names(text), found, "{text}");
@@ -81,13 +87,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_never_longer_than_a_path() {
+        let text = "@x".repeat(100_000);
+        let longest = names(&format!(" {text} @{}", "ä".repeat(5_000))).into_iter().map(|name| name.len()).max();
+        assert_eq!(longest, Some(LONGEST_NAME));
+    }
+
+    #[test]
     fn a_name_is_tried_without_what_stands_behind_it() {
-        let spellings = |text: &str| mentions(text).remove(0).spellings().collect::<Vec<_>>();
-        let plain = |path: &str| (path.to_owned(), None);
-        assert_eq!(spellings("is it @a.rs?)"), [plain("a.rs?)"), plain("a.rs")]);
-        assert_eq!(spellings("@\"odd).txt\""), [plain("odd).txt"), plain("odd).txt")]);
-        assert!(spellings("@a.rs#5-10.").contains(&("a.rs".to_owned(), Some((5, 10)))));
-        assert!(spellings("@a.rs#L7").contains(&("a.rs".to_owned(), Some((7, 7)))));
-        assert!(!spellings("@a.rs#9-2").iter().any(|(_, lines)| lines.is_some()));
+        let mention = |text: &str| mentions(text).next().unwrap();
+        let paths = |text: &str| mention(text).spellings().map(|(path, _)| path.to_owned()).collect::<Vec<_>>();
+        assert_eq!(paths("is it @a.rs?"), ["a.rs?", "a.rs"]);
+        assert_eq!(paths("@\"odd).txt\""), ["odd).txt", "odd).txt"]);
+        let lines = |text: &str| mention(text).spellings().find_map(|(path, lines)| Some((path.to_owned(), lines?)));
+        assert_eq!(lines("@a.rs#5-10."), Some(("a.rs".to_owned(), (5, 10))));
+        assert_eq!(lines("@a.rs#L7"), Some(("a.rs".to_owned(), (7, 7))));
+        assert_eq!(lines("@a.rs#9-2"), None);
     }
 }

@@ -22,7 +22,7 @@ async fn a_named_file_comes_with_the_prompt() {
         ("look at (@src/main.rs).", "1\tfn main() {}"),
         ("see @\"my notes.txt\"", "in a name with a blank"),
         ("only @src/main.rs#2-2", "2\t// second"),
-        ("what is in @src?", "src/\nmain.rs"),
+        ("what is in @src?", "main.rs\n"),
     ] {
         let told = told(&world, &["-p", prompt], "").await;
         assert!(told.contains(prompt) && told.contains(wanted), "{prompt}: {told}");
@@ -46,8 +46,19 @@ async fn what_nobody_typed_or_nobody_may_read_is_not_attached() {
         (vec!["-p", "write to me@secret.txt or @nothing.txt"], ""),
     ] {
         let told = told(&world, &args, piped).await;
-        assert!(!told.contains("hidden words") && !told.contains("This is what is there"), "{args:?}: {told}");
+        assert!(!told.contains("hidden words") && !told.contains("<attached>"), "{args:?}: {told}");
     }
+    std::os::unix::fs::symlink(world.home.join("away"), world.project.join("link")).unwrap();
+    std::fs::create_dir_all(world.home.join("away")).unwrap();
+    std::fs::create_dir_all(world.home.join("private")).unwrap();
+    std::fs::write(world.home.join("private/hidden words"), "").unwrap();
+    for prompt in ["@link/../private", "@link", "@link/../../private/", "@/dev/zero"] {
+        let told = told(&world, &["-p", prompt], "").await;
+        assert!(!told.contains("<attached>"), "{prompt}: {told}");
+    }
+    let told_through =
+        told(&world, &["-p", "list @src/../folder", "--disallowedTools", "Read(folder/secret.txt)"], "").await;
+    assert!(!told_through.contains("secret.txt\n"), "{told_through}");
     let told = told(&world, &["-p", "list @folder", "--disallowedTools", "Read(**/secret.txt)"], "").await;
     assert!(told.contains("open.txt") && !told.contains("secret.txt"), "{told}");
 }
