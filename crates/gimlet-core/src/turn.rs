@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{
-    Body, Denial, EntryId, ItemId, Level, Model, ModelFacts, Notice, Origin, Prompt, Say, StopReason, TurnEnd,
-    TurnReport,
+    Body, Denial, EntryId, ItemId, Level, Model, ModelFacts, Notice, Origin, Prompt, PromptFate, Say, StopReason,
+    TurnEnd, TurnReport,
 };
 
 use crate::call::CallScope;
@@ -79,6 +79,13 @@ impl Turn {
         self.publish(Body::Notice(Notice { level, text: text.into() }));
     }
 
+    /// Tells whoever gave a prompt its id what became of it.
+    fn tell_fate(&self, said: &Say, fate: PromptFate) {
+        if let Some(prompt) = said.uuid.clone() {
+            self.publish(Body::PromptFate { prompt, fate });
+        }
+    }
+
     pub(crate) fn next_item(&self) -> ItemId {
         ItemId(self.items.fetch_add(1, Ordering::Relaxed))
     }
@@ -111,6 +118,7 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
             return (TurnEnd::Aborted { in_tools }, String::new(), None);
         }
         Some(end) => {
+            turn.tell_fate(&prompt, PromptFate::Refused);
             turn.notice(Level::Warning, "the prompt was not taken up: a hook ended the turn before it");
             return (end, String::new(), None);
         }
@@ -134,6 +142,7 @@ pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) ->
         turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said);
+    turn.tell_fate(&said, PromptFate::Taken);
     if of_session {
         turn.scope.services.hooks().note_prompt(&uuid);
         if !said.synthetic {

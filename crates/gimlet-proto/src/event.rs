@@ -43,6 +43,12 @@ pub enum Body {
     Opened(Arc<Opened>),
     /// A prompt was accepted and is on disk.
     Prompt(Prompt),
+    /// What became of a prompt that came with an id of its own.
+    PromptFate {
+        /// The id that it came with.
+        prompt: EntryId,
+        fate: PromptFate,
+    },
     /// A request is about to be sent.
     Requesting,
     /// A block of the reply began.
@@ -113,6 +119,17 @@ pub struct Prompt {
     pub synthetic: bool,
     /// Who it comes from, when that is said.
     pub origin: Option<Origin>,
+}
+
+/// What becomes of a prompt that was sent to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptFate {
+    /// It is part of the conversation.
+    Taken,
+    /// It waited, and was withdrawn.
+    Withdrawn,
+    /// It was its turn, and it was not let in.
+    Refused,
 }
 
 /// Text that belongs to a block under way.

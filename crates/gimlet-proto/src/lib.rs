@@ -41,8 +41,8 @@ pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
     AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView, Level, Notice,
-    Opened, Prompt, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase, ToolView, TurnEnd,
-    TurnReport,
+    Opened, Prompt, PromptFate, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase, ToolView,
+    TurnEnd, TurnReport,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};

@@ -50,6 +50,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
             ("session", format!("turn in {} with {} ({})", opened.cwd.display(), opened.model, opened.mode))
         }
         Body::Prompt(prompt) => ("session", format!("prompt {} ({} blocks)", prompt.uuid, prompt.blocks.len())),
+        Body::PromptFate { prompt, fate } => ("session", format!("prompt {prompt} {fate:?}")),
         Body::Requesting => ("api", "request".to_owned()),
         Body::Discarded => ("api", "reply discarded".to_owned()),
         Body::Block(block) => ("api", format!("block {:?} of {}", block.block.kind(), block.message_id)),

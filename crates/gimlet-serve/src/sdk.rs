@@ -7,6 +7,7 @@ mod fit;
 mod frames;
 mod host;
 mod initialize;
+mod lifecycle;
 mod lines;
 mod link;
 mod mirror;
@@ -26,6 +27,7 @@ use crate::writer::{Output, OutputEnd};
 
 pub use host::{Host, HostRequests};
 pub use initialize::{AgentCard, Initialize, ModelCard, Welcome};
+pub use lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;
 pub use lines::{HostLine, HostLines, LineError};
 pub use mirror::{Mirror, MirrorFeed, mirror};
 pub use prompts::LOCAL_COMMANDS;

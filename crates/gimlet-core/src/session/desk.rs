@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{AgentPath, Body, Interrupted, Model, Op, PermissionMode, Say};
+use gimlet_proto::{AgentPath, Body, EntryId, Interrupted, Model, Op, PermissionMode, PromptFate, Say};
 
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +47,7 @@ impl Desk {
             }
             Some(Op::Interrupt { cancel_queued, reply }) => {
                 let cancelled = if cancel_queued { self.steering.withdraw_all() } else { Vec::new() };
+                cancelled.iter().for_each(|prompt| self.tell_withdrawn(prompt));
                 reply.send(Ok(Interrupted { still_queued: self.steering.ids(), cancelled }));
                 return Some(Call::Interrupt);
             }
@@ -69,7 +70,13 @@ impl Desk {
                 reply.send(Ok(self.gauge.read(self.model.facts(&self.dials.model()))));
             }
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
-            Some(Op::Withdraw { prompt, reply }) => reply.send(Ok(self.steering.withdraw(&prompt))),
+            Some(Op::Withdraw { prompt, reply }) => {
+                let waited = self.steering.withdraw(&prompt);
+                if waited {
+                    self.tell_withdrawn(&prompt);
+                }
+                reply.send(Ok(waited));
+            }
             Some(Op::StopTask { task, reply }) => {
                 let task = self.services.tasks.find(&task);
                 self.services.spawn(async move {
@@ -95,6 +102,11 @@ impl Desk {
             None => {}
         }
         false
+    }
+
+    fn tell_withdrawn(&self, prompt: &EntryId) {
+        let body = Body::PromptFate { prompt: prompt.clone(), fate: PromptFate::Withdrawn };
+        self.services.publish(&AgentPath::default(), body);
     }
 
     /// Changes the mode, or says why not.

@@ -1,6 +1,6 @@
 //! Hooks around a turn: how it begins, which prompts it takes, what follows a batch of calls, and whether it may end.
 
-use gimlet_proto::{Block, Level, ModelError, ResultContent, Say, TurnEnd};
+use gimlet_proto::{Block, Level, ModelError, PromptFate, ResultContent, Say, TurnEnd};
 use serde_json::json;
 
 use super::outcome::{Limits, say};
@@ -47,9 +47,11 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
             let reason = if reason.is_empty() { "A hook did not let this prompt in.".to_owned() } else { reason };
             let original = if fired.hides_prompt { String::new() } else { format!("\nThe prompt was: {prompt}") };
             turn.notice(Level::Warning, format!("a hook blocked the prompt: {reason}{original}"));
+            turn.tell_fate(&said, PromptFate::Refused);
             return Some((TurnEnd::PromptBlocked { reason: reason.clone() }, reason));
         }
         if let Some(reason) = fired.stop {
+            turn.tell_fate(&said, PromptFate::Refused);
             return Some((TurnEnd::HookStopped, reason));
         }
     }

@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::initialize::Welcome;
+use super::lifecycle::Lifecycle;
 use super::lines::HostLine;
 use super::permission::{self, Question};
 use super::prompts::{Prompt, Said};
@@ -74,6 +75,7 @@ struct Link {
     /// Lines that came while one session gave way to another.
     held: VecDeque<HostLine>,
     seen: HashSet<EntryId>,
+    lifecycle: Lifecycle,
     /// Subagents at work: the session is not at rest before they are done.
     agents: HashSet<String>,
     /// The configuration of the last turn.
@@ -122,6 +124,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         waiting: VecDeque::new(),
         held: VecDeque::new(),
         seen: HashSet::new(),
+        lifecycle: Lifecycle::default(),
         agents: HashSet::new(),
         opened: None,
         hooks: None,
@@ -139,7 +142,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
     loop {
         tokio::select! {
             biased;
-            Some(()) = interrupts.recv() => link.stop(),
+            Some(()) = interrupts.recv() => link.stop().await,
             () = link.out.gone(), if !gone => {
                 gone = true;
                 link.session.send(Op::interrupt());
@@ -209,7 +212,15 @@ impl Link {
             Body::Ask(view) => self.asked(view).await,
             Body::AskClosed(ask) => self.ask_closed(*ask).await,
             Body::Task(task) => self.note_task(task),
-            Body::TurnEnded(_) => self.flush_mirror().await,
+            Body::PromptFate { prompt, fate } => {
+                let told = self.lifecycle.fate(prompt, *fate, &self.session.id);
+                self.write_all(told).await;
+            }
+            Body::TurnEnded(_) => {
+                self.flush_mirror().await;
+                let told = self.lifecycle.turn_ended(&self.session.id);
+                self.write_all(told).await;
+            }
             _ => {}
         }
         for line in self.wire.lines(event) {
@@ -298,6 +309,12 @@ impl Link {
         }
     }
 
+    async fn write_all(&self, lines: Vec<String>) {
+        for line in lines {
+            self.write(line).await;
+        }
+    }
+
     async fn write(&self, mut line: String) {
         line.push('\n');
         // A host that went away is noticed by `gone`.
@@ -305,10 +322,10 @@ impl Link {
     }
 
     /// The person wants all of it to end: the turn first, then gimlet.
-    fn stop(&mut self) {
+    async fn stop(&mut self) {
         self.interrupted = true;
         self.end_of_lines();
-        self.session.send(Op::interrupt());
+        self.forget_waiting().await;
         if !self.busy {
             self.close();
         }

@@ -33,6 +33,11 @@ impl Prompt {
             Prompt::Local(said, _) => Some(&said.uuid),
         }
     }
+
+    /// No turn begins because of it.
+    pub(super) fn is_silent(&self) -> bool {
+        matches!(self, Prompt::Say(say) if say.silent)
+    }
 }
 
 /// A prompt that gimlet answers by itself.

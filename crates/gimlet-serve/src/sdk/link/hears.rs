@@ -18,7 +18,7 @@ impl Link {
                 // Whatever follows could mean anything.
                 self.remark = Some(error.to_string());
                 self.end_of_lines();
-                self.session.send(Op::interrupt());
+                self.forget_waiting().await;
                 self.close();
             }
             None => {
@@ -37,6 +37,20 @@ impl Link {
         }
     }
 
+    /// The running turn stops, and what waits will not be taken up.
+    pub(super) async fn forget_waiting(&mut self) {
+        self.discard_waiting().await;
+        self.session.send(Op::Interrupt { cancel_queued: true, reply: Reply::nobody() });
+    }
+
+    /// Prompts that wait here will never have their turn.
+    pub(super) async fn discard_waiting(&mut self) {
+        for prompt in std::mem::take(&mut self.waiting) {
+            let told = prompt.id().map(|id| self.lifecycle.discarded(id, &self.session.id));
+            self.write_all(told.unwrap_or_default()).await;
+        }
+    }
+
     pub(super) async fn host_line(&mut self, line: HostLine) {
         let kind = line.kind();
         if kind.as_deref() == Some("control_response") {
@@ -50,7 +64,7 @@ impl Link {
             return;
         }
         match kind.as_deref() {
-            Some("user") => self.prompt(&line),
+            Some("user") => self.prompt(&line).await,
             Some("control_request") => self.request(&line).await,
             Some("control_cancel_request") => {
                 if let Some(work) = line.text("request_id").and_then(|id| self.under_way.remove(&id)) {
@@ -73,12 +87,17 @@ impl Link {
         self.tell_state().await;
     }
 
-    pub(super) fn prompt(&mut self, line: &HostLine) {
+    pub(super) async fn prompt(&mut self, line: &HostLine) {
         let prompt = prompts::read_prompt(line);
         if let Some(id) = prompt.id()
             && !self.seen.insert(id.clone())
         {
             return;
+        }
+        // Only whoever gave a prompt an id can make something of what becomes of it.
+        if let Some(id) = prompt.id().filter(|id| line.text("uuid").as_deref() == Some(id.as_str())) {
+            let told = self.lifecycle.queued(id, prompt.is_silent(), &self.session.id);
+            self.write(told).await;
         }
         match prompt {
             Prompt::Say(say) if self.waiting.is_empty() => self.session.send(Op::Say(say)),
@@ -103,9 +122,14 @@ impl Link {
                 let cancel_queued = request.flag("cancel_queued");
                 let held = self.waiting.iter().filter_map(Prompt::id).cloned().collect();
                 if cancel_queued {
-                    self.waiting.clear();
+                    for prompt in std::mem::take(&mut self.waiting) {
+                        self.tell_cancelled(&prompt).await;
+                    }
                 }
                 requests::interrupt(&self.session, cancel_queued, held)
+            }
+            "cancel_async_message" if self.withdraw_waiting(&request).await => {
+                Routed::Now(Ok(json!({"cancelled": true})))
             }
             "list_models" => Routed::Now(Ok(json!({"models": self.welcome.models}))),
             _ => requests::route(&subtype, &request, &self.session, &self.backstage),
@@ -118,6 +142,20 @@ impl Link {
                 self.under_way.insert(key, work);
             }
         }
+    }
+
+    /// Forgets a prompt that waits here and not in the session; says whether it was one.
+    async fn withdraw_waiting(&mut self, request: &HostLine) -> bool {
+        let Some(wanted) = request.text("message_uuid") else { return false };
+        let at = self.waiting.iter().position(|prompt| prompt.id().is_some_and(|id| id.as_str() == wanted));
+        let Some(prompt) = at.and_then(|at| self.waiting.remove(at)) else { return false };
+        self.tell_cancelled(&prompt).await;
+        true
+    }
+
+    async fn tell_cancelled(&mut self, prompt: &Prompt) {
+        let told = prompt.id().map(|id| self.lifecycle.cancelled(id, &self.session.id));
+        self.write_all(told.unwrap_or_default()).await;
     }
 
     /// The first greeting has been heeded when the session was opened.

@@ -46,7 +46,11 @@ impl Link {
                 self.settle();
             }
             Some(Prompt::Local(said, Local::Nothing)) => self.local_turn(&said, Ok("")).await,
-            Some(Prompt::Local(said, Local::Bad(problem))) => self.local_turn(&said, Err(problem)).await,
+            Some(Prompt::Local(said, Local::Bad(problem))) => {
+                let told = self.lifecycle.refused(&said.uuid, &self.session.id);
+                self.write_all(told).await;
+                self.local_turn(&said, Err(problem)).await;
+            }
             Some(Prompt::Local(said, Local::Clear)) => self.clear(said).await,
             None if !self.agents.is_empty() => {
                 if self.ended && self.deadline.is_none() {
@@ -79,6 +83,8 @@ impl Link {
         let opened = self.opened.as_deref().cloned().unwrap_or_default();
         let now = Opened { cwd: snapshot.cwd.clone(), model: snapshot.model.clone(), mode: snapshot.mode, ..opened };
         self.write(self.wire.init(&self.session.id, &now)).await;
+        let told = self.lifecycle.started(&said.uuid, &self.session.id);
+        self.write_all(told).await;
         if let Some(message) = said.message.as_ref().filter(|_| self.replay_prompts) {
             let line = json!({"type": "user", "message": message, "parent_tool_use_id": null,
                 "session_id": self.session.id, "uuid": said.uuid, "isReplay": true});
@@ -89,6 +95,8 @@ impl Link {
     pub(super) async fn end_local(&mut self, said: &Said, outcome: Result<&str, String>) {
         self.flush_mirror().await;
         self.failed = outcome.is_err();
+        let told = self.lifecycle.turn_ended(&self.session.id);
+        self.write_all(told).await;
         let origin = said.origin.as_ref();
         let used = &self.session.snapshot().by_model;
         let line = wire::local_result(&self.session.id, outcome, origin, used);
@@ -111,6 +119,7 @@ impl Link {
         let new = match opened {
             Ok(new) => new,
             Err(problem) => {
+                self.discard_waiting().await;
                 self.end_local(&said, Err(problem)).await;
                 self.ended = true;
                 self.closing = true;

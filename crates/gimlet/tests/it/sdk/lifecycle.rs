@@ -1,0 +1,147 @@
+//! What programs are told about the prompts that they gave ids.
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::{Host, kinds};
+use crate::world;
+
+fn prompt(id: &str, words: &str) -> Value {
+    json!({"type": "user", "uuid": id, "message": {"role": "user", "content": words}})
+}
+
+/// Each line about a prompt as its id and state, and results as such, in order.
+fn story(lines: &[Value]) -> Vec<String> {
+    let word = |line: &Value| match line["type"].as_str() {
+        Some("command_lifecycle") => {
+            assert!(line["uuid"].is_string() && line["session_id"].is_string(), "{line}");
+            Some(format!("{} {}", line["command_uuid"].as_str()?, line["state"].as_str()?))
+        }
+        Some("result") => Some("result".to_owned()),
+        _ => None,
+    };
+    lines.iter().filter_map(word).collect()
+}
+
+#[tokio::test]
+async fn a_prompt_with_an_id_is_followed_to_its_end_and_one_without_is_not() {
+    let world = world();
+    let model = Script::new().say("a").then().error(400, "no").then().say("c").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.send(prompt("a1", "one"));
+    host.result().await;
+    let init = host.seen.iter().find(|line| line["subtype"] == "init").unwrap();
+    assert!(init["capabilities"].as_array().unwrap().contains(&json!("msg_lifecycle_v1")));
+    host.send(prompt("a2", "two"));
+    host.result().await;
+    host.say("without an id");
+    host.result().await;
+    host.send(prompt("a3", ""));
+    host.result().await;
+    host.send(json!({"type": "user", "uuid": "a4", "message": {"content": 7}}));
+    host.result().await;
+    let lines = host.end().await.clean(1);
+    let expected = [
+        "a1 queued",
+        "a1 started",
+        "a1 completed",
+        "result",
+        "a2 queued",
+        "a2 started",
+        "a2 completed",
+        "result",
+        "result",
+        "a3 queued",
+        "a3 started",
+        "a3 completed",
+        "result",
+        "a4 queued",
+        "a4 refused",
+        "result",
+    ];
+    assert_eq!(story(&lines), expected);
+    assert_eq!(kinds(&lines).last().unwrap(), "idle", "nothing follows the result of an error");
+}
+
+#[tokio::test]
+async fn prompts_that_wait_join_are_withdrawn_or_forgotten() {
+    let world = world();
+    let model = Script::new()
+        .call("Bash", json!({"command": "touch begun; while [ ! -e go ]; do sleep 0.01; done"}))
+        .then()
+        .say("both")
+        .serve()
+        .await
+        .unwrap();
+    let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
+    host.send(prompt("p1", "first"));
+    host.until(|line| line["type"] == "assistant").await;
+    host.send(prompt("p2", "joins"));
+    host.send(json!({"type": "user", "uuid": "p3", "priority": "later", "message": {"content": "withdrawn"}}));
+    host.send(prompt("p4", "/clear"));
+    host.send(prompt("p5", "behind the command"));
+    let withdraw = |id: &str| json!({"subtype": "cancel_async_message", "message_uuid": id});
+    for id in ["p3", "p5"] {
+        assert_eq!(host.ask(withdraw(id)).await["response"]["cancelled"], true, "{id}");
+    }
+    world.file("go", "");
+    host.result().await;
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    let told = story(&lines);
+    for id in ["p3", "p5"] {
+        let of = |line: &&String| line.starts_with(id);
+        assert_eq!(told.iter().filter(of).collect::<Vec<_>>(), [&format!("{id} queued"), &format!("{id} cancelled")]);
+    }
+    let rest: Vec<&String> = told.iter().filter(|line| !line.starts_with("p3") && !line.starts_with("p5")).collect();
+    let expected = [
+        "p1 queued",
+        "p1 started",
+        "p2 queued",
+        "p4 queued",
+        "p2 started",
+        "p1 completed",
+        "p2 completed",
+        "result",
+        "p4 started",
+        "p4 completed",
+        "result",
+    ];
+    assert_eq!(rest, expected);
+    assert!(model.request(1).last_user_text().contains("joins"));
+}
+
+#[tokio::test]
+async fn an_interrupt_that_forgets_what_waits_says_so_for_each() {
+    let world = world();
+    let model = Script::new().call("Bash", json!({"command": "touch begun; sleep 600"})).serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
+    host.send(prompt("p1", "first"));
+    host.until(|line| line["type"] == "assistant").await;
+    host.send(json!({"type": "user", "uuid": "p2", "priority": "later", "message": {"content": "later"}}));
+    host.send(prompt("p3", "/clear"));
+    let reply = host.ask(json!({"subtype": "interrupt", "cancel_queued": true})).await;
+    assert_eq!(reply["response"]["cancelled"], json!(["p2", "p3"]));
+    host.result().await;
+    let mut told = story(&host.end().await.clean(1));
+    told.retain(|line| !line.contains("queued") && !line.contains("started"));
+    told[..2].sort();
+    assert_eq!(told, ["p2 cancelled", "p3 cancelled", "p1 completed", "result"]);
+}
+
+#[tokio::test]
+async fn a_prompt_that_a_hook_blocks_was_refused_and_one_only_to_be_known_is_done() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let hooks = json!({"UserPromptSubmit": [{"hookCallbackIds": ["guard"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.send(json!({"type": "user", "uuid": "k", "shouldQuery": false, "message": {"content": "the sky is green"}}));
+    host.until(|line| line["state"] == "completed").await;
+    host.send(prompt("b", "blocked"));
+    let hook = host.asked("hook_callback").await;
+    host.answer(&hook, json!({"decision": "block", "reason": "not now"}));
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    assert_eq!(story(&lines), ["k queued", "k started", "k completed", "b queued", "b refused", "result"]);
+}
