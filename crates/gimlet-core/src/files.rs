@@ -3,6 +3,8 @@
 //! Keys are link-free paths, so any spelling of a path finds the same entry. Whether a file changed is decided by its
 //! content's hash; time and size only say "certainly the same".
 
+mod place;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
+
+pub use place::Place;
 
 /// Most entries kept; the least recently used go first.
 const MAX_ENTRIES: usize = 1_000;

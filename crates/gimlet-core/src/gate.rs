@@ -3,6 +3,7 @@
 //! Deciding is `gimlet_policy`'s, a pure function; the gate finds out what paths really are, asks whoever can be
 //! asked, and turns every outcome into either a permit or a refusal. It fails closed: whatever goes wrong refuses.
 
+mod aside;
 mod asks;
 mod classifier;
 mod git;
@@ -40,6 +41,7 @@ pub use resolve::OnDisk;
 use crate::agents::Roster;
 use crate::call::{self, Author, CallScope, Incoming};
 use crate::sandboxing::Sandboxing;
+use crate::services::Services;
 use crate::session::ModeWish;
 use crate::tool::{AnyTool, Prepared};
 use classifier::Opinion;
@@ -156,6 +158,8 @@ struct InForce {
     /// The mode to go back to when planning ends.
     before_plan: PermissionMode,
     rules: Arc<RuleSet>,
+    /// Working directories that were added for this session alone.
+    added: Vec<PathBuf>,
 }
 
 impl InForce {
@@ -197,6 +201,7 @@ impl Gate {
                 mode: permissions.mode,
                 before_plan: PermissionMode::default(),
                 rules: Arc::new(permissions.rules),
+                added: Vec::new(),
             }),
             bypass_reachable: permissions.bypass_reachable,
             asks,
@@ -492,21 +497,31 @@ impl Gate {
     }
 
     fn judging<T>(&self, scope: &CallScope, walls: Walls, judge: impl FnOnce(Judging<'_>) -> T) -> T {
-        let mode = self.mode_of(scope);
+        self.judging_in(self.mode_of(scope), &scope.services, walls, judge)
+    }
+
+    /// The same in a mode that need not be the session's.
+    fn judging_in<T>(
+        &self,
+        mode: PermissionMode,
+        services: &Services,
+        walls: Walls,
+        judge: impl FnOnce(Judging<'_>) -> T,
+    ) -> T {
         let rules = match (mode, self.rules()) {
             (PermissionMode::Auto, rules) if self.review_all_shell => Arc::new(rules.in_auto(self.review_all_shell)),
             (_, rules) => rules,
         };
         // While only a plan is made, the plan is all that is written.
-        let plan: Vec<PathBuf> = scope.services.plan_file().map(PathBuf::from).into_iter().collect();
-        let own = if mode == PermissionMode::Plan { &plan } else { scope.services.own() };
+        let plan: Vec<PathBuf> = services.plan_file().map(PathBuf::from).into_iter().collect();
+        let own = if mode == PermissionMode::Plan { &plan } else { services.own() };
         judge(Judging {
             mode,
             // What the person could switch the session to says nothing about a mode that only a subagent is in.
             bypass_reachable: self.bypass_reachable && mode == self.mode(),
             rules: &rules,
-            paths: &scope.services.paths(),
-            readable: &[scope.services.session_results_dir()],
+            paths: &services.paths(),
+            readable: &[services.session_results_dir()],
             own,
             walls,
             plan_reviewed: self.review_in_plan,

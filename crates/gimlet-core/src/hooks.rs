@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gimlet_proto::{Driver, DriverHook, EntryId};
+use gimlet_proto::{Driver, DriverHook, EntryId, HookListing};
 use gimlet_store::ResultFiles;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
@@ -105,6 +105,20 @@ impl Hooks {
         }
         let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
         Err(format!("some hooks are left out: {}", wrong.join("; ")))
+    }
+
+    /// Every hook, in the order in which they are called.
+    pub(crate) fn list(&self) -> Vec<HookListing> {
+        let listing = |entry: &HookEntry| HookListing {
+            event: entry.event.name(),
+            has_subject: entry.event.has_subject(),
+            matcher: entry.matcher.text(),
+            source: entry.source.to_string(),
+            kind: entry.handler.kind(),
+            text: entry.handler.text(),
+            timeout_secs: entry.timeout.map(|timeout| timeout.as_secs_f64()),
+        };
+        self.lock().entries().map(listing).collect()
     }
 
     /// Whether any hook waits for this event.

@@ -2,6 +2,7 @@
 
 mod actor;
 mod desk;
+mod inquiries;
 mod state;
 
 pub use actor::{SessionConfig, open};

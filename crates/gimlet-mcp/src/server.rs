@@ -7,7 +7,10 @@ use gimlet_core::tool::{
     ErrorClass, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef,
 };
 use gimlet_proto::{BoxFuture, Driver, ServerTool};
-use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, Tool};
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion,
+    ReadResourceRequestParams, Tool,
+};
 use rmcp::service::{RunningService, ServiceError};
 use rmcp::{Peer, RoleClient, serve_client};
 use serde_json::{Map, Value};
@@ -85,6 +88,25 @@ impl Connection {
         Some((text("name")?, text("version")?))
     }
 
+    /// The server's own name of the tool that goes by this full name.
+    pub(crate) fn own_name(&self, server: &str, full: &str) -> Option<String> {
+        self.tools.iter().map(|tool| tool.name.to_string()).find(|tool| tool_name(server, tool) == full)
+    }
+
+    /// Calls a tool for somebody who wants the server's own answer.
+    pub(crate) fn call(&self, tool: String, input: Map<String, Value>) -> BoxFuture<'static, Result<Value, String>> {
+        let peer = self.client.peer().clone();
+        Box::pin(async move {
+            let params = CallToolRequestParams::new(tool).with_arguments(input);
+            own_answer(peer.call_tool(params).await)
+        })
+    }
+
+    pub(crate) fn read_resource(&self, uri: String) -> BoxFuture<'static, Result<Value, String>> {
+        let peer = self.client.peer().clone();
+        Box::pin(async move { own_answer(peer.read_resource(ReadResourceRequestParams::new(uri)).await) })
+    }
+
     pub(crate) fn views(&self) -> Vec<ServerTool> {
         let view = |tool: &Tool| {
             let hints = tool.annotations.as_ref();
@@ -134,6 +156,15 @@ impl Connection {
         };
         Some(ToolRef::Guest(Arc::new(GuestTool::new(guest, Arc::new(call)))))
     }
+}
+
+/// What a server gave, as it gave it.
+fn own_answer(answer: Result<impl serde::Serialize, ServiceError>) -> Result<Value, String> {
+    let answer = answer.map_err(|error| match error {
+        ServiceError::McpError(error) => error.message.into_owned(),
+        other => other.to_string(),
+    })?;
+    serde_json::to_value(answer).map_err(|error| error.to_string())
 }
 
 struct ServerCall {

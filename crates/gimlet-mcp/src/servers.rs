@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use gimlet_core::tool::{ToolRef, ToolSource};
 use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, Servers, ServersChanged};
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
 use crate::config::{ServerConfig, ServerKind, servers_of};
 use crate::server::{ConnectError, Connection, Limits, connect};
@@ -147,6 +148,14 @@ impl Entry {
         matches!(&self.state, State::Connected(connection) if !connection.is_closed())
     }
 
+    /// The open connection of a server that may be used.
+    fn connection(&self) -> Option<&Arc<Connection>> {
+        match &self.state {
+            State::Connected(connection) if self.enabled && !connection.is_closed() => Some(connection),
+            _ => None,
+        }
+    }
+
     fn is_worth_a_try(&self) -> bool {
         let silent = matches!(self.state, State::Failed(ConnectError::TimedOut(_)));
         self.enabled && !self.is_connected() && !silent
@@ -237,6 +246,39 @@ impl Servers for McpServers {
             }
             self.connect_all().await;
             self.standing(server)
+        })
+    }
+
+    fn call<'a>(&'a self, tool: &'a str, input: Map<String, Value>) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move {
+            self.connect_all().await;
+            let (called, limit) = {
+                let entries = self.lock();
+                let mut found = entries.iter().filter_map(|entry| {
+                    let connection = entry.connection()?;
+                    let own = connection.own_name(&entry.name, tool)?;
+                    Some((connection.call(own, input.clone()), entry.config.timeout))
+                });
+                found.next().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))?
+            };
+            let limit = limit.unwrap_or(self.timeouts.limits.call);
+            let late = |_| Err(format!("the tool '{tool}' did not answer within {} s", limit.as_secs()));
+            tokio::time::timeout(limit, called).await.unwrap_or_else(late)
+        })
+    }
+
+    fn read_resource<'a>(&'a self, server: &'a str, uri: &'a str) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move {
+            self.connect_all().await;
+            let read = {
+                let entries = self.lock();
+                let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+                let connection = entry.connection().ok_or_else(|| format!("the server '{server}' is not connected"))?;
+                connection.read_resource(uri.to_owned())
+            };
+            let limit = self.timeouts.connect;
+            let late = |_| Err(format!("the server '{server}' did not answer within {} s", limit.as_secs()));
+            tokio::time::timeout(limit, read).await.unwrap_or_else(late)
         })
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::{Answer, AskId, Block, ContextUsage, DriverHook, EntryId, PermissionMode, Thinking};
+use crate::{Answer, AskId, Block, ContextUsage, DriverHook, EntryId, Inquiry, PermissionMode, Thinking};
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
 #[derive(Debug)]
@@ -69,6 +69,8 @@ pub enum Op {
     ContextUsage {
         reply: Reply<ContextUsage>,
     },
+    /// Something beside the conversation.
+    Inquire(Inquiry),
     /// Finish: stop what runs, end background work, write what is left.
     Close,
     /// The same, because a new conversation takes the place of this one.

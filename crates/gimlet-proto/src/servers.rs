@@ -1,6 +1,7 @@
 //! Tool servers of a session, as people and programs see them.
 
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::BoxFuture;
 
@@ -66,4 +67,8 @@ pub trait Servers: Send + Sync {
     fn enable<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>>;
     /// Replaces what earlier calls set and all servers inside the driving program; `servers` is an object of configurations.
     fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>>;
+    /// Calls a tool by its full name; gives the server's own result, an object.
+    fn call<'a>(&'a self, tool: &'a str, input: Map<String, Value>) -> BoxFuture<'a, Result<Value, String>>;
+    /// Reads a resource; gives the server's own result, an object.
+    fn read_resource<'a>(&'a self, server: &'a str, uri: &'a str) -> BoxFuture<'a, Result<Value, String>>;
 }

@@ -31,7 +31,7 @@ pub use lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;
 pub use lines::{HostLine, HostLines, LineError};
 pub use mirror::{Mirror, MirrorFeed, mirror};
 pub use prompts::LOCAL_COMMANDS;
-pub use requests::Backstage;
+pub use requests::{Backstage, SavedSetting};
 pub use state::StateLines;
 
 /// How long the reader of remarks may take for the rest of them.

@@ -15,6 +15,7 @@ mod harness;
 mod read;
 #[cfg(test)]
 mod search_harness;
+mod suggest;
 mod task_output;
 mod task_stop;
 mod text_file;
@@ -23,3 +24,4 @@ mod walk;
 mod write;
 
 pub use builtin::builtin;
+pub use suggest::suggest_files;

@@ -7,7 +7,6 @@
 pub(crate) mod file_path;
 pub(crate) mod lock;
 pub(crate) mod open;
-mod place;
 mod recalled;
 pub(crate) mod replace;
 pub(crate) mod standing;

@@ -161,7 +161,7 @@ pub(crate) fn builder(
     walk
 }
 
-fn is_vcs_dir(entry: &DirEntry) -> bool {
+pub(crate) fn is_vcs_dir(entry: &DirEntry) -> bool {
     // Six comparisons for every directory; the first byte settles nearly all of them.
     let name = entry.file_name().as_encoded_bytes();
     name.first() == Some(&b'.') && VCS_DIRS.iter().any(|vcs| vcs.as_bytes() == name)

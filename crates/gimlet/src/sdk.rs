@@ -199,7 +199,12 @@ fn face(facts: &Facts) -> Face {
         output_style: facts.output_style.clone(),
         slash_commands: LOCAL_COMMANDS.iter().map(|name| (*name).to_owned()).collect(),
         betas: facts.betas.clone(),
-        capabilities: vec!["interrupt_receipt_v1", "interrupt_cancel_queued_v1", sdk::LIFECYCLE_CAPABILITY],
+        capabilities: vec![
+            "interrupt_receipt_v1",
+            "interrupt_cancel_queued_v1",
+            sdk::LIFECYCLE_CAPABILITY,
+            "mcp_read_resource_v1",
+        ],
     }
 }
 

@@ -10,7 +10,7 @@ use gimlet_policy::{Destination, PermissionUpdate, RuleSet, RuleSource};
 use gimlet_proto::{AgentPath, Body, Env, Level, Notice, TrustQuestion};
 use serde_json::value::RawValue;
 
-use super::{Gate, lock};
+use super::{Gate, InForce, lock};
 use crate::call::CallScope;
 use crate::services::Services;
 
@@ -42,6 +42,23 @@ pub trait LiveSettings: Send {
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String>;
 }
 
+impl InForce {
+    /// Keeps in mind which folders only this session works in.
+    fn note_directories(&mut self, update: &PermissionUpdate) {
+        match update {
+            PermissionUpdate::AddDirectories { directories, destination: Destination::Session } => {
+                let new = directories.iter().filter(|folder| !self.added.contains(folder)).cloned();
+                let new: Vec<PathBuf> = new.collect();
+                self.added.extend(new);
+            }
+            PermissionUpdate::RemoveDirectories { directories, .. } => {
+                self.added.retain(|folder| !directories.contains(folder));
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Gate {
     /// Takes up settings that changed since the last look.
     pub(crate) fn refresh(&self, services: &Services) {
@@ -65,11 +82,15 @@ impl Gate {
     }
 
     fn take_up(&self, services: &Services, now: SettingsNow) {
-        let SettingsNow { mut rules, directories, env, remarks } = now;
+        let SettingsNow { mut rules, mut directories, env, remarks } = now;
         {
             let mut in_force = lock(&self.in_force);
             rules.carry_over(&in_force.rules);
             in_force.rules = Arc::new(rules);
+            // What somebody added for this session stays, whatever files say.
+            let added = in_force.added.iter().filter(|folder| !directories.contains(folder));
+            let added: Vec<PathBuf> = added.cloned().collect();
+            directories.extend(added);
         }
         services.set_added_directories(directories);
         if let (Some(env), Ok((_, shell))) = (env, services.processes()) {
@@ -97,7 +118,12 @@ impl Gate {
 
     fn change_one(&self, scope: &CallScope, update: &RawValue) -> Result<(), String> {
         let update: PermissionUpdate = serde_json::from_str(update.get()).map_err(|error| error.to_string())?;
-        let paths = scope.services.paths();
+        self.apply(&scope.services, &update)
+    }
+
+    /// Makes one change, or says why not.
+    pub(super) fn apply(&self, services: &Services, update: &PermissionUpdate) -> Result<(), String> {
+        let paths = services.paths();
         let source = |destination: Destination| RuleSource::new(destination.scope(), &paths.project_dir);
         {
             let mut in_force = lock(&self.in_force);
@@ -107,13 +133,14 @@ impl Gate {
                 directories: paths.roots.iter().skip(1).cloned().collect(),
                 bypass_reachable: self.bypass_reachable,
             };
-            changed.apply(&update, source).map_err(|error| error.to_string())?;
+            changed.apply(update, source).map_err(|error| error.to_string())?;
             in_force.change_mode(changed.mode);
             in_force.rules = Arc::new(changed.rules);
-            scope.services.set_added_directories(changed.directories);
+            in_force.note_directories(update);
+            services.set_added_directories(changed.directories);
         }
         match lock(&self.live).as_mut() {
-            Some(live) if update.destination().is_kept() => live.keep(&update),
+            Some(live) if update.destination().is_kept() => live.keep(update),
             _ => Ok(()),
         }
     }

@@ -24,6 +24,10 @@ impl HookHandler for Callback {
         Box::pin(async move { answer.await.map(HandlerReport::json).map_err(|error| error.to_string()) })
     }
 
+    fn text(&self) -> String {
+        self.id.to_string()
+    }
+
     fn default_timeout(&self, _event: HookEvent) -> Duration {
         TIMEOUT
     }

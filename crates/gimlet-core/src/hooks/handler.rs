@@ -13,6 +13,16 @@ pub trait HookHandler: Send + Sync {
     /// Runs it once; an error is one line about why it could not be run or answered nonsense.
     fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, String>>;
 
+    /// What runs it, in one public word: `callback`, `command`, …
+    fn kind(&self) -> &'static str {
+        "callback"
+    }
+
+    /// What is run, for people who look at their hooks.
+    fn text(&self) -> String {
+        String::new()
+    }
+
     /// How long that may take unless somebody chose otherwise.
     fn default_timeout(&self, event: HookEvent) -> Duration;
 }

@@ -58,6 +58,15 @@ impl Matcher {
             Kind::Pattern(pattern) => pattern.is_match(subject),
         }
     }
+
+    /// The matcher as people would write it; empty when everything matches.
+    pub(super) fn text(&self) -> String {
+        match &self.0 {
+            Kind::All => String::new(),
+            Kind::Names(names) => names.join("|"),
+            Kind::Pattern(pattern) => pattern.as_str().to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]

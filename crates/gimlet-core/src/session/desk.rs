@@ -7,6 +7,7 @@ use gimlet_proto::{AgentPath, Body, EntryId, Interrupted, Model, Op, PermissionM
 
 use tokio_util::sync::CancellationToken;
 
+use super::inquiries;
 use crate::checkpoints;
 use crate::context_usage::Gauge;
 use crate::dials::Dials;
@@ -69,6 +70,7 @@ impl Desk {
             Some(Op::ContextUsage { reply }) => {
                 reply.send(Ok(self.gauge.read(self.model.facts(&self.dials.model()))));
             }
+            Some(Op::Inquire(inquiry)) => inquiries::answer(inquiry, &self.services, &self.gate),
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
             Some(Op::Withdraw { prompt, reply }) => {
                 let waited = self.steering.withdraw(&prompt);

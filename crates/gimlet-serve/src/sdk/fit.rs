@@ -23,6 +23,43 @@ pub(super) fn fit(line: String) -> String {
     }
 }
 
+/// The answer to a request of the host's. One that is too long is cut, and says so; what cannot be cut is an error.
+pub(super) fn answer(id: &Value, outcome: Result<Value, String>) -> String {
+    const STEPS: [fn(&mut Value); 4] = [
+        |value| shorten(value, 20_000),
+        |value| shorten(value, 1_000),
+        |value| shorten(value, 100),
+        |value| keep_first(value, 200),
+    ];
+    let mut outcome = outcome;
+    for step in STEPS {
+        let line = super::frames::answer(id, outcome.clone());
+        if line.len() < MAX_LINE {
+            return line;
+        }
+        match &mut outcome {
+            Ok(response) => {
+                step(response);
+                response["truncated"] = json!(true);
+            }
+            Err(error) => {
+                let text = Value::String(std::mem::take(error));
+                *error = shortened(text, 1_000);
+            }
+        }
+    }
+    let line = super::frames::answer(id, outcome);
+    if line.len() < MAX_LINE {
+        return line;
+    }
+    super::frames::answer(id, Err("the answer is longer than one line can be".to_owned()))
+}
+
+fn shortened(mut text: Value, limit: usize) -> String {
+    shorten(&mut text, limit);
+    text.as_str().unwrap_or_default().to_owned()
+}
+
 /// A value whose text is short enough for a line.
 pub(super) fn shrunk(mut value: Value) -> Value {
     const STEPS: [fn(&mut Value); 8] = [
@@ -132,6 +169,28 @@ mod tests {
         let cut = fitted(line("ok", json!({"filePath": "/a", "originalFile": big, "newString": "y"})));
         assert_eq!(cut["tool_use_result"], json!({"filePath": "/a", "originalFile": null, "newString": "y"}));
         assert_eq!(cut["message"]["content"][0]["content"], "ok");
+    }
+
+    #[test]
+    fn answers_that_are_too_long_are_cut_and_say_so() {
+        let cut = |response: Value| -> Value {
+            let line = answer(&json!("r"), Ok(response));
+            assert!(line.len() < MAX_LINE, "{}", line.len());
+            serde_json::from_str::<Value>(&line).unwrap()["response"].clone()
+        };
+        let short = cut(json!({"a": 1}));
+        assert_eq!(short, json!({"subtype": "success", "request_id": "r", "response": {"a": 1}}));
+        let tools: Vec<Value> =
+            (0..2_000).map(|n| json!({"name": format!("t{n}"), "description": "x".repeat(900)})).collect();
+        let listed = cut(json!({"mcpServers": [{"name": "s", "tools": tools}]}));
+        assert_eq!(listed["response"]["truncated"], true);
+        assert_eq!(listed["response"]["mcpServers"][0]["tools"].as_array().unwrap().len(), 2_000, "texts go first");
+        let many: serde_json::Map<String, Value> = (0..90_000).map(|n| (format!("NAME_{n}"), json!("value"))).collect();
+        assert_eq!(cut(json!({"effective": {"env": many}}))["response"]["truncated"], true);
+        let deep: Vec<Value> = (0..300).map(|_| json!(vec!["x".repeat(60); 300])).collect();
+        assert_eq!(cut(json!({"a": deep}))["subtype"], "error");
+        let error = answer(&json!("r"), Err("x".repeat(2 * MAX_LINE)));
+        assert!(error.len() < 2_000);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::fit;
 use super::lines::{HostLine, read};
 
 /// Separates what changes from what does not in a list of prompt blocks; gimlet keeps those apart by itself.
@@ -151,11 +152,17 @@ impl Welcome {
 
 /// The whole line: the answer, and the questions that wait for one.
 pub(super) fn welcome_line<'a>(id: &Value, response: &Value, open: impl Iterator<Item = &'a str>) -> String {
-    let pending: Vec<Value> = open.filter_map(|line| serde_json::from_str(line).ok()).collect();
-    json!({"type": "control_response", "response": {
-        "subtype": "success", "request_id": id, "response": response,
-        "pending_permission_requests": pending, "pending_user_dialog_requests": []}})
-    .to_string()
+    let mut pending: Vec<Value> = open.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    loop {
+        let line = json!({"type": "control_response", "response": {
+            "subtype": "success", "request_id": id, "response": response,
+            "pending_permission_requests": pending, "pending_user_dialog_requests": []}})
+        .to_string();
+        // A question is shown whole or not at all.
+        if line.len() < fit::MAX_LINE || pending.pop().is_none() {
+            return fit::fit(line);
+        }
+    }
 }
 
 #[cfg(test)]

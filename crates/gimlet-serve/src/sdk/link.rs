@@ -20,7 +20,7 @@ use super::lifecycle::Lifecycle;
 use super::lines::HostLine;
 use super::permission::{self, Question};
 use super::prompts::{Prompt, Said};
-use super::requests::Backstage;
+use super::requests::{Backstage, Tally};
 use super::state::{State, States};
 use super::{Host, MirrorFeed, SdkEnd, SdkJob, fit, frames};
 use crate::wire::{Lines, Wire};
@@ -76,6 +76,7 @@ struct Link {
     held: VecDeque<HostLine>,
     seen: HashSet<EntryId>,
     lifecycle: Lifecycle,
+    tally: Tally,
     /// Subagents at work: the session is not at rest before they are done.
     agents: HashSet<String>,
     /// The configuration of the last turn.
@@ -125,6 +126,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         held: VecDeque::new(),
         seen: HashSet::new(),
         lifecycle: Lifecycle::default(),
+        tally: Tally::new(),
         agents: HashSet::new(),
         opened: None,
         hooks: None,
@@ -216,7 +218,9 @@ impl Link {
                 let told = self.lifecycle.fate(prompt, *fate, &self.session.id);
                 self.write_all(told).await;
             }
-            Body::TurnEnded(_) => {
+            Body::ToolFinished(finished) => self.tally.result(finished),
+            Body::TurnEnded(report) => {
+                self.tally.turn(report);
                 self.flush_mirror().await;
                 let told = self.lifecycle.turn_ended(&self.session.id);
                 self.write_all(told).await;

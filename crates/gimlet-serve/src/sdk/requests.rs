@@ -1,18 +1,24 @@
 //! What the host asks of the session, beyond prompts.
 
 mod context;
+mod looks;
+mod servers;
+mod usage;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    BoxFuture, EntryId, Interrupted, ModelUsage, Op, PermissionMode, Reply, Rewound, ServerTool, ServerView, Servers,
-    ServersChanged, SessionHandle, SessionId, Thinking,
+    BoxFuture, EntryId, Interrupted, ModelUsage, Op, PermissionMode, Reply, Rewound, Servers, SessionHandle, SessionId,
+    Thinking,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::lines::{HostLine, read};
 use crate::wire;
+
+pub(super) use usage::Tally;
 
 /// What a session's front end needs from behind the stage: it is made of things that only the binary has.
 pub trait Backstage: Send + Sync {
@@ -28,8 +34,23 @@ pub trait Backstage: Send + Sync {
     /// Lays keys over the settings of the command line; `null` takes one away. All or nothing.
     fn change_settings(&self, change: Map<String, Value>) -> Result<(), String>;
 
+    /// Writes a setting to a file of the person's, for the sessions that follow.
+    fn save_setting(&self, setting: SavedSetting) -> Result<(), String>;
+
+    /// Files below a folder whose path fits what somebody began to type, best first.
+    fn suggest_files(&self, below: PathBuf, query: String) -> BoxFuture<'static, Vec<PathBuf>>;
+
     /// Gives a session a title.
     fn rename(&self, session: &SessionId, title: &str) -> Result<(), String>;
+}
+
+/// The settings that hosts may write. Each of these files can also hold rules and hooks, so the list is short.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SavedSetting {
+    /// Into the person's own file of this project.
+    OutputStyle(String),
+    /// Into the person's file.
+    EffortLevel(String),
 }
 
 /// An answer, or the promise of one.
@@ -91,70 +112,44 @@ pub(super) fn route(
             Some(change) => Routed::Now(backstage.change_settings(change).map(|()| json!({}))),
             None => missing(subtype, "settings"),
         },
+        "update_settings" => match saved_settings(request) {
+            Ok(settings) => {
+                let saved = settings.into_iter().try_for_each(|setting| backstage.save_setting(setting));
+                Routed::Now(saved.map(|()| json!({})))
+            }
+            Err(problem) => Routed::Now(Err(problem)),
+        },
         "rename_session" => match request.text("title").filter(|title| !title.trim().is_empty()) {
             Some(title) => Routed::Now(backstage.rename(&session.id, &title).map(|()| json!({}))),
             None => missing(subtype, "title"),
         },
         "get_session_cost" => Routed::Now(Ok(cost(&session.snapshot().by_model))),
         "get_binary_version" => Routed::Now(Ok(json!({"version": gimlet_proto::COMPAT_VERSION}))),
-        "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" => match backstage.servers() {
-            Some(servers) => with_servers(subtype, request, servers),
-            None => Routed::Now(Err("this session has no servers".to_owned())),
+        "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" | "mcp_call" | "mcp_read_resource" => {
+            match backstage.servers() {
+                Some(found) => servers::route(subtype, request, session, found),
+                None => Routed::Now(Err("this session has no servers".to_owned())),
+            }
+        }
+        "get_task_output"
+        | "read_file"
+        | "file_suggestions"
+        | "list_permission_rules"
+        | "get_hooks_listing"
+        | "register_repo_root" => looks::route(subtype, request, session, backstage),
+        // Told the same whoever watches, and shown in no colour: nothing depends on either.
+        "set_has_subscribers" => match request.raw("has_subscribers") {
+            Some(_) => Routed::Now(Ok(json!({}))),
+            None => missing(subtype, "has_subscribers"),
+        },
+        "set_color" => match request.text("color") {
+            Some(_) => Routed::Now(Ok(json!({}))),
+            None => missing(subtype, "color"),
         },
         // A server inside the host has something to say; nothing listens for that yet.
         "mcp_message" => Routed::Now(Ok(json!({}))),
         other => Routed::Now(Err(format!("Unsupported control request subtype: {other}"))),
     }
-}
-
-fn with_servers(subtype: &str, request: &HostLine, servers: Arc<dyn Servers>) -> Routed {
-    let name = request.text("serverName");
-    match (subtype, name) {
-        ("mcp_status", _) => {
-            let list: Vec<Value> = servers.list().iter().map(server).collect();
-            Routed::Now(Ok(json!({"mcpServers": list})))
-        }
-        ("mcp_reconnect", Some(name)) => {
-            Routed::Later(Box::pin(async move { servers.reconnect(&name).await.map(|()| json!({})) }))
-        }
-        ("mcp_toggle", Some(name)) => {
-            let Some(enabled) = request.get("enabled") else { return missing(subtype, "enabled") };
-            Routed::Later(Box::pin(async move { servers.enable(&name, enabled).await.map(|()| json!({})) }))
-        }
-        ("mcp_set_servers", _) => {
-            let Some(wanted) = request.raw("servers").map(ToOwned::to_owned) else {
-                return missing(subtype, "servers");
-            };
-            Routed::Later(Box::pin(async move {
-                let ServersChanged { added, removed, errors } = servers.replace(&wanted).await?;
-                let errors: Map<String, Value> = errors.into_iter().map(|(name, why)| (name, json!(why))).collect();
-                Ok(json!({"added": added, "removed": removed, "errors": errors}))
-            }))
-        }
-        _ => missing(subtype, "serverName"),
-    }
-}
-
-fn server(server: &ServerView) -> Value {
-    let tool = |tool: &ServerTool| {
-        let hints = [("readOnly", tool.read_only), ("destructive", tool.destructive), ("openWorld", tool.open_world)];
-        let hints: Map<String, Value> =
-            hints.into_iter().filter_map(|(name, hint)| Some((name.to_owned(), json!(hint?)))).collect();
-        let mut line = json!({"name": tool.name, "annotations": hints});
-        if let Some(description) = &tool.description {
-            line["description"] = json!(description);
-        }
-        line
-    };
-    let mut line = json!({"name": server.name, "status": server.status.as_str(), "source": server.source,
-        "scope": server.source, "config": server.config, "tools": server.tools.iter().map(tool).collect::<Vec<_>>()});
-    if let Some((name, version)) = &server.info {
-        line["serverInfo"] = json!({"name": name, "version": version});
-    }
-    if let Some(error) = &server.error {
-        line["error"] = json!(error);
-    }
-    line
 }
 
 fn missing(subtype: &str, member: &str) -> Routed {
@@ -232,4 +227,22 @@ fn set_thinking(request: &HostLine, session: &SessionHandle) -> Routed {
 
 fn cost(by_model: &[ModelUsage]) -> Value {
     json!({"total_cost_usd": wire::total_cost(by_model), "modelUsage": wire::model_usage(by_model)})
+}
+
+/// What `update_settings` wants written; an error when any of it may not be, so that nothing is.
+fn saved_settings(request: &HostLine) -> Result<Vec<SavedSetting>, String> {
+    type Make = fn(String) -> SavedSetting;
+    let (key, make): (_, Make) = match request.text("source").as_deref() {
+        Some("localSettings") => ("outputStyle", SavedSetting::OutputStyle),
+        Some("userSettings") => ("effortLevel", SavedSetting::EffortLevel),
+        Some(other) => return Err(format!("update_settings cannot write to '{other}'")),
+        None => return Err("update_settings needs source".to_owned()),
+    };
+    let settings: Map<String, Value> = request.get("settings").ok_or("update_settings needs settings")?;
+    let one = |(name, value): (String, Value)| match value {
+        Value::String(value) if name == key && !value.trim().is_empty() => Ok(make(value)),
+        _ if name == key => Err(format!("{key} must be a text")),
+        _ => Err(format!("update_settings writes only {key} there, not {name}")),
+    };
+    settings.into_iter().map(one).collect()
 }

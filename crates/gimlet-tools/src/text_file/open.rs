@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use gimlet_core::files::Place;
 use gimlet_core::tool::ToolError;
 use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
 use super::file_path;
-use super::place::Place;
 
 /// The largest file that is loaded whole for a change.
 const MOST_BYTES: u64 = 1 << 30;

@@ -11,12 +11,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use gimlet_core::files::Place;
 use gimlet_core::tool::ToolError;
 use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::open::{Loaded, open_regular_at};
-use super::place::Place;
 
 /// File times move in ticks; a file that is younger than this may have changed without its time showing it.
 const SETTLED: Duration = Duration::from_secs(2);

@@ -1,11 +1,13 @@
 //! What a driven session needs from behind the stage: a new session in place of the old, settings, titles.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use gimlet_config::{Edit, Scope};
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_proto::{BoxFuture, PermissionMode, Servers, SessionHandle, SessionId};
-use gimlet_serve::sdk::Backstage;
+use gimlet_serve::sdk::{Backstage, SavedSetting};
 use gimlet_store::clean_title;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -14,6 +16,11 @@ use crate::args::RunArgs;
 use crate::print::KILL_GRACE;
 use crate::start::{self, Configured, Manner, NamePlate, Scratch, Started};
 use crate::surroundings::Surroundings;
+
+/// The levels that a file keeps; the highest is for single sessions.
+const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
+/// Of the files that fit best, rules may close some.
+const SUGGESTIONS: usize = 50;
 
 type Life = BoxFuture<'static, ()>;
 
@@ -152,6 +159,28 @@ impl Backstage for Stage {
         }
         self.manner.flag_settings.replace(text);
         Ok(())
+    }
+
+    fn save_setting(&self, setting: SavedSetting) -> Result<(), String> {
+        let sources = self.run.setting_sources.unwrap_or_default();
+        let (scope, is_read, key, value) = match setting {
+            SavedSetting::OutputStyle(style) => (Scope::Local, sources.local, "outputStyle", style),
+            SavedSetting::EffortLevel(level) if !EFFORTS.contains(&level.as_str()) => {
+                return Err(format!("effortLevel can be {}, not '{level}'", EFFORTS.join(", ")));
+            }
+            SavedSetting::EffortLevel(level) => (Scope::User, sources.user, "effortLevel", level),
+        };
+        if !is_read {
+            return Err(format!("this session does not read {}, so nothing is written there", scope.label()));
+        }
+        let locations = crate::settings::locations(&self.around);
+        let written = gimlet_config::save(&locations, scope, key, &Edit::Set(Value::String(value)));
+        written.map(drop).map_err(|error| error.to_string())
+    }
+
+    fn suggest_files(&self, below: PathBuf, query: String) -> BoxFuture<'static, Vec<PathBuf>> {
+        let walk = tokio::task::spawn_blocking(move || gimlet_tools::suggest_files(&below, &query, SUGGESTIONS));
+        Box::pin(async move { walk.await.unwrap_or_default() })
     }
 
     fn rename(&self, session: &SessionId, title: &str) -> Result<(), String> {

@@ -7,6 +7,7 @@ mod driving;
 mod ending;
 mod exchange;
 mod lifecycle;
+mod looks;
 mod mirroring;
 mod opening;
 mod permission;

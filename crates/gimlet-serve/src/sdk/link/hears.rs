@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{Done, Link, Phase, refuse};
 use crate::sdk::frames::{self, HostAnswer};
-use crate::sdk::initialize;
 use crate::sdk::lines::{HostLine, LineError};
 use crate::sdk::prompts::{self, Prompt};
 use crate::sdk::requests::{self, Routed};
+use crate::sdk::{fit, initialize};
 
 impl Link {
     pub(super) async fn line(&mut self, line: Option<Result<HostLine, LineError>>) {
@@ -131,11 +131,12 @@ impl Link {
             "cancel_async_message" if self.withdraw_waiting(&request).await => {
                 Routed::Now(Ok(json!({"cancelled": true})))
             }
+            "get_usage" => Routed::Now(Ok(self.tally.render(&self.session.snapshot().by_model))),
             "list_models" => Routed::Now(Ok(json!({"models": self.welcome.models}))),
             _ => requests::route(&subtype, &request, &self.session, &self.backstage),
         };
         match routed {
-            Routed::Now(outcome) => self.write(frames::answer(&id, outcome)).await,
+            Routed::Now(outcome) => self.write(fit::answer(&id, outcome)).await,
             Routed::Later(answer) => {
                 let key = id.as_str().unwrap_or_default().to_owned();
                 let work = self.replies.spawn(async move { Done::Answer { id, outcome: answer.await } });

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::{Done, Link, Phase};
 use crate::sdk::prompts::{Local, Prompt, Said};
+use crate::sdk::requests::Tally;
 use crate::sdk::state::State;
 use crate::sdk::{fit, frames};
 use crate::wire;
@@ -27,7 +28,7 @@ impl Link {
         match done {
             Done::Answer { id, outcome } => {
                 self.under_way.remove(id.as_str().unwrap_or_default());
-                self.write(frames::answer(&id, outcome)).await;
+                self.write(fit::answer(&id, outcome)).await;
             }
             Done::Settled if self.is_at_rest() => self.rest().await,
             Done::Settled => {}
@@ -135,6 +136,7 @@ impl Link {
             self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
         }
         self.agents.clear();
+        self.tally = Tally::new();
         self.write(reset_line(&old.id, &self.session.id)).await;
         self.end_local(&said, Ok("")).await;
         for line in std::mem::take(&mut self.held) {

@@ -92,6 +92,7 @@ async fn serve(host: &mut Host, is_it: impl Fn(&Value) -> bool) -> Value {
                 let sum = arguments["a"].as_f64().unwrap() + arguments["b"].as_f64().unwrap();
                 json!({"content": [{"type": "text", "text": format!("{sum}")}]})
             }
+            "resources/read" => json!({"contents": [{"uri": message["params"]["uri"], "text": "<p>"}]}),
             _ => json!({}),
         };
         let response = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
@@ -199,4 +200,47 @@ async fn the_transcripts_of_agents_are_mirrored_with_their_description() {
         frames.iter().flat_map(|frame| frame["entries"].as_array().unwrap().clone()).skip(1).collect();
     let path = frames[0]["filePath"].as_str().unwrap();
     assert_eq!(copied, gimlet_testkit::entries_of(std::path::Path::new(path)));
+}
+
+#[tokio::test]
+async fn a_program_calls_tools_and_reads_pages_by_itself_unless_a_rule_forbids() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let deny = r#"{"permissions":{"deny":["mcp__calc__sub","mcp__calc__add(a:7)"],"ask":["mcp__calc__add"]}}"#;
+    let mut host = Host::start(world.run(&model).args(["--permission-mode", "plan", "--settings", deny]));
+    host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["calc"]})).await;
+    let call = |tool: &str, a: u32| json!({"subtype": "mcp_call", "tool": tool, "arguments": {"a": a, "b": 2}});
+    let mut staged = call("mcp__calc__add", 1);
+    staged["check_permissions"] = json!(true);
+    let page = |uri: &str| json!({"subtype": "mcp_read_resource", "serverName": "calc", "uri": uri});
+    let cases = [
+        (call("mcp__calc__add", 1), Ok(json!("3"))),
+        (call("mcp__calc__add", 7), Err("The tool did not run")),
+        (call("mcp__calc__sub", 1), Err("The tool did not run")),
+        (call("mcp__calc__none", 1), Err("no connected server")),
+        (call("Bash", 1), Err("no connected server")),
+        (staged, Err("check_permissions")),
+        (page("ui://chart"), Ok(json!("<p>"))),
+        (page("file:///etc/passwd"), Err("ui://")),
+        (json!({"subtype": "mcp_read_resource", "serverName": "none", "uri": "ui://x"}), Err("no server named")),
+    ];
+    for (number, (request, expected)) in cases.into_iter().enumerate() {
+        let id = json!(format!("own_{number}"));
+        host.send(json!({"type": "control_request", "request_id": id, "request": request}));
+        let line = serve(&mut host, |line| line["response"]["request_id"] == id).await;
+        let answer = &line["response"];
+        match expected {
+            Ok(text) => {
+                let given = &answer["response"];
+                let first = given.get("content").or(given.get("contents")).unwrap_or(&Value::Null);
+                assert_eq!(first[0]["text"], text, "{request}: {answer}");
+            }
+            Err(words) => {
+                assert!(answer["error"].as_str().is_some_and(|error| error.contains(words)), "{request}: {answer}");
+            }
+        }
+    }
+    let called = host.seen.iter().filter(|line| line["request"]["message"]["method"] == "tools/call").count();
+    assert_eq!(called, 1, "what is forbidden never reaches the server");
+    host.end().await.clean(0);
 }

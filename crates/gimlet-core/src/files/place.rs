@@ -18,20 +18,20 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Where a file is or will be.
-pub(crate) struct Place {
-    pub(crate) folder: OwnedFd,
-    pub(crate) name: OsString,
+pub struct Place {
+    pub folder: OwnedFd,
+    pub name: OsString,
 }
 
 impl Place {
     /// The place of a link-free path. The folder must exist, the file need not.
-    pub(crate) fn of(path: &Path) -> Result<Self> {
+    pub fn of(path: &Path) -> Result<Self> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::ISDIR) };
         Ok(Self { folder: open_folder(folder)?, name: name.to_owned() })
     }
 
     /// Opens the file itself, without waiting and without following a link.
-    pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
+    pub fn open(&self, flags: OFlags) -> Result<File> {
         let flags = flags | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()).map(File::from)
     }

@@ -1,0 +1,80 @@
+//! What the program that drives a session asks about it, or wants done beside the conversation. Answered at once, also
+//! while a turn runs; the model learns nothing of it.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use crate::Reply;
+
+/// One such wish.
+#[derive(Debug)]
+pub enum Inquiry {
+    /// The end of what a background command has printed.
+    TaskOutput { task: String, reply: Reply<TaskTail> },
+    /// The beginning of a file that the rules let anybody read without a question.
+    ReadFile { path: PathBuf, most: usize, reply: Reply<FilePart> },
+    /// Which of these files the rules let anybody read without a question.
+    Readable { paths: Vec<PathBuf>, reply: Reply<Vec<PathBuf>> },
+    /// The permission rules that hold, and the folders that the session works in.
+    Permissions { reply: Reply<PermissionsView> },
+    /// The hooks that are called.
+    Hooks { reply: Reply<Vec<HookListing>> },
+    /// Work in this folder too; it must lie inside one of the session's. Gives its link-free path.
+    AddDirectory { directory: PathBuf, reply: Reply<PathBuf> },
+    /// Whether rules forbid this call of a server's tool. Whoever calls it by themselves needs no leave beyond that.
+    MayCall { tool: String, input: Map<String, Value>, reply: Reply<()> },
+}
+
+/// The end of a task's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskTail {
+    pub output: String,
+    pub total_bytes: u64,
+    pub truncated: bool,
+}
+
+/// The beginning of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// Link-free.
+    pub path: PathBuf,
+    pub bytes: Vec<u8>,
+    pub truncated: bool,
+}
+
+/// Rules and folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PermissionsView {
+    pub rules: Vec<RuleView>,
+    /// Folders beside the first, and whether the session itself added them.
+    pub directories: Vec<(PathBuf, bool)>,
+    /// Where the session started.
+    pub start: PathBuf,
+}
+
+/// One rule as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleView {
+    /// `allow`, `ask` or `deny`.
+    pub behavior: &'static str,
+    /// The public name of where it comes from: `userSettings`, `cliArg`, `session`, …
+    pub source: &'static str,
+    pub rule: String,
+}
+
+/// One hook.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HookListing {
+    pub event: &'static str,
+    /// Whether hooks of this event are called for a subject that a matcher names.
+    pub has_subject: bool,
+    pub matcher: String,
+    /// Whose hook it is, in words.
+    pub source: String,
+    /// What runs it: `callback`, `command`, …
+    pub kind: &'static str,
+    /// What is run.
+    pub text: String,
+    pub timeout_secs: Option<f64>,
+}

@@ -1,0 +1,176 @@
+//! Looks that a host takes beside the conversation: files, tasks, rules, hooks. Whether a file may be seen is for the
+//! session's rules to say; here its answers get the form that hosts know.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use gimlet_proto::{FilePart, HookListing, Inquiry, Op, PermissionsView, Reply, RuleView, SessionHandle, TaskTail};
+use serde_json::{Value, json};
+
+use super::{Backstage, Routed, answered, ask, missing};
+use crate::sdk::fit;
+use crate::sdk::lines::HostLine;
+
+/// The most of a file that is given at once.
+const MAX_FILE: usize = 600_000;
+/// How many files are suggested.
+const SUGGESTIONS: usize = 15;
+
+/// Takes a request to the session.
+pub(super) fn route(
+    subtype: &str,
+    request: &HostLine,
+    session: &SessionHandle,
+    backstage: &Arc<dyn Backstage>,
+) -> Routed {
+    match subtype {
+        "get_task_output" => match request.text("task_id") {
+            Some(task) => ask(session, |reply| Op::Inquire(Inquiry::TaskOutput { task, reply }), task_output),
+            None => missing(subtype, "task_id"),
+        },
+        "read_file" => read_file(request, session),
+        "file_suggestions" => match request.text("query") {
+            Some(query) => suggestions(query, session, backstage),
+            None => missing(subtype, "query"),
+        },
+        "list_permission_rules" => {
+            let settings = backstage.settings();
+            let managed_only = setting(&settings, "allowManagedPermissionRulesOnly");
+            ask(session, |reply| Op::Inquire(Inquiry::Permissions { reply }), move |view| rules(&view, managed_only))
+        }
+        "get_hooks_listing" => {
+            let settings = backstage.settings();
+            let off = setting(&settings, "disableAllHooks");
+            let managed_only = setting(&settings, "allowManagedHooksOnly");
+            ask(session, |reply| Op::Inquire(Inquiry::Hooks { reply }), move |list| hooks(&list, off, managed_only))
+        }
+        _ => add_directory(request, session),
+    }
+}
+
+/// Whether a switch is on in the settings that hold.
+fn setting(settings: &Result<Value, String>, key: &str) -> bool {
+    settings.as_ref().is_ok_and(|settings| settings["effective"][key] == true)
+}
+
+fn task_output(tail: TaskTail) -> Value {
+    json!({"output": tail.output, "total_bytes": tail.total_bytes, "truncated": tail.truncated})
+}
+
+fn read_file(request: &HostLine, session: &SessionHandle) -> Routed {
+    let Some(path) = request.text("path").filter(|path| !path.is_empty()) else { return missing("read_file", "path") };
+    let base64 = match request.text("encoding").as_deref() {
+        None | Some("utf-8") => false,
+        Some("base64") => true,
+        Some(other) => return Routed::Now(Err(format!("read_file cannot give the encoding '{other}'"))),
+    };
+    let most = match (request.raw("max_bytes"), request.get::<usize>("max_bytes")) {
+        (None, _) => MAX_FILE,
+        (Some(_), Some(most)) => most.min(MAX_FILE),
+        (Some(_), None) => return Routed::Now(Err("max_bytes must be a whole number".to_owned())),
+    };
+    let inquiry = |reply| Op::Inquire(Inquiry::ReadFile { path: path.into(), most, reply });
+    ask(session, inquiry, move |part| file(part, base64))
+}
+
+/// A file as hosts get it. What a line cannot carry is cut, and said to be.
+fn file(mut part: FilePart, base64: bool) -> Value {
+    loop {
+        let mut answer = json!({"absPath": part.path.to_string_lossy()});
+        if base64 {
+            answer["contents"] = json!(BASE64_STANDARD.encode(&part.bytes));
+            answer["encoding"] = json!("base64");
+        } else {
+            let text = String::from_utf8_lossy(&part.bytes);
+            answer["lossy"] = json!(matches!(text, std::borrow::Cow::Owned(_)));
+            answer["contents"] = json!(text);
+        }
+        if part.truncated {
+            answer["truncated"] = json!(true);
+        }
+        // Odd bytes take up to six times their length in JSON.
+        if answer.to_string().len() < fit::MAX_INPUT {
+            return answer;
+        }
+        part.bytes.truncate(part.bytes.len() / 2);
+        part.truncated = true;
+    }
+}
+
+/// Files whose path fits, without those that rules keep closed.
+fn suggestions(query: String, session: &SessionHandle, backstage: &Arc<dyn Backstage>) -> Routed {
+    let below = session.snapshot().cwd.clone();
+    let found = backstage.suggest_files(below.clone(), query);
+    let session = session.clone();
+    Routed::Later(Box::pin(async move {
+        let (reply, readable) = Reply::channel();
+        session.send(Op::Inquire(Inquiry::Readable { paths: found.await, reply }));
+        let readable = answered(readable).await?;
+        let shown = readable.iter().take(SUGGESTIONS).map(|path| {
+            let path = path.strip_prefix(&below).unwrap_or(path);
+            json!({"path": path.to_string_lossy()})
+        });
+        Ok(json!({"suggestions": shown.collect::<Vec<_>>()}))
+    }))
+}
+
+fn rules(view: &PermissionsView, managed_only: bool) -> Value {
+    let rule = |rule: &RuleView| {
+        let editability = match rule.source {
+            "userSettings" | "projectSettings" | "localSettings" => "persistent",
+            "session" | "cliArg" => "session",
+            _ => "readonly",
+        };
+        json!({"behavior": rule.behavior, "source": rule.source, "rule": rule.rule, "editability": editability})
+    };
+    let source = |of_session: bool| if of_session { "session" } else { "launch" };
+    let directories = view.directories.iter();
+    json!({"state": {
+        "rules": view.rules.iter().map(rule).collect::<Vec<_>>(),
+        "workspaceDirectories": directories
+            .map(|(path, of_session)| json!({"path": path.to_string_lossy(), "source": source(*of_session)}))
+            .collect::<Vec<_>>(),
+        "originalCwd": view.start.to_string_lossy(),
+        "managedOnly": managed_only,
+    }})
+}
+
+fn hooks(list: &[HookListing], off: bool, managed_only: bool) -> Value {
+    let names: BTreeSet<&str> = list.iter().map(|hook| hook.event).collect();
+    let event = |name: &&str| {
+        let of = || list.iter().filter(|hook| hook.event == *name);
+        let matcher = of().any(|hook| hook.has_subject);
+        json!({"name": name, "summary": "", "supportsMatcher": matcher, "hookCount": of().count()})
+    };
+    let hook = |hook: &HookListing| {
+        let mut row = json!({"event": hook.event, "matcher": hook.matcher, "source": "sessionHook",
+            "sourceLabel": hook.source, "type": hook.kind, "displayText": hook.text, "commandText": hook.text,
+            "contentLabel": "Callback"});
+        if let Some(timeout) = hook.timeout_secs {
+            row["timeout"] = json!(timeout);
+        }
+        row
+    };
+    json!({
+        "events": names.iter().map(event).collect::<Vec<_>>(),
+        "hooks": list.iter().map(hook).collect::<Vec<_>>(),
+        "eventCatalog": [],
+        "policy": {"disabledByPolicy": false, "managedOnly": managed_only, "pluginOnly": false, "allDisabled": off,
+            "policyHookCount": 0},
+    })
+}
+
+fn add_directory(request: &HostLine, session: &SessionHandle) -> Routed {
+    let Some(directory) = request.text("directory").filter(|text| !text.is_empty()) else {
+        return missing("register_repo_root", "directory");
+    };
+    let reloads = ["reload_claude_md", "reload_plugins", "reload_skills"];
+    if let Some(member) = reloads.iter().find(|member| request.flag(member)) {
+        let problem = format!("register_repo_root with {member} is not available in this version of gimlet");
+        return Routed::Now(Err(problem));
+    }
+    let inquiry = |reply| Op::Inquire(Inquiry::AddDirectory { directory: directory.into(), reply });
+    ask(session, inquiry, |path| json!({"directory": path.to_string_lossy()}))
+}

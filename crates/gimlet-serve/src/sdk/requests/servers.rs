@@ -1,0 +1,105 @@
+//! Requests about tool servers: how they stand, changing them, and calls that the host makes by itself.
+
+use std::sync::Arc;
+
+use gimlet_proto::{Inquiry, Op, Reply, ServerTool, ServerView, Servers, ServersChanged, SessionHandle};
+use serde_json::{Map, Value, json};
+
+use super::{Routed, answered, missing};
+use crate::sdk::fit;
+use crate::sdk::lines::HostLine;
+
+/// How the addresses of resources begin that a host may want to show.
+const PAGES: &str = "ui://";
+/// Members of a call that ask for more than gimlet can do. To leave one of them out would be another call.
+const NOT_AVAILABLE: [&str; 5] = ["check_permissions", "input_files", "output_files", "expires_at", "timeout_ms"];
+
+/// Takes a request to the servers.
+pub(super) fn route(subtype: &str, request: &HostLine, session: &SessionHandle, servers: Arc<dyn Servers>) -> Routed {
+    let name = request.text("serverName");
+    match (subtype, name) {
+        ("mcp_status", _) => {
+            let list: Vec<Value> = servers.list().iter().map(server).collect();
+            Routed::Now(Ok(json!({"mcpServers": list})))
+        }
+        ("mcp_reconnect", Some(name)) => {
+            Routed::Later(Box::pin(async move { servers.reconnect(&name).await.map(|()| json!({})) }))
+        }
+        ("mcp_toggle", Some(name)) => {
+            let Some(enabled) = request.get("enabled") else { return missing(subtype, "enabled") };
+            Routed::Later(Box::pin(async move { servers.enable(&name, enabled).await.map(|()| json!({})) }))
+        }
+        ("mcp_set_servers", _) => {
+            let Some(wanted) = request.raw("servers").map(ToOwned::to_owned) else {
+                return missing(subtype, "servers");
+            };
+            Routed::Later(Box::pin(async move {
+                let ServersChanged { added, removed, errors } = servers.replace(&wanted).await?;
+                let errors: Map<String, Value> = errors.into_iter().map(|(name, why)| (name, json!(why))).collect();
+                Ok(json!({"added": added, "removed": removed, "errors": errors}))
+            }))
+        }
+        ("mcp_call", _) => call(request, session, servers),
+        ("mcp_read_resource", Some(name)) => {
+            let Some(uri) = request.text("uri") else { return missing(subtype, "uri") };
+            if !uri.starts_with(PAGES) {
+                return Routed::Now(Err(format!("mcp_read_resource reads resources of the form {PAGES}… only")));
+            }
+            Routed::Later(Box::pin(async move { small_enough(servers.read_resource(&name, &uri).await?) }))
+        }
+        _ => missing(subtype, "serverName"),
+    }
+}
+
+fn server(server: &ServerView) -> Value {
+    let tool = |tool: &ServerTool| {
+        let hints = [("readOnly", tool.read_only), ("destructive", tool.destructive), ("openWorld", tool.open_world)];
+        let hints: Map<String, Value> =
+            hints.into_iter().filter_map(|(name, hint)| Some((name.to_owned(), json!(hint?)))).collect();
+        let mut line = json!({"name": tool.name, "annotations": hints});
+        if let Some(description) = &tool.description {
+            line["description"] = json!(description);
+        }
+        line
+    };
+    let mut line = json!({"name": server.name, "status": server.status.as_str(), "source": server.source,
+        "scope": server.source, "config": server.config, "tools": server.tools.iter().map(tool).collect::<Vec<_>>()});
+    if let Some((name, version)) = &server.info {
+        line["serverInfo"] = json!({"name": name, "version": version});
+    }
+    if let Some(error) = &server.error {
+        line["error"] = json!(error);
+    }
+    line
+}
+
+/// A call that the host wants made. Its wish is leave enough, except where a rule forbids the tool.
+fn call(request: &HostLine, session: &SessionHandle, servers: Arc<dyn Servers>) -> Routed {
+    let Some(tool) = request.text("tool") else { return missing("mcp_call", "tool") };
+    let wanted = |name: &&&str| request.raw(name).is_some_and(|value| !matches!(value.get(), "null" | "false"));
+    if let Some(member) = NOT_AVAILABLE.iter().find(wanted) {
+        return Routed::Now(Err(format!("mcp_call with {member} is not available in this version of gimlet")));
+    }
+    let input: Map<String, Value> = match request.raw("arguments") {
+        None => Map::new(),
+        Some(raw) => match crate::sdk::lines::read(raw) {
+            Some(input) => input,
+            None => return Routed::Now(Err("arguments must be an object".to_owned())),
+        },
+    };
+    let (reply, leave) = Reply::channel();
+    session.send(Op::Inquire(Inquiry::MayCall { tool: tool.clone(), input: input.clone(), reply }));
+    Routed::Later(Box::pin(async move {
+        answered(leave).await.map_err(|why| format!("The tool did not run: {why}"))?;
+        small_enough(servers.call(&tool, input).await?)
+    }))
+}
+
+/// What somebody else's server gave, unless it does not fit into a line: half of it could mean anything.
+fn small_enough(answer: Value) -> Result<Value, String> {
+    let length = answer.to_string().len();
+    if length >= fit::MAX_INPUT {
+        return Err(format!("the server's answer has {length} bytes, more than one line can carry"));
+    }
+    Ok(answer)
+}

@@ -1,0 +1,190 @@
+//! What programs look at beside the conversation, and what the rules keep from them.
+
+use std::os::unix::fs::symlink;
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::Host;
+use crate::world;
+
+fn read(path: impl ToString) -> Value {
+    json!({"subtype": "read_file", "path": path.to_string()})
+}
+
+#[tokio::test]
+async fn files_are_read_by_the_rules_of_the_session_whatever_the_mode() {
+    let world = world();
+    world.file("a.txt", "héllo");
+    world.file("secret/key", "hidden");
+    world.file("ask.txt", "careful");
+    std::fs::write(world.project.join("odd.bin"), b"a\xffb").unwrap();
+    let outside = world.project.parent().unwrap().join("outside.txt");
+    std::fs::write(&outside, "elsewhere").unwrap();
+    symlink(&outside, world.project.join("link")).unwrap();
+    symlink("secret/key", world.project.join("near")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        world.project.join("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let model = Script::new().serve().await.unwrap();
+    let rules = r#"{"permissions":{"deny":["Read(secret/**)"],"ask":["Read(ask.txt)"]}}"#;
+    let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions", "--settings", rules]));
+    let file = host.ask(read("a.txt")).await["response"].clone();
+    assert_eq!((&file["contents"], &file["lossy"]), (&json!("héllo"), &json!(false)));
+    assert_eq!(file["absPath"], json!(world.project.join("a.txt").canonicalize().unwrap()));
+    let odd = host.ask(read("odd.bin")).await["response"].clone();
+    assert_eq!((&odd["contents"], &odd["lossy"]), (&json!("a\u{fffd}b"), &json!(true)));
+    let mut exact = read("odd.bin");
+    exact["encoding"] = json!("base64");
+    assert_eq!(host.ask(exact).await["response"]["contents"], "Yf9i");
+    let mut short = read("a.txt");
+    short["max_bytes"] = json!(1);
+    let short = host.ask(short).await["response"].clone();
+    assert_eq!((&short["contents"], &short["truncated"]), (&json!("h"), &json!(true)));
+    let outside = outside.to_str().unwrap();
+    for path in
+        ["secret/key", "near", "ask.txt", outside, "link", "../outside.txt", "pipe", ".", "none.txt", "/dev/zero"]
+    {
+        let answer = host.ask(read(path)).await;
+        assert_eq!(answer["subtype"], "error", "{path}: {answer}");
+    }
+    for odd in [json!({"subtype": "read_file"}), json!({"subtype": "read_file", "path": "a.txt", "encoding": "rot13"})]
+    {
+        assert_eq!(host.ask(odd).await["subtype"], "error");
+    }
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn a_file_that_a_line_cannot_carry_is_cut_and_said_to_be() {
+    let world = world();
+    std::fs::write(world.project.join("big"), vec![7u8; 3_000_000]).unwrap();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    for encoding in ["utf-8", "base64"] {
+        let answer = host.ask(json!({"subtype": "read_file", "path": "big", "encoding": encoding})).await;
+        assert!(answer.to_string().len() < 1_000_000, "{encoding}");
+        assert_eq!(answer["response"]["truncated"], true);
+        assert!(answer["response"]["contents"].as_str().unwrap().len() > 50_000);
+    }
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn files_are_suggested_without_those_that_are_closed() {
+    let world = world();
+    for file in ["src/main.rs", "docs/main.md", "closed/main.key"] {
+        world.file(file, "");
+    }
+    let model = Script::new().serve().await.unwrap();
+    let rules = r#"{"permissions":{"deny":["Read(closed/**)"]}}"#;
+    let mut host = Host::start(world.run(&model).args(["--settings", rules]));
+    let found = host.ask(json!({"subtype": "file_suggestions", "query": "main"})).await["response"].clone();
+    assert_eq!(found, json!({"suggestions": [{"path": "src/main.rs"}, {"path": "docs/main.md"}]}));
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn the_output_of_a_background_command_can_be_polled() {
+    let world = world();
+    let command = "printf 'one\\n'; while [ ! -e go ]; do sleep 0.01; done; seq 1 5000";
+    let model = Script::new()
+        .call("Bash", json!({"command": command, "run_in_background": true}))
+        .then()
+        .say("started")
+        .then()
+        .say("ended")
+        .serve()
+        .await
+        .unwrap();
+    let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
+    host.say("go");
+    let started = host.until(|line| line["subtype"] == "task_started").await;
+    host.result().await;
+    let look = json!({"subtype": "get_task_output", "task_id": started["task_id"]});
+    loop {
+        let seen = host.ask(look.clone()).await["response"].clone();
+        assert_eq!(seen["truncated"], false);
+        if seen["output"] == "one\n" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    world.file("go", "");
+    host.until(|line| line["subtype"] == "task_notification").await;
+    let seen = host.ask(look).await["response"].clone();
+    assert_eq!((&seen["truncated"], &seen["total_bytes"]), (&json!(true), &json!(4 + 23893)));
+    assert!(seen["output"].as_str().unwrap().ends_with("\n5000\n"));
+    assert_eq!(host.ask(json!({"subtype": "get_task_output", "task_id": "b99"})).await["subtype"], "error");
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn rules_folders_and_hooks_are_listed_with_where_they_come_from() {
+    let world = world();
+    world.file("sub/inner/x", "");
+    world.file(".claude/settings.local.json", r#"{"permissions":{"deny":["Read(x)"]}}"#);
+    let model = Script::new().serve().await.unwrap();
+    let settings = r#"{"permissions":{"ask":["Bash(make)"]}}"#;
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Read", "--settings", settings]));
+    let hooks = json!({"PreToolUse": [{"matcher": "Bash|Write", "hookCallbackIds": ["guard"], "timeout": 5}],
+        "Stop": [{"hookCallbackIds": ["done"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    let register = |path: &str| json!({"subtype": "register_repo_root", "directory": path});
+    assert_eq!(host.ask(register("sub/inner")).await["subtype"], "success");
+    for odd in ["sub/inner", ".", "..", "/", "sub/inner/x", "none"] {
+        assert_eq!(host.ask(register(odd)).await["subtype"], "error", "{odd}");
+    }
+    let mut reload = register("sub");
+    reload["reload_skills"] = json!(true);
+    assert!(host.ask(reload).await["error"].as_str().unwrap().contains("reload_skills"));
+    let state = host.ask(json!({"subtype": "list_permission_rules"})).await["response"]["state"].clone();
+    let row = |behavior: &str, source: &str, rule: &str, editability: &str| json!({"behavior": behavior, "source": source, "rule": rule, "editability": editability});
+    let expected = [
+        row("deny", "localSettings", "Read(x)", "persistent"),
+        row("ask", "flagSettings", "Bash(make)", "readonly"),
+        row("allow", "cliArg", "Read", "session"),
+    ];
+    assert_eq!(state["rules"], json!(expected));
+    let inner = world.project.canonicalize().unwrap().join("sub/inner");
+    assert_eq!(state["workspaceDirectories"], json!([{"path": inner, "source": "session"}]));
+    assert_eq!(state["managedOnly"], false);
+    let listing = host.ask(json!({"subtype": "get_hooks_listing"})).await["response"].clone();
+    let mut rows: Vec<Value> = listing["hooks"].as_array().unwrap().clone();
+    rows.sort_by_key(|row| row["event"].to_string());
+    assert_eq!(
+        (&rows[0]["event"], &rows[0]["matcher"], &rows[0]["timeout"]),
+        (&json!("PreToolUse"), &json!("Bash|Write"), &json!(5.0))
+    );
+    assert_eq!((&rows[1]["event"], &rows[1]["commandText"]), (&json!("Stop"), &json!("done")));
+    assert_eq!(listing["events"].as_array().unwrap().len(), 2);
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn usage_counts_requests_and_changed_lines() {
+    let world = world();
+    let input = json!({"file_path": world.path("x.txt"), "content": "a\nb\n"});
+    let model = Script::new().call("Write", input).then().say("done").serve().await.unwrap();
+    let mut host =
+        Host::start(world.run(&model).args(["--dangerously-skip-permissions", "--model", "claude-sonnet-4-5"]));
+    host.say("write");
+    host.result().await;
+    let usage = host.ask(json!({"subtype": "get_usage", "skip_behaviors": true})).await["response"].clone();
+    let session = &usage["session"];
+    assert_eq!((&session["total_lines_added"], &session["total_lines_removed"]), (&json!(2), &json!(0)));
+    assert!(session["total_cost_usd"].as_f64().unwrap() > 0.0 && session["model_usage"].is_object(), "{usage}");
+    assert_eq!((&usage["rate_limits_available"], &usage["rate_limits"]), (&json!(false), &Value::Null));
+    for harmless in [
+        json!({"subtype": "set_color", "color": "red"}),
+        json!({"subtype": "set_has_subscribers", "has_subscribers": null}),
+    ] {
+        assert_eq!(host.ask(harmless).await["subtype"], "success");
+    }
+    host.end().await.clean(0);
+}
