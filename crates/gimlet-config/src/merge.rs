@@ -1,7 +1,7 @@
 //! Many files, one answer: the strongest file that says something wins, key by key; lists add up. Every value
 //! remembers which file and line it came from.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -30,7 +30,41 @@ pub struct Sourced {
 /// The settings of all files together.
 #[derive(Clone, Debug, Default)]
 pub struct Merged {
-    root: Vec<(String, Slot)>,
+    root: Group,
+}
+
+/// Keys in the order in which they were first said. Open maps, such as that of variables, may have thousands.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    members: Vec<(String, Slot)>,
+    places: HashMap<String, usize>,
+}
+
+impl Group {
+    fn get(&self, key: &str) -> Option<&Slot> {
+        self.places.get(key).map(|at| &self.members[*at].1)
+    }
+
+    fn get_mut(&mut self, key: &str) -> Option<&mut Slot> {
+        self.places.get(key).map(|at| &mut self.members[*at].1)
+    }
+
+    /// A key that is not there yet.
+    fn push(&mut self, key: &str, slot: Slot) {
+        self.places.insert(key.to_owned(), self.members.len());
+        self.members.push((key.to_owned(), slot));
+    }
+
+    /// Puts a value at the end, wherever the key stood before.
+    fn put_last(&mut self, key: &str, slot: Slot) {
+        self.members.retain(|(name, _)| name != key);
+        self.places = self.members.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
+        self.push(key, slot);
+    }
+
+    fn iter(&self) -> std::slice::Iter<'_, (String, Slot)> {
+        self.members.iter()
+    }
 }
 
 /// One key's part of the answer.
@@ -38,7 +72,7 @@ pub struct Merged {
 enum Slot {
     One(Sourced),
     List(Vec<Sourced>),
-    Group(Vec<(String, Slot)>),
+    Group(Group),
 }
 
 /// How a key's values of several files become one, where it is not the usual way.
@@ -87,20 +121,17 @@ pub(crate) fn merge(layers: &[Layer]) -> Merged {
             // The administrator's own word can be stricter still.
             let refused = merged.get(key).is_some_and(|now| now == "refuse");
             if let Some(node) = said.filter(|_| !refused) {
-                merged.root.retain(|(name, _)| name != key);
-                merged.root.push((key.to_owned(), Slot::One(sourced(node, layer))));
+                merged.root.put_last(key, Slot::One(sourced(node, layer)));
             }
         }
     }
     merged
 }
 
-fn put(group: &mut Vec<(String, Slot)>, above: &str, key: &str, node: &Node, layer: &Layer) {
+fn put(group: &mut Group, above: &str, key: &str, node: &Node, layer: &Layer) {
     let path = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
     let replaces = is_taken_whole(&path) || (path == "availableModels" && layer.scope == Scope::Managed);
-    let at = group.iter().position(|(name, _)| name == key);
-    let current = at.map(|at| &mut group[at].1);
-    match (&node.json, current) {
+    match (&node.json, group.get_mut(key)) {
         (Json::Object(members), Some(Slot::Group(below))) if !replaces => {
             for member in members {
                 put(below, &path, &member.key, &member.value, layer);
@@ -119,7 +150,7 @@ fn put(group: &mut Vec<(String, Slot)>, above: &str, key: &str, node: &Node, lay
             let slot = slot(&path, node, layer);
             match current {
                 Some(current) => *current = slot,
-                None => group.push((key.to_owned(), slot)),
+                None => group.push(key, slot),
             }
         }
     }
@@ -128,7 +159,7 @@ fn put(group: &mut Vec<(String, Slot)>, above: &str, key: &str, node: &Node, lay
 fn slot(path: &str, node: &Node, layer: &Layer) -> Slot {
     match &node.json {
         Json::Object(members) if !is_taken_whole(path) && !members.is_empty() => {
-            let mut below = Vec::new();
+            let mut below = Group::default();
             for member in members {
                 put(&mut below, path, &member.key, &member.value, layer);
             }
@@ -190,7 +221,7 @@ impl Merged {
         let mut rest = key;
         loop {
             // Names such as those of variables and marketplaces may contain dots themselves.
-            if let Some((_, slot)) = group.iter().find(|(name, _)| name == rest) {
+            if let Some(slot) = group.get(rest) {
                 return Some(slot);
             }
             let (below, after) = group.iter().find_map(|(name, slot)| match slot {
@@ -202,8 +233,8 @@ impl Merged {
     }
 }
 
-fn names(group: &[(String, Slot)], above: &str, found: &mut Vec<String>) {
-    for (name, slot) in group {
+fn names(group: &Group, above: &str, found: &mut Vec<String>) {
+    for (name, slot) in group.iter() {
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         match slot {
             Slot::Group(below) if is_group(&path) => names(below, &path, found),
@@ -232,6 +263,6 @@ impl Slot {
     }
 }
 
-fn object(group: &[(String, Slot)]) -> Value {
+fn object(group: &Group) -> Value {
     Value::Object(group.iter().map(|(name, slot)| (name.clone(), slot.value())).collect::<Map<String, Value>>())
 }

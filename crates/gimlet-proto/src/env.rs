@@ -30,6 +30,11 @@ impl Env {
         self.vars.get(OsStr::new(name)).and_then(|value| value.to_str()).filter(|value| !value.is_empty())
     }
 
+    /// The value of exactly this name, whatever it is.
+    pub fn raw(&self, name: &str) -> Option<&OsStr> {
+        self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
     /// Whether a switch is on: `1`, `true`, `yes` or `on`, in any case.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name)

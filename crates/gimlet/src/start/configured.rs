@@ -83,7 +83,12 @@ impl Configured {
     /// What is wrong with settings that the command line carries itself.
     pub(crate) fn flag_problem(&self) -> Option<String> {
         let wrong = |problem: &&Problem| problem.severity != Severity::Info && problem.file.as_os_str() == "--settings";
-        self.loaded.problems.iter().find(wrong).map(ToString::to_string)
+        let problem = self.loaded.problems.iter().find(wrong).map(ToString::to_string);
+        problem.or_else(|| {
+            let bad_rules = settings::add_rules(&mut RuleSet::default(), &self.effective);
+            let of_flag = |problem: &&RuleProblem| problem.source.scope == RuleScope::CommandLine;
+            bad_rules.iter().find(of_flag).map(with_nearest_tool)
+        })
     }
 
     /// The same, once whoever manages the machine has had their say.
@@ -102,8 +107,7 @@ impl Configured {
     /// The environment, when settings made another one of it. A variable that settings no longer have stays: whatever
     /// was started with it counts on it.
     pub(super) fn renew_env(&mut self) -> Option<Env> {
-        let current = |name: &str| self.env.all().find(|(own, _)| *own == name).map(|(_, value)| value);
-        if self.effective.env.iter().all(|line| current(&line.name) == Some(line.value.as_ref())) {
+        if self.effective.env.iter().all(|line| self.env.raw(&line.name) == Some(line.value.as_ref())) {
             return None;
         }
         self.env = self.laid_over(&self.env);

@@ -251,3 +251,76 @@ async fn a_session_can_be_given_a_title_before_and_after_its_first_prompt() {
     host.end().await.clean(0);
     world.run(&model).args(["-p", "--resume", "Blue moon", "more"]).finish().await.expect_code(0);
 }
+
+#[tokio::test]
+async fn settings_with_a_rule_that_makes_no_sense_change_nothing() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--settings", r#"{"permissions":{"deny":["Read(x)"]}}"#]));
+    let before = host.ask(json!({"subtype": "get_settings"})).await["response"].clone();
+    for (list, rule) in [("deny", "Read(x"), ("deny", "Bash()"), ("ask", "a b"), ("allow", "*"), ("deny", "")] {
+        let settings = json!({"outputStyle": "terse", "permissions": {list: ["Read(y)", rule]}});
+        let answer = host.ask(json!({"subtype": "apply_flag_settings", "settings": settings})).await;
+        assert_eq!(answer["subtype"], "error", "{list} {rule}");
+        assert_eq!(host.ask(json!({"subtype": "get_settings"})).await["response"], before, "{list} {rule}");
+    }
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn thousands_of_variables_are_laid_over_as_fast_as_a_few() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.ask(json!({"subtype": "initialize"})).await;
+    let env: serde_json::Map<String, Value> = (0..20_000).map(|n| (format!("MANY_{n}"), json!("value"))).collect();
+    let began = std::time::Instant::now();
+    let answer = host.ask(json!({"subtype": "apply_flag_settings", "settings": {"env": env}})).await;
+    assert_eq!(answer["subtype"], "success");
+    host.say("hi");
+    host.result().await;
+    // Work that grows with the square of it would take minutes in a test build.
+    assert!(began.elapsed() < std::time::Duration::from_secs(15), "{:?}", began.elapsed());
+    let settings = host.ask(json!({"subtype": "get_settings"})).await;
+    assert!(settings.to_string().len() < 1_000_000);
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn only_two_settings_can_be_written_for_later_sessions() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let update =
+        |source: &str, settings: Value| json!({"subtype": "update_settings", "source": source, "settings": settings});
+    let mut host = Host::start(world.run(&model));
+    for good in [
+        update("localSettings", json!({"outputStyle": "terse"})),
+        update("userSettings", json!({"effortLevel": "high"})),
+        update("userSettings", json!({})),
+    ] {
+        assert_eq!(host.ask(good.clone()).await["subtype"], "success", "{good}");
+    }
+    for bad in [
+        update("localSettings", json!({"effortLevel": "high"})),
+        update("localSettings", json!({"outputStyle": "x", "permissions": {"allow": ["Bash"]}})),
+        update("userSettings", json!({"outputStyle": "x"})),
+        update("userSettings", json!({"effortLevel": "max"})),
+        update("userSettings", json!({"effortLevel": null})),
+        update("projectSettings", json!({"outputStyle": "x"})),
+        update("policySettings", json!({})),
+        json!({"subtype": "update_settings", "settings": {}}),
+    ] {
+        assert_eq!(host.ask(bad.clone()).await["subtype"], "error", "{bad}");
+    }
+    host.end().await.clean(0);
+    let read =
+        |path: std::path::PathBuf| serde_json::from_str::<Value>(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(read(world.project.join(".claude/settings.local.json")), json!({"outputStyle": "terse"}));
+    let mut host = Host::start(world.run(&model).args(["--setting-sources=project"]));
+    for unread in
+        [update("localSettings", json!({"outputStyle": "y"})), update("userSettings", json!({"effortLevel": "low"}))]
+    {
+        assert_eq!(host.ask(unread).await["subtype"], "error");
+    }
+    host.end().await.clean(0);
+}
