@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_proto::Thinking;
+use gimlet_proto::{Thinking, ThinkingDisplay};
 
 /// A session's choices of model. Clones share them.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ pub(crate) struct Choice {
     /// An id or an alias.
     pub(crate) model: String,
     pub(crate) thinking: Thinking,
+    /// `None`: as the provider was told at its start.
+    pub(crate) display: Option<ThinkingDisplay>,
     pub(crate) effort: Option<String>,
 }
 
@@ -48,6 +50,11 @@ impl Dials {
         self.lock().thinking = thinking.unwrap_or(self.start.thinking);
     }
 
+    /// Changes what is seen of the thinking; `None` goes back to the start.
+    pub(crate) fn set_display(&self, display: Option<ThinkingDisplay>) {
+        self.lock().display = display;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Choice> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,15 +74,19 @@ mod tests {
 
     #[test]
     fn dials_go_back_to_where_they_started() {
-        let dials = Dials::new(Choice { model: "a".into(), thinking: Thinking::Off, effort: None });
+        let dials = Dials::new(Choice { model: "a".into(), thinking: Thinking::Off, display: None, effort: None });
         dials.set_model(Some("b".into())).unwrap();
         dials.set_thinking(Some(Thinking::Budget(9)));
-        assert_eq!(dials.now(), Choice { model: "b".into(), thinking: Thinking::Budget(9), effort: None });
+        dials.set_display(Some(ThinkingDisplay::Omitted));
+        let (model, thinking) = ("b".to_owned(), Thinking::Budget(9));
+        let display = Some(ThinkingDisplay::Omitted);
+        assert_eq!(dials.now(), Choice { model, thinking, display, effort: None });
         for bad in ["", "two words", "-x", "line\nbreak"] {
             assert!(dials.set_model(Some(bad.into())).is_err(), "{bad}");
         }
         dials.set_model(None).unwrap();
         dials.set_thinking(None);
+        dials.set_display(None);
         assert_eq!(dials.now(), *dials.start);
     }
 }

@@ -94,6 +94,7 @@ fn build_800_messages(bencher: Bencher) {
         messages,
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context_message: Some(0), previous_len: Some(798) },
         thinking: Thinking::ModelDefault,
+        display: None,
         effort: None,
         want_wire_events: false,
     };

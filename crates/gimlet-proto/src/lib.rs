@@ -51,7 +51,7 @@ pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, Tas
 pub use message::{Message, Role};
 pub use model::{
     BoxFuture, CachePlan, CacheTtl, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts, ModelRequest,
-    ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ToolChoice, ToolDef,
+    ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ThinkingDisplay, ToolChoice, ToolDef,
 };
 pub use need::Need;
 pub use op::{Interrupted, Mentions, Op, Origin, Reply, Rewound, Say, When};

@@ -79,6 +79,8 @@ pub struct ModelRequest {
     pub messages: Vec<Arc<Message>>,
     pub cache: CachePlan,
     pub thinking: Thinking,
+    /// `None`: as the provider was told at its start.
+    pub display: Option<ThinkingDisplay>,
     pub effort: Option<String>,
     /// Also pass the provider's own events through ([`ModelEvent::Wire`]).
     pub want_wire_events: bool,
@@ -122,6 +124,22 @@ pub enum Thinking {
     ModelDefault,
     Off,
     Budget(u64),
+}
+
+/// What is to be seen of the model's thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinkingDisplay {
+    Summarized,
+    Omitted,
+}
+
+impl ThinkingDisplay {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ThinkingDisplay::Summarized => "summarized",
+            ThinkingDisplay::Omitted => "omitted",
+        }
+    }
 }
 
 /// How long cache entries live.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::{Answer, AskId, Block, ContextUsage, DriverHook, EntryId, Inquiry, PermissionMode, Thinking};
+use crate::{Answer, AskId, Block, ContextUsage, DriverHook, EntryId, Inquiry, PermissionMode, Thinking, ThinkingDisplay};
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
 #[derive(Debug)]
@@ -35,6 +35,11 @@ pub enum Op {
     SetThinking {
         /// `None`: as the session started.
         thinking: Option<Thinking>,
+        reply: Reply<()>,
+    },
+    SetThinkingDisplay {
+        /// `None`: as the session started.
+        display: Option<ThinkingDisplay>,
         reply: Reply<()>,
     },
     /// Call these hooks of the driving program from now on, in place of all that it named before.

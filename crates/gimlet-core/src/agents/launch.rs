@@ -217,8 +217,8 @@ fn dials(scope: &CallScope, kind: &AgentKind, launch: &Launch) -> Result<Dials, 
     let named = |model: &&str| !model.trim().is_empty() && *model != "inherit";
     let env = scope.services.env.get("CLAUDE_CODE_SUBAGENT_MODEL").filter(named);
     let wanted = env.or(launch.model.as_deref()).or(kind.spec.model.as_deref()).filter(named);
-    let effort = launch.effort.clone().or_else(|| kind.spec.effort.clone()).or(inherited.effort);
-    let dials = Dials::new(Choice { model: inherited.model, thinking: inherited.thinking, effort });
+    let effort = launch.effort.clone().or_else(|| kind.spec.effort.clone()).or_else(|| inherited.effort.clone());
+    let dials = Dials::new(Choice { effort, ..inherited });
     if let Some(model) = wanted {
         dials.set_model(Some(model.to_owned())).map_err(ToolError::input)?;
     }

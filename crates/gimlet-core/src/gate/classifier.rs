@@ -262,6 +262,7 @@ impl Classifier {
             messages: vec![Arc::new(Message::user(vec![Block::text(&question)]))],
             cache: CachePlan { ttl: None, context_message: None, previous_len: None },
             thinking: Thinking::Off,
+            display: None,
             effort: None,
             want_wire_events: false,
         });

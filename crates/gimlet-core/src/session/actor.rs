@@ -99,7 +99,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let (ops, inbox) = mpsc::unbounded_channel();
     let (ask_sender, asked) = mpsc::unbounded_channel();
     let hub = Hub::default();
-    let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, effort: config.effort });
+    let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, display: None, effort: config.effort });
     let hooks = Hooks::new(HookSurroundings {
         driver: config.driver,
         transcript: config.record.transcript().path().map(ToOwned::to_owned),

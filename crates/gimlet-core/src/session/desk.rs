@@ -59,6 +59,10 @@ impl Desk {
                 self.dials.set_thinking(thinking);
                 reply.send(Ok(()));
             }
+            Some(Op::SetThinkingDisplay { display, reply }) => {
+                self.dials.set_display(display);
+                reply.send(Ok(()));
+            }
             Some(Op::Rewind { prompt, dry_run, reply }) => {
                 let services = self.services.clone();
                 self.services.spawn(async move { reply.send(checkpoints::rewind(services, prompt, dry_run).await) });

@@ -144,6 +144,7 @@ impl<'a> Rounds<'a> {
             cache: conversation.plan_cache(),
             messages: conversation.messages(),
             thinking: choice.thinking,
+            display: choice.display,
             effort: choice.effort,
             want_wire_events: turn.options.wire_events,
         }

@@ -10,7 +10,6 @@ mod stream;
 mod usage;
 
 pub(crate) use error_body::{ErrorBody, looks_like_html, one_line};
-pub use request::ThinkingDisplay;
 pub(crate) use request::ThinkingField;
 pub use request::{BodyPlan, build_body};
 pub use stream::{Flow, Progress, ReplyReader, StreamFault};

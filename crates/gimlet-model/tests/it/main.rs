@@ -54,6 +54,7 @@ pub(crate) fn request(text: &str) -> ModelRequest {
         messages: vec![Arc::new(Message::user(vec![Block::text(text)]))],
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context_message: None, previous_len: None },
         thinking: Thinking::ModelDefault,
+        display: None,
         effort: None,
         want_wire_events: false,
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{
     BoxFuture, EntryId, Interrupted, ModelUsage, Op, PermissionMode, Reply, Rewound, Servers, SessionHandle, SessionId,
-    Thinking,
+    Thinking, ThinkingDisplay,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -210,19 +210,37 @@ fn rewind(session: &SessionHandle, prompt: EntryId, dry_run: bool) -> Routed {
     }))
 }
 
+/// Both changes or none: absent leaves a thing as it is, `null` takes it back to how the session started.
 fn set_thinking(request: &HostLine, session: &SessionHandle) -> Routed {
-    if let Some(display) = request.get::<Option<String>>("thinking_display").flatten() {
-        return Routed::Now(Err(format!("thinking_display cannot be set to '{display}' while the session runs")));
-    }
-    let thinking = match request.get::<Option<u64>>("max_thinking_tokens") {
-        // Absent leaves it as it is.
-        None if request.raw("max_thinking_tokens").is_none() => return Routed::Now(Ok(json!({}))),
-        None => return Routed::Now(Err("max_thinking_tokens must be a whole number".to_owned())),
-        Some(None) => None,
-        Some(Some(0)) => Some(Thinking::Off),
-        Some(Some(tokens)) => Some(Thinking::Budget(tokens)),
+    let display = match request.get::<Option<String>>("thinking_display").map(|name| name.as_deref().map(display)) {
+        None if request.raw("thinking_display").is_none() => None,
+        None => return Routed::Now(Err("thinking_display must be a text".to_owned())),
+        Some(Some(Err(problem))) => return Routed::Now(Err(problem)),
+        Some(Some(Ok(display))) => Some(Some(display)),
+        Some(None) => Some(None),
     };
-    done(session, |reply| Op::SetThinking { thinking, reply })
+    let thinking = match request.get::<Option<u64>>("max_thinking_tokens") {
+        None if request.raw("max_thinking_tokens").is_none() => None,
+        None => return Routed::Now(Err("max_thinking_tokens must be a whole number".to_owned())),
+        Some(None) => Some(None),
+        Some(Some(0)) => Some(Some(Thinking::Off)),
+        Some(Some(tokens)) => Some(Some(Thinking::Budget(tokens))),
+    };
+    if let Some(thinking) = thinking {
+        session.send(Op::SetThinking { thinking, reply: Reply::nobody() });
+    }
+    match display {
+        Some(display) => done(session, |reply| Op::SetThinkingDisplay { display, reply }),
+        None => Routed::Now(Ok(json!({}))),
+    }
+}
+
+fn display(name: &str) -> Result<ThinkingDisplay, String> {
+    match name {
+        "summarized" => Ok(ThinkingDisplay::Summarized),
+        "omitted" => Ok(ThinkingDisplay::Omitted),
+        other => Err(format!("thinking_display cannot be '{other}'")),
+    }
 }
 
 fn cost(by_model: &[ModelUsage]) -> Value {

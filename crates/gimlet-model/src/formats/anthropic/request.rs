@@ -4,26 +4,10 @@
 //! cache markers, the body of a conversation's next request begins with the bytes of this one.
 
 use bytes::Bytes;
-use gimlet_proto::{Block, BlockKind, CacheTtl, Message, ModelRequest, ToolChoice, ToolDef};
+use gimlet_proto::{Block, BlockKind, CacheTtl, Message, ModelRequest, ThinkingDisplay, ToolChoice, ToolDef};
 
 use super::markers;
 use crate::json::push_string;
-
-/// What is to be seen of the model's thinking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThinkingDisplay {
-    Summarized,
-    Omitted,
-}
-
-impl ThinkingDisplay {
-    fn as_str(self) -> &'static str {
-        match self {
-            ThinkingDisplay::Summarized => "summarized",
-            ThinkingDisplay::Omitted => "omitted",
-        }
-    }
-}
 
 /// The `thinking` member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,6 +25,7 @@ fn request(messages: Vec<Arc<Message>>) -> ModelRequest {
         messages,
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context_message: Some(0), previous_len: None },
         thinking: Thinking::ModelDefault,
+        display: None,
         effort: None,
         want_wire_events: false,
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_proto::{Credentials, Env, ModelError, VERSION};
+use gimlet_proto::{Credentials, Env, ModelError, ThinkingDisplay, VERSION};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
@@ -12,7 +12,6 @@ use super::credential::{Credential, unsendable};
 use crate::betas;
 use crate::catalogue::{Catalogue, ModelOffer};
 use crate::choice::{ModelChoices, ModelNotAvailable};
-use crate::formats::anthropic::ThinkingDisplay;
 use crate::transport::Network;
 
 const VENDOR: &str = "https://api.anthropic.com";

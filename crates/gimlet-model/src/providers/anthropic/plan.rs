@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use gimlet_proto::{ModelRequest, Thinking, ToolChoice};
+use gimlet_proto::{ModelRequest, Thinking, ThinkingDisplay, ToolChoice};
 
 use super::AnthropicConfig;
 use crate::betas::Beta;
 use crate::catalogue::{OffSwitch, Profile, Resolved, Thinks};
 use crate::cure::Cure;
-use crate::formats::anthropic::{BodyPlan, ThinkingDisplay, ThinkingField};
+use crate::formats::anthropic::{BodyPlan, ThinkingField};
 
 const DEFAULT_OUTPUT: u64 = 32_000;
 const DEFAULT_OUTPUT_AT_HIGH_EFFORT: u64 = 64_000;
@@ -110,7 +110,7 @@ impl Learned {
             .min(once.unwrap_or(u64::MAX));
         let tool_choice = tool_choice(&profile, &request.tool_choice);
         let forced = matches!(tool_choice, ToolChoice::Any { .. } | ToolChoice::Tool { .. });
-        let thinking = thinking(config, &profile, request.thinking, max_tokens, lessons).filter(|field| {
+        let thinking = thinking(config, &profile, request, max_tokens, lessons).filter(|field| {
             // A demanded call and a budget exclude each other.
             !(forced && matches!(field, ThinkingField::Enabled { .. }))
         });
@@ -141,7 +141,7 @@ impl Learned {
 
 fn adaptive(config: &AnthropicConfig, model: &Resolved, lessons: &Lessons, request: &ModelRequest) -> bool {
     let profile = Profile { thinks: lessons.thinks.unwrap_or(model.profile.thinks), ..model.profile };
-    matches!(thinking(config, &profile, request.thinking, u64::MAX, lessons), Some(ThinkingField::Adaptive { .. }))
+    matches!(thinking(config, &profile, request, u64::MAX, lessons), Some(ThinkingField::Adaptive { .. }))
 }
 
 fn max_tokens(config: &AnthropicConfig, profile: &Profile, asked: Option<u64>, effort: Option<&str>) -> u64 {
@@ -174,12 +174,13 @@ fn effort_is_capped(profile: &Profile, thinking: Option<ThinkingField>, lessons:
 fn thinking(
     config: &AnthropicConfig,
     profile: &Profile,
-    asked: Thinking,
+    request: &ModelRequest,
     max_tokens: u64,
     lessons: &Lessons,
 ) -> Option<ThinkingField> {
+    let asked = request.thinking;
     let on = ThinkingField::Adaptive {
-        display: display(config, profile).filter(|_| !lessons.no_display),
+        display: display(request.display.or(config.thinking_display), profile).filter(|_| !lessons.no_display),
         drop_unbound: lessons.drop_unbound,
     };
     let off = matches!(asked, Thinking::Off | Thinking::Budget(0));
@@ -202,8 +203,8 @@ fn thinking(
 }
 
 /// What has to be said about display: nothing where the model does what is wanted anyway.
-fn display(config: &AnthropicConfig, profile: &Profile) -> Option<ThinkingDisplay> {
-    match (config.thinking_display.unwrap_or(ThinkingDisplay::Summarized), profile.hides_thinking) {
+fn display(wanted: Option<ThinkingDisplay>, profile: &Profile) -> Option<ThinkingDisplay> {
+    match (wanted.unwrap_or(ThinkingDisplay::Summarized), profile.hides_thinking) {
         (ThinkingDisplay::Summarized, true) => Some(ThinkingDisplay::Summarized),
         (ThinkingDisplay::Omitted, false) => Some(ThinkingDisplay::Omitted),
         (ThinkingDisplay::Summarized, false) | (ThinkingDisplay::Omitted, true) => None,

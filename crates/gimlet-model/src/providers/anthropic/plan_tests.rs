@@ -19,6 +19,7 @@ fn request(model: &str) -> ModelRequest {
         messages: vec![Arc::new(Message::user(vec![Block::text("hi")]))],
         cache: CachePlan { ttl: None, context_message: None, previous_len: None },
         thinking: Thinking::ModelDefault,
+        display: None,
         effort: None,
         want_wire_events: false,
     }

@@ -324,3 +324,35 @@ async fn only_two_settings_can_be_written_for_later_sessions() {
     }
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn what_is_seen_of_thinking_can_be_changed_and_taken_back() {
+    let world = world();
+    let model = (0..3).fold(Script::new(), |script, _| script.say("ok").then()).say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-7"]));
+    let set = |members: Value| {
+        let mut request = json!({"subtype": "set_max_thinking_tokens"});
+        request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        request
+    };
+    let mut seen = Vec::new();
+    for change in [json!({}), json!({"thinking_display": "omitted"}), json!({"thinking_display": null})] {
+        assert_eq!(host.ask(set(change.clone())).await["subtype"], "success", "{change}");
+        host.say("hi");
+        host.result().await;
+        seen.push(model.request(seen.len()).json()["thinking"]["display"].clone());
+    }
+    assert_eq!(seen[0], seen[2]);
+    assert_ne!(seen[0], seen[1]);
+    for bad in [
+        json!({"thinking_display": "highlights", "max_thinking_tokens": 0}),
+        json!({"thinking_display": 7}),
+        json!({"thinking_display": "omitted", "max_thinking_tokens": "many"}),
+    ] {
+        assert_eq!(host.ask(set(bad.clone())).await["subtype"], "error", "{bad}");
+    }
+    host.say("hi");
+    host.result().await;
+    assert_eq!(model.request(3).json()["thinking"], model.request(0).json()["thinking"], "nothing of it was done");
+    host.end().await.clean(0);
+}
