@@ -16,5 +16,5 @@ pub use debug_log::{Filter, write_log};
 pub use sanitise::sanitise;
 pub use stdin::{BATCH_QUIET, Feed, PipedInput, StdinError};
 pub use watch::{Colour, Watcher};
-pub use wire::{Face, startup_failure};
+pub use wire::{Face, StartupFailure, startup_failure};
 pub use writer::{Output, OutputEnd};

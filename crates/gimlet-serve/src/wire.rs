@@ -14,7 +14,7 @@ use gimlet_proto::{
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-pub use result::startup_failure;
+pub use result::{StartupFailure, startup_failure};
 pub(crate) use result::{local_result, model_usage, result, total_cost};
 use tasks::TaskLines;
 

@@ -169,7 +169,7 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
     if let (Err(report), OutputFormat::StreamJson) = (&outcome, run.output_format) {
         let session = [&run.session_id, &run.resume].into_iter().flatten().find(|id| gimlet_store::is_session_id(id));
         let session = session.cloned().unwrap_or_else(|| gimlet_store::new_session_id().to_string());
-        say(&gimlet_serve::startup_failure(&report.text(), &session));
+        say(&gimlet_serve::startup_failure(&report.text(), report.kind(), &session));
     }
     outcome
 }

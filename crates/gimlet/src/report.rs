@@ -1,22 +1,43 @@
 //! How gimlet ends when it could not start: one line that says what failed and what to do.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use gimlet_serve::StartupFailure;
 
 /// A failure before or outside a session.
 #[derive(Debug)]
 pub(crate) struct Report {
     message: String,
     hint: Option<String>,
+    /// What kind of failure it is, where programs have a word for it.
+    kind: StartupFailure,
 }
 
 impl Report {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
+        Self { message: message.into(), hint: None, kind: StartupFailure::default() }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// The public word for this kind of failure.
+    pub(crate) fn because(mut self, reason: &'static str) -> Self {
+        self.kind.reason = Some(reason);
+        self
+    }
+
+    /// It is this settings file that cannot be used.
+    pub(crate) fn about_file(mut self, path: PathBuf) -> Self {
+        self.kind = StartupFailure { reason: Some("config_file_invalid"), invalid_file: Some(path) };
+        self
+    }
+
+    pub(crate) fn kind(&self) -> &StartupFailure {
+        &self.kind
     }
 
     /// What failed and what to do, for programs.

@@ -39,7 +39,8 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         Some(Err(_)) | None => None,
     };
     if run.await_initialize && wishes.is_none() && first.is_some() {
-        return Err(Report::new("the first line on standard input was not an initialize request"));
+        return Err(Report::new("the first line on standard input was not an initialize request")
+            .because("initialize_not_first"));
     }
     let (host, requests) = Host::new();
     let (mirror, feed) = sdk::mirror();

@@ -22,10 +22,12 @@ impl Surroundings {
         let cwd = std::env::current_dir().and_then(|dir| dir.canonicalize()).map_err(|error| {
             Report::new(format!("the current directory cannot be used: {error}"))
                 .hint("Change to a folder that exists and that you may read")
+                .because("cwd_unavailable")
         })?;
         std::fs::read_dir(&cwd).map_err(|error| {
             Report::new(format!("the folder {} cannot be read: {error}", cwd.display()))
                 .hint("Start gimlet in a folder that you may read")
+                .because("cwd_unavailable")
         })?;
         let home = env.exact("HOME").map(PathBuf::from);
         let config_home = match (env.get("CLAUDE_CONFIG_DIR"), &home) {

@@ -1,5 +1,7 @@
 //! The `result` line that ends a turn.
 
+use std::path::PathBuf;
+
 use gimlet_proto::{Denial, ErrorKind, Event, ModelUsage, Origin, SessionId, TurnEnd, TurnReport, Usage};
 use serde_json::{Map, Value, json};
 
@@ -15,9 +17,17 @@ impl Result {
     }
 }
 
-/// The line for a program whose session could not even start: it waits for a result and finds the reason there.
-pub fn startup_failure(problem: &str, session: &str) -> String {
-    json!({
+/// What kind of failure kept a session from starting, where there is a public word for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartupFailure {
+    pub reason: Option<&'static str>,
+    /// The settings file that cannot be used.
+    pub invalid_file: Option<PathBuf>,
+}
+
+/// The one line of a session that could not start.
+pub fn startup_failure(problem: &str, kind: &StartupFailure, session: &str) -> String {
+    let mut line = json!({
         "type": "result",
         "subtype": "error_during_execution",
         "is_error": true,
@@ -32,8 +42,15 @@ pub fn startup_failure(problem: &str, session: &str) -> String {
         "permission_denials": [],
         "errors": [problem],
         "uuid": uuid::Uuid::new_v4().to_string(),
-    })
-    .to_string()
+    });
+    if let Some(reason) = kind.reason {
+        line["startup_failure_reason"] = json!(reason);
+    }
+    if let Some(path) = &kind.invalid_file {
+        line["invalid_config_file"] =
+            json!({"path": path.to_string_lossy(), "is_global": false, "backup_searched": false});
+    }
+    line.to_string()
 }
 
 /// The line for a prompt that gimlet answered without the model.

@@ -46,8 +46,13 @@ impl Configured {
         let loaded = gimlet_config::load(&settings::locations(around), &options);
         if let Some(problem) = loaded.errors().find(|problem| is_flag(run, around, problem)) {
             // What was asked for on this very command line is not passed over.
-            return Err(Report::new(problem.to_string())
-                .hint("Settings are given as a JSON object, or with --settings as a readable file"));
+            let report = Report::new(problem.to_string())
+                .hint("Settings are given as a JSON object, or with --settings as a readable file");
+            return Err(match problem.file.as_os_str().to_str() {
+                _ if is_parents(problem) => report.because("managed_settings_invalid"),
+                Some("--settings") => report.because("config_file_invalid"),
+                _ => report.about_file(problem.file.clone()),
+            });
         }
         let named = run.setting_sources.is_some_and(|sources| sources.project);
         let mut configured = Self {

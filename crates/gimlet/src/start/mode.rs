@@ -41,7 +41,8 @@ pub(super) fn mode(run: &RunArgs, configured: &Configured) -> Result<Start, Repo
         start_mode(&request).map_err(|error| Report::new(error.to_string()))?;
     if bypass_reachable && rustix::process::getuid().is_root() && !in_sandbox(&configured.env) {
         return Err(Report::new("bypassing permissions as root is refused outside a sandbox")
-            .hint("Run as an ordinary user, or set IS_SANDBOX=1 if this machine is one"));
+            .hint("Run as an ordinary user, or set IS_SANDBOX=1 if this machine is one")
+            .because("bypass_root"));
     }
     let chosen = run.dangerously_skip_permissions || run.permission_mode.is_some();
     Ok(Start { mode, bypass_reachable, chosen, warnings })

@@ -19,6 +19,7 @@ pub(super) async fn ask(helper: &PolicyHelper, around: &Surroundings) -> Result<
     let failed = |why: String| {
         Report::new(format!("the administrator's policyHelper {} gave no settings: {why}", helper.path))
             .hint("Ask whoever manages this machine; gimlet does not start without them")
+            .because("managed_settings_not_delivered")
     };
     // Its own folder is the one place that no project can have prepared.
     let cwd = std::path::Path::new("/");
@@ -53,15 +54,15 @@ pub(super) fn check_version(settings: &Settings) -> Result<(), Report> {
     let own = version(COMPAT_VERSION);
     let least = settings.required_minimum_version.as_deref().filter(|text| version(text) > own && is_version(text));
     let most = settings.required_maximum_version.as_deref().filter(|text| version(text) < own && is_version(text));
-    let refuse = |bound: &str, words: &str| {
-        Err(Report::new(format!(
+    let refusal = |bound: &str, words: &str| {
+        Report::new(format!(
             "the administrator of this machine wants version {bound} or {words}; this gimlet works like {COMPAT_VERSION}"
         ))
-        .hint("Install another version, or ask whoever manages this machine"))
+        .hint("Install another version, or ask whoever manages this machine")
     };
     match (least, most) {
-        (Some(bound), _) => refuse(bound, "newer"),
-        (None, Some(bound)) => refuse(bound, "older"),
+        (Some(bound), _) => Err(refusal(bound, "newer").because("cli_version_too_old")),
+        (None, Some(bound)) => Err(refusal(bound, "older")),
         (None, None) => Ok(()),
     }
 }

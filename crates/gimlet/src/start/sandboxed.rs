@@ -55,7 +55,8 @@ pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishe
         }
         Err(why) if settings.fail_if_unavailable == Some(true) => {
             return Err(Report::new(format!("the sandbox that settings demand is not there: {why}"))
-                .hint("See 'gimlet sandbox explain', or change sandbox.failIfUnavailable"));
+                .hint("See 'gimlet sandbox explain', or change sandbox.failIfUnavailable")
+                .because("sandbox_required_unavailable"));
         }
         Err(why) => found.remarks.push(format!(
             "there is no sandbox, so commands run without one and ask as usual: {why}. See 'gimlet sandbox explain'"

@@ -149,3 +149,31 @@ async fn sessions_go_on_where_the_host_says() {
     assert_ne!(forked["session_id"], session);
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn a_start_that_fails_says_what_kind_of_failure_it_is() {
+    let world = world();
+    world.file("broken.json", "{ no");
+    let broken = world.path("broken.json");
+    let cases = [
+        (vec!["--settings", broken.as_str()], "config_file_invalid"),
+        (vec!["--settings", "{no}"], "config_file_invalid"),
+        (vec!["--managed-settings", "{no}"], "managed_settings_invalid"),
+        (vec!["--await-initialize"], "initialize_not_first"),
+    ];
+    for (flags, reason) in cases {
+        let model = Script::new().serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).args(flags.clone()));
+        host.say("hi");
+        let result = host.result().await;
+        assert_eq!((&result["is_error"], &result["startup_failure_reason"]), (&json!(true), &json!(reason)), "{flags:?}");
+        let file = &result["invalid_config_file"]["path"];
+        assert_eq!(file == &json!(broken), flags[1..] == [broken.as_str()], "{flags:?}: {file}");
+        assert_eq!(host.end().await.output.code, 1);
+    }
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--resume=11111111-2222-4333-8444-555555555555"]));
+    let result = host.result().await;
+    assert!(result.get("startup_failure_reason").is_none(), "no word fits: {result}");
+    drop(host.end().await);
+}
