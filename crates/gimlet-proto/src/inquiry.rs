@@ -2,10 +2,12 @@
 //! while a turn runs; the model learns nothing of it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::Reply;
+use crate::{PermissionMode, Reply, Thinking, ThinkingDisplay};
 
 /// One such wish.
 #[derive(Debug)]
@@ -24,6 +26,10 @@ pub enum Inquiry {
     AddDirectory { directory: PathBuf, reply: Reply<PathBuf> },
     /// Whether rules forbid this call of a server's tool. Whoever calls it by themselves needs no leave beyond that.
     MayCall { tool: String, input: Map<String, Value>, reply: Reply<()> },
+    /// What was said to the session while it ran and holds for one in its place.
+    Standing { reply: Reply<Standing> },
+    /// Makes what was said to another session hold in this one.
+    Adopt(Standing),
 }
 
 /// The end of a task's output.
@@ -77,4 +83,15 @@ pub struct HookListing {
     /// What is run.
     pub text: String,
     pub timeout_secs: Option<f64>,
+}
+
+/// What holds for a session because somebody said so while it ran.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// Rules and folders, as changes in the form that hooks and programs share.
+    pub changes: Vec<Arc<RawValue>>,
+    /// The mode to go back to when planning ends.
+    pub before_plan: PermissionMode,
+    pub thinking: Thinking,
+    pub display: Option<ThinkingDisplay>,
 }

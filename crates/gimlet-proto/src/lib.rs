@@ -47,7 +47,7 @@ pub use event::{
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
-pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, TaskTail};
+pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, Standing, TaskTail};
 pub use message::{Message, Role};
 pub use model::{
     BoxFuture, CachePlan, CacheTtl, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts, ModelRequest,

@@ -118,9 +118,10 @@ pub enum ToolChoice {
 }
 
 /// How the model should think.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Thinking {
     /// What the catalogue says is best for the model.
+    #[default]
     ModelDefault,
     Off,
     Budget(u64),

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::{Answer, AskId, Block, ContextUsage, DriverHook, EntryId, Inquiry, PermissionMode, Thinking, ThinkingDisplay};
+use crate::{
+    Answer, AskId, Block, ContextUsage, DriverHook, EntryId, Inquiry, PermissionMode, Thinking, ThinkingDisplay,
+};
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
 #[derive(Debug)]

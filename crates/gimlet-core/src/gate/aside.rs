@@ -2,9 +2,11 @@
 //! model's calls is no, except where the program's own wish is the answer.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use gimlet_policy::{Behavior, Decision, Destination, PermissionUpdate, RuleScope, Walls};
-use gimlet_proto::{Need, PermissionMode, PermissionsView, RuleView};
+use gimlet_policy::{Behavior, Decision, Destination, PermissionUpdate, RuleScope, RuleValue, Walls};
+use gimlet_proto::{AgentPath, Body, Level, Need, Notice, PermissionMode, PermissionsView, RuleView, Standing};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::judge::Judgement;
@@ -86,6 +88,35 @@ impl Gate {
             rules: [Behavior::Deny, Behavior::Ask, Behavior::Allow].into_iter().flat_map(of).collect(),
             directories: paths.roots.into_iter().skip(1).map(|root| (root.clone(), added.contains(&root))).collect(),
             start: paths.project_dir,
+        }
+    }
+
+    /// What was said for this session alone, as changes that can be made elsewhere, and the mode before planning.
+    pub(crate) fn standing(&self) -> (Vec<Arc<RawValue>>, PermissionMode) {
+        let in_force = lock(&self.in_force);
+        let destination = Destination::Session;
+        let of = |behavior: Behavior| {
+            let own = in_force.rules.rules(behavior).iter().filter(|rule| rule.source.scope == RuleScope::Session);
+            let rules: Vec<RuleValue> = own.map(|rule| RuleValue::of_text(&rule.text)).collect();
+            (!rules.is_empty()).then_some(PermissionUpdate::AddRules { rules, behavior, destination })
+        };
+        let rules = [Behavior::Deny, Behavior::Ask, Behavior::Allow].into_iter().filter_map(of);
+        let directories = in_force.added.clone();
+        let folders =
+            (!directories.is_empty()).then_some(PermissionUpdate::AddDirectories { directories, destination });
+        let changes = rules.chain(folders).filter_map(|update| to_raw_value(&update).ok()).map(Arc::from);
+        (changes.collect(), in_force.before_plan)
+    }
+
+    /// Takes over what was said to the session before this one. What cannot be made is said.
+    pub(crate) fn adopt(&self, services: &Services, standing: &Standing) {
+        lock(&self.in_force).before_plan = standing.before_plan;
+        for change in &standing.changes {
+            let update = serde_json::from_str(change.get()).map_err(|error| error.to_string());
+            if let Err(why) = update.and_then(|update| self.apply(services, &update)) {
+                let text = format!("a change of permissions was not taken over: {why}");
+                services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+            }
         }
     }
 

@@ -85,7 +85,12 @@ fn stage() -> Stage {
         cancel: CancellationToken::new(),
         agent: AgentPath::default(),
         subagent: None,
-        dials: Dials::new(Choice { model: "m".into(), thinking: Thinking::Off, display: None, effort: Some("high".into()) }),
+        dials: Dials::new(Choice {
+            model: "m".into(),
+            thinking: Thinking::Off,
+            display: None,
+            effort: Some("high".into()),
+        }),
         host: Arc::new(host),
     };
     Stage { scope, hub, told: Arc::default() }

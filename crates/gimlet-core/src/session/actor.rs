@@ -99,7 +99,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let (ops, inbox) = mpsc::unbounded_channel();
     let (ask_sender, asked) = mpsc::unbounded_channel();
     let hub = Hub::default();
-    let dials = Dials::new(Choice { model: config.model_id, thinking: config.thinking, display: None, effort: config.effort });
+    let dials =
+        Dials::new(Choice { model: config.model_id, thinking: config.thinking, display: None, effort: config.effort });
     let hooks = Hooks::new(HookSurroundings {
         driver: config.driver,
         transcript: config.record.transcript().path().map(ToOwned::to_owned),
@@ -129,7 +130,9 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     );
     let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
-    let snapshot = watch::Sender::new(Arc::new(Snapshot::default()));
+    // Whoever looks before the session's life begins sees where it will be.
+    let (mode, model, cwd) = (gate.mode(), dials.model(), services.paths().cwd);
+    let snapshot = watch::Sender::new(Arc::new(Snapshot { mode, model, cwd, ..Snapshot::default() }));
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let items = Arc::default();
     let own_defs = config.tool_defs.clone();

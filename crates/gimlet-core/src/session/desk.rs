@@ -74,7 +74,7 @@ impl Desk {
             Some(Op::ContextUsage { reply }) => {
                 reply.send(Ok(self.gauge.read(self.model.facts(&self.dials.model()))));
             }
-            Some(Op::Inquire(inquiry)) => inquiries::answer(inquiry, &self.services, &self.gate),
+            Some(Op::Inquire(inquiry)) => inquiries::answer(inquiry, &self.services, &self.gate, &self.dials),
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
             Some(Op::Withdraw { prompt, reply }) => {
                 let waited = self.steering.withdraw(&prompt);

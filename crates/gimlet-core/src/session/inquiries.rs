@@ -5,9 +5,10 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_proto::{FilePart, Inquiry, TaskTail};
+use gimlet_proto::{FilePart, Inquiry, Standing, TaskTail};
 use rustix::fs::{AtFlags, FileType, OFlags};
 
+use crate::dials::{Choice, Dials};
 use crate::files::Place;
 use crate::gate::Gate;
 use crate::services::Services;
@@ -18,7 +19,7 @@ const TAIL: u64 = 8 * 1024;
 const PRINTING: [&str; 2] = ["local_bash", "monitor"];
 
 /// Answers, on the side where that takes the disk.
-pub(super) fn answer(inquiry: Inquiry, services: &Arc<Services>, gate: &Arc<Gate>) {
+pub(super) fn answer(inquiry: Inquiry, services: &Arc<Services>, gate: &Arc<Gate>, dials: &Dials) {
     match inquiry {
         Inquiry::TaskOutput { task, reply } => {
             let task = services.tasks.find(&task).ok_or_else(|| format!("there is no background task {task}"));
@@ -52,6 +53,16 @@ pub(super) fn answer(inquiry: Inquiry, services: &Arc<Services>, gate: &Arc<Gate
         Inquiry::Permissions { reply } => reply.send(Ok(gate.view(services))),
         Inquiry::Hooks { reply } => reply.send(Ok(services.hooks().list())),
         Inquiry::AddDirectory { directory, reply } => reply.send(gate.add_directory(services, &directory)),
+        Inquiry::Standing { reply } => {
+            let (changes, before_plan) = gate.standing();
+            let Choice { thinking, display, .. } = dials.now();
+            reply.send(Ok(Standing { changes, before_plan, thinking, display }));
+        }
+        Inquiry::Adopt(standing) => {
+            gate.adopt(services, &standing);
+            dials.set_thinking(Some(standing.thinking));
+            dials.set_display(standing.display);
+        }
         Inquiry::MayCall { tool, input, reply } => reply.send(gate.may_call(services, &tool, &input)),
     }
 }

@@ -69,6 +69,14 @@ impl RuleValue {
         Self { tool_name: tool.into(), rule_content: content }
     }
 
+    /// A rule that was written in one piece.
+    pub fn of_text(text: &str) -> Self {
+        match text.split_once('(') {
+            Some((tool, rest)) => Self::new(tool, Some(rest.strip_suffix(')').unwrap_or(rest).to_owned())),
+            None => Self::new(text, None),
+        }
+    }
+
     /// The rule in one piece.
     pub fn text(&self) -> String {
         match &self.rule_content {

@@ -118,9 +118,11 @@ impl Driver for Host {
             tool_use_id: Option<&'a str>,
             input: &'a RawValue,
         }
-        // Whoever guards calls must see the whole of them.
-        if call.input.get().len() > fit::MAX_INPUT && call.tool_use.is_some() {
-            return Box::pin(std::future::ready(unseen(&call.input)));
+        // Whoever guards calls and prompts must see the whole of them.
+        if call.input.get().len() > fit::MAX_INPUT
+            && let Some(answer) = unseen(&call)
+        {
+            return Box::pin(std::future::ready(answer));
         }
         self.request(&Request {
             subtype: "hook_callback",
@@ -146,24 +148,31 @@ impl Driver for Host {
     }
 }
 
-/// The answer in place of a hook that could only be shown a part: a call is not let through on that.
-fn unseen(input: &RawValue) -> Answer {
+/// The answer in place of a hook that could only be shown a part: neither a call nor a prompt is let through on that.
+/// `None` for hooks that guard nothing: they are told what fits.
+fn unseen(call: &HookCall) -> Option<Answer> {
     #[derive(serde::Deserialize)]
     struct Named {
         hook_event_name: String,
     }
-    let before = super::lines::read::<Named>(input).is_some_and(|named| named.hook_event_name == "PreToolUse");
-    let output = if before {
-        serde_json::json!({"hookSpecificOutput": {
+    let named = super::lines::read::<Named>(&call.input);
+    let output = match (named.as_ref().map(|named| named.hook_event_name.as_str()), &call.tool_use) {
+        (Some("PreToolUse"), _) => serde_json::json!({"hookSpecificOutput": {
             "hookEventName": "PreToolUse",
             "permissionDecision": "deny",
             "permissionDecisionReason":
                 "The input is too long to be shown whole to the program that guards calls. Use a smaller one.",
-        }})
-    } else {
-        serde_json::json!({})
+        }}),
+        (Some("UserPromptSubmit"), _) => serde_json::json!({
+            "decision": "block",
+            "reason": "The prompt is too long to be shown whole to the program that guards prompts. Put what is long \
+                       into a file.",
+            "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": true},
+        }),
+        (_, Some(_)) => serde_json::json!({}),
+        (_, None) => return None,
     };
-    serde_json::value::to_raw_value(&output).map_err(|error| DriverError::Failed(error.to_string()))
+    Some(serde_json::value::to_raw_value(&output).map_err(|error| DriverError::Failed(error.to_string())))
 }
 
 /// The server's own answer, out of the host's.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, Opened, Reader, SessionHandle, TaskState,
-    TaskView,
+    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, Opened, Reader, SessionHandle, Standing,
+    TaskState, TaskView,
 };
 use serde_json::Value;
+use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -81,6 +82,8 @@ struct Link {
     agents: HashSet<String>,
     /// The configuration of the last turn.
     opened: Option<Arc<Opened>>,
+    /// What was said to the session that is ending; its successor has to know.
+    standing: Option<oneshot::Receiver<Result<Standing, String>>>,
     /// Hooks that came later than the session.
     hooks: Option<Vec<DriverHook>>,
     /// The hooks of the first greeting are the session's already.
@@ -129,6 +132,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         tally: Tally::new(),
         agents: HashSet::new(),
         opened: None,
+        standing: None,
         hooks: None,
         greeted: job.greeted,
         busy: false,

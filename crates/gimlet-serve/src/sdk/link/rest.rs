@@ -1,6 +1,6 @@
 //! A session that comes to rest, and what is done then: turns without the model, a new conversation, the end.
 
-use gimlet_proto::{EntryId, Op, Opened, Reply, SessionHandle, SessionId};
+use gimlet_proto::{EntryId, Inquiry, Op, Opened, Reply, SessionHandle, SessionId};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -111,6 +111,9 @@ impl Link {
         self.phase = Phase::Closing(said);
         // What runs in the background belongs to what is being forgotten.
         self.session.send(Op::interrupt());
+        let (reply, standing) = Reply::channel();
+        self.session.send(Op::Inquire(Inquiry::Standing { reply }));
+        self.standing = Some(standing);
         self.session.send(Op::Clear);
     }
 
@@ -132,6 +135,10 @@ impl Link {
         self.events = new.subscribe();
         let old = std::mem::replace(&mut self.session, new);
         self.session.send(Op::SetModel { model: Some(old.snapshot().model.clone()), reply: Reply::nobody() });
+        // The old session has answered before it ended, or never will.
+        if let Some(Ok(standing)) = self.standing.take().and_then(|mut standing| standing.try_recv().ok()) {
+            self.session.send(Op::Inquire(Inquiry::Adopt(standing)));
+        }
         if let Some(hooks) = self.hooks.clone() {
             self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
         }

@@ -101,3 +101,48 @@ async fn a_cleared_conversation_keeps_the_servers_that_were_set_meanwhile() {
     assert_eq!(host.ask(json!({"subtype": "mcp_status"})).await["response"], before);
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn what_was_allowed_and_chosen_for_the_session_outlives_a_cleared_conversation() {
+    let world = world();
+    world.file("sub/x", "");
+    let command = json!({"command": "touch made"});
+    let model = Script::new()
+        .call("Bash", command.clone())
+        .then()
+        .say("one")
+        .then()
+        .call("Bash", command)
+        .then()
+        .say("two")
+        .serve()
+        .await
+        .unwrap();
+    let mut host =
+        Host::start(world.run(&model).args(["--permission-prompt-tool", "stdio", "--model", "claude-sonnet-4-5"]));
+    host.ask(json!({"subtype": "register_repo_root", "directory": "sub"})).await;
+    host.ask(json!({"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 2048})).await;
+    host.say("make");
+    let question = host.asked("can_use_tool").await;
+    let rule = json!({"type": "addRules", "behavior": "allow", "destination": "session",
+        "rules": [{"toolName": "Bash", "ruleContent": "touch made"}]});
+    let deny = json!({"type": "addRules", "behavior": "deny", "destination": "session",
+        "rules": [{"toolName": "WebFetch", "ruleContent": null}]});
+    host.answer(&question, json!({"behavior": "allow", "updatedPermissions": [rule, deny]}));
+    host.result().await;
+    let before = host.ask(json!({"subtype": "list_permission_rules"})).await["response"].clone();
+    assert!(before.to_string().contains("touch made") && before.to_string().contains("sub"), "{before}");
+    host.say("/clear");
+    host.result().await;
+    assert_eq!(host.ask(json!({"subtype": "list_permission_rules"})).await["response"], before);
+    host.say("make again");
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    assert_eq!(
+        kinds(&lines).iter().filter(|kind| *kind == "can_use_tool").count(),
+        1,
+        "it was allowed for the session"
+    );
+    let thinking = |at: usize| model.request(at).json()["thinking"].clone();
+    assert_eq!((thinking(2)["budget_tokens"].clone(), thinking(2)), (json!(2048), thinking(0)));
+}

@@ -244,3 +244,23 @@ async fn a_program_calls_tools_and_reads_pages_by_itself_unless_a_rule_forbids()
     assert_eq!(called, 1, "what is forbidden never reaches the server");
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn a_prompt_that_its_guard_cannot_see_whole_is_not_let_in() {
+    let world = world();
+    let model = Script::new().say("fine").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let hooks = json!({"UserPromptSubmit": [{"hookCallbackIds": ["guard"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.say(&"x".repeat(1_200_000));
+    let result = host.result().await;
+    assert!(result["result"].as_str().unwrap().contains("too long to be shown whole"), "{result}");
+    assert!(host.seen.iter().all(|line| line["request"]["subtype"] != "hook_callback"), "it was not asked in part");
+    host.say("short");
+    let hook = host.asked("hook_callback").await;
+    host.answer(&hook, json!({}));
+    assert_eq!(host.result().await["result"], "fine");
+    let lines = host.end().await.clean(0);
+    assert!(lines.iter().all(|line| line.to_string().len() < 1_000_000));
+    assert!(!model.request(0).body_text().contains("xxxx"));
+}

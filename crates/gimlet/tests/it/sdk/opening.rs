@@ -166,13 +166,18 @@ async fn a_start_that_fails_says_what_kind_of_failure_it_is() {
         let mut host = Host::start(world.run(&model).args(flags.clone()));
         host.say("hi");
         let result = host.result().await;
-        assert_eq!((&result["is_error"], &result["startup_failure_reason"]), (&json!(true), &json!(reason)), "{flags:?}");
+        assert_eq!(
+            (&result["is_error"], &result["startup_failure_reason"]),
+            (&json!(true), &json!(reason)),
+            "{flags:?}"
+        );
         let file = &result["invalid_config_file"]["path"];
         assert_eq!(file == &json!(broken), flags[1..] == [broken.as_str()], "{flags:?}: {file}");
         assert_eq!(host.end().await.output.code, 1);
     }
     let model = Script::new().serve().await.unwrap();
     let mut host = Host::start(world.run(&model).args(["--resume=11111111-2222-4333-8444-555555555555"]));
+    host.say("hi");
     let result = host.result().await;
     assert!(result.get("startup_failure_reason").is_none(), "no word fits: {result}");
     drop(host.end().await);
