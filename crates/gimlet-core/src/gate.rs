@@ -19,6 +19,7 @@ mod suggest;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::{
@@ -133,6 +134,8 @@ pub struct Permissions {
     /// The session may go over to bypassing permissions later.
     pub bypass_reachable: bool,
     pub rules: RuleSet,
+    /// How long questions of the model wait for an answer; `None` for ever.
+    pub question_patience: Option<Duration>,
     /// Where decisions are written down; `None` when nothing of the session is kept.
     pub decisions: Option<DecisionLedger>,
     /// How auto mode reviews; `None` where it is not to be had.
@@ -160,6 +163,8 @@ struct InForce {
     rules: Arc<RuleSet>,
     /// Working directories that were added for this session alone.
     added: Vec<PathBuf>,
+    /// How long questions of the model wait for an answer.
+    question_patience: Option<Duration>,
 }
 
 impl InForce {
@@ -202,6 +207,7 @@ impl Gate {
                 before_plan: PermissionMode::default(),
                 rules: Arc::new(permissions.rules),
                 added: Vec::new(),
+                question_patience: permissions.question_patience,
             }),
             bypass_reachable: permissions.bypass_reachable,
             asks,
@@ -428,9 +434,11 @@ impl Gate {
         };
         self.notify(scope, prepared);
         asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
+        let late = self.without_answer(scope, prepared);
         let answer = tokio::select! {
             biased;
             () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
+            input = late => return Ok(Answered::Edited { input, by: Decider::Policy }),
             answer = answer => answer.map_err(|_| Refusal::Cancelled)?,
         };
         match answer {
@@ -450,6 +458,23 @@ impl Gate {
                 Err(Refusal::ByPerson { message, stop_turn })
             }
             Answer::Failed(why) => Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))),
+        }
+    }
+
+    /// What a question of the model's goes on with once everybody has waited for long enough; never for other calls.
+    async fn without_answer(&self, scope: &CallScope, prepared: &Prepared) -> Box<RawValue> {
+        let patience = lock(&self.in_force).question_patience;
+        let tool = scope.tools.find(&prepared.tool);
+        let late = patience.zip(tool).and_then(|(patience, tool)| {
+            let input = tool.without_answer(&prepared.input, patience)?;
+            Some((patience, to_raw_value(&input).ok()?))
+        });
+        match late {
+            Some((patience, input)) => {
+                tokio::time::sleep(patience).await;
+                input
+            }
+            None => std::future::pending().await,
         }
     }
 

@@ -24,6 +24,7 @@ pub use crate::session::ModeWish;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use gimlet_proto::{Env, Need, PermissionMode, ResultContent, View};
 use schemars::JsonSchema;
@@ -176,6 +177,11 @@ pub trait Tool: Send + Sync + 'static {
     /// A question by nature: what the model is told where nobody can answer it. Where permissions are bypassed, such a
     /// call runs without an answer instead.
     fn unanswered(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// A question by nature: the input to run with when nobody has answered within this time.
+    fn without_answer(&self, _input: &Value, _waited: Duration) -> Option<Value> {
         None
     }
 

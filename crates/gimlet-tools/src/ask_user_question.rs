@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use gimlet_core::tool::{
     ForAgents, InputProblem, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
@@ -14,7 +15,7 @@ use gimlet_core::tool::{
 use gimlet_proto::{Need, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Codes of refused inputs.
 const QUESTION_COUNT: u32 = 1;
@@ -30,6 +31,9 @@ const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself: 
 
 const NO_ANSWER: &str = "Nobody answered these questions. Decide yourself: take the options that you would recommend, \
                          and say in your answer what you assumed.";
+
+/// Where it is noted that nobody answered in time.
+const WAITED: &str = "afkTimeoutMs";
 
 pub(crate) struct AskUserQuestion;
 
@@ -70,6 +74,7 @@ pub(crate) struct Choice {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct AskUserQuestionOutput {
     questions: Vec<Question>,
     /// By the text of the question.
@@ -78,6 +83,9 @@ pub(crate) struct AskUserQuestionOutput {
     response: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     annotations: Option<Map<String, Value>>,
+    /// How long everybody waited in vain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    afk_timeout_ms: Option<u64>,
 }
 
 impl Tool for AskUserQuestion {
@@ -107,6 +115,13 @@ impl Tool for AskUserQuestion {
 
     fn unanswered(&self) -> Option<&'static str> {
         Some(NOBODY)
+    }
+
+    fn without_answer(&self, input: &Value, waited: Duration) -> Option<Value> {
+        let mut input = input.clone();
+        input["answers"] = json!({});
+        input["metadata"] = json!({WAITED: u64::try_from(waited.as_millis()).ok()?});
+        Some(input)
     }
 
     /// Answered already means that a person, a program or a hook did.
@@ -145,6 +160,7 @@ impl Tool for AskUserQuestion {
             answers: answers.filter(|(_, answer)| answer != "").collect(),
             response: input.response.filter(|response| !response.trim().is_empty()),
             annotations: input.annotations,
+            afk_timeout_ms: input.metadata.and_then(|metadata| metadata.get(WAITED)?.as_u64()),
         }))
     }
 
@@ -154,7 +170,10 @@ impl Tool for AskUserQuestion {
             return format!("The user replied to the questions as a whole: {response}").into();
         }
         if output.answers.is_empty() {
-            return NO_ANSWER.into();
+            return match output.afk_timeout_ms {
+                Some(ms) => format!("The user may be away: nothing came within {} s. {NO_ANSWER}", ms / 1_000).into(),
+                None => NO_ANSWER.into(),
+            };
         }
         let mut text = String::from("The user answered:");
         for (question, answer) in answered(output) {

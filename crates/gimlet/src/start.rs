@@ -188,6 +188,7 @@ pub(crate) async fn start(
             mode: resumed.filter(|_| !start.chosen).unwrap_or(start.mode),
             bypass_reachable: start.bypass_reachable,
             rules: now.rules,
+            question_patience: now.question_patience,
             decisions: past.decisions,
             review: configured.review().map(|review| Review { model: chosen.reviewer, ..review }),
             live: Some(Box::new(Live::new(configured))),

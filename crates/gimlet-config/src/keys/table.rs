@@ -125,7 +125,7 @@ pub const KEYS: &[Key] = &[
     later("respectGitignore", Any, Live, Grant),
     later("respondToBashCommands", Any, Live, Free),
     later("defaultShell", Any, Live, Grant),
-    later("askUserQuestionTimeout", Person, Live, Grant),
+    acts("askUserQuestionTimeout", Person, Live, Grant),
     later("dialogExpiry", Person, Live, Grant),
     later("showClearContextOnPlanAccept", Any, Live, Free),
     later("companyAnnouncements", Any, Start, Free),

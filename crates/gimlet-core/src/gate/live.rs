@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gimlet_policy::{Destination, PermissionUpdate, RuleSet, RuleSource};
 use gimlet_proto::{AgentPath, Body, Env, Level, Notice, TrustQuestion};
@@ -23,6 +24,8 @@ pub struct SettingsNow {
     pub directories: Vec<PathBuf>,
     /// The environment that commands get from now on, when it is another one.
     pub env: Option<Env>,
+    /// How long questions of the model wait for an answer; `None` for ever.
+    pub question_patience: Option<Duration>,
     /// What people should know about it.
     pub remarks: Vec<String>,
 }
@@ -82,11 +85,12 @@ impl Gate {
     }
 
     fn take_up(&self, services: &Services, now: SettingsNow) {
-        let SettingsNow { mut rules, mut directories, env, remarks } = now;
+        let SettingsNow { mut rules, mut directories, env, question_patience, remarks } = now;
         {
             let mut in_force = lock(&self.in_force);
             rules.carry_over(&in_force.rules);
             in_force.rules = Arc::new(rules);
+            in_force.question_patience = question_patience;
             // What somebody added for this session stays, whatever files say.
             let added = in_force.added.iter().filter(|folder| !directories.contains(folder));
             let added: Vec<PathBuf> = added.cloned().collect();

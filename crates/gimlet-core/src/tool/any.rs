@@ -4,6 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use gimlet_proto::{BoxFuture, Env, Need, ResultContent};
 use schemars::generate::SchemaSettings;
@@ -52,6 +53,9 @@ pub trait AnyTool: Send + Sync {
         &[]
     }
     fn unanswered(&self) -> Option<&'static str> {
+        None
+    }
+    fn without_answer(&self, _input: &Value, _waited: Duration) -> Option<Value> {
         None
     }
     fn only_attended(&self) -> bool {
@@ -119,6 +123,10 @@ impl<T: Tool> AnyTool for T {
 
     fn unanswered(&self) -> Option<&'static str> {
         Tool::unanswered(self)
+    }
+
+    fn without_answer(&self, input: &Value, waited: Duration) -> Option<Value> {
+        Tool::without_answer(self, input, waited)
     }
 
     fn only_attended(&self) -> bool {

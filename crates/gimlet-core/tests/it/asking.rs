@@ -1,13 +1,14 @@
 //! Tools that are questions by nature: who is asked, what an answer changes, and what happens where nobody can answer.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use gimlet_core::tool::{PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
 use gimlet_proto::{Answer, Approval, AskBody, Block, Body, Need, Op, PermissionMode, ResultContent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::bench::{Bench, Setup, answer_all, call, reply};
 
@@ -40,6 +41,11 @@ impl Tool for Quiz {
     }
     fn unanswered(&self) -> Option<&'static str> {
         Some("nobody is here: decide yourself")
+    }
+    fn without_answer(&self, input: &Value, waited: Duration) -> Option<Value> {
+        let mut input = input.clone();
+        input["answer"] = json!(format!("none within {} ms", waited.as_millis()));
+        Some(input)
     }
     fn only_attended(&self) -> bool {
         true
@@ -133,4 +139,25 @@ async fn it_is_offered_only_where_someone_can_answer() {
         assert_eq!(bench.model.requests()[0].tools.iter().any(|tool| tool.name == "Quiz"), attended);
         bench.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_question_that_waited_long_enough_is_withdrawn_and_goes_on_without_an_answer() {
+    let quiz = call("a", "Quiz", json!({"question": "Which?"}));
+    let patience = Some(Duration::from_millis(20));
+    let setup =
+        Setup { mode: PermissionMode::Default, attended: true, question_patience: patience, ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![reply(&[quiz]), reply(&[Block::text("done")])]);
+    bench.say("go");
+    let (mut open, mut closed) = (Vec::new(), Vec::new());
+    let report = bench
+        .turn(|event, _| match &event.body {
+            Body::Ask(ask) => open.push(ask.id),
+            Body::AskClosed(id) => closed.push(*id),
+            _ => {}
+        })
+        .await;
+    assert_eq!(bench.results(1)[0].2, "none within 20 ms");
+    assert_eq!((open.len(), closed, report.denials.len()), (1, open, 0));
+    bench.close().await;
 }

@@ -315,6 +315,7 @@ pub(crate) struct Setup {
     pub(crate) deny: Vec<&'static str>,
     /// Kinds of subagents that the caller defined.
     pub(crate) agents: Vec<(String, AgentSpec)>,
+    pub(crate) question_patience: Option<Duration>,
     /// Settings that can change.
     pub(crate) live: Option<Box<dyn LiveSettings>>,
     /// The walls around commands.
@@ -353,6 +354,7 @@ impl Default for Setup {
             env: Env::default(),
             deny: Vec::new(),
             live: None,
+            question_patience: None,
             driver: None,
             hooks: Vec::new(),
             rules: RuleSet::default(),
@@ -429,6 +431,7 @@ impl Bench {
                 bypass_reachable: setup.may_bypass || setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
+                question_patience: setup.question_patience,
                 decisions: (setup.saved || setup.sandboxing.is_some()).then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,

@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use gimlet_config::{Effective, Inventory, Item, ItemKind, Loaded, Options, Problem, Severity, Trust, TrustStore};
+use gimlet_config::{
+    Effective, Inventory, Item, ItemKind, Loaded, Options, Problem, Severity, Trust, TrustStore, Waiting,
+};
 use gimlet_core::tool::nearest;
 use gimlet_core::{Redactor, Review, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
@@ -182,7 +185,17 @@ impl Configured {
         remarks.extend(missing);
         remarks.extend(self.hooks_do_not_run());
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
-        SettingsNow { rules, directories, env: None, remarks }
+        SettingsNow { rules, directories, env: None, question_patience: self.question_patience(), remarks }
+    }
+
+    /// How long questions of the model wait for an answer.
+    fn question_patience(&self) -> Option<Duration> {
+        match self.effective.settings.ask_user_question_timeout? {
+            Waiting::OneMinute => Some(Duration::from_secs(60)),
+            Waiting::FiveMinutes => Some(Duration::from_secs(300)),
+            Waiting::TenMinutes => Some(Duration::from_secs(600)),
+            Waiting::Never => None,
+        }
     }
 
     /// What the model is told of settings that only it can keep to.
