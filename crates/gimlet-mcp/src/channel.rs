@@ -7,7 +7,7 @@ use rmcp::model::RequestId;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{ErrorData, RoleClient};
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc;
 
 /// Answers come in the order in which the server gives them.
@@ -22,6 +22,29 @@ impl DriverChannel {
     pub(crate) fn new(driver: Arc<dyn Driver>, server: &str) -> Self {
         let (sender, answers) = mpsc::unbounded_channel();
         Self { driver, server: server.into(), answers, sender }
+    }
+
+    /// Where messages come in that the server sends by itself.
+    pub(crate) fn inbox(&self) -> Inbox {
+        Inbox(self.sender.clone())
+    }
+}
+
+/// The way in for what a server has to say without being asked.
+pub(crate) struct Inbox(mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>);
+
+impl Inbox {
+    /// Takes a request or a notification. What looks like an answer is none of ours: those come back with the question.
+    pub(crate) fn take(&self, message: &RawValue) -> Result<(), String> {
+        let message: RxJsonRpcMessage<RoleClient> =
+            serde_json::from_str(message.get()).map_err(|error| format!("this is no message of a server: {error}"))?;
+        if !matches!(
+            message,
+            RxJsonRpcMessage::<RoleClient>::Request(_) | RxJsonRpcMessage::<RoleClient>::Notification(_)
+        ) {
+            return Ok(());
+        }
+        self.0.send(message).map_err(|_| "the connection is closed".to_owned())
     }
 }
 

@@ -4,6 +4,7 @@
 //! somebody else's text: it is cut, mapped and counted here, and never believed where permission is concerned.
 
 mod channel;
+mod client;
 mod config;
 mod naming;
 mod outcome;

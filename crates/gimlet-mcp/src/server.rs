@@ -7,15 +7,13 @@ use gimlet_core::tool::{
     ErrorClass, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef,
 };
 use gimlet_proto::{BoxFuture, Driver, ServerTool};
-use rmcp::model::{
-    CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion,
-    ReadResourceRequestParams, Tool,
-};
+use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams, Tool};
 use rmcp::service::{RunningService, ServiceError};
 use rmcp::{Peer, RoleClient, serve_client};
 use serde_json::{Map, Value};
 
-use crate::channel::DriverChannel;
+use crate::channel::{DriverChannel, Inbox};
+use crate::client::Client;
 use crate::naming::tool_name;
 use crate::outcome::outcome;
 use crate::schema;
@@ -27,7 +25,8 @@ const MAX_RAISED_RESULT: u64 = 500_000;
 
 /// An open connection.
 pub(crate) struct Connection {
-    client: RunningService<RoleClient, ClientConfig>,
+    client: RunningService<RoleClient, Client>,
+    inbox: Inbox,
     tools: Vec<Tool>,
 }
 
@@ -54,9 +53,11 @@ pub(crate) async fn connect(
     patience: Duration,
 ) -> Result<Connection, ConnectError> {
     let opening = async {
-        let client = serve_client(hello(), DriverChannel::new(driver, name)).await.map_err(failed)?;
+        let channel = DriverChannel::new(driver.clone(), name);
+        let inbox = channel.inbox();
+        let client = serve_client(Client::new(driver, name), channel).await.map_err(failed)?;
         let tools = client.peer().list_all_tools().await.map_err(failed)?;
-        Ok(Connection { client, tools })
+        Ok(Connection { client, inbox, tools })
     };
     match tokio::time::timeout(patience, opening).await {
         Ok(opened) => opened,
@@ -68,16 +69,13 @@ fn failed(error: impl std::fmt::Display) -> ConnectError {
     ConnectError::Failed(error.to_string())
 }
 
-fn hello() -> ClientConfig {
-    let mut info =
-        ClientConfig::new(ClientCapabilities::default(), Implementation::new("gimlet", gimlet_proto::VERSION));
-    info.protocol_version = ProtocolVersion::V_2025_06_18;
-    info
-}
-
 impl Connection {
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed()
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.inbox
     }
 
     /// What the server calls itself, and its version.

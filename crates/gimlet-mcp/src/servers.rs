@@ -267,6 +267,13 @@ impl Servers for McpServers {
         })
     }
 
+    fn deliver(&self, server: &str, message: &RawValue) -> Result<(), String> {
+        let entries = self.lock();
+        let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+        let connection = entry.connection().ok_or_else(|| format!("the server '{server}' is not connected"))?;
+        connection.inbox().take(message)
+    }
+
     fn read_resource<'a>(&'a self, server: &'a str, uri: &'a str) -> BoxFuture<'a, Result<Value, String>> {
         Box::pin(async move {
             self.connect_all().await;

@@ -15,6 +15,12 @@ pub trait Driver: Send + Sync {
 
     /// Passes a JSON-RPC message to an MCP server inside it; gives the server's answer (for a notification, anything).
     fn mcp(&self, server: &str, message: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>>;
+
+    /// Passes a server's question on to the person behind the program; gives their answer, an object.
+    fn elicit(&self, question: Box<RawValue>) -> BoxFuture<'static, Result<Box<RawValue>, DriverError>> {
+        drop(question);
+        Box::pin(std::future::ready(Err(DriverError::Failed("nobody can be asked".to_owned()))))
+    }
 }
 
 /// One call of a hook.

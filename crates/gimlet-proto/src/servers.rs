@@ -69,6 +69,8 @@ pub trait Servers: Send + Sync {
     fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>>;
     /// Calls a tool by its full name; gives the server's own result, an object.
     fn call<'a>(&'a self, tool: &'a str, input: Map<String, Value>) -> BoxFuture<'a, Result<Value, String>>;
+    /// Takes a JSON-RPC message that a server inside the driving program sends by itself.
+    fn deliver(&self, server: &str, message: &RawValue) -> Result<(), String>;
     /// Reads a resource; gives the server's own result, an object.
     fn read_resource<'a>(&'a self, server: &'a str, uri: &'a str) -> BoxFuture<'a, Result<Value, String>>;
 }

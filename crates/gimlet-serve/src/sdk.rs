@@ -55,8 +55,7 @@ pub struct SdkJob {
     /// What subagents say and think, besides what they do.
     pub subagent_text: bool,
     pub states: StateLines,
-    /// The host answers permission questions.
-    pub attended: bool,
+    pub answers: Answers,
     pub mirror: Option<MirrorFeed>,
     /// How long subagents may go on after the host's last line; `None` for as long as they take.
     pub patience: Option<Duration>,
@@ -66,6 +65,16 @@ pub struct SdkJob {
     pub notes: Output,
     /// One message per request to stop.
     pub interrupts: mpsc::UnboundedReceiver<()>,
+}
+
+/// Who answers permission questions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answers {
+    Nobody,
+    /// The host, through requests of its own kind.
+    Host,
+    /// A tool of a server, by its full name.
+    Tool(String),
 }
 
 /// How it went; the binary turns this into an exit code.

@@ -10,7 +10,8 @@ use std::time::Duration;
 use gimlet_model::ModelOffer;
 use gimlet_proto::{AgentOffer, Driver, Env};
 use gimlet_serve::sdk::{
-    self, AgentCard, Host, HostLines, Initialize, LOCAL_COMMANDS, ModelCard, SdkEnd, SdkJob, StateLines, Welcome,
+    self, AgentCard, Answers, Host, HostLines, Initialize, LOCAL_COMMANDS, ModelCard, SdkEnd, SdkJob, StateLines,
+    Welcome,
 };
 use gimlet_serve::{Face, Output};
 use serde_json::{Map, Value};
@@ -45,11 +46,11 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let (host, requests) = Host::new();
     let (mirror, feed) = sdk::mirror();
     let feed = run.session_mirror.then_some(feed);
-    let attended = run.permission_prompt_tool.is_some() && run.permission_prompts != Some(PermissionPrompts::None);
+    let answers = answers(run);
     let greeted = wishes.is_some();
     let wishes = wishes.unwrap_or_default();
     let manner = Manner {
-        attended,
+        attended: answers != Answers::Nobody,
         wire_events: run.include_partial_messages,
         mirror: feed.is_some().then_some(mirror),
         driver: Some(Arc::new(host.clone()) as Arc<dyn Driver>),
@@ -79,7 +80,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         hook_events: run.include_hook_events,
         subagent_text: run.forward_subagent_text || around.env.flag("CLAUDE_CODE_FORWARD_SUBAGENT_TEXT"),
         states: state_lines(&around.env),
-        attended,
+        answers,
         mirror: feed,
         patience: patience(&around.env),
         out: Output::new(std::io::stdout()).map_err(print::no_thread)?,
@@ -132,11 +133,26 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
     if run.session_mirror && run.no_session_persistence {
         return Err(Report::new("--session-mirror copies a transcript, and --no-session-persistence keeps none"));
     }
-    if let Some(tool) = run.permission_prompt_tool.as_deref().filter(|tool| *tool != "stdio") {
-        return Err(Report::new(format!("--permission-prompt-tool {tool} is not available in this version of gimlet"))
-            .hint("Use stdio, and answer can_use_tool requests"));
+    if let Some(tool) = run.permission_prompt_tool.as_deref().filter(|tool| *tool != "stdio" && !is_server_tool(tool)) {
+        return Err(Report::new(format!("--permission-prompt-tool {tool}: this is no tool of a server"))
+            .hint("Use stdio and answer can_use_tool requests, or name a tool as mcp__server__tool"));
     }
     Ok(())
+}
+
+fn is_server_tool(name: &str) -> bool {
+    let parts = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+    parts.is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty())
+}
+
+/// Who answers permission questions.
+fn answers(run: &RunArgs) -> Answers {
+    match run.permission_prompt_tool.as_deref() {
+        _ if run.permission_prompts == Some(PermissionPrompts::None) => Answers::Nobody,
+        None => Answers::Nobody,
+        Some("stdio") => Answers::Host,
+        Some(tool) => Answers::Tool(tool.to_owned()),
+    }
 }
 
 /// The flags with what the host asked for; its word wins.

@@ -146,6 +146,21 @@ impl Driver for Host {
         let answer = self.request(&Request { subtype: "mcp_message", server_name: server, message: &message });
         Box::pin(async move { mcp_response(&answer.await?) })
     }
+
+    fn elicit(&self, question: Box<RawValue>) -> BoxFuture<'static, Answer> {
+        #[derive(Serialize)]
+        struct Request<'a> {
+            subtype: &'static str,
+            #[serde(flatten)]
+            question: &'a serde_json::Map<String, serde_json::Value>,
+        }
+        let whole = super::lines::read(&question).filter(|_| question.get().len() < fit::MAX_INPUT);
+        let Some(question) = whole else {
+            let text = "the question of the server cannot be shown whole".to_owned();
+            return Box::pin(std::future::ready(Err(DriverError::Failed(text))));
+        };
+        self.request(&Request { subtype: "elicitation", question: &question })
+    }
 }
 
 /// The answer in place of a hook that could only be shown a part: neither a call nor a prompt is let through on that.

@@ -23,7 +23,7 @@ use super::permission::{self, Question};
 use super::prompts::{Prompt, Said};
 use super::requests::{Backstage, Tally};
 use super::state::{State, States};
-use super::{Host, MirrorFeed, SdkEnd, SdkJob, fit, frames};
+use super::{Answers, Host, MirrorFeed, SdkEnd, SdkJob, fit, frames};
 use crate::wire::{Lines, Wire};
 use crate::writer::Output;
 
@@ -40,6 +40,8 @@ pub(super) struct Ended {
 enum Done {
     /// The answer to a request of the host's.
     Answer { id: Value, outcome: Result<Value, String> },
+    /// A tool's answer to a question.
+    Decided { ask: AskId, answer: Answer },
     /// Everything that was sent to the session before has been taken up.
     Settled,
 }
@@ -62,10 +64,12 @@ struct Link {
     host: Host,
     backstage: Arc<dyn Backstage>,
     welcome: Welcome,
-    attended: bool,
+    answers: Answers,
     replay_prompts: bool,
     mirror: Option<MirrorFeed>,
     patience: Option<Duration>,
+    /// Questions that a tool has been asked.
+    deciding: HashMap<AskId, AbortHandle>,
     /// What the host has been asked, by request.
     questions: HashMap<String, Question>,
     replies: JoinSet<Done>,
@@ -118,10 +122,11 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         host: job.host,
         backstage: job.backstage,
         welcome: job.welcome,
-        attended: job.attended,
+        answers: job.answers,
         replay_prompts: job.replay_prompts,
         mirror: job.mirror,
         patience: job.patience,
+        deciding: HashMap::new(),
         questions: HashMap::new(),
         replies: JoinSet::new(),
         under_way: HashMap::new(),
@@ -252,10 +257,17 @@ impl Link {
             return;
         }
         let id = frames::new_id();
-        let question = permission::question(&id, view).filter(|_| self.attended && !self.ended);
-        let Some(question) = question else {
-            refuse(&self.session, view.id);
-            return;
+        let question = permission::question(&id, view);
+        let question = match (&self.answers, question) {
+            (Answers::Tool(tool), Some(question)) => {
+                let tool = tool.clone();
+                return self.ask_tool(tool, view.id, question);
+            }
+            (Answers::Host, Some(question)) if !self.ended => question,
+            _ => {
+                refuse(&self.session, view.id);
+                return;
+            }
         };
         let line = question.line.clone();
         self.questions.insert(id, question);
@@ -263,8 +275,26 @@ impl Link {
         self.write(line).await;
     }
 
-    /// A question that the host had not answered is withdrawn.
+    /// Lets a tool decide. Whatever keeps it from answering is no yes.
+    fn ask_tool(&mut self, tool: String, ask: AskId, question: Question) {
+        let servers = self.backstage.servers();
+        let input = question.for_tool();
+        let work = self.replies.spawn(async move {
+            let said = match servers {
+                Some(servers) => servers.call(&tool, input).await.and_then(|result| permission::tool_says(&result)),
+                None => Err("there are no servers".to_owned()),
+            };
+            let said = said.map_err(|why| format!("--permission-prompt-tool {tool}: {why}"));
+            Done::Decided { ask, answer: question.read(said) }
+        });
+        self.deciding.insert(ask, work);
+    }
+
+    /// A question that was not answered is withdrawn.
     async fn ask_closed(&mut self, ask: AskId) {
+        if let Some(work) = self.deciding.remove(&ask) {
+            work.abort();
+        }
         let open = self.questions.iter().find(|(_, question)| question.ask == ask).map(|(id, _)| id.clone());
         if let Some(id) = open {
             self.questions.remove(&id);

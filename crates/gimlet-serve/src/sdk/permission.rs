@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use gimlet_proto::{Answer, Approval, AskBody, AskId, AskView};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
 use super::{fit, frames};
 
@@ -14,6 +14,8 @@ pub(super) struct Question {
     pub(super) ask: AskId,
     /// The request as it went out, for a host that comes back and asks what is open.
     pub(super) line: String,
+    tool: String,
+    call: String,
     input: Arc<RawValue>,
 }
 
@@ -62,10 +64,35 @@ pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
         description: summary,
         agent_id: view.agent_id.as_deref(),
     };
-    Some(Question { ask: view.id, line: frames::request(id, &request), input: input.clone() })
+    let line = frames::request(id, &request);
+    Some(Question { ask: view.id, line, tool: tool.clone(), call: call.as_str().to_owned(), input: input.clone() })
+}
+
+/// The answer in what a tool gave: one text, and in it the same object that a host would send.
+pub(super) fn tool_says(result: &Value) -> Result<Box<RawValue>, String> {
+    let texts: Vec<&str> =
+        result["content"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
+    match (result["isError"] == true, texts.as_slice()) {
+        (true, texts) => Err(format!("it failed: {}", texts.join(" "))),
+        (false, [text]) => {
+            serde_json::from_str(text).map_err(|_| "it answered with something that is no JSON".to_owned())
+        }
+        (false, _) => Err("it answered with something else than one text".to_owned()),
+    }
 }
 
 impl Question {
+    /// What a tool that decides is told.
+    pub(super) fn for_tool(&self) -> Map<String, Value> {
+        let input = super::lines::read::<Value>(&self.input).unwrap_or_default();
+        let members = [
+            ("tool_name", Value::from(self.tool.clone())),
+            ("input", input),
+            ("tool_use_id", Value::from(self.call.clone())),
+        ];
+        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
     /// What the host's answer means. Whatever is no clear yes does not let the call run.
     pub(super) fn read(&self, outcome: Result<Box<RawValue>, String>) -> Answer {
         #[derive(Deserialize)]

@@ -146,8 +146,7 @@ pub(super) fn route(
             Some(_) => Routed::Now(Ok(json!({}))),
             None => missing(subtype, "color"),
         },
-        // A server inside the host has something to say; nothing listens for that yet.
-        "mcp_message" => Routed::Now(Ok(json!({}))),
+        "mcp_message" => servers::deliver(request, backstage),
         other => Routed::Now(Err(format!("Unsupported control request subtype: {other}"))),
     }
 }

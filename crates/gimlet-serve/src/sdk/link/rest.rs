@@ -30,6 +30,10 @@ impl Link {
                 self.under_way.remove(id.as_str().unwrap_or_default());
                 self.write(fit::answer(&id, outcome)).await;
             }
+            Done::Decided { ask, answer } => {
+                self.deciding.remove(&ask);
+                self.session.send(Op::Answer { ask, answer });
+            }
             Done::Settled if self.is_at_rest() => self.rest().await,
             Done::Settled => {}
         }

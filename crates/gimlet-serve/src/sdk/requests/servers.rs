@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gimlet_proto::{Inquiry, Op, Reply, ServerTool, ServerView, Servers, ServersChanged, SessionHandle};
 use serde_json::{Map, Value, json};
 
-use super::{Routed, answered, missing};
+use super::{Backstage, Routed, answered, missing};
 use crate::sdk::fit;
 use crate::sdk::lines::HostLine;
 
@@ -71,6 +71,17 @@ fn server(server: &ServerView) -> Value {
         line["error"] = json!(error);
     }
     line
+}
+
+/// A server inside the host has something to say. One that is not there yet, or any more, has said it in vain.
+pub(super) fn deliver(request: &HostLine, backstage: &Arc<dyn Backstage>) -> Routed {
+    let (Some(name), Some(message)) = (request.text("server_name"), request.raw("message")) else {
+        return missing("mcp_message", "server_name and message");
+    };
+    if let Some(servers) = backstage.servers() {
+        drop(servers.deliver(&name, message));
+    }
+    Routed::Now(Ok(json!({})))
 }
 
 /// A call that the host wants made. Its wish is leave enough, except where a rule forbids the tool.

@@ -264,3 +264,128 @@ async fn a_prompt_that_its_guard_cannot_see_whole_is_not_let_in() {
     assert!(lines.iter().all(|line| line.to_string().len() < 1_000_000));
     assert!(!model.request(0).body_text().contains("xxxx"));
 }
+
+/// Answers what a server named `guard` is asked, until a line of this kind; `decide` is its tool.
+async fn guard(host: &mut Host, decide: &Value, is_it: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let line = host.next().await;
+        if is_it(&line) {
+            return line;
+        }
+        if line["request"]["subtype"] != "mcp_message" {
+            continue;
+        }
+        let message = &line["request"]["message"];
+        let result = match message["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "guard", "version": "1"}}),
+            "tools/list" => json!({"tools": [{"name": "decide", "inputSchema": {"type": "object"}}]}),
+            "tools/call" => decide.clone(),
+            _ => json!({}),
+        };
+        host.answer(&line, json!({"mcp_response": {"jsonrpc": "2.0", "id": message["id"], "result": result}}));
+    }
+}
+
+#[tokio::test]
+async fn a_tool_of_a_server_can_answer_for_the_person_and_only_a_clear_yes_counts() {
+    let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+    let failed = json!({"content": [{"type": "text", "text": r#"{"behavior":"allow"}"#}], "isError": true});
+    let two = json!({"content": [{"type": "text", "text": r#"{"behavior":"allow"}"#}, {"type": "text", "text": ""}]});
+    let cases = [
+        (text(r#"{"behavior":"allow"}"#), Some("a.txt"), ""),
+        (text(r#"{"behavior":"allow","updatedInput":{"file_path":"b.txt","content":"1"}}"#), Some("b.txt"), ""),
+        (text(r#"{"behavior":"allow","updatedInput":{"file_path":"closed/x","content":"1"}}"#), None, "closed"),
+        (text(r#"{"behavior":"deny","message":"not today"}"#), None, "not today"),
+        (text(r#"{"behavior":"sure"}"#), None, "could not be understood"),
+        (text("yes"), None, "no JSON"),
+        (failed, None, "it failed"),
+        (two, None, "one text"),
+    ];
+    for (answer, written, words) in cases {
+        let world = world();
+        let input = json!({"file_path": world.path("a.txt"), "content": "1"});
+        let model = Script::new().call("Write", input.clone()).then().say("done").serve().await.unwrap();
+        let deny = r#"{"permissions":{"deny":["Edit(closed/**)"]}}"#;
+        let flags = ["--permission-prompt-tool", "mcp__guard__decide", "--settings", deny];
+        let mut host = Host::start(world.run(&model).args(flags));
+        host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["guard"]})).await;
+        host.say("write");
+        let result = guard(&mut host, &answer, |line| line["type"] == "result").await;
+        assert_eq!(
+            result["permission_denials"].as_array().unwrap().is_empty(),
+            written.is_some(),
+            "{answer}: {result}"
+        );
+        let lines = host.end().await.clean(0);
+        assert!(!kinds(&lines).contains(&"can_use_tool".to_owned()));
+        let call = lines.iter().find(|line| line["request"]["message"]["method"] == "tools/call").unwrap();
+        let told = &call["request"]["message"]["params"]["arguments"];
+        assert_eq!((&told["tool_name"], &told["input"]), (&json!("Write"), &input));
+        assert!(told["tool_use_id"].is_string());
+        for file in ["a.txt", "b.txt", "closed/x"] {
+            assert_eq!(world.project.join(file).exists(), written == Some(file), "{answer}: {file}");
+        }
+        let refused = lines.iter().find(|line| line["type"] == "user").map(result_text).unwrap_or_default();
+        assert!(refused.contains(words), "{answer}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn without_its_server_the_tool_that_answers_lets_nothing_pass() {
+    let world = world();
+    let input = json!({"file_path": world.path("a.txt"), "content": "1"});
+    let model = Script::new().call("Write", input).then().say("done").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--permission-prompt-tool", "mcp__gone__decide"]));
+    host.say("write");
+    let result = host.result().await;
+    assert_eq!(result["permission_denials"].as_array().unwrap().len(), 1);
+    let lines = host.end().await.clean(0);
+    let refused = lines.iter().find(|line| line["type"] == "user").map(result_text).unwrap();
+    assert!(refused.contains("mcp__gone__decide") && !world.project.join("a.txt").exists(), "{refused}");
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--permission-prompt-tool", "Bash"]));
+    assert!(host.result().await["errors"][0].as_str().unwrap().contains("no tool of a server"));
+    drop(host.end().await);
+}
+
+#[tokio::test]
+async fn a_servers_question_reaches_the_person_and_comes_back() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["guard"]})).await;
+    host.say("hi");
+    let nothing = json!({});
+    guard(&mut host, &nothing, |line| line["type"] == "result").await;
+    let cases = [
+        (
+            Some(json!({"action": "accept", "content": {"name": "Ada"}})),
+            json!({"action": "accept", "content": {"name": "Ada"}}),
+        ),
+        (Some(json!({"action": "cancel"})), json!({"action": "cancel"})),
+        (Some(json!({"action": "whatever"})), json!({"action": "decline"})),
+        (None, json!({"action": "decline"})),
+    ];
+    for (number, (answer, expected)) in cases.into_iter().enumerate() {
+        let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+        let asked = json!({"jsonrpc": "2.0", "id": number + 100, "method": "elicitation/create",
+            "params": {"message": "Who are you?", "requestedSchema": schema}});
+        host.send(json!({"type": "control_request", "request_id": format!("in_{number}"),
+            "request": {"subtype": "mcp_message", "server_name": "guard", "message": asked}}));
+        let question = guard(&mut host, &nothing, |line| line["request"]["subtype"] == "elicitation").await;
+        let request = &question["request"];
+        assert_eq!((&request["mcp_server_name"], &request["message"]), (&json!("guard"), &json!("Who are you?")));
+        assert_eq!(request["requested_schema"]["properties"]["name"]["type"], "string");
+        match answer {
+            Some(answer) => host.answer(&question, answer),
+            None => host.send(json!({"type": "control_response", "response": {"subtype": "error",
+                "request_id": question["request_id"], "error": "Unsupported control request subtype"}})),
+        }
+        let id = json!(number + 100);
+        let back = guard(&mut host, &nothing, |line| line["request"]["message"]["id"] == id).await;
+        assert_eq!(back["request"]["message"]["result"], expected);
+        host.answer(&back, json!({"mcp_response": {"jsonrpc": "2.0", "result": {}}}));
+    }
+    host.end().await.clean(0);
+}

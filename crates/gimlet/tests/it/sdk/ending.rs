@@ -107,7 +107,7 @@ async fn what_cannot_start_says_so_in_a_result() {
         (vec!["--session-id=nonsense"], "not a UUID"),
         (vec!["--continue", "--session-id", id, "--fork-session", "--settings", "{"], "--settings"),
         (vec!["--mcp-config", "{\"mcpServers\":7}"], "--mcp-config"),
-        (vec!["--permission-prompt-tool", "mcp__a__b"], "mcp__a__b"),
+        (vec!["--permission-prompt-tool", "mcp__a"], "mcp__a"),
     ];
     for (flags, words) in cases {
         let world = world();
