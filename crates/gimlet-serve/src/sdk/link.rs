@@ -23,7 +23,7 @@ use super::permission::{self, Question};
 use super::prompts::{Prompt, Said};
 use super::requests::{Backstage, Tally};
 use super::state::{State, States};
-use super::{Answers, Host, MirrorFeed, SdkEnd, SdkJob, fit, frames};
+use super::{Answers, Host, HostRequests, MirrorFeed, SdkEnd, SdkJob, fit, frames};
 use crate::wire::{Lines, Wire};
 use crate::writer::Output;
 
@@ -62,6 +62,7 @@ struct Link {
     out: Output,
     states: States,
     host: Host,
+    requests: HostRequests,
     backstage: Arc<dyn Backstage>,
     welcome: Welcome,
     answers: Answers,
@@ -104,8 +105,7 @@ struct Link {
 
 /// Runs the loop until the session is over.
 pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
-    let (mut lines, mut requests, mut interrupts, first, notes) =
-        (job.lines, job.requests, job.interrupts, job.first, job.notes);
+    let (mut lines, mut interrupts, first, notes) = (job.lines, job.interrupts, job.first, job.notes);
     let wanted = Lines {
         partial: job.partial,
         replay_prompts: job.replay_prompts,
@@ -120,6 +120,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         out: job.out,
         states: States::new(job.states),
         host: job.host,
+        requests: job.requests,
         backstage: job.backstage,
         welcome: job.welcome,
         answers: job.answers,
@@ -172,7 +173,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
                     link.done(done).await;
                 }
             }
-            Some(line) = requests.lines.recv() => link.write(fit::fit(line)).await,
+            Some(line) = link.requests.lines.recv() => link.write(fit::fit(line)).await,
             () = mirrored(&mut link.mirror) => link.flush_mirror().await,
             () = passed(link.deadline) => link.close(),
         }
@@ -230,6 +231,7 @@ impl Link {
             Body::ToolFinished(finished) => self.tally.result(finished),
             Body::TurnEnded(report) => {
                 self.tally.turn(report);
+                self.finish_before_result().await;
                 self.flush_mirror().await;
                 let told = self.lifecycle.turn_ended(&self.session.id);
                 self.write_all(told).await;
@@ -246,6 +248,20 @@ impl Link {
                 self.close();
             }
             self.settle();
+        }
+    }
+
+    /// What the turn's end has settled is told before its result: the receipt of an interrupt, and what was withdrawn.
+    async fn finish_before_result(&mut self) {
+        // The session has answered already; whoever waits for that only has to get their turn.
+        tokio::task::yield_now().await;
+        while let Some(done) = self.replies.try_join_next() {
+            if let Ok(done) = done {
+                self.done(done).await;
+            }
+        }
+        while let Ok(line) = self.requests.lines.try_recv() {
+            self.write(fit::fit(line)).await;
         }
     }
 
