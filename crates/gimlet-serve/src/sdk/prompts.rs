@@ -8,6 +8,9 @@ use super::lines::{HostLine, mended, read};
 /// Commands that are answered without the model, by every name they have.
 pub const LOCAL_COMMANDS: [&str; 3] = ["clear", "reset", "new"];
 
+/// Commands that the reference has and gimlet has not. The model could only pretend to follow them.
+const NOT_YET: [&str; 1] = ["compact"];
+
 /// What a `user` line wants.
 #[derive(Debug)]
 pub(super) enum Prompt {
@@ -62,8 +65,14 @@ pub(super) fn read_prompt(line: &HostLine) -> Prompt {
         return Prompt::Local(said, Local::Nothing);
     }
     let verbatim = line.flag("client_composed");
-    if !verbatim && command(&blocks).is_some_and(|name| LOCAL_COMMANDS.contains(&name.as_str())) {
-        return Prompt::Local(said, Local::Clear);
+    let command = command(&blocks).filter(|_| !verbatim);
+    match command.as_deref() {
+        Some(name) if LOCAL_COMMANDS.contains(&name) => return Prompt::Local(said, Local::Clear),
+        Some(name) if NOT_YET.contains(&name) => {
+            let problem = format!("/{name} is not available in this version of gimlet");
+            return Prompt::Local(said, Local::Bad(problem));
+        }
+        Some(_) | None => {}
     }
     Prompt::Say(Say {
         blocks,
@@ -169,6 +178,11 @@ mod tests {
         let line = |text: &str, verbatim: bool| json!({"message": {"content": text}, "client_composed": verbatim});
         for text in ["/clear", " /reset\n", "/new topic"] {
             assert!(matches!(prompt(line(text, false)), Prompt::Local(_, Local::Clear)), "{text}");
+            assert!(matches!(prompt(line(text, true)), Prompt::Say(_)), "{text}");
+        }
+        for text in ["/compact", "/compact the tests"] {
+            let refused = prompt(line(text, false));
+            assert!(matches!(&refused, Prompt::Local(_, Local::Bad(why)) if why.contains("/compact")), "{refused:?}");
             assert!(matches!(prompt(line(text, true)), Prompt::Say(_)), "{text}");
         }
         for text in ["/ clear", "clear", "/clearly", "/etc/hosts is odd"] {
