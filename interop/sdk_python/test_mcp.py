@@ -98,3 +98,26 @@ async def test_status_toggle_and_reconnect(bench):
     assert {t["name"] for t in status["tools"]} == {"add", "fail", "big"}
     offered = ["mcp__calc__add" in json.dumps(request["tools"]) for request in model.requests()]
     assert offered == [True, False, True]
+
+
+async def test_a_tool_in_the_program_answers_permission_questions(bench):
+    asked = []
+
+    @tool("decide", "Decides.", {"tool_name": str, "input": dict, "tool_use_id": str})
+    async def decide(args):
+        asked.append(args)
+        file = args["input"]["file_path"]
+        answer = {"behavior": "allow"} if file.endswith("yes.txt") else {"behavior": "deny", "message": "not there"}
+        return {"content": [{"type": "text", "text": json.dumps(answer)}]}
+
+    guard = create_sdk_mcp_server(name="guard", version="1.0.0", tools=[decide])
+    write = lambda name: call("Write", {"file_path": str(bench.project / name), "content": "1"})
+    model = bench.model(write("yes.txt"), write("no.txt"), text("done"))
+    options = bench.options(
+        model, mcp_servers={"guard": guard}, permission_prompt_tool_name="mcp__guard__decide"
+    )
+    messages = await collect(query(prompt="write both", options=options))
+    assert [args["tool_name"] for args in asked] == ["Write", "Write"]
+    assert (bench.project / "yes.txt").read_text() == "1" and not (bench.project / "no.txt").exists()
+    assert "not there" in str(results(messages)[1].content)
+    assert [d["tool_name"] for d in messages[-1].permission_denials] == ["Write"]

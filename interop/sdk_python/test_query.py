@@ -170,3 +170,19 @@ async def test_an_unknown_program_path_is_the_sdks_own_error(bench):
     options.cli_path = str(Path(bench.root) / "no-such-program")
     with pytest.raises(CLIConnectionError):
         await collect(query(prompt="hi", options=options))
+
+
+async def test_prompts_with_ids_of_their_own_are_answered_and_nothing_odd_comes_with_them(bench):
+    model = bench.model(text("one"), text("two"))
+
+    async def prompts():
+        for number, words in enumerate(["first", "second"]):
+            uuid = f"11111111-2222-4333-8444-55555555555{number}"
+            message = {"role": "user", "content": words}
+            yield {"type": "user", "message": message, "uuid": uuid, "priority": "later", "session_id": ""}
+
+    messages = await collect(query(prompt=prompts(), options=bench.options(model)))
+    assert [m.result for m in of(messages, ResultMessage)] == ["one", "two"]
+    init = messages[0].data
+    assert "msg_lifecycle_v1" in init["capabilities"]
+    assert {type(m).__name__ for m in messages} == {"SystemMessage", "AssistantMessage", "ResultMessage"}
