@@ -7,6 +7,7 @@ mod host;
 mod identity;
 mod launch;
 mod mailbox;
+mod outset;
 mod pulse;
 mod report;
 mod roster;
