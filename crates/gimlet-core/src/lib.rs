@@ -32,7 +32,7 @@ pub mod tasks;
 pub mod tool;
 mod turn;
 
-pub use agents::{AgentReport, AgentSource, Launch, Launched, Roster};
+pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, Roster, Sent};
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SettingsNow};
 pub use hooks::{

@@ -2,6 +2,7 @@
 //! for subagents, whether somebody waits for them or not.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{AgentPath, BoxFuture, TaskProgress, TaskState, TaskView, ToolUseId};
@@ -29,6 +30,8 @@ pub struct Task {
     stop: Stop,
     /// How far incremental readers have read the output file.
     read_to: Mutex<u64>,
+    /// A person stopped it.
+    stopped_by_user: AtomicBool,
 }
 
 /// What a subagent is, for people and programs.
@@ -38,6 +41,10 @@ pub struct AgentTask {
     pub depth: u32,
     /// Nobody waits for it.
     pub backgrounded: bool,
+    /// What others may call it.
+    pub name: Option<String>,
+    /// Where its words come from, and where words for it go.
+    pub path: AgentPath,
 }
 
 /// What is told about a task and changes.
@@ -64,6 +71,24 @@ impl Task {
     /// Stops the task and waits for its end.
     pub async fn stop(&self) {
         self.settle(TaskState::Killed, None);
+        (self.stop)().await;
+    }
+
+    /// Stops the task because a person wants it so.
+    pub async fn stop_for_user(&self) {
+        self.stopped_by_user.store(true, Ordering::Relaxed);
+        self.stop().await;
+    }
+
+    /// Whether a person stopped it.
+    pub fn was_stopped_by_user(&self) -> bool {
+        self.stopped_by_user.load(Ordering::Relaxed)
+    }
+
+    /// Waits until nothing of the task is left.
+    pub(crate) async fn over(&self) {
+        self.finished().await;
+        // There is nothing left to stop; what still winds up is waited for.
         (self.stop)().await;
     }
 
@@ -166,13 +191,22 @@ impl Tasks {
             state: watch::Sender::new((TaskState::Running, None)),
             stop: new.stop,
             read_to: Mutex::new(0),
+            stopped_by_user: AtomicBool::new(false),
         });
+        // One that begins again takes the place of what it was.
+        list.1.retain(|known| known.id != task.id);
         list.1.push(task.clone());
         task
     }
 
     pub fn find(&self, id: &str) -> Option<Arc<Task>> {
         self.lock().1.iter().find(|task| task.id == id).cloned()
+    }
+
+    /// The task of this id, or else the newest agent of this name.
+    pub fn find_named(&self, name: &str) -> Option<Arc<Task>> {
+        let is_meant = |task: &&Arc<Task>| task.agent.as_ref().is_some_and(|agent| agent.name.as_deref() == Some(name));
+        self.find(name).or_else(|| self.lock().1.iter().rev().find(is_meant).cloned())
     }
 
     /// The id of the subagent that speaks by this path.

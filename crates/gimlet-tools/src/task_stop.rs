@@ -16,7 +16,7 @@ pub(crate) struct TaskStop;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskStopInput {
-    /// Id of the task.
+    /// Id of the task, or name of the agent.
     task_id: String,
 }
 
@@ -92,10 +92,10 @@ impl Tool for TaskStop {
     }
 }
 
-/// The task of that id, or an error that lists those which run.
+/// The task of that id or the agent of that name, or an error that lists those which run.
 pub(crate) fn find(id: &str, services: &Services) -> Result<Arc<Task>, ToolError> {
     let missing = || ToolError::failed(format!("There is no background task `{id}`. {}", running(services)));
-    services.tasks.find(id.trim()).ok_or_else(missing)
+    services.tasks.find_named(id.trim()).ok_or_else(missing)
 }
 
 fn running(services: &Services) -> String {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gimlet_proto::Usage;
+use gimlet_proto::{Block, Say, Usage};
 
 use super::outset::Outset;
 use super::roster::AgentKind;
@@ -24,7 +24,7 @@ pub struct Launch {
     pub effort: Option<String>,
     /// Whether anybody waits; `None` leaves it to the definition.
     pub background: Option<bool>,
-    /// A name for its record.
+    /// What it can be called by when something is sent to it.
     pub name: Option<String>,
 }
 
@@ -48,6 +48,8 @@ pub struct AgentReport {
     pub text: String,
     /// Why they are not the end of its work, if they are not.
     pub incomplete: Option<String>,
+    /// It can be spoken to again.
+    pub resumable: bool,
     pub tool_uses: u64,
     pub duration_ms: u64,
     pub total_tokens: u64,
@@ -77,6 +79,9 @@ impl ToolContext {
 /// What is settled about an agent before anything of it is made. Holds its place among those that run.
 fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<Outset<'a>, ToolError> {
     let host = &scope.host;
+    if let Some(name) = launch.name.as_deref() {
+        check_name(name)?;
+    }
     let kind = host.roster.find(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
     let depth = depth_below(scope)?;
     let background = !host.limits.foreground_only
@@ -94,10 +99,11 @@ fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Re
         id: new_id(),
         kind,
         description,
+        said: Say { blocks: vec![Block::text(&prompt)], plain: true, ..Say::default() },
         prompt,
         name,
-        call: cx.call.clone(),
         path,
+        past: None,
         depth,
         background,
         sender,
@@ -105,6 +111,18 @@ fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Re
         dials,
         slot,
     })
+}
+
+/// A name must not be taken for anybody else.
+fn check_name(name: &str) -> Result<(), ToolError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name == super::letters::MAIN {
+        return Err(ToolError::input("`name` cannot be `main`: that is the main conversation"));
+    }
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
+        return Err(ToolError::input("`name` has 1 to 64 letters, digits, dots, dashes and underscores"));
+    }
+    Ok(())
 }
 
 /// How deep an agent that is sent from here would be.

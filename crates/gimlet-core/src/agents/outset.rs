@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{AgentPath, Block, Body, Level, Notice, Say, ToolUseId};
-use gimlet_store::AgentMeta;
+use gimlet_proto::{AgentPath, Body, Level, Message, Notice, Say, ToolUseId};
+use gimlet_store::{AgentMeta, ToolOutputs, Transcript};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +13,7 @@ use super::running::{Errand, Running};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::Dials;
+use crate::past::PastCalls;
 use crate::record::Record;
 use crate::steering::Steering;
 use crate::tasks::{AgentTask, NewTask, Stop};
@@ -24,11 +25,15 @@ pub(super) struct Outset<'a> {
     pub(super) id: String,
     pub(super) kind: &'a AgentKind,
     pub(super) description: String,
+    /// What it is told first.
+    pub(super) said: Say,
+    /// The same in plain words, for people.
     pub(super) prompt: String,
     pub(super) name: Option<String>,
-    /// The call that sent it.
-    pub(super) call: ToolUseId,
+    /// The calls that lead to it; the last one sent it.
     pub(super) path: AgentPath,
+    /// The conversation that it goes on with; `None` for a new agent.
+    pub(super) past: Option<Past>,
     pub(super) depth: u32,
     /// Nobody waits for it.
     pub(super) background: bool,
@@ -37,6 +42,14 @@ pub(super) struct Outset<'a> {
     pub(super) dials: Dials,
     /// Its place among those that run.
     pub(super) slot: OwnedSemaphorePermit,
+}
+
+/// A conversation that ended and goes on.
+pub(super) struct Past {
+    pub(super) transcript: Transcript,
+    pub(super) history: Vec<Arc<Message>>,
+    /// What the calls in it gave back.
+    pub(super) outputs: ToolOutputs,
 }
 
 /// A subagent that is about to go.
@@ -50,15 +63,16 @@ pub(super) struct Prepared {
 
 impl Outset<'_> {
     /// Makes everything that the agent works with, and enters it among the session's tasks.
-    pub(super) fn prepare(self, sender: &CallScope, cx: &ToolContext) -> Prepared {
+    pub(super) fn prepare(mut self, sender: &CallScope, cx: &ToolContext) -> Prepared {
+        let (past, said) = (self.past.take(), std::mem::take(&mut self.said));
         let identity = Arc::new(self.identity());
         let cancel = if self.background { CancellationToken::new() } else { cx.cancel.child_token() };
-        let scope = Arc::new(self.scope(sender, cx, identity.clone(), cancel));
+        let known = past.as_ref().map(|past| PastCalls::new(past.history.clone(), past.outputs.clone()));
+        let scope = Arc::new(self.scope(sender, cx, identity.clone(), cancel, known.unwrap_or_default()));
         tell_missing(&scope, self.kind);
         let model = scope.host.model.facts(&self.dials.model()).id;
-        let conversation = self.conversation(&scope, &model);
+        let conversation = self.conversation(&scope, &model, past);
         let turn = self.turn(&scope);
-        let said = Say { blocks: vec![Block::text(&self.prompt)], plain: true, ..Say::default() };
         let errand = Errand { conversation, turn, said };
         let running = self.enlist(cx, &errand.turn);
         Prepared { identity, model, errand, running }
@@ -83,10 +97,11 @@ impl Outset<'_> {
         cx: &ToolContext,
         identity: Arc<AgentIdentity>,
         cancel: CancellationToken,
+        past: PastCalls,
     ) -> CallScope {
         let results_dir = sender.host.result_files.of_agent(&self.id).dir().to_owned();
         CallScope {
-            services: Arc::new(cx.services.for_agent(results_dir)),
+            services: Arc::new(cx.services.for_agent(results_dir).with_past(past)),
             tools: self.tools.clone(),
             gate: sender.gate.clone(),
             cancel,
@@ -97,28 +112,41 @@ impl Outset<'_> {
         }
     }
 
-    /// Its conversation, with a record of its own.
-    fn conversation(&self, scope: &CallScope, model: &str) -> Conversation {
+    /// Its conversation: a new one with a record of its own, or one that goes on.
+    fn conversation(&self, scope: &CallScope, model: &str, past: Option<Past>) -> Conversation {
+        let host = &scope.host;
+        let (transcript, history) = match past {
+            Some(past) => (past.transcript, past.history),
+            None => (self.begin_record(scope, model), Vec::new()),
+        };
+        let system = [self.kind.spec.prompt.clone(), surroundings(scope, model)];
+        let system: Vec<String> = system.into_iter().filter(|text| !text.trim().is_empty()).collect();
+        let tools = crate::context::tool_defs(&self.tools, &self.prompt_context(scope));
+        Conversation::new(Record::new(transcript), system.into(), tools, history, host.cache_ttl)
+            .with_ledger(host.ledger.sharing())
+    }
+
+    fn begin_record(&self, scope: &CallScope, model: &str) -> Transcript {
         let meta = AgentMeta {
             agent_type: self.kind.name.clone(),
             description: self.description.clone(),
-            tool_use_id: self.call.to_string(),
+            tool_use_id: self.call().to_owned(),
             spawn_depth: self.depth,
             parent_agent_id: self.sender.as_ref().map(|who| who.id.clone()),
             model: Some(model.to_owned()),
             name: self.name.clone(),
-            worktree_path: None,
+            ..AgentMeta::default()
         };
-        let host = &scope.host;
-        let (transcript, described) = host.transcripts.create(&self.id, &meta);
+        let (transcript, described) = scope.host.transcripts.create(&self.id, &meta);
         if let Err(error) = described {
             warn(scope, format!("the description of agent {} could not be written: {error}", self.id));
         }
-        let system = [self.kind.spec.prompt.clone(), surroundings(scope, model)];
-        let system: Vec<String> = system.into_iter().filter(|text| !text.trim().is_empty()).collect();
-        let tools = crate::context::tool_defs(&self.tools, &self.prompt_context(scope));
-        Conversation::new(Record::new(transcript), system.into(), tools, Vec::new(), host.cache_ttl)
-            .with_ledger(host.ledger.sharing())
+        transcript
+    }
+
+    /// The id of the call that sent it.
+    fn call(&self) -> &str {
+        self.path.parent_tool_use().map_or("", ToolUseId::as_str)
     }
 
     fn prompt_context(&self, scope: &CallScope) -> PromptContext {
@@ -154,7 +182,7 @@ impl Outset<'_> {
             kind: "local_agent",
             description: self.description,
             command: None,
-            call: Some(self.call),
+            call: self.path.parent_tool_use().cloned(),
             owner: cx.agent.clone(),
             output_file: turn.scope.host.result_files.report_path(&self.id),
             id: Some(self.id),
@@ -163,6 +191,8 @@ impl Outset<'_> {
                 prompt: self.prompt,
                 depth: self.depth,
                 backgrounded: self.background,
+                name: self.name,
+                path: self.path.clone(),
             }),
             stop: stop(turn.scope.cancel.clone(), ended.clone()),
         });

@@ -72,6 +72,11 @@ impl Roster {
         self
     }
 
+    /// Whether agents of this kind work once and are not spoken to again: the built-in ones that look around.
+    pub(super) fn is_one_shot(&self, name: &str) -> bool {
+        self.kinds.iter().any(|kind| kind.name == name && kind.is_searcher())
+    }
+
     /// The kinds that no rule takes away.
     pub fn offers(&self, rules: &RuleSet) -> Vec<AgentOffer> {
         let kept = self.kinds.iter().filter(|kind| !removes_agent(rules, &kind.name));

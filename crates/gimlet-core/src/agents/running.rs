@@ -150,6 +150,7 @@ impl Errand {
             model: host.model.facts(&self.turn.dials.model()).id,
             text,
             incomplete: None,
+            resumable: host.may_resume(scope.subagent.as_deref()),
             tool_uses: progress.tool_uses,
             duration_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             total_tokens: usage.prompt_tokens() + usage.output_tokens,

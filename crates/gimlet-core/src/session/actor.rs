@@ -158,6 +158,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             dials,
             gauge: conversation.gauge.clone(),
             model: config.model.clone(),
+            agents: conversation.record.agents(),
             cleared: false,
         },
         inbox,

@@ -11,6 +11,7 @@ mod hooked_calls;
 mod hooked_gate;
 mod hooked_turns;
 mod hosts;
+mod letters;
 mod live;
 mod permission;
 mod planning;
