@@ -15,6 +15,7 @@ mod gate;
 mod hooks;
 mod ledger;
 mod mentions;
+mod movable;
 mod past;
 mod plans;
 mod record;
@@ -39,6 +40,7 @@ pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,
     OnTrouble, StartSource,
 };
+pub use movable::Moving;
 pub use past::PastCalls;
 pub use plans::Plans;
 pub use record::Record;

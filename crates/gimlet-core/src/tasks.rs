@@ -26,6 +26,8 @@ pub struct Task {
     /// What it is, if it is a subagent.
     pub agent: Option<AgentTask>,
     state: watch::Sender<(TaskState, Option<i32>)>,
+    /// Nobody waits for it.
+    backgrounded: watch::Sender<bool>,
     telling: Mutex<Telling>,
     stop: Stop,
     /// How far incremental readers have read the output file.
@@ -39,8 +41,6 @@ pub struct AgentTask {
     pub subagent_type: String,
     pub prompt: String,
     pub depth: u32,
-    /// Nobody waits for it.
-    pub backgrounded: bool,
     /// What others may call it.
     pub name: Option<String>,
     /// Where its words come from, and where words for it go.
@@ -121,7 +121,18 @@ impl Task {
 
     /// Nobody waits for it.
     pub fn is_backgrounded(&self) -> bool {
-        self.agent.as_ref().is_none_or(|agent| agent.backgrounded)
+        *self.backgrounded.borrow()
+    }
+
+    /// Whoever waited for it does not any more.
+    pub(crate) fn move_to_background(&self) {
+        self.backgrounded.send_replace(true);
+    }
+
+    /// Waits until nobody waits for it.
+    pub(crate) async fn left_alone(&self) {
+        // The sender lives as long as the task, which is borrowed here.
+        drop(self.backgrounded.subscribe().wait_for(|alone| *alone).await);
     }
 
     fn telling(&self) -> MutexGuard<'_, Telling> {
@@ -163,6 +174,8 @@ pub struct NewTask {
     pub owner: AgentPath,
     pub output_file: PathBuf,
     pub agent: Option<AgentTask>,
+    /// Nobody waits for it.
+    pub backgrounded: bool,
     pub stop: Stop,
 }
 
@@ -187,6 +200,7 @@ impl Tasks {
             owner: new.owner,
             output_file: new.output_file,
             agent: new.agent,
+            backgrounded: watch::Sender::new(new.backgrounded),
             telling: Mutex::default(),
             state: watch::Sender::new((TaskState::Running, None)),
             stop: new.stop,

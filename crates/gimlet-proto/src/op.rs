@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::{Answer, AskId, Block, ContextUsage, DriverHook, EntryId, PermissionMode, Thinking};
+use crate::{Answer, AskId, Block, ContextUsage, DriverHook, EntryId, PermissionMode, Thinking, ToolUseId};
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
 #[derive(Debug)]
@@ -51,6 +51,12 @@ pub enum Op {
     StopTask {
         task: String,
         reply: Reply<()>,
+    },
+    /// Let a call that somebody waits for go on in the background; says whether there was one.
+    Background {
+        /// `None`: everything that the main conversation waits for.
+        call: Option<ToolUseId>,
+        reply: Reply<bool>,
     },
     /// Put every file that was changed since a prompt back as it was then. The conversation stays.
     Rewind {

@@ -89,6 +89,9 @@ pub(crate) struct Begun {
     output_file: String,
     can_read_output_file: bool,
     resolved_model: String,
+    /// Somebody had waited for it until then.
+    #[serde(rename = "backgroundedByUser", skip_serializing_if = "std::ops::Not::not")]
+    moved: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -214,13 +217,14 @@ impl Tool for Agent {
                 let reachable = report.resumable && cx.offers(SendMessage::NAME);
                 AgentOutput::Completed(Box::new(completed(*report, prompt, reachable)))
             }
-            Launched::GoesOn { id, model, output_file } => AgentOutput::AsyncLaunched(Begun {
+            Launched::GoesOn { id, model, output_file, moved } => AgentOutput::AsyncLaunched(Begun {
                 agent_id: id,
                 description,
                 prompt,
                 output_file: output_file.display().to_string(),
                 can_read_output_file: true,
                 resolved_model: model,
+                moved,
             }),
         };
         Ok(ToolResult::new(output))
@@ -244,9 +248,11 @@ impl Tool for Agent {
                 text.into()
             }
             AgentOutput::AsyncLaunched(begun) => format!(
-                "The agent works in the background as {}. You will be told when it has finished; go on with other work and \
+                "{}The agent works in the background as {}. You will be told when it has finished; go on with other work and \
                  do not wait for it or do its task yourself. TaskStop ends it. Its report will also be in {}.",
-                begun.agent_id, begun.output_file
+                if begun.moved { "The user moved it to the background. " } else { "" },
+                begun.agent_id,
+                begun.output_file
             )
             .into(),
         }

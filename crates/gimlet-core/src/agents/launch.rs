@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use gimlet_proto::{Block, Say, Usage};
 
-use super::outset::Outset;
+use super::outset::{Outset, Prepared};
 use super::roster::AgentKind;
 use super::toolbox::{self, Circumstances};
 use crate::call::CallScope;
@@ -34,7 +35,13 @@ pub enum Launched {
     /// It is back.
     Finished(Box<AgentReport>),
     /// It goes on by itself; its report comes as a notice.
-    GoesOn { id: String, model: String, output_file: PathBuf },
+    GoesOn {
+        id: String,
+        model: String,
+        output_file: PathBuf,
+        /// A person did not want to wait for it any more.
+        moved: bool,
+    },
 }
 
 /// What a subagent brought back.
@@ -62,17 +69,39 @@ impl ToolContext {
         let Some(scope) = &self.scope else {
             return Err(ToolError::failed("No agent can be launched outside a session."));
         };
-        let prepared = decide(scope, self, launch)?.prepare(scope, self);
-        if prepared.identity.background {
-            let launched = Launched::GoesOn {
-                id: prepared.identity.id.clone(),
-                model: prepared.model.clone(),
-                output_file: prepared.running.task().output_file.clone(),
-            };
-            self.services.spawn(prepared.errand.run_alone(prepared.running));
-            return Ok(launched);
+        decide(scope, self, launch)?.prepare(scope, self).go(self).await
+    }
+}
+
+impl Prepared {
+    /// Lets the agent go and, unless that is the background, waits for it.
+    pub(super) async fn go(self, cx: &ToolContext) -> Result<Launched, ToolError> {
+        let Prepared { identity, model, errand, running } = self;
+        let (task, cancel) = (running.task().clone(), errand.cancel().clone());
+        let on_its_way = |moved| {
+            let (id, output_file) = (task.id.clone(), task.output_file.clone());
+            Ok(Launched::GoesOn { id, model, output_file, moved })
+        };
+        if identity.is_alone() {
+            cx.services.spawn(async move { errand.run(running).await.tell() });
+            return on_its_way(false);
         }
-        prepared.errand.run(prepared.running).await.map(|report| Launched::Finished(Box::new(report)))
+        let moving = cx.movable();
+        let mut work = Box::pin(errand.run(running));
+        loop {
+            tokio::select! {
+                biased;
+                over = &mut work => return over.into_result().map(|report| Launched::Finished(Box::new(report))),
+                () = cx.cancel.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
+                () = moving.wanted() => {
+                    identity.alone.store(true, Ordering::Relaxed);
+                    task.move_to_background();
+                    cx.services.task_changed(&task, None);
+                    cx.services.spawn(async move { work.await.tell() });
+                    return on_its_way(true);
+                }
+            }
+        }
     }
 }
 
@@ -85,7 +114,7 @@ fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Re
     let kind = host.roster.find(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
     let depth = depth_below(scope)?;
     let background = !host.limits.foreground_only
-        && scope.subagent.as_ref().is_none_or(|who| !who.background)
+        && scope.subagent.as_ref().is_none_or(|who| !who.is_alone())
         && launch.background.or(kind.spec.background).unwrap_or(false);
     let slot = host.slot()?;
     let circumstances = Circumstances { background, may_launch: depth < host.limits.depth };

@@ -66,7 +66,8 @@ impl Outset<'_> {
     pub(super) fn prepare(mut self, sender: &CallScope, cx: &ToolContext) -> Prepared {
         let (past, said) = (self.past.take(), std::mem::take(&mut self.said));
         let identity = Arc::new(self.identity());
-        let cancel = if self.background { CancellationToken::new() } else { cx.cancel.child_token() };
+        // Not a child of the call's: somebody may want it to go on after that. Whoever waits passes an interrupt on.
+        let cancel = CancellationToken::new();
         let known = past.as_ref().map(|past| PastCalls::new(past.history.clone(), past.outputs.clone()));
         let scope = Arc::new(self.scope(sender, cx, identity.clone(), cancel, known.unwrap_or_default()));
         tell_missing(&scope, self.kind);
@@ -83,7 +84,7 @@ impl Outset<'_> {
             id: self.id.clone(),
             kind: self.kind.name.clone(),
             depth: self.depth,
-            background: self.background,
+            alone: self.background.into(),
             mode: WantedMode { mode: self.kind.spec.permission_mode, source: self.kind.source },
             sender: self.sender.clone(),
             meter: Meter::default(),
@@ -190,10 +191,10 @@ impl Outset<'_> {
                 subagent_type: self.kind.name.clone(),
                 prompt: self.prompt,
                 depth: self.depth,
-                backgrounded: self.background,
                 name: self.name,
                 path: self.path.clone(),
             }),
+            backgrounded: self.background,
             stop: stop(turn.scope.cancel.clone(), ended.clone()),
         });
         Running::begin(task, cx.services.lasting(), self.path, &turn.steering, ended, self.slot)

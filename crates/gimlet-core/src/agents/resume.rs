@@ -8,6 +8,7 @@ use gimlet_proto::{AgentPath, Say, ToolUseId};
 use gimlet_store::{AgentMeta, KnownAgent, LoadOptions};
 
 use super::identity::{AgentIdentity, Meter, WantedMode};
+use super::launch::Launched;
 use super::letters::{self, Receiver, Sent};
 use super::outset::{Outset, Past};
 use super::roster::AgentKind;
@@ -43,12 +44,10 @@ pub(super) async fn resume(
     let prepared = outset.prepare(scope, cx);
     // From here on it is found at work.
     drop(one_at_a_time);
-    if !prepared.identity.background {
-        return prepared.errand.run(prepared.running).await.map(|report| Sent::Answered(Box::new(report)));
-    }
-    let (id, output_file) = (prepared.identity.id.clone(), prepared.running.task().output_file.clone());
-    cx.services.spawn(prepared.errand.run_alone(prepared.running));
-    Ok(Sent::Resumed { id, output_file })
+    prepared.go(cx).await.map(|launched| match launched {
+        Launched::Finished(report) => Sent::Answered(report),
+        Launched::GoesOn { id, output_file, .. } => Sent::Resumed { id, output_file },
+    })
 }
 
 /// Whether this agent may be set going again, and by whoever asks.
@@ -75,7 +74,7 @@ fn may_go_on<'a>(scope: &CallScope, to: &str, receiver: &'a Receiver) -> Result<
     }
     if let Some(who) = &scope.subagent {
         let own = ancestors(agent, &receiver.known).any(|above| above.id == who.id);
-        if who.background || !own {
+        if who.is_alone() || !own {
             return Err(ToolError::failed(format!(
                 "Agent {} has ended, and only whoever sent it can set it going again. Write to main if that is needed.",
                 agent.id
@@ -127,7 +126,7 @@ impl<'a> Lineage<'a> {
                 id: one.id.clone(),
                 kind: kind.name.clone(),
                 depth: one.meta.spawn_depth,
-                background: false,
+                alone: false.into(),
                 mode: WantedMode { mode: kind.spec.permission_mode, source: kind.source },
                 sender,
                 meter: Meter::default(),

@@ -82,6 +82,7 @@ impl Desk {
             }
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
             Some(Op::Withdraw { prompt, reply }) => reply.send(Ok(self.steering.withdraw(&prompt))),
+            Some(Op::Background { call, reply }) => reply.send(Ok(self.services.move_to_background(call.as_ref()))),
             Some(Op::StopTask { task, reply }) => {
                 let (task, transcripts) = (self.services.tasks.find(&task), self.agents.clone());
                 self.services.spawn(async move {

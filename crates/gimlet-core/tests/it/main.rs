@@ -13,6 +13,7 @@ mod hooked_turns;
 mod hosts;
 mod letters;
 mod live;
+mod moving;
 mod permission;
 mod planning;
 mod results;
