@@ -1,12 +1,18 @@
 //! Work of a session that has a life of its own: one registry for commands that go on after their call has returned and
 //! for subagents, whether somebody waits for them or not.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{AgentPath, BoxFuture, TaskProgress, TaskState, TaskView, ToolUseId};
 use tokio::sync::watch;
+
+/// How many tasks that have ended are kept in full.
+const MOST_ENDED: usize = 100;
+/// How many more are remembered by id and output file.
+const MOST_FORGOTTEN: usize = 1_000;
 
 /// How a task is stopped. Resolves when nothing of it is left.
 pub type Stop = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
@@ -179,20 +185,47 @@ pub struct NewTask {
     pub stop: Stop,
 }
 
-/// All tasks of a session, oldest first. Clones share them.
+/// All tasks of a session that run and the last of those that have ended, oldest first. Clones share them.
 #[derive(Clone, Default)]
 pub struct Tasks {
-    list: Arc<Mutex<(u64, Vec<Arc<Task>>)>>,
+    list: Arc<Mutex<List>>,
+}
+
+#[derive(Default)]
+struct List {
+    /// How many there have been.
+    count: u64,
+    tasks: Vec<Arc<Task>>,
+    /// Where the output of older ones is.
+    forgotten: VecDeque<(String, PathBuf)>,
+}
+
+impl List {
+    /// Lets go of the oldest that have ended, so that a long session does not carry all it ever did.
+    fn prune(&mut self) {
+        let ended = |task: &Arc<Task>| task.state().0 != TaskState::Running;
+        let mut surplus = self.tasks.iter().filter(|task| ended(task)).count().saturating_sub(MOST_ENDED);
+        let forgotten = &mut self.forgotten;
+        self.tasks.retain(|task| {
+            let goes = surplus > 0 && ended(task);
+            if goes {
+                surplus -= 1;
+                forgotten.push_back((task.id.clone(), task.output_file.clone()));
+            }
+            !goes
+        });
+        forgotten.drain(..forgotten.len().saturating_sub(MOST_FORGOTTEN));
+    }
 }
 
 impl Tasks {
     /// Registers running work under an id that is unique in the session.
     pub fn add(&self, new: NewTask) -> Arc<Task> {
         let mut list = self.lock();
-        list.0 += 1;
+        list.count += 1;
         let prefix = new.kind.rsplit('_').next().and_then(|word| word.chars().next()).unwrap_or('t');
         let task = Arc::new(Task {
-            id: new.id.unwrap_or_else(|| format!("{prefix}{}", list.0)),
+            id: new.id.unwrap_or_else(|| format!("{prefix}{}", list.count)),
             kind: new.kind,
             description: new.description,
             command: new.command,
@@ -208,19 +241,26 @@ impl Tasks {
             stopped_by_user: AtomicBool::new(false),
         });
         // One that begins again takes the place of what it was.
-        list.1.retain(|known| known.id != task.id);
-        list.1.push(task.clone());
+        list.tasks.retain(|known| known.id != task.id);
+        list.tasks.push(task.clone());
+        list.prune();
         task
     }
 
     pub fn find(&self, id: &str) -> Option<Arc<Task>> {
-        self.lock().1.iter().find(|task| task.id == id).cloned()
+        self.lock().tasks.iter().find(|task| task.id == id).cloned()
+    }
+
+    /// Where the output of a task is that ended so long ago that nothing else is known of it.
+    pub fn forgotten(&self, id: &str) -> Option<PathBuf> {
+        let list = self.lock();
+        list.forgotten.iter().rev().find(|(forgotten, _)| forgotten == id).map(|(_, file)| file.clone())
     }
 
     /// The task of this id, or else the newest agent of this name.
     pub fn find_named(&self, name: &str) -> Option<Arc<Task>> {
         let is_meant = |task: &&Arc<Task>| task.agent.as_ref().is_some_and(|agent| agent.name.as_deref() == Some(name));
-        self.find(name).or_else(|| self.lock().1.iter().rev().find(is_meant).cloned())
+        self.find(name).or_else(|| self.lock().tasks.iter().rev().find(is_meant).cloned())
     }
 
     /// The id of the subagent that speaks by this path.
@@ -228,18 +268,56 @@ impl Tasks {
         let call = path.parent_tool_use()?;
         let list = self.lock();
         let of_call = |task: &&Arc<Task>| task.agent.is_some() && task.call.as_ref() == Some(call);
-        list.1.iter().rev().find(of_call).map(|task| task.id.clone())
+        list.tasks.iter().rev().find(of_call).map(|task| task.id.clone())
     }
 
     pub fn all(&self) -> Vec<Arc<Task>> {
-        self.lock().1.clone()
+        self.lock().tasks.clone()
     }
 
     pub fn running(&self) -> Vec<Arc<Task>> {
         self.all().into_iter().filter(|task| task.state().0 == TaskState::Running).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Arc<Task>>)> {
+    fn lock(&self) -> MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(tasks: &Tasks) -> Arc<Task> {
+        tasks.add(NewTask {
+            id: None,
+            kind: "local_bash",
+            description: String::new(),
+            command: None,
+            call: None,
+            owner: AgentPath::default(),
+            output_file: "/out".into(),
+            agent: None,
+            backgrounded: true,
+            stop: Box::new(|| Box::pin(std::future::ready(()))),
+        })
+    }
+
+    #[test]
+    fn a_long_session_keeps_what_runs_and_the_last_of_what_has_ended() {
+        let tasks = Tasks::default();
+        let server = begin(&tasks);
+        for _ in 0..MOST_ENDED + MOST_FORGOTTEN + 50 {
+            begin(&tasks).settle(TaskState::Completed, Some(0));
+        }
+        let last = begin(&tasks);
+        let kept = tasks.all();
+        assert_eq!(kept.len(), MOST_ENDED + 2);
+        assert_eq!((kept[0].id.as_str(), kept.last().map(|task| task.id.clone())), ("b1", Some(last.id.clone())));
+        assert!(tasks.find(&server.id).is_some() && tasks.find("b2").is_none());
+        assert_eq!(tasks.forgotten("b2"), None, "even ids are not kept for ever");
+        let newest = format!("b{}", MOST_FORGOTTEN + 51);
+        assert_eq!(tasks.forgotten(&newest), Some("/out".into()));
+        assert_eq!(tasks.forgotten(&last.id), None, "that one is known");
     }
 }
