@@ -19,4 +19,5 @@ mod planning;
 mod results;
 mod rewinding;
 mod schedule;
+mod stalling;
 mod structured;
