@@ -41,6 +41,7 @@ mod story;
 mod transcript;
 mod turns;
 mod usable;
+mod waiting;
 mod worktrees;
 
 pub use agents::{AgentMeta, AgentTranscripts, KnownAgent, write_agent_meta};

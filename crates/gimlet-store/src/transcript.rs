@@ -304,6 +304,12 @@ impl Transcript {
         self.chain(None, parent, |place, links| entry::attachment(place, links, attachment))
     }
 
+    /// Records that the last call waits: it is to run when the session goes on.
+    pub fn deferred(&mut self, call: &ToolUseId) -> EntryId {
+        let parent = self.last.clone();
+        self.chain(None, parent, |place, links| entry::deferred(place, links, call.as_str()))
+    }
+
     /// Records a note of gimlet's own, such as `local_command` or `informational`.
     pub fn system(&mut self, subtype: &str, content: &str) -> EntryId {
         let parent = self.last.clone();

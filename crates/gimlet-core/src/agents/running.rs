@@ -233,6 +233,7 @@ impl Done {
             (TurnEnd::Refused { .. }, None) => Some("the model refused to go on".to_owned()),
             (TurnEnd::Aborted { .. }, None) => Some("it was stopped".to_owned()),
             (TurnEnd::HookStopped | TurnEnd::PromptBlocked { .. }, None) => Some("a hook stopped it".to_owned()),
+            (TurnEnd::DeferredUnavailable { tool }, None) => Some(format!("its tool {tool} is gone")),
             (TurnEnd::Deferred { tool, .. }, None) => Some(format!("a hook left its call of {tool} for later")),
             (TurnEnd::StructuredOutputRetries(_), None) => Some("its answer never had the form asked for".to_owned()),
         }

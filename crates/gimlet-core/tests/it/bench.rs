@@ -451,6 +451,7 @@ impl Bench {
             },
             cache_ttl: None,
             record: Record::new(transcript),
+            deferred: earlier.as_ref().and_then(|loaded| loaded.deferred.clone()),
             history: earlier.map(|loaded| loaded.messages).unwrap_or_default(),
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
