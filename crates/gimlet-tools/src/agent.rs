@@ -161,8 +161,10 @@ impl Tool for Agent {
         if input.prompt.trim().is_empty() {
             return Err(InputProblem::new(1, "`prompt` is empty: say what the agent is to do"));
         }
-        if input.isolation.is_some() {
-            let text = "`isolation` is not available; leave it out, and give each agent files of its own to change";
+        if let Some(isolation) = &input.isolation {
+            let text = format!(
+                "`isolation: {isolation}` is not available: leave it out, and give each agent files of its own to change"
+            );
             return Err(InputProblem::new(2, text));
         }
         Ok(())

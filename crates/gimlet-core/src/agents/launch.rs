@@ -112,6 +112,7 @@ fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Re
         check_name(name)?;
     }
     let kind = host.roster.find(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
+    refuse_isolation(kind)?;
     let depth = depth_below(scope)?;
     let background = !host.limits.foreground_only
         && scope.subagent.as_ref().is_none_or(|who| !who.is_alone())
@@ -152,6 +153,15 @@ fn check_name(name: &str) -> Result<(), ToolError> {
         return Err(ToolError::input("`name` has 1 to 64 letters, digits, dots, dashes and underscores"));
     }
     Ok(())
+}
+
+/// A definition that wants its agents kept apart must not have them work on the files of everybody else instead.
+pub(super) fn refuse_isolation(kind: &AgentKind) -> Result<(), ToolError> {
+    let Some(isolation) = &kind.spec.isolation else { return Ok(()) };
+    Err(ToolError::failed(format!(
+        "The agent type {} wants `isolation: {isolation}`, which is not available, so it cannot be launched. Use another type.",
+        kind.name
+    )))
 }
 
 /// How deep an agent that is sent from here would be.

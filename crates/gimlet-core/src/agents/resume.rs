@@ -8,7 +8,7 @@ use gimlet_proto::{AgentPath, Say, ToolUseId};
 use gimlet_store::{AgentMeta, KnownAgent, LoadOptions};
 
 use super::identity::{AgentIdentity, Meter, WantedMode};
-use super::launch::Launched;
+use super::launch::{self, Launched};
 use super::letters::{self, Receiver, Sent};
 use super::outset::{Outset, Past};
 use super::roster::AgentKind;
@@ -133,7 +133,9 @@ impl<'a> Lineage<'a> {
             }));
         }
         path.0.push(ToolUseId::new(agent.meta.tool_use_id.as_str()));
-        Ok(Self { kind: kind_of(&agent.meta).map_err(ToolError::input)?, path, sender, tools })
+        let kind = kind_of(&agent.meta).map_err(ToolError::input)?;
+        launch::refuse_isolation(kind)?;
+        Ok(Self { kind, path, sender, tools })
     }
 }
 
