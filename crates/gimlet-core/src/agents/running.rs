@@ -196,6 +196,8 @@ async fn converse(conversation: &mut Conversation, turn: &Turn, first: Say) -> (
 async fn stalls(scope: &CallScope, task: &Task) -> Duration {
     let limit = scope.host.limits.stall;
     task.left_alone().await;
+    // While somebody waited, nothing was held against it.
+    scope.services.pulse.beat();
     scope.services.pulse.stalls_for(limit).await;
     limit
 }

@@ -1,6 +1,8 @@
 //! Agents in the background that get nowhere. The clock stands still until everybody waits for it.
 
-use gimlet_proto::{Block, Body, ModelEvent, TaskState};
+use std::time::Duration;
+
+use gimlet_proto::{Block, Body, ModelEvent, Op, Reply, TaskState};
 use serde_json::json;
 
 use crate::bench::{Bench, Setup, call, reply};
@@ -53,4 +55,21 @@ async fn an_agent_that_gets_on_or_that_somebody_waits_for_is_not_given_up() {
         assert_eq!(bench.handle.snapshot().tasks[0].state, TaskState::Completed, "{background}");
         bench.close().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_while_somebody_waited_is_not_held_against_an_agent_that_is_moved() {
+    let slow = reply(&[call("x1", "Look", json!({"name": "x1", "ms": 1_000_000}))]);
+    let setup = Setup { tasks: vec![("slow", vec![slow, says("At last.")])], attended: true, ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![send("t1", false), says("done"), says("I see.")]);
+    let handle = bench.handle.clone();
+    bench.say("go");
+    let moving = async {
+        tokio::time::sleep(Duration::from_secs(700)).await;
+        handle.send(Op::Background { call: None, reply: Reply::nobody() });
+    };
+    tokio::join!(bench.turn(|_, _| {}), moving);
+    bench.turn(|_, _| {}).await;
+    assert_eq!(bench.handle.snapshot().tasks[0].state, TaskState::Completed);
+    bench.close().await;
 }
