@@ -2,10 +2,12 @@
 
 import json
 
+import anyio
 import pytest
 from claude_agent_sdk import (
     AgentDefinition,
     AssistantMessage,
+    ClaudeSDKClient,
     SystemMessage,
     TaskNotificationMessage,
     TaskStartedMessage,
@@ -90,3 +92,90 @@ async def test_an_unknown_type_is_an_error_that_lists_the_known_ones(bench):
     messages = await collect(query(prompt="go", options=bench.options(model, agents=GREETER)))
     result = only([b for m in of(messages, UserMessage) for b in m.content if isinstance(b, ToolResultBlock)])
     assert result.is_error and "greeter" in str(result.content)
+
+
+async def test_a_message_goes_on_with_an_agent_of_an_earlier_run(bench):
+    first = bench.model(launch("greeter", name="bard"), text("Hail, Ada!"), text("It greeted."))
+    messages = await collect(query(prompt="greet", options=bench.options(first, agents=GREETER)))
+    started = only(of(messages, TaskStartedMessage))
+    second = bench.model(
+        call("SendMessage", {"to": "bard", "message": "And Bob."}),
+        {**text("Hail, Bob!"), "when": {"system_contains": "You greet people in verse."}},
+        {**text("Bob too."), "when": {"last_user_text": "Hail, Bob!"}},
+        {**text("It goes on."), "when": {"tool_result_contains": "goes on with your message"}},
+    )
+    options = bench.options(second, agents=GREETER, resume=messages[-1].session_id)
+    async with ClaudeSDKClient(options) as client:
+        await client.query("and Bob")
+        seen = []
+        # The report wakes the session, unless it came while the turn still ran.
+        with anyio.fail_after(30):
+            async for message in client.receive_messages():
+                seen.append(message)
+                if getattr(message, "result", None) == "Bob too.":
+                    break
+    again = only(of(seen, TaskStartedMessage))
+    assert (again.task_id, again.tool_use_id) == (started.task_id, started.tool_use_id)
+    assert only(of(seen, TaskNotificationMessage)).status == "completed"
+    assert seen[-1].result == "Bob too."
+    asked = only([r for r in second.requests() if "You greet people in verse." in json.dumps(r.get("system"))])
+    assert "Hail, Ada!" in json.dumps(asked["messages"]), "it knows what it said before"
+    assert [t["name"] for t in asked["tools"]] == ["Read"]
+
+
+async def background(client, **which):
+    """The request has no method of its own in the SDK yet."""
+    return await client._query._send_control_request({"subtype": "background_tasks", **which})
+
+
+async def test_a_running_command_is_moved_to_the_background(bench):
+    model = bench.model(
+        call("Bash", {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo late"}),
+        text("It goes on."),
+        {**text("It ended."), "when": {"last_user_text": "ended with exit code 0"}},
+    )
+    options = bench.options(model, permission_mode="bypassPermissions")
+    async with ClaudeSDKClient(options) as client:
+        await client.query("run it")
+        with anyio.fail_after(30):
+            while not (bench.project / "started").exists():
+                await anyio.sleep(0.02)
+            assert (await background(client, tool_use_id="toolu_other")) == {"matched": False}
+            assert (await background(client)) == {"matched": True}
+            first = await collect(client.receive_response())
+            assert first[-1].result == "It goes on."
+            assert (await background(client)) == {"matched": False}
+            (bench.project / "go").touch()
+            second = await collect(client.receive_response())
+    assert second[-1].result == "It ended."
+    output = only([m.tool_use_result for m in of(first, UserMessage) if m.tool_use_result])
+    assert output["backgroundedByUser"] and output["backgroundTaskId"] == only(of(first, TaskStartedMessage)).task_id
+    assert only(of(second, TaskNotificationMessage)).status == "completed"
+
+
+async def test_a_running_agent_is_moved_to_the_background(bench):
+    slow = "touch started; until [ -e go ]; do sleep 0.05; done"
+    agents = {"slow": AgentDefinition(description="Waits.", prompt="You wait.", tools=["Bash"], background=False)}
+    agent = {"system_contains": "You wait."}
+    model = bench.model(
+        launch("slow"),
+        {**call("Bash", {"command": slow}), "when": {**agent, "messages": 1}},
+        {**text("Hail, Ada!"), "when": {**agent, "messages": 3}},
+        text("It goes on."),
+        {**text("It greeted."), "when": {"last_user_text": "Hail, Ada!"}},
+    )
+    options = bench.options(model, agents=agents, permission_mode="bypassPermissions")
+    async with ClaudeSDKClient(options) as client:
+        await client.query("greet")
+        with anyio.fail_after(30):
+            while not (bench.project / "started").exists():
+                await anyio.sleep(0.02)
+            assert (await background(client)) == {"matched": True}
+            first = await collect(client.receive_response())
+            assert first[-1].result == "It goes on."
+            (bench.project / "go").touch()
+            second = await collect(client.receive_response())
+    assert second[-1].result == "It greeted."
+    levels = [m.data["tasks"] for m in of(first + second, SystemMessage) if m.subtype == "background_tasks_changed"]
+    assert [len(tasks) for tasks in levels] == [1, 0]
+    assert only(of(second, TaskNotificationMessage)).status == "completed"

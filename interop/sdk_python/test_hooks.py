@@ -215,3 +215,21 @@ async def test_pre_compact_and_notification_are_accepted(bench):
     hooks = {event: [HookMatcher(hooks=[recorder([])])] for event in ["PreCompact", "Notification"]}
     model = bench.model(text("ok"))
     assert (await run(bench, model, "hi", hooks=hooks))[-1].result == "ok"
+
+
+async def test_a_call_that_was_left_for_later_runs_when_the_session_is_resumed(bench):
+    later = specific("PreToolUse", permissionDecision="defer")
+    hooks = {"PreToolUse": [HookMatcher(matcher="Bash", hooks=[recorder([], later)])]}
+    model = bench.model(call("Bash", {"command": "touch x"}))
+    first = await run(bench, model, "go", hooks=hooks, allowed_tools=["Bash"])
+    assert (first[-1].stop_reason, first[-1].is_error) == ("tool_deferred", False)
+    assert not (bench.project / "x").exists()
+
+    seen = []
+    hooks = {"PreToolUse": [HookMatcher(matcher="Bash", hooks=[recorder(seen)])]}
+    model = bench.model(text("done"))
+    options = {"hooks": hooks, "allowed_tools": ["Bash"], "resume": first[-1].session_id}
+    second = await run(bench, model, "go on", **options)
+    assert second[-1].result == "done" and (bench.project / "x").exists()
+    assert only(seen)[0]["tool_input"]["command"] == "touch x"
+    assert not only(results(second)).is_error

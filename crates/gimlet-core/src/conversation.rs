@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, ToolDef};
+use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, ToolDef, ToolUseId};
 
 use crate::call::Incoming;
 use crate::context_usage::Gauge;
@@ -152,6 +152,17 @@ impl Conversation {
             None => self.messages.push(Arc::new(Message::user(missing))),
         }
         true
+    }
+
+    /// Takes up a reply of an earlier run whose one call waits.
+    pub(crate) fn leave_waiting(&mut self, reply: Vec<Block>) {
+        self.push_assistant(reply);
+        let call = self.messages.last().and_then(|last| {
+            let call = last.tool_uses().next()?;
+            let (id, input) = (ToolUseId::new(call.id.as_ref()), Arc::from(call.input.to_owned()));
+            Some(Incoming { id, name: call.name.into_owned(), input, bad_input: None })
+        });
+        self.deferred = call;
     }
 
     /// Whether the last message is the assistant's (only a paused turn may be continued like that).

@@ -15,6 +15,7 @@ mod gate;
 mod hooks;
 mod ledger;
 mod mentions;
+mod movable;
 mod past;
 mod plans;
 mod record;
@@ -32,13 +33,14 @@ pub mod tasks;
 pub mod tool;
 mod turn;
 
-pub use agents::{AgentReport, AgentSource, Launch, Launched, Roster};
+pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, Roster, Sent};
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SettingsNow};
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,
     OnTrouble, StartSource,
 };
+pub use movable::Moving;
 pub use past::PastCalls;
 pub use plans::Plans;
 pub use record::Record;

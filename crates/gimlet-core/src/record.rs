@@ -99,6 +99,11 @@ impl Record {
         }
     }
 
+    /// A call waits, and is to run when the conversation goes on.
+    pub(crate) fn deferred(&mut self, call: &ToolUseId) {
+        self.transcript.deferred(call);
+    }
+
     /// Everything so far made durable. Starts at once; awaiting it is up to the caller.
     pub(crate) fn sync(&mut self) -> Durable {
         self.transcript.sync()

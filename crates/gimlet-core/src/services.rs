@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agents::{Mailboxes, Pulse};
 use crate::checkpoints::FileCheckpoints;
 use crate::hooks::Hooks;
+use crate::movable::Movable;
 use crate::past::PastCalls;
 use crate::plans::Plans;
 use crate::redact::Redactor;
@@ -65,6 +66,7 @@ pub struct Services {
     /// Those of the main conversation, when these are a subagent's.
     main: Option<Weak<Services>>,
     mailboxes: Arc<Mailboxes>,
+    movable: Movable,
     /// When this conversation last got on with its work.
     pub(crate) pulse: Arc<Pulse>,
     /// The time of events that need none, shared.
@@ -102,6 +104,7 @@ impl Services {
             checkpoints: None,
             main: None,
             mailboxes: Arc::default(),
+            movable: Movable::default(),
             pulse: Arc::default(),
             no_time: Arc::from(""),
         }
@@ -138,6 +141,7 @@ impl Services {
             checkpoints: self.checkpoints.clone(),
             main: Some(self.lasting()),
             mailboxes: self.mailboxes.clone(),
+            movable: self.movable.clone(),
             pulse: Arc::new(Pulse::within(&self.pulse)),
             no_time: self.no_time.clone(),
         }
@@ -156,6 +160,16 @@ impl Services {
 
     pub(crate) fn mailboxes(&self) -> &Mailboxes {
         &self.mailboxes
+    }
+
+    /// Lets a call that somebody waits for go on in the background, or all that the main conversation waits for; says
+    /// whether there was one.
+    pub fn move_to_background(&self, call: Option<&ToolUseId>) -> bool {
+        self.movable.ask(call)
+    }
+
+    pub(crate) fn movable(&self) -> &Movable {
+        &self.movable
     }
 
     /// Lets finished background work speak to the session.

@@ -1,11 +1,18 @@
 //! Work of a session that has a life of its own: one registry for commands that go on after their call has returned and
 //! for subagents, whether somebody waits for them or not.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{AgentPath, BoxFuture, TaskProgress, TaskState, TaskView, ToolUseId};
 use tokio::sync::watch;
+
+/// How many tasks that have ended are kept in full.
+const MOST_ENDED: usize = 100;
+/// How many more are remembered by id and output file.
+const MOST_FORGOTTEN: usize = 1_000;
 
 /// How a task is stopped. Resolves when nothing of it is left.
 pub type Stop = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
@@ -25,10 +32,14 @@ pub struct Task {
     /// What it is, if it is a subagent.
     pub agent: Option<AgentTask>,
     state: watch::Sender<(TaskState, Option<i32>)>,
+    /// Nobody waits for it.
+    backgrounded: watch::Sender<bool>,
     telling: Mutex<Telling>,
     stop: Stop,
     /// How far incremental readers have read the output file.
     read_to: Mutex<u64>,
+    /// A person stopped it.
+    stopped_by_user: AtomicBool,
 }
 
 /// What a subagent is, for people and programs.
@@ -36,8 +47,10 @@ pub struct AgentTask {
     pub subagent_type: String,
     pub prompt: String,
     pub depth: u32,
-    /// Nobody waits for it.
-    pub backgrounded: bool,
+    /// What others may call it.
+    pub name: Option<String>,
+    /// Where its words come from, and where words for it go.
+    pub path: AgentPath,
 }
 
 /// What is told about a task and changes.
@@ -64,6 +77,24 @@ impl Task {
     /// Stops the task and waits for its end.
     pub async fn stop(&self) {
         self.settle(TaskState::Killed, None);
+        (self.stop)().await;
+    }
+
+    /// Stops the task because a person wants it so.
+    pub async fn stop_for_user(&self) {
+        self.stopped_by_user.store(true, Ordering::Relaxed);
+        self.stop().await;
+    }
+
+    /// Whether a person stopped it.
+    pub fn was_stopped_by_user(&self) -> bool {
+        self.stopped_by_user.load(Ordering::Relaxed)
+    }
+
+    /// Waits until nothing of the task is left.
+    pub(crate) async fn over(&self) {
+        self.finished().await;
+        // There is nothing left to stop; what still winds up is waited for.
         (self.stop)().await;
     }
 
@@ -96,7 +127,18 @@ impl Task {
 
     /// Nobody waits for it.
     pub fn is_backgrounded(&self) -> bool {
-        self.agent.as_ref().is_none_or(|agent| agent.backgrounded)
+        *self.backgrounded.borrow()
+    }
+
+    /// Whoever waited for it does not any more.
+    pub(crate) fn move_to_background(&self) {
+        self.backgrounded.send_replace(true);
+    }
+
+    /// Waits until nobody waits for it.
+    pub(crate) async fn left_alone(&self) {
+        // The sender lives as long as the task, which is borrowed here.
+        drop(self.backgrounded.subscribe().wait_for(|alone| *alone).await);
     }
 
     fn telling(&self) -> MutexGuard<'_, Telling> {
@@ -138,23 +180,52 @@ pub struct NewTask {
     pub owner: AgentPath,
     pub output_file: PathBuf,
     pub agent: Option<AgentTask>,
+    /// Nobody waits for it.
+    pub backgrounded: bool,
     pub stop: Stop,
 }
 
-/// All tasks of a session, oldest first. Clones share them.
+/// All tasks of a session that run and the last of those that have ended, oldest first. Clones share them.
 #[derive(Clone, Default)]
 pub struct Tasks {
-    list: Arc<Mutex<(u64, Vec<Arc<Task>>)>>,
+    list: Arc<Mutex<List>>,
+}
+
+#[derive(Default)]
+struct List {
+    /// How many there have been.
+    count: u64,
+    tasks: Vec<Arc<Task>>,
+    /// Where the output of older ones is.
+    forgotten: VecDeque<(String, PathBuf)>,
+}
+
+impl List {
+    /// Lets go of the oldest that have ended, so that a long session does not carry all it ever did.
+    fn prune(&mut self) {
+        let ended = |task: &Arc<Task>| task.state().0 != TaskState::Running;
+        let mut surplus = self.tasks.iter().filter(|task| ended(task)).count().saturating_sub(MOST_ENDED);
+        let forgotten = &mut self.forgotten;
+        self.tasks.retain(|task| {
+            let goes = surplus > 0 && ended(task);
+            if goes {
+                surplus -= 1;
+                forgotten.push_back((task.id.clone(), task.output_file.clone()));
+            }
+            !goes
+        });
+        forgotten.drain(..forgotten.len().saturating_sub(MOST_FORGOTTEN));
+    }
 }
 
 impl Tasks {
     /// Registers running work under an id that is unique in the session.
     pub fn add(&self, new: NewTask) -> Arc<Task> {
         let mut list = self.lock();
-        list.0 += 1;
+        list.count += 1;
         let prefix = new.kind.rsplit('_').next().and_then(|word| word.chars().next()).unwrap_or('t');
         let task = Arc::new(Task {
-            id: new.id.unwrap_or_else(|| format!("{prefix}{}", list.0)),
+            id: new.id.unwrap_or_else(|| format!("{prefix}{}", list.count)),
             kind: new.kind,
             description: new.description,
             command: new.command,
@@ -162,17 +233,34 @@ impl Tasks {
             owner: new.owner,
             output_file: new.output_file,
             agent: new.agent,
+            backgrounded: watch::Sender::new(new.backgrounded),
             telling: Mutex::default(),
             state: watch::Sender::new((TaskState::Running, None)),
             stop: new.stop,
             read_to: Mutex::new(0),
+            stopped_by_user: AtomicBool::new(false),
         });
-        list.1.push(task.clone());
+        // One that begins again takes the place of what it was.
+        list.tasks.retain(|known| known.id != task.id);
+        list.tasks.push(task.clone());
+        list.prune();
         task
     }
 
     pub fn find(&self, id: &str) -> Option<Arc<Task>> {
-        self.lock().1.iter().find(|task| task.id == id).cloned()
+        self.lock().tasks.iter().find(|task| task.id == id).cloned()
+    }
+
+    /// Where the output of a task is that ended so long ago that nothing else is known of it.
+    pub fn forgotten(&self, id: &str) -> Option<PathBuf> {
+        let list = self.lock();
+        list.forgotten.iter().rev().find(|(forgotten, _)| forgotten == id).map(|(_, file)| file.clone())
+    }
+
+    /// The task of this id, or else the newest agent of this name.
+    pub fn find_named(&self, name: &str) -> Option<Arc<Task>> {
+        let is_meant = |task: &&Arc<Task>| task.agent.as_ref().is_some_and(|agent| agent.name.as_deref() == Some(name));
+        self.find(name).or_else(|| self.lock().tasks.iter().rev().find(is_meant).cloned())
     }
 
     /// The id of the subagent that speaks by this path.
@@ -180,18 +268,56 @@ impl Tasks {
         let call = path.parent_tool_use()?;
         let list = self.lock();
         let of_call = |task: &&Arc<Task>| task.agent.is_some() && task.call.as_ref() == Some(call);
-        list.1.iter().rev().find(of_call).map(|task| task.id.clone())
+        list.tasks.iter().rev().find(of_call).map(|task| task.id.clone())
     }
 
     pub fn all(&self) -> Vec<Arc<Task>> {
-        self.lock().1.clone()
+        self.lock().tasks.clone()
     }
 
     pub fn running(&self) -> Vec<Arc<Task>> {
         self.all().into_iter().filter(|task| task.state().0 == TaskState::Running).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Arc<Task>>)> {
+    fn lock(&self) -> MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(tasks: &Tasks) -> Arc<Task> {
+        tasks.add(NewTask {
+            id: None,
+            kind: "local_bash",
+            description: String::new(),
+            command: None,
+            call: None,
+            owner: AgentPath::default(),
+            output_file: "/out".into(),
+            agent: None,
+            backgrounded: true,
+            stop: Box::new(|| Box::pin(std::future::ready(()))),
+        })
+    }
+
+    #[test]
+    fn a_long_session_keeps_what_runs_and_the_last_of_what_has_ended() {
+        let tasks = Tasks::default();
+        let server = begin(&tasks);
+        for _ in 0..MOST_ENDED + MOST_FORGOTTEN + 50 {
+            begin(&tasks).settle(TaskState::Completed, Some(0));
+        }
+        let last = begin(&tasks);
+        let kept = tasks.all();
+        assert_eq!(kept.len(), MOST_ENDED + 2);
+        assert_eq!((kept[0].id.as_str(), kept.last().map(|task| task.id.clone())), ("b1", Some(last.id.clone())));
+        assert!(tasks.find(&server.id).is_some() && tasks.find("b2").is_none());
+        assert_eq!(tasks.forgotten("b2"), None, "even ids are not kept for ever");
+        let newest = format!("b{}", MOST_FORGOTTEN + 51);
+        assert_eq!(tasks.forgotten(&newest), Some("/out".into()));
+        assert_eq!(tasks.forgotten(&last.id), None, "that one is known");
     }
 }

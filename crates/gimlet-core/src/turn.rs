@@ -119,7 +119,11 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
         }
         Some(end) => {
             turn.tell_fate(&prompt, PromptFate::Refused);
-            turn.notice(Level::Warning, "the prompt was not taken up: a hook ended the turn before it");
+            let why = match &end {
+                TurnEnd::DeferredUnavailable { .. } => "the tool of the call that waited is gone",
+                _ => "a hook ended the turn before it",
+            };
+            turn.notice(Level::Warning, format!("the prompt was not taken up: {why}"));
             return (end, String::new(), None);
         }
         None => {}
@@ -172,11 +176,14 @@ fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
 /// Runs the call that a hook left for later, before anything else is said. Hooks may leave it once more.
 async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<TurnEnd> {
     let call = conversation.deferred.take()?;
+    let gone = turn.scope.tools.find(&call.name).is_none().then(|| call.name.clone());
     let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, false);
     calls.offer(call);
     let results = batch::run_calls(conversation, turn, &mut calls, turn.facts().context_window).await;
     let stopped = results.stop || turn.scope.cancel.is_cancelled();
-    results.ends.or_else(|| stopped.then_some(TurnEnd::Aborted { in_tools: true }))
+    // A tool that is gone has been told so as the call's result; whoever wanted it later must know.
+    let unavailable = gone.map(|tool| TurnEnd::DeferredUnavailable { tool });
+    unavailable.or(results.ends).or_else(|| stopped.then_some(TurnEnd::Aborted { in_tools: true }))
 }
 
 /// How a turn came to its end.

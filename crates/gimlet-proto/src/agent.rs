@@ -48,6 +48,9 @@ pub struct AgentSpec {
     /// Where it remembers: `user`, `project` or `local`.
     #[serde(default)]
     pub memory: Option<String>,
+    /// Where it works, when that is not where its sender does: `worktree`.
+    #[serde(default)]
+    pub isolation: Option<String>,
 }
 
 /// A kind of subagent as the model is told of it.

@@ -346,6 +346,10 @@ pub enum TurnEnd {
         tool: String,
         input: Arc<RawValue>,
     },
+    /// A call that was left for later cannot run any more: there is no such tool now.
+    DeferredUnavailable {
+        tool: String,
+    },
     /// A hook did not let the prompt in; nothing of it is kept.
     PromptBlocked {
         reason: String,

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     Answer, AskId, Block, ContextUsage, DriverHook, EntryId, Inquiry, PermissionMode, Thinking, ThinkingDisplay,
+    ToolUseId,
 };
 
 /// An operation. Operations are taken in the order in which they were sent, also while a turn runs.
@@ -58,6 +59,12 @@ pub enum Op {
     StopTask {
         task: String,
         reply: Reply<()>,
+    },
+    /// Let a call that somebody waits for go on in the background; says whether there was one.
+    Background {
+        /// `None`: everything that the main conversation waits for.
+        call: Option<ToolUseId>,
+        reply: Reply<bool>,
     },
     /// Put every file that was changed since a prompt back as it was then. The conversation stays.
     Rewind {

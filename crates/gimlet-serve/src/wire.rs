@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 pub use result::{StartupFailure, startup_failure};
-pub(crate) use result::{local_result, model_usage, result, total_cost};
+pub(crate) use result::{local_result, model_usage, result, total_cost, unavailable};
 use tasks::TaskLines;
 
 /// Which of the optional lines a consumer asked for.

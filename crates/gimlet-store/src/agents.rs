@@ -3,12 +3,15 @@
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use gimlet_proto::SessionId;
 
+use crate::LoadError;
 use crate::disk::{create_private_dirs, open_private};
 use crate::entry::Stamp;
 use crate::layout::SessionFiles;
+use crate::load::{LoadOptions, Loaded, load};
 use crate::log::Mirrors;
 use crate::transcript::{Transcript, TranscriptOptions};
 
@@ -42,15 +45,64 @@ impl AgentTranscripts {
         }
     }
 
+    /// Goes on with the transcript of a subagent that has ended; `None` where nothing is kept. Whoever asks makes sure
+    /// that nobody else writes to it.
+    pub fn resume(&self, agent_id: &str, options: &LoadOptions) -> Result<Option<(Transcript, Loaded)>, LoadError> {
+        let (Some(files), Some(kept)) = (&self.files, &self.options) else { return Ok(None) };
+        let path = files.agent_transcript(agent_id);
+        let loaded = load(&path, options)?;
+        let mut transcript = Transcript::agent(files, agent_id, self.stamp.clone(), kept.clone()).following(&loaded);
+        if let Some(mirrors) = &self.mirrors {
+            transcript.set_mirror(mirrors(&path));
+        }
+        Ok(Some((transcript, loaded)))
+    }
+
+    /// The subagents that the session has had, oldest first. Descriptions that cannot be read are passed over.
+    pub fn known(&self) -> Vec<KnownAgent> {
+        let Some(dir) = self.files.as_ref().map(SessionFiles::subagents) else { return Vec::new() };
+        let mut known: Vec<(SystemTime, KnownAgent)> = std::fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().into_string().ok()?;
+                let id = name.strip_prefix("agent-")?.strip_suffix(".meta.json")?.to_owned();
+                let meta = serde_json::from_slice(&std::fs::read(entry.path()).ok()?).ok()?;
+                Some((entry.metadata().ok()?.modified().ok()?, KnownAgent { id, meta }))
+            })
+            .collect();
+        known.sort_by(|(one, a), (other, b)| one.cmp(other).then_with(|| a.id.cmp(&b.id)));
+        known.into_iter().map(|(_, agent)| agent).collect()
+    }
+
+    /// Notes that a person stopped a subagent, for runs to come. What others wrote into its description stays.
+    pub fn note_stopped(&self, agent_id: &str) -> io::Result<()> {
+        let Some(path) = self.files.as_ref().map(|files| files.agent_meta(agent_id)) else { return Ok(()) };
+        let mut meta: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&std::fs::read(&path)?)?;
+        meta.insert("stoppedByUser".to_owned(), true.into());
+        let draft = path.with_extension("draft");
+        let mut file = open_private(&draft, OpenOptions::new().write(true).create(true).truncate(true))?;
+        file.write_all(&serde_json::to_vec(&meta)?)?;
+        std::fs::rename(draft, path)
+    }
+
     /// Where a subagent's transcript is, if it is kept.
     pub fn path(&self, agent_id: &str) -> Option<PathBuf> {
         self.files.as_ref().map(|files| files.agent_transcript(agent_id))
     }
 }
 
+/// A subagent that the session has had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownAgent {
+    pub id: String,
+    pub meta: AgentMeta,
+}
+
 /// What is written beside a subagent's transcript when it starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct AgentMeta {
     pub agent_type: String,
     pub description: String,
@@ -66,6 +118,9 @@ pub struct AgentMeta {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_path: Option<PathBuf>,
+    /// A person stopped it, and nobody else may set it going again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stopped_by_user: bool,
 }
 
 impl AgentMeta {

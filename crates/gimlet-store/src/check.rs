@@ -9,12 +9,11 @@ use gimlet_proto::{Block, BlockKind};
 use serde::de::IgnoredAny;
 
 use crate::LoadError;
-use crate::assemble;
 use crate::damage::{Damage, DamageReport};
 use crate::index::{Index, Key, for_each_record};
 use crate::lines::Lines;
 use crate::load::{LoadOptions, Reading, read};
-use crate::repair::repair;
+use crate::waiting::{Repaired, repaired};
 
 /// A line longer than this is worth a word.
 const GIANT_LINE: usize = 4 << 20;
@@ -65,11 +64,11 @@ impl Checkup {
 pub fn check(path: &Path) -> Result<Checkup, LoadError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(read_error)?;
-    let Reading { index, lives, damage, .. } = read(path, &file, &LoadOptions::default())?;
+    let Reading { index, chain, lives, damage } = read(path, &file, &LoadOptions::default())?;
     let places = Places::of(&index, &lives);
     let mut findings: Vec<Finding> = damage.items.iter().map(|item| of_damage(item, item.line())).collect();
     let mut total = damage.total;
-    let (messages, repairs) = repair(assemble::messages(lives), 0);
+    let Repaired { messages, repairs, .. } = repaired(&file, &index, &chain, lives).map_err(read_error)?;
     let mut blanks = places.blanks.iter();
     for item in &repairs {
         let line = match item {

@@ -9,6 +9,9 @@ use gimlet_proto::{Block, COMPAT_VERSION, Usage, compact};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+/// What is attached below a call that waits.
+pub(crate) const DEFERRED_CALL: &str = "deferred_tool_use";
+
 /// What every chain entry of a session says about where it was written.
 #[derive(Clone, Debug, Default)]
 pub struct Stamp {
@@ -297,6 +300,16 @@ impl From<&Usage> for WireUsage {
                 web_fetch_requests: usage.web_fetch_requests,
             }),
         }
+    }
+}
+
+/// A call that waits without a result, and is not lost.
+pub(crate) fn deferred(place: Place<'_>, links: Links<'_>, call: &str) -> String {
+    // Two texts always are a JSON object.
+    let json = serde_json::json!({ "type": DEFERRED_CALL, "toolUseId": call }).to_string();
+    match RawValue::from_string(json) {
+        Ok(mark) => attachment(place, links, &mark),
+        Err(_) => String::new(),
     }
 }
 

@@ -123,14 +123,19 @@ impl SessionFiles {
         self.side_dir().join("driver.lock")
     }
 
+    /// Where the transcripts of subagents are.
+    pub(crate) fn subagents(&self) -> PathBuf {
+        self.side_dir().join("subagents")
+    }
+
     /// A subagent's transcript.
     pub fn agent_transcript(&self, agent_id: &str) -> PathBuf {
-        self.side_dir().join("subagents").join(format!("agent-{agent_id}.jsonl"))
+        self.subagents().join(format!("agent-{agent_id}.jsonl"))
     }
 
     /// The description beside a subagent's transcript.
     pub fn agent_meta(&self, agent_id: &str) -> PathBuf {
-        self.side_dir().join("subagents").join(format!("agent-{agent_id}.meta.json"))
+        self.subagents().join(format!("agent-{agent_id}.meta.json"))
     }
 }
 

@@ -41,9 +41,10 @@ mod story;
 mod transcript;
 mod turns;
 mod usable;
+mod waiting;
 mod worktrees;
 
-pub use agents::{AgentMeta, AgentTranscripts, write_agent_meta};
+pub use agents::{AgentMeta, AgentTranscripts, KnownAgent, write_agent_meta};
 pub use annotate::{AnnotateError, clean_title, rename, tag};
 pub use calls::{PastCall, SessionCalls, read_calls};
 pub use check::{Checkup, Finding, Severity, check};

@@ -21,8 +21,8 @@ use crate::index::{self, Index, Key, Kind, Span};
 use crate::labels::Labels;
 use crate::live::{Live, output_in};
 use crate::picture::Picture;
-use crate::repair::repair;
 use crate::usable::{self, Fault, Fit};
+use crate::waiting::{Repaired, repaired};
 
 /// How much of a transcript to load.
 #[derive(Clone, Debug, Default)]
@@ -101,6 +101,9 @@ pub struct Loaded {
     pub outputs: ToolOutputs,
     /// Calls without a result, and the entries that made them.
     pub open_calls: Vec<(ToolUseId, EntryId)>,
+    /// What the model said last, when that is a call which a hook left for later. It belongs behind the messages, and
+    /// nothing answers it yet.
+    pub deferred: Option<Message>,
     /// The conversation begins at a compact boundary.
     pub compacted: bool,
     /// Entries of types that gimlet does not know.
@@ -122,7 +125,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
     let last_entry = last_entry(&file, &index, &chain, &lives).map_err(read_error)?;
     let frozen = frozen(&file, &index, &chain).map_err(read_error)?;
     let compacted = chain.links.first().is_some_and(|link| index.rows[link.row as usize].boundary);
-    let (messages, repairs) = repair(assemble::messages(lives), 0);
+    let Repaired { messages, repairs, deferred } = repaired(&file, &index, &chain, lives).map_err(read_error)?;
     for item in repairs {
         damage.add(item);
     }
@@ -140,6 +143,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
         cost: index.cost,
         outputs,
         open_calls,
+        deferred,
         compacted,
         unknown_entries: index.unknown,
         damage,

@@ -123,18 +123,24 @@ impl Transcript {
     ) -> Result<Self, TranscriptError> {
         let mut log = Log::new(options.disk, files.transcript(), Some(files.driver_lock()));
         log.claim()?;
-        log.seen_up_to(loaded.file_len);
-        let mut transcript = Self::with_log(Some(log), files.id().clone(), stamp, options.fsync);
-        transcript.last = loaded.last_entry.clone();
-        transcript.ids.clone_from(&loaded.ids);
-        transcript.labels = loaded.labels.clone();
-        transcript.last_prompt = loaded.last_prompt.clone();
-        transcript.open_calls = loaded.open_calls.iter().cloned().collect();
-        transcript.begun = true;
-        transcript.prompted = true;
+        Ok(Self::with_log(Some(log), files.id().clone(), stamp, options.fsync).following(loaded))
+    }
+
+    /// Goes on from what was loaded.
+    pub(crate) fn following(mut self, loaded: &Loaded) -> Self {
+        if let Some(log) = &mut self.log {
+            log.seen_up_to(loaded.file_len);
+        }
+        self.last = loaded.last_entry.clone();
+        self.ids.clone_from(&loaded.ids);
+        self.labels = loaded.labels.clone();
+        self.last_prompt = loaded.last_prompt.clone();
+        self.open_calls = loaded.open_calls.iter().cloned().collect();
+        self.begun = true;
+        self.prompted = true;
         // The file is there, so nobody is too early.
-        drop(transcript.early_title.take());
-        Ok(transcript)
+        drop(self.early_title.take());
+        self
     }
 
     /// Where the subagents of this session write.
@@ -296,6 +302,12 @@ impl Transcript {
     pub fn attachment(&mut self, attachment: &RawValue) -> EntryId {
         let parent = self.last.clone();
         self.chain(None, parent, |place, links| entry::attachment(place, links, attachment))
+    }
+
+    /// Records that the last call waits: it is to run when the session goes on.
+    pub fn deferred(&mut self, call: &ToolUseId) -> EntryId {
+        let parent = self.last.clone();
+        self.chain(None, parent, |place, links| entry::deferred(place, links, call.as_str()))
     }
 
     /// Records a note of gimlet's own, such as `local_command` or `informational`.

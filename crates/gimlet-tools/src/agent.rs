@@ -13,6 +13,8 @@ use gimlet_proto::{Need, ResultContent, Usage, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::send_message::SendMessage;
+
 /// Longest description of one kind in the tool list.
 const LONGEST_DESCRIPTION: usize = 1_000;
 
@@ -37,7 +39,7 @@ pub(crate) struct AgentInput {
     /// Do not wait: the report comes later by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_in_background: Option<bool>,
-    /// Kept in the record of the agent; nobody can speak to it by that yet.
+    /// A name by which SendMessage and TaskStop find it: letters, digits, dots, dashes, underscores.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     /// A separate work tree is not to be had yet.
@@ -73,6 +75,9 @@ pub(crate) struct Completed {
     /// Why the report is not the end of the work.
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete: Option<String>,
+    /// It can be written to, and the model should know how.
+    #[serde(skip)]
+    reachable: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -84,6 +89,9 @@ pub(crate) struct Begun {
     output_file: String,
     can_read_output_file: bool,
     resolved_model: String,
+    /// Somebody had waited for it until then.
+    #[serde(rename = "backgroundedByUser", skip_serializing_if = "std::ops::Not::not")]
+    moved: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -128,10 +136,12 @@ impl Tool for Agent {
     }
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
-        if cx.background {
-            &["name", "isolation", "team_name", "mode"]
-        } else {
-            &["name", "isolation", "team_name", "mode", "run_in_background"]
+        // A name is of use to whoever can write to it.
+        match (cx.background, cx.tools.iter().any(|tool| tool == SendMessage::NAME)) {
+            (true, true) => &["isolation", "team_name", "mode"],
+            (true, false) => &["name", "isolation", "team_name", "mode"],
+            (false, true) => &["isolation", "team_name", "mode", "run_in_background"],
+            (false, false) => &["name", "isolation", "team_name", "mode", "run_in_background"],
         }
     }
 
@@ -151,8 +161,10 @@ impl Tool for Agent {
         if input.prompt.trim().is_empty() {
             return Err(InputProblem::new(1, "`prompt` is empty: say what the agent is to do"));
         }
-        if input.isolation.is_some() {
-            let text = "`isolation` is not available; leave it out, and give each agent files of its own to change";
+        if let Some(isolation) = &input.isolation {
+            let text = format!(
+                "`isolation: {isolation}` is not available: leave it out, and give each agent files of its own to change"
+            );
             return Err(InputProblem::new(2, text));
         }
         Ok(())
@@ -203,14 +215,18 @@ impl Tool for Agent {
             name,
         };
         let output = match cx.launch(launch).await? {
-            Launched::Finished(report) => AgentOutput::Completed(Box::new(completed(*report, prompt))),
-            Launched::GoesOn { id, model, output_file } => AgentOutput::AsyncLaunched(Begun {
+            Launched::Finished(report) => {
+                let reachable = report.resumable && cx.offers(SendMessage::NAME);
+                AgentOutput::Completed(Box::new(completed(*report, prompt, reachable)))
+            }
+            Launched::GoesOn { id, model, output_file, moved } => AgentOutput::AsyncLaunched(Begun {
                 agent_id: id,
                 description,
                 prompt,
                 output_file: output_file.display().to_string(),
                 can_read_output_file: true,
                 resolved_model: model,
+                moved,
             }),
         };
         Ok(ToolResult::new(output))
@@ -220,16 +236,25 @@ impl Tool for Agent {
         match output {
             AgentOutput::Completed(done) => {
                 let report: String = done.content.iter().map(|part| part.text.as_str()).collect();
-                match &done.incomplete {
-                    None if report.trim().is_empty() => "The agent finished without a report.".into(),
-                    None => report.into(),
-                    Some(why) => format!("{report}\n\n[The agent did not finish: {why}. The above is as far as it came.]").into(),
+                let mut text = match &done.incomplete {
+                    None if report.trim().is_empty() => "The agent finished without a report.".to_owned(),
+                    None => report,
+                    Some(why) => {
+                        format!("{report}\n\n[The agent did not finish: {why}. The above is as far as it came.]")
+                    }
+                };
+                if done.reachable {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "\n\n[Agent {}: SendMessage to this id goes on with it.]", done.agent_id);
                 }
+                text.into()
             }
             AgentOutput::AsyncLaunched(begun) => format!(
-                "The agent works in the background as {}. You will be told when it has finished; go on with other work and \
+                "{}The agent works in the background as {}. You will be told when it has finished; go on with other work and \
                  do not wait for it or do its task yourself. TaskStop ends it. Its report will also be in {}.",
-                begun.agent_id, begun.output_file
+                if begun.moved { "The user moved it to the background. " } else { "" },
+                begun.agent_id,
+                begun.output_file
             )
             .into(),
         }
@@ -248,7 +273,7 @@ impl Tool for Agent {
     }
 }
 
-fn completed(report: AgentReport, prompt: String) -> Completed {
+fn completed(report: AgentReport, prompt: String, reachable: bool) -> Completed {
     Completed {
         agent_id: report.id,
         agent_type: report.kind,
@@ -260,6 +285,7 @@ fn completed(report: AgentReport, prompt: String) -> Completed {
         usage: report.usage.into(),
         prompt,
         incomplete: report.incomplete,
+        reachable,
     }
 }
 
@@ -303,12 +329,13 @@ mod tests {
             model: "m".into(),
             text: "found".into(),
             incomplete: Some("it reached its limit of 2 turns".into()),
+            resumable: true,
             tool_uses: 2,
             duration_ms: 5,
             total_tokens: 10,
             usage: Usage { input_tokens: 7, output_tokens: 3, ..Usage::default() },
         };
-        let output = AgentOutput::Completed(Box::new(completed(report, "p".into())));
+        let output = AgentOutput::Completed(Box::new(completed(report, "p".into(), true)));
         assert_eq!(
             serde_json::to_value(&output).unwrap(),
             json!({"status": "completed", "agentId": "a1", "agentType": "Explore",
@@ -318,6 +345,8 @@ mod tests {
                              "cache_read_input_tokens": 0},
                    "incomplete": "it reached its limit of 2 turns"})
         );
-        assert!(Agent.to_blocks(&output).to_text().starts_with("found\n\n[The agent did not finish: it reached"));
+        let text = Agent.to_blocks(&output).to_text();
+        assert!(text.starts_with("found\n\n[The agent did not finish: it reached"), "{text}");
+        assert!(text.ends_with("[Agent a1: SendMessage to this id goes on with it.]"), "{text}");
     }
 }

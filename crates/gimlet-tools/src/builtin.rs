@@ -20,5 +20,6 @@ pub fn builtin() -> Vec<&'static dyn AnyTool> {
         &crate::ask_user_question::AskUserQuestion,
         &crate::enter_plan_mode::EnterPlanMode,
         &crate::exit_plan_mode::ExitPlanMode,
+        &crate::send_message::SendMessage,
     ]
 }

@@ -15,6 +15,7 @@ mod harness;
 mod read;
 #[cfg(test)]
 mod search_harness;
+mod send_message;
 mod suggest;
 mod task_output;
 mod task_stop;

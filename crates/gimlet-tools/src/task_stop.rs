@@ -16,7 +16,7 @@ pub(crate) struct TaskStop;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskStopInput {
-    /// Id of the task.
+    /// Id of the task, or name of the agent.
     task_id: String,
 }
 
@@ -92,10 +92,16 @@ impl Tool for TaskStop {
     }
 }
 
-/// The task of that id, or an error that lists those which run.
+/// The task of that id or the agent of that name, or an error that lists those which run.
 pub(crate) fn find(id: &str, services: &Services) -> Result<Arc<Task>, ToolError> {
-    let missing = || ToolError::failed(format!("There is no background task `{id}`. {}", running(services)));
-    services.tasks.find(id.trim()).ok_or_else(missing)
+    let missing = || match services.tasks.forgotten(id.trim()) {
+        Some(file) => ToolError::failed(format!(
+            "Task {id} ended long ago and is no longer listed. Its output is still in {} (use Read).",
+            file.display()
+        )),
+        None => ToolError::failed(format!("There is no background task `{id}`. {}", running(services))),
+    };
+    services.tasks.find_named(id.trim()).ok_or_else(missing)
 }
 
 fn running(services: &Services) -> String {
@@ -119,6 +125,8 @@ pub(crate) fn state_name(state: TaskState) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use gimlet_core::tasks::NewTask;
+    use gimlet_proto::AgentPath;
     use serde_json::json;
 
     use super::*;
@@ -154,5 +162,27 @@ mod tests {
         let over = bench.call(TaskStop, json!({"task_id": "b1"})).await.unwrap_err();
         assert_eq!(over.model_text, "Task b1 is not running any more: it is completed. Running: b2 (wait a while).");
         assert!(bench.call(TaskStop, json!({})).await.unwrap_err().model_text.contains("`task_id` is missing"));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_output_of_a_task_that_is_no_longer_listed_is_still_named() {
+        let mut bench = Bench::new();
+        for number in 0..150 {
+            let task = bench.services.tasks.add(NewTask {
+                id: None,
+                kind: "local_bash",
+                description: String::new(),
+                command: None,
+                call: None,
+                owner: AgentPath::default(),
+                output_file: format!("/out/{number}").into(),
+                agent: None,
+                backgrounded: true,
+                stop: Box::new(|| Box::pin(std::future::ready(()))),
+            });
+            task.settle(TaskState::Completed, Some(0));
+        }
+        let error = bench.call(TaskStop, json!({"task_id": "b1"})).await.unwrap_err();
+        assert!(error.model_text.contains("no longer listed") && error.model_text.contains("/out/0"), "{error}");
     }
 }

@@ -200,6 +200,7 @@ pub(crate) async fn start(
         record: past.record,
         history: past.messages,
         outputs: past.outputs,
+        deferred: past.deferred,
         result_files: past.result_files,
         processes,
         redactor,

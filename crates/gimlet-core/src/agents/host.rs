@@ -1,13 +1,15 @@
 //! What a session needs to send subagents: the same for every one of them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gimlet_proto::{CacheTtl, Env, Model};
+use gimlet_proto::{AgentPath, CacheTtl, Env, Model};
 use gimlet_store::{AgentTranscripts, ResultFiles};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::identity::AgentIdentity;
 use super::roster::Roster;
 use crate::ledger::Ledger;
 use crate::tool::ToolError;
@@ -30,6 +32,10 @@ pub(crate) struct AgentHost {
     pub(super) ledger: Ledger,
     pub(super) limits: Limits,
     slots: Arc<Semaphore>,
+    /// Held while an agent that has ended is set going again, so that no two conversations write one transcript.
+    pub(super) resuming: tokio::sync::Mutex<()>,
+    /// Whom each conversation has written to by name, so that a name cannot come to mean somebody else unnoticed.
+    pub(super) addressed: Mutex<HashMap<(AgentPath, String), String>>,
 }
 
 /// How far subagents may go.
@@ -85,11 +91,18 @@ impl AgentHost {
             ledger: parts.ledger.sharing(),
             slots: Arc::new(Semaphore::new(limits.at_once.min(Semaphore::MAX_PERMITS))),
             limits,
+            resuming: tokio::sync::Mutex::default(),
+            addressed: Mutex::default(),
         }
     }
 
     pub(crate) fn roster(&self) -> &Roster {
         &self.roster
+    }
+
+    /// Whether the conversation of an agent can go on after its end: it is kept, and its kind is one that may.
+    pub(super) fn may_resume(&self, who: Option<&AgentIdentity>) -> bool {
+        who.is_some_and(|who| !self.roster.is_one_shot(&who.kind) && self.transcripts.path(&who.id).is_some())
     }
 
     /// A place among those that run, for as long as it is held.

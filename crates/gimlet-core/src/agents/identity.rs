@@ -1,7 +1,7 @@
 //! Who runs a conversation that is not the main one, and in which mode its calls are decided.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use gimlet_proto::{PermissionMode, TaskProgress, Usage};
@@ -16,7 +16,7 @@ pub(crate) struct AgentIdentity {
     /// 1 for one that the main conversation sent.
     pub(crate) depth: u32,
     /// Nobody waits for it.
-    pub(crate) background: bool,
+    pub(crate) alone: AtomicBool,
     pub(crate) mode: WantedMode,
     /// Whoever sent it, when that was a subagent too: its mode is what this one's is held under.
     pub(crate) sender: Option<Arc<AgentIdentity>>,
@@ -31,6 +31,11 @@ pub(crate) struct WantedMode {
 }
 
 impl AgentIdentity {
+    /// Nobody waits for it.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
     /// The mode that holds for its calls: that of the session as everyone on the way down narrowed it.
     pub(crate) fn mode_under(
         &self,
@@ -146,7 +151,7 @@ mod tests {
             id: String::new(),
             kind: String::new(),
             depth: 1,
-            background: false,
+            alone: false.into(),
             mode: WantedMode { mode, source: AgentSource::Caller },
             sender,
             meter: Meter::default(),

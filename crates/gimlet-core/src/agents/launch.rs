@@ -1,24 +1,17 @@
-//! Sending a subagent: whether it may go, what it takes along, and who waits for it.
+//! Sending a subagent: whether it may go, as what, and who waits for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use gimlet_proto::{AgentPath, Body, Level, Notice, Say, Usage};
-use gimlet_store::AgentMeta;
-use tokio_util::sync::CancellationToken;
+use gimlet_proto::{Block, Say, Usage};
 
-use super::identity::{AgentIdentity, Meter, WantedMode};
+use super::outset::{Outset, Prepared};
 use super::roster::AgentKind;
-use super::running::{Errand, Running};
 use super::toolbox::{self, Circumstances};
 use crate::call::CallScope;
-use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
-use crate::record::Record;
-use crate::steering::Steering;
-use crate::tasks::{AgentTask, NewTask, Stop};
-use crate::tool::{PromptContext, ToolContext, ToolError, ToolSet};
-use crate::turn::{Turn, TurnOptions};
+use crate::tool::{ToolContext, ToolError};
 
 /// What somebody wants done.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +25,7 @@ pub struct Launch {
     pub effort: Option<String>,
     /// Whether anybody waits; `None` leaves it to the definition.
     pub background: Option<bool>,
-    /// A name for its record.
+    /// What it can be called by when something is sent to it.
     pub name: Option<String>,
 }
 
@@ -42,7 +35,13 @@ pub enum Launched {
     /// It is back.
     Finished(Box<AgentReport>),
     /// It goes on by itself; its report comes as a notice.
-    GoesOn { id: String, model: String, output_file: PathBuf },
+    GoesOn {
+        id: String,
+        model: String,
+        output_file: PathBuf,
+        /// A person did not want to wait for it any more.
+        moved: bool,
+    },
 }
 
 /// What a subagent brought back.
@@ -56,6 +55,8 @@ pub struct AgentReport {
     pub text: String,
     /// Why they are not the end of its work, if they are not.
     pub incomplete: Option<String>,
+    /// It can be spoken to again.
+    pub resumable: bool,
     pub tool_uses: u64,
     pub duration_ms: u64,
     pub total_tokens: u64,
@@ -68,147 +69,117 @@ impl ToolContext {
         let Some(scope) = &self.scope else {
             return Err(ToolError::failed("No agent can be launched outside a session."));
         };
-        let prepared = prepare(scope, self, launch)?;
-        if prepared.identity.background {
-            let launched = Launched::GoesOn {
-                id: prepared.identity.id.clone(),
-                model: prepared.model.clone(),
-                output_file: prepared.running.task().output_file.clone(),
-            };
-            self.services.spawn(prepared.errand.run_alone(prepared.running));
-            return Ok(launched);
+        decide(scope, self, launch)?.prepare(scope, self).go(self).await
+    }
+}
+
+impl Prepared {
+    /// Lets the agent go and, unless that is the background, waits for it.
+    pub(super) async fn go(self, cx: &ToolContext) -> Result<Launched, ToolError> {
+        let Prepared { identity, model, errand, running } = self;
+        let (task, cancel) = (running.task().clone(), errand.cancel().clone());
+        let on_its_way = |moved| {
+            let (id, output_file) = (task.id.clone(), task.output_file.clone());
+            Ok(Launched::GoesOn { id, model, output_file, moved })
+        };
+        if identity.is_alone() {
+            cx.services.spawn(async move { errand.run(running).await.tell() });
+            return on_its_way(false);
         }
-        prepared.errand.run(prepared.running).await.map(|report| Launched::Finished(Box::new(report)))
+        let moving = cx.movable();
+        let mut work = Box::pin(errand.run(running));
+        loop {
+            tokio::select! {
+                biased;
+                over = &mut work => return over.into_result().map(|report| Launched::Finished(Box::new(report))),
+                () = cx.cancel.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
+                () = moving.wanted() => {
+                    identity.alone.store(true, Ordering::Relaxed);
+                    task.move_to_background();
+                    cx.services.task_changed(&task, None);
+                    cx.services.spawn(async move { work.await.tell() });
+                    return on_its_way(true);
+                }
+            }
+        }
     }
 }
 
-/// A subagent that is about to go.
-struct Prepared {
-    identity: Arc<AgentIdentity>,
-    model: String,
-    errand: Errand,
-    running: Running,
-}
-
-fn prepare(scope: &Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<Prepared, ToolError> {
+/// What is settled about an agent before anything of it is made. Holds its place among those that run.
+fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Result<Outset<'a>, ToolError> {
     let host = &scope.host;
-    let rules = scope.gate.rules();
-    let kind = host.roster.find(launch.kind.as_deref(), &rules).map_err(ToolError::input)?;
-    let depth = scope.subagent.as_ref().map_or(0, |who| who.depth) + 1;
-    if depth > host.limits.depth {
-        return Err(ToolError::failed(format!(
-            "Agents may be nested {} deep, and this would be one more. Do not try again: do the work yourself.",
-            host.limits.depth
-        )));
+    if let Some(name) = launch.name.as_deref() {
+        check_name(name)?;
     }
+    let kind = host.roster.find(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
+    refuse_isolation(kind)?;
+    let depth = depth_below(scope)?;
     let background = !host.limits.foreground_only
-        && scope.subagent.as_ref().is_none_or(|who| !who.background)
+        && scope.subagent.as_ref().is_none_or(|who| !who.is_alone())
         && launch.background.or(kind.spec.background).unwrap_or(false);
     let slot = host.slot()?;
-    let may_launch = depth < host.limits.depth;
-    let tools = toolbox::choose(&kind.name, &kind.spec, &scope.tools, Circumstances { background, may_launch })?;
+    let circumstances = Circumstances { background, may_launch: depth < host.limits.depth };
+    let tools = toolbox::choose(&kind.name, &kind.spec, &scope.tools, circumstances)?;
     let dials = dials(scope, kind, &launch)?;
-    let facts = host.model.facts(&dials.model());
-
-    let id = new_id();
-    let mut agent = cx.agent.clone();
-    agent.0.push(cx.call.clone());
-    let files = host.result_files.of_agent(&id);
-    let services = Arc::new(cx.services.for_agent(files.dir().to_owned()));
-    let identity = Arc::new(AgentIdentity {
-        id: id.clone(),
-        kind: kind.name.clone(),
+    let mut path = cx.agent.clone();
+    path.0.push(cx.call.clone());
+    let Launch { description, prompt, name, .. } = launch;
+    let sender = scope.subagent.clone();
+    Ok(Outset {
+        id: new_id(),
+        kind,
+        description,
+        said: Say { blocks: vec![Block::text(&prompt)], plain: true, ..Say::default() },
+        prompt,
+        name,
+        path,
+        past: None,
         depth,
         background,
-        mode: WantedMode { mode: kind.spec.permission_mode, source: kind.source },
-        sender: scope.subagent.clone(),
-        meter: Meter::default(),
-    });
-    let cancel = if background { CancellationToken::new() } else { cx.cancel.child_token() };
-    let child = Arc::new(CallScope {
-        services,
-        tools: tools.clone(),
-        gate: scope.gate.clone(),
-        cancel: cancel.clone(),
-        agent: agent.clone(),
-        subagent: Some(identity.clone()),
-        dials: dials.clone(),
-        host: host.clone(),
-    });
-    tell_missing(&child, kind);
-
-    let parent_agent_id = scope.subagent.as_ref().map(|who| who.id.clone());
-    let meta = AgentMeta {
-        agent_type: kind.name.clone(),
-        description: launch.description.clone(),
-        tool_use_id: cx.call.to_string(),
-        spawn_depth: depth,
-        parent_agent_id,
-        model: Some(facts.id.clone()),
-        name: launch.name.clone(),
-        worktree_path: None,
-    };
-    let (transcript, described) = host.transcripts.create(&id, &meta);
-    if let Err(error) = described {
-        warn(&child, format!("the description of agent {id} could not be written: {error}"));
-    }
-    let system = [kind.spec.prompt.clone(), surroundings(&child, &facts.id)];
-    let system: Vec<String> = system.into_iter().filter(|text| !text.trim().is_empty()).collect();
-    let conversation = Conversation::new(
-        Record::new(transcript),
-        system.into(),
-        crate::context::tool_defs(&tools, &prompt_context(&child, &tools, background)),
-        Vec::new(),
-        host.cache_ttl,
-    )
-    .with_ledger(host.ledger.sharing());
-    let steering = Steering::default();
-    let turn = Turn {
-        model: host.model.clone(),
+        sender,
+        tools,
         dials,
-        scope: child.clone(),
-        options: TurnOptions { max_turns: kind.spec.max_turns, wire_events: false, ..host.options.clone() },
-        steering: steering.clone(),
-        items: host.items.clone(),
-        result_files: files,
-        output: None,
-    };
+        slot,
+    })
+}
 
-    let ended = CancellationToken::new();
-    let task = cx.services.tasks.add(NewTask {
-        id: Some(id.clone()),
-        kind: "local_agent",
-        description: launch.description.clone(),
-        command: None,
-        call: Some(cx.call.clone()),
-        owner: cx.agent.clone(),
-        output_file: host.result_files.report_path(&id),
-        agent: Some(AgentTask {
-            subagent_type: kind.name.clone(),
-            prompt: launch.prompt.clone(),
-            depth,
-            backgrounded: background,
-        }),
-        stop: stop(cancel, ended.clone()),
-    });
-    let running = Running::begin(task, cx.services.lasting(), agent, &steering, ended, slot);
-    let said = Say { blocks: vec![gimlet_proto::Block::text(&launch.prompt)], plain: true, ..Say::default() };
-    let errand = Errand { conversation, turn, said };
-    Ok(Prepared { identity, model: facts.id, errand, running })
+/// A name must not be taken for anybody else.
+fn check_name(name: &str) -> Result<(), ToolError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name == super::letters::MAIN {
+        return Err(ToolError::input("`name` cannot be `main`: that is the main conversation"));
+    }
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
+        return Err(ToolError::input("`name` has 1 to 64 letters, digits, dots, dashes and underscores"));
+    }
+    Ok(())
+}
+
+/// A definition that wants its agents kept apart must not have them work on the files of everybody else instead.
+pub(super) fn refuse_isolation(kind: &AgentKind) -> Result<(), ToolError> {
+    let Some(isolation) = &kind.spec.isolation else { return Ok(()) };
+    Err(ToolError::failed(format!(
+        "The agent type {} wants `isolation: {isolation}`, which is not available, so it cannot be launched. Use another type.",
+        kind.name
+    )))
+}
+
+/// How deep an agent that is sent from here would be.
+fn depth_below(scope: &CallScope) -> Result<u32, ToolError> {
+    let depth = scope.subagent.as_ref().map_or(0, |who| who.depth) + 1;
+    let deepest = scope.host.limits.depth;
+    if depth <= deepest {
+        return Ok(depth);
+    }
+    Err(ToolError::failed(format!(
+        "Agents may be nested {deepest} deep, and this would be one more. Do not try again: do the work yourself."
+    )))
 }
 
 /// A token that is not met twice in a session.
 fn new_id() -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("a{}", &random[..16])
-}
-
-fn stop(cancel: CancellationToken, ended: CancellationToken) -> Stop {
-    Box::new(move || {
-        cancel.cancel();
-        let ended = ended.clone();
-        Box::pin(async move { ended.cancelled().await })
-    })
 }
 
 /// Which model it is to be: the environment, the call, the definition, and else that of whoever sends it.
@@ -223,44 +194,4 @@ fn dials(scope: &CallScope, kind: &AgentKind, launch: &Launch) -> Result<Dials, 
         dials.set_model(Some(model.to_owned())).map_err(ToolError::input)?;
     }
     Ok(dials)
-}
-
-fn prompt_context(scope: &CallScope, tools: &ToolSet, background: bool) -> PromptContext {
-    let env = scope.services.env.clone();
-    PromptContext {
-        tools: tools.offered().map(|tool| tool.name().to_owned()).collect(),
-        background: !background && !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
-        sandbox: scope.services.sandboxing().map(|sandboxing| sandboxing.may_leave),
-        agents: scope.gate.offers(&scope.host.roster),
-        env,
-    }
-}
-
-/// The facts of this place, and what is different for an agent.
-fn surroundings(scope: &CallScope, model: &str) -> String {
-    let facts = crate::context::environment(scope, model);
-    format!(
-        "{facts}\n\nYou work for another agent, who sees nothing but your last message. Every command starts in the \
-         working directory above, wherever the one before it went: use absolute paths."
-    )
-}
-
-/// A definition that asks for what gimlet does not have yet must not look as if it got it.
-fn tell_missing(scope: &CallScope, kind: &AgentKind) {
-    let spec = &kind.spec;
-    let missing: Vec<&str> = [
-        ("skills", !spec.skills.is_empty()),
-        ("mcpServers", spec.mcp_servers.is_some()),
-        ("memory", spec.memory.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(member, given)| given.then_some(member))
-    .collect();
-    if !missing.is_empty() {
-        warn(scope, format!("the agent type {} asks for {}, which is not available", kind.name, missing.join(", ")));
-    }
-}
-
-fn warn(scope: &CallScope, text: String) {
-    scope.services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
 }

@@ -20,6 +20,7 @@ const TAGS: &[&str] = &[
     "user-prompt-submit-hook",
     "task-notification",
     "agent-report",
+    "agent-message",
     "command-name",
     "command-message",
 ];
@@ -50,9 +51,14 @@ const MARK: &str = "[This report speaks of instructions or permissions. It is wh
 
 /// A report that cannot be taken for anybody else's words.
 pub(super) fn harmless(text: &str) -> String {
-    let broken = break_roles(&break_tags(text)).into_owned();
+    let broken = tame(text);
     let lower = text.to_lowercase();
     if SUSPICIOUS.iter().any(|words| lower.contains(words)) { format!("{MARK}\n{broken}") } else { broken }
+}
+
+/// A text in which nothing passes for a mark of somebody else.
+pub(super) fn tame(text: &str) -> String {
+    break_roles(&break_tags(text)).into_owned()
 }
 
 /// `<system>` becomes `<\system>`.

@@ -9,6 +9,9 @@ use crate::tool::nearest;
 /// The kind that a call means when it names none.
 pub(super) const DEFAULT_KIND: &str = "general-purpose";
 
+/// The kind that elsewhere begins with the conversation of its sender.
+const FORK: &str = "fork";
+
 /// Where a definition comes from. Of several with one name the last in this order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AgentSource {
@@ -72,6 +75,11 @@ impl Roster {
         self
     }
 
+    /// Whether agents of this kind work once and are not spoken to again: the built-in ones that look around.
+    pub(super) fn is_one_shot(&self, name: &str) -> bool {
+        self.kinds.iter().any(|kind| kind.name == name && kind.is_searcher())
+    }
+
     /// The kinds that no rule takes away.
     pub fn offers(&self, rules: &RuleSet) -> Vec<AgentOffer> {
         let kept = self.kinds.iter().filter(|kind| !removes_agent(rules, &kind.name));
@@ -90,6 +98,11 @@ impl Roster {
         }
         let names: Vec<&str> = offered.iter().map(|kind| kind.name.as_str()).collect();
         let what = match name {
+            Some(name) if name == FORK => {
+                "Agents that begin with a copy of this conversation (`fork`) are not available: put what the agent needs \
+                 to know into its prompt."
+                    .to_owned()
+            }
             Some(_) => format!("There is no agent type named `{wanted}`."),
             None => "`subagent_type` is missing, and there is no general-purpose agent here.".to_owned(),
         };
@@ -209,6 +222,7 @@ mod tests {
         assert_eq!(roster.find(None, &rules).unwrap().name, "general-purpose");
         assert_eq!(roster.find(Some("explore"), &rules).unwrap().name, "Explore");
         let slip = roster.find(Some("Exlpore"), &rules).unwrap_err();
+        assert!(roster.find(Some("fork"), &rules).unwrap_err().starts_with("Agents that begin with a copy"));
         assert!(slip.contains("Did you mean `Explore`?") && slip.contains("general-purpose, Explore, Plan, Bash"));
     }
 }

@@ -43,7 +43,7 @@ impl Running {
         Self { task, services, agent, ended, _slot: slot }
     }
 
-    pub(super) fn task(&self) -> &Task {
+    pub(super) fn task(&self) -> &Arc<Task> {
         &self.task
     }
 
@@ -92,35 +92,50 @@ struct Done {
     stopped: bool,
 }
 
+/// An errand that is over.
+pub(super) struct Over {
+    done: Done,
+    running: Running,
+    /// Nobody else has said before how the agent ended.
+    by_itself: bool,
+}
+
+impl Over {
+    /// For somebody who waited.
+    pub(super) fn into_result(self) -> Result<AgentReport, ToolError> {
+        self.done.into_result()
+    }
+
+    /// For nobody: the report goes to whoever sent the agent, as a notice.
+    pub(super) fn tell(self) {
+        let Over { done, running, by_itself } = self;
+        let Some(services) = running.services.upgrade().filter(|_| by_itself) else { return };
+        let how = match done.trouble() {
+            None => "has finished".to_owned(),
+            Some(why) => format!("ended early: {why}"),
+        };
+        let notice = notice(&running.task, &how, &done.report.text);
+        // The end of the task is told first, when `running` is dropped.
+        let owner = running.task.owner.clone();
+        drop(running);
+        services.tell_of_task(&owner, notice);
+    }
+}
+
 impl Errand {
-    /// Does it while somebody waits.
-    pub(super) async fn run(mut self, running: Running) -> Result<AgentReport, ToolError> {
-        let done = self.work(&running, None).await;
-        let state = done.state();
-        running.settle(state, done.summary(&running.task));
-        done.into_result()
+    /// What stops it.
+    pub(super) fn cancel(&self) -> &CancellationToken {
+        &self.turn.scope.cancel
     }
 
-    /// Does it while nobody waits: the report goes to whoever sent it as a notice.
-    pub(super) async fn run_alone(mut self, running: Running) {
-        let stall = self.turn.scope.host.limits.stall;
-        let done = self.work(&running, Some(stall)).await;
+    /// Does it. Whether anybody waits for it may change meanwhile.
+    pub(super) async fn run(mut self, running: Running) -> Over {
+        let done = self.work(&running).await;
         let by_itself = running.settle(done.state(), done.summary(&running.task));
-        let Some(services) = running.services.upgrade() else { return };
-        if by_itself {
-            let how = match done.trouble() {
-                None => "has finished".to_owned(),
-                Some(why) => format!("ended early: {why}"),
-            };
-            let notice = notice(&running.task, &how, &done.report.text);
-            // The end of the task is told first, when `running` is dropped.
-            let owner = running.task.owner.clone();
-            drop(running);
-            services.tell_of_task(&owner, notice);
-        }
+        Over { done, running, by_itself }
     }
 
-    async fn work(&mut self, running: &Running, stall: Option<Duration>) -> Done {
+    async fn work(&mut self, running: &Running) -> Done {
         let (scope, begun) = (self.turn.scope.clone(), tokio::time::Instant::now());
         let mut stalled = None;
         let (end, text, usage) = {
@@ -128,7 +143,7 @@ impl Errand {
             tokio::select! {
                 biased;
                 end = &mut work => end,
-                limit = stalls(&scope, stall) => {
+                limit = stalls(&scope, &running.task) => {
                     stalled = Some(limit);
                     scope.cancel.cancel();
                     work.await
@@ -150,6 +165,7 @@ impl Errand {
             model: host.model.facts(&self.turn.dials.model()).id,
             text,
             incomplete: None,
+            resumable: host.may_resume(scope.subagent.as_deref()),
             tool_uses: progress.tool_uses,
             duration_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             total_tokens: usage.prompt_tokens() + usage.output_tokens,
@@ -176,14 +192,14 @@ async fn converse(conversation: &mut Conversation, turn: &Turn, first: Say) -> (
     last.map_or((TurnEnd::Completed, String::new(), usage), |report| (report.end, report.text, usage))
 }
 
-async fn stalls(scope: &CallScope, limit: Option<Duration>) -> Duration {
-    match limit {
-        Some(limit) => {
-            scope.services.pulse.stalls_for(limit).await;
-            limit
-        }
-        None => std::future::pending().await,
-    }
+/// Waits until an agent that nobody waits for gets nowhere any more; whoever waits for one sees for themselves.
+async fn stalls(scope: &CallScope, task: &Task) -> Duration {
+    let limit = scope.host.limits.stall;
+    task.left_alone().await;
+    // While somebody waited, nothing was held against it.
+    scope.services.pulse.beat();
+    scope.services.pulse.stalls_for(limit).await;
+    limit
 }
 
 /// Writes a report to its file and gives what the model gets of it.
@@ -219,6 +235,7 @@ impl Done {
             (TurnEnd::Refused { .. }, None) => Some("the model refused to go on".to_owned()),
             (TurnEnd::Aborted { .. }, None) => Some("it was stopped".to_owned()),
             (TurnEnd::HookStopped | TurnEnd::PromptBlocked { .. }, None) => Some("a hook stopped it".to_owned()),
+            (TurnEnd::DeferredUnavailable { tool }, None) => Some(format!("its tool {tool} is gone")),
             (TurnEnd::Deferred { tool, .. }, None) => Some(format!("a hook left its call of {tool} for later")),
             (TurnEnd::StructuredOutputRetries(_), None) => Some("its answer never had the form asked for".to_owned()),
         }

@@ -77,7 +77,7 @@ impl Gate {
             }
             Answer::No { message, interrupt } => {
                 // Nobody waits for a background agent: it loses this one call and finds another way.
-                let waited_for = scope.subagent.as_ref().is_none_or(|who| !who.background);
+                let waited_for = scope.subagent.as_ref().is_none_or(|who| !who.is_alone());
                 let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
             }

@@ -72,6 +72,8 @@ pub struct SessionConfig {
     pub record: Record,
     /// History of a resumed session.
     pub history: Vec<gimlet_proto::Message>,
+    /// What the model said behind it, when that is a call which a hook left for later: it runs when somebody speaks.
+    pub deferred: Option<gimlet_proto::Message>,
     /// What the calls in it gave back.
     pub outputs: ToolOutputs,
     pub result_files: ResultFiles,
@@ -138,6 +140,9 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let own_defs = config.tool_defs.clone();
     let mut conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
     conversation.told_planning = config.plans.was_planning;
+    if let Some(asking) = config.deferred {
+        conversation.leave_waiting(asking.blocks);
+    }
     let host = Arc::new(AgentHost::new(HostParts {
         model: &config.model,
         roster,
@@ -161,6 +166,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             dials,
             gauge: conversation.gauge.clone(),
             model: config.model.clone(),
+            agents: conversation.record.agents(),
             cleared: false,
         },
         inbox,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gimlet_proto::{AgentPath, Body, EntryId, Interrupted, Model, Op, PermissionMode, PromptFate, Say};
-
+use gimlet_store::AgentTranscripts;
 use tokio_util::sync::CancellationToken;
 
 use super::inquiries;
@@ -14,6 +14,7 @@ use crate::dials::Dials;
 use crate::gate::{Asks, Gate};
 use crate::services::Services;
 use crate::steering::Steering;
+use crate::tasks::Task;
 
 /// What the desk cannot settle by itself.
 pub(super) enum Call {
@@ -32,8 +33,19 @@ pub(super) struct Desk {
     pub(super) dials: Dials,
     pub(super) gauge: Gauge,
     pub(super) model: Arc<dyn Model>,
+    /// Where the records of subagents are.
+    pub(super) agents: AgentTranscripts,
     /// The session ends because the person wants an empty conversation.
     pub(super) cleared: bool,
+}
+
+/// Keeps for later runs that a person stopped an agent.
+async fn note_stopped(task: &Task, transcripts: AgentTranscripts) {
+    if task.agent.is_some() {
+        let id = task.id.clone();
+        // Where nothing can be written, this run still knows.
+        drop(tokio::task::spawn_blocking(move || transcripts.note_stopped(&id)).await);
+    }
 }
 
 impl Desk {
@@ -83,11 +95,13 @@ impl Desk {
                 }
                 reply.send(Ok(waited));
             }
+            Some(Op::Background { call, reply }) => reply.send(Ok(self.services.move_to_background(call.as_ref()))),
             Some(Op::StopTask { task, reply }) => {
-                let task = self.services.tasks.find(&task);
+                let (task, transcripts) = (self.services.tasks.find(&task), self.agents.clone());
                 self.services.spawn(async move {
                     if let Some(task) = task {
-                        task.stop().await;
+                        task.stop_for_user().await;
+                        note_stopped(&task, transcripts).await;
                     }
                     reply.send(Ok(()));
                 });

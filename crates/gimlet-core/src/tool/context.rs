@@ -94,6 +94,11 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
+    /// Whether the conversation that the call belongs to has a tool of this name.
+    pub fn offers(&self, tool: &str) -> bool {
+        self.scope.as_ref().is_some_and(|scope| scope.tools.offered().any(|offered| offered.name() == tool))
+    }
+
     /// Puts the call's commands behind these walls.
     pub(crate) fn with_sandbox(mut self, sandbox: Option<Arc<Sandboxing>>) -> Self {
         self.sandbox = sandbox;

@@ -88,6 +88,7 @@ impl Batch<'_> {
         self.end.ends = self.end.ends.take().or(settled.ends_turn.take());
         if matches!(self.end.ends, Some(TurnEnd::Deferred { .. })) {
             // It is alone in its reply, and its result comes when it runs.
+            self.conversation.record.deferred(&call.id);
             self.conversation.deferred = Some(call);
             return;
         }

@@ -296,6 +296,17 @@ async fn a_kind_that_is_unknown_or_denied_is_answered_with_those_there_are() {
 }
 
 #[tokio::test]
+async fn a_kind_that_wants_a_work_tree_of_its_own_is_not_let_loose_on_everybodys_files() {
+    let apart = AgentSpec { isolation: Some("worktree".into()), ..spec(&["Touch"]) };
+    let setup = Setup { agents: vec![("apart".to_owned(), apart)], ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![reply(&[send_as("t1", "x", "apart")]), done()]);
+    let (_, events) = watched(&mut bench, "go").await;
+    assert!(bench.results(1)[0].2.contains("`isolation: worktree`, which is not available"), "{:?}", bench.results(1));
+    assert_eq!(told(&events), [], "nothing began");
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn an_agent_in_the_background_reports_when_it_is_done_and_wakes_the_session() {
     let tasks = vec![("slow", vec![wait(), says("I found it.")])];
     let setup = Setup { tasks, attended: true, ..Setup::default() };

@@ -22,11 +22,11 @@ use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{
     AgentSpec, Answer, Block, BlockKind, Body, Driver, DriverHook, Env, Event, Model, ModelEvent, ModelFacts,
     ModelRequest, ModelStream, Need, Op, PermissionMode, Reader, ReplyEnd, ReplyStart, ResultContent, Say,
-    SessionHandle, StopReason, Thinking, TurnReport, Usage,
+    SessionHandle, SessionId, StopReason, Thinking, TurnReport, Usage,
 };
 use gimlet_store::{
-    Checkpoints, DecisionLedger, DecisionLine, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs, Transcript,
-    TranscriptOptions, new_session_id, read_decisions,
+    Checkpoints, DecisionLedger, DecisionLine, LoadOptions, Locations, ResultFiles, SessionFiles, Stamp, ToolOutputs,
+    Transcript, TranscriptOptions, load, new_session_id, read_decisions,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -255,6 +255,8 @@ pub(crate) struct Errand {
     model: Option<String>,
     #[serde(default)]
     background: Option<bool>,
+    #[serde(default)]
+    name: Option<String>,
 }
 
 impl Tool for Send {
@@ -274,8 +276,9 @@ impl Tool for Send {
         ForAgents::ToLaunchOthers
     }
     async fn call(&self, input: Errand, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
-        let Errand { task, subagent_type: kind, model, background } = input;
-        let launch = Launch { kind, description: task.clone(), prompt: task, model, background, ..Launch::default() };
+        let Errand { task, subagent_type: kind, model, background, name } = input;
+        let description = task.clone();
+        let launch = Launch { kind, description, prompt: task, model, background, name, ..Launch::default() };
         Ok(ToolResult::new(match cx.launch(launch).await? {
             Launched::Finished(report) => match report.incomplete {
                 Some(why) => format!("{} [{why}]", report.text),
@@ -373,9 +376,13 @@ impl Bench {
     /// A session whose setup depends on its project folder.
     pub(crate) fn new_with(setup: impl FnOnce(&Path) -> Setup, replies: Vec<Vec<ModelEvent>>) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let setup = setup(&dir.path().canonicalize().unwrap());
+        Self::open(dir, new_session_id(), setup, replies)
+    }
+
+    /// Opens a session in a folder; one that an earlier bench left there goes on.
+    pub(crate) fn open(dir: TempDir, id: SessionId, setup: Setup, replies: Vec<Vec<ModelEvent>>) -> Self {
         let project = dir.path().canonicalize().unwrap();
-        let setup = setup(&project);
-        let id = new_session_id();
         let files = Locations::new(&project.join("home")).project(&project).session(&id);
         let stamp = Stamp::default();
         let tasks = setup.tasks.into_iter().map(|(task, replies)| (task.to_owned(), replies.into())).collect();
@@ -387,6 +394,7 @@ impl Bench {
             &Consult,
             &Send,
             &crate::asking::Quiz,
+            &crate::letters::Post,
             &crate::planning::Planner,
             &crate::rewinding::Scribble,
         ]);
@@ -399,9 +407,12 @@ impl Bench {
         for rule in setup.deny {
             rules.add(Behavior::Deny, rule, &RuleSource::new(RuleScope::Session, &project)).unwrap();
         }
-        let transcript = match setup.saved {
-            true => Transcript::create(&files, stamp, TranscriptOptions::default()).unwrap(),
-            false => Transcript::unsaved(id.clone(), stamp),
+        let earlier = load(&files.transcript(), &LoadOptions::default()).ok();
+        let options = TranscriptOptions::default();
+        let transcript = match (setup.saved, &earlier) {
+            (true, Some(loaded)) => Transcript::resume(&files, loaded, stamp, options).unwrap(),
+            (true, None) => Transcript::create(&files, stamp, options).unwrap(),
+            (false, _) => Transcript::unsaved(id.clone(), stamp),
         };
         let prompt = PromptContext {
             env: Env::default(),
@@ -443,7 +454,8 @@ impl Bench {
             },
             cache_ttl: None,
             record: Record::new(transcript),
-            history: Vec::new(),
+            deferred: earlier.as_ref().and_then(|loaded| loaded.deferred.clone()),
+            history: earlier.map(|loaded| loaded.messages).unwrap_or_default(),
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),

@@ -27,7 +27,7 @@ impl GuestCall for Failing {
 }
 
 /// Guests by name, each with words of its own.
-struct Source(Vec<(&'static str, &'static str)>);
+pub(crate) struct Source(pub(crate) Vec<(&'static str, &'static str)>);
 
 impl ToolSource for Source {
     fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {

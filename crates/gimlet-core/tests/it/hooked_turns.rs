@@ -1,5 +1,6 @@
 //! Hooks around turns and sessions: prompts that are let in, turns that may end, and what is told at the edges.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{Block, Body, DriverHook, ErrorKind, Message, ModelError, ModelEvent, Op, Say, StopReason, TurnEnd};
@@ -7,7 +8,8 @@ use gimlet_store::{LoadOptions, load};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, Setup, call, ended, reply, started};
-use crate::driver::{Program, Reaction, adds, hook};
+use crate::driver::{Program, Reaction, Shared, adds, hook};
+use crate::guests::Source;
 use crate::hooked_calls::{bench, told};
 
 fn words(texts: &[&str]) -> Vec<Vec<ModelEvent>> {
@@ -288,6 +290,56 @@ async fn a_call_can_be_left_for_later_and_is_decided_on_when_somebody_speaks_aga
     assert_eq!(bench.results(1), [("a".to_owned(), false, "a done".to_owned())]);
     assert!(told(&bench, 1).contains(&"go on".to_owned()));
     bench.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_was_left_for_later_runs_when_the_session_is_resumed() {
+    let setup = || Setup { saved: true, ..Setup::default() };
+    let defers = || Program::default().says("h", crate::driver::decides("defer", ""));
+    let hooks = || vec![hook("PreToolUse", &["h"])];
+    let touch = reply(&[call("a", "Touch", json!({"name": "a"}))]);
+    let (mut first, _) = bench(setup(), defers(), hooks(), vec![touch]);
+    assert!(matches!(first.run("go").await.end, TurnEnd::Deferred { .. }));
+    let session = first.handle.id.clone();
+    let dir = first.close().await;
+
+    // Hooks look again, and may leave it once more.
+    let with_hooks =
+        |program: Program| Setup { driver: Some(Arc::new(Shared(Arc::new(program)))), hooks: hooks(), ..setup() };
+    let mut again = Bench::open(dir, session.clone(), with_hooks(defers()), Vec::new());
+    assert!(matches!(again.run("now?").await.end, TurnEnd::Deferred { .. }));
+    let dir = again.close().await;
+
+    let allows = Program::default().says("h", json!({}));
+    let done = vec![reply(&[Block::text("done")])];
+    let mut last = Bench::open(dir, session.clone(), with_hooks(allows), done);
+    let report = last.run("go on").await;
+    assert!(matches!(report.end, TurnEnd::Completed), "{:?}", report.end);
+    assert_eq!(last.results(0), [("a".to_owned(), false, "a done".to_owned())]);
+    assert!(told(&last, 0).contains(&"go on".to_owned()));
+    let dir = last.close().await;
+
+    let mut after = Bench::open(dir, session, setup(), vec![reply(&[Block::text("ok")])]);
+    assert!(matches!(after.run("and?").await.end, TurnEnd::Completed), "it ran once");
+    assert_eq!(after.lines().len(), 3, "{:?}", after.lines());
+    after.close().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_tool_is_gone_when_it_should_run_ends_the_turn_with_an_error() {
+    let program = Program::default().says("h", crate::driver::decides("defer", ""));
+    let quiz = reply(&[call("a", "mcp__x__y", json!({}))]);
+    let setup = Setup { saved: true, guests: Some(Arc::new(Source(vec![("mcp__x__y", "y")]))), ..Setup::default() };
+    let (mut first, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], vec![quiz]);
+    assert!(matches!(first.run("go").await.end, TurnEnd::Deferred { .. }));
+    let session = first.handle.id.clone();
+    let dir = first.close().await;
+    let setup = Setup { saved: true, ..Setup::default() };
+    let mut last = Bench::open(dir, session, setup, vec![reply(&[Block::text("done")])]);
+    let report = last.run("go on").await;
+    assert!(matches!(&report.end, TurnEnd::DeferredUnavailable { tool } if tool == "mcp__x__y"), "{:?}", report.end);
+    assert!(matches!(last.run("what now?").await.end, TurnEnd::Completed), "the history is whole");
+    last.close().await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{
     BoxFuture, EntryId, Interrupted, ModelUsage, Op, PermissionMode, Reply, Rewound, Servers, SessionHandle, SessionId,
-    Thinking, ThinkingDisplay,
+    Thinking, ThinkingDisplay, ToolUseId,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -86,6 +86,10 @@ pub(super) fn route(
             Some(task) => done(session, |reply| Op::StopTask { task, reply }),
             None => missing(subtype, "task_id"),
         },
+        "background_tasks" => {
+            let call = request.text("tool_use_id").map(ToolUseId::new);
+            ask(session, |reply| Op::Background { call, reply }, |matched| json!({"matched": matched}))
+        }
         "cancel_async_message" => match request.text("message_uuid") {
             Some(uuid) => {
                 let op = |reply| Op::Withdraw { prompt: EntryId::new(uuid), reply };

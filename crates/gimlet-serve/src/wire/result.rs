@@ -124,6 +124,7 @@ pub(crate) fn result(event: &Event, report: &TurnReport) -> Result {
             let input = serde_json::from_str::<Value>(input.get()).unwrap_or(Value::Null);
             set("deferred_tool_use", json!({"id": call, "name": tool, "input": input}));
         }
+        TurnEnd::DeferredUnavailable { .. } => set("stop_reason", json!("tool_deferred_unavailable")),
         _ => set("stop_reason", json!(report.stop_reason.as_ref().map(|reason| reason.as_str()))),
     }
     set("session_id", json!(event.session));
@@ -140,6 +141,11 @@ pub(crate) fn result(event: &Event, report: &TurnReport) -> Result {
     }
     set("uuid", json!(uuid::Uuid::new_v4().to_string()));
     Result { json: Value::Object(line), is_error: verdict.is_error }
+}
+
+/// What is said of a call that waited in vain.
+pub(crate) fn unavailable(tool: &str) -> String {
+    format!("The call that was left for later cannot run: there is no tool named {tool} in this session.")
 }
 
 fn verdict(report: &TurnReport) -> Verdict {
@@ -167,6 +173,7 @@ fn verdict(report: &TurnReport) -> Verdict {
         TurnEnd::HookStopped => success(false, "hook_stopped", report.text.clone()),
         TurnEnd::StopHookPrevented => success(false, "stop_hook_prevented", report.text.clone()),
         TurnEnd::Deferred { .. } => success(false, "tool_deferred", report.text.clone()),
+        TurnEnd::DeferredUnavailable { tool } => success(true, "tool_deferred_unavailable", unavailable(tool)),
         TurnEnd::PromptBlocked { reason } => success(false, "hook_stopped", reason.clone()),
         TurnEnd::MaxTurns(max) => {
             failure("error_max_turns", "max_turns", vec![format!("Reached maximum number of turns ({max})")])
@@ -292,5 +299,16 @@ mod tests {
         let line = line(deferred);
         assert_eq!(line["deferred_tool_use"], json!({"id": "t1", "name": "Bash", "input": {"command": "make"}}));
         assert_eq!(line["stop_reason"], "tool_deferred");
+    }
+
+    #[test]
+    fn a_call_that_waited_in_vain_is_an_error_that_names_its_tool() {
+        let line = line(TurnEnd::DeferredUnavailable { tool: "mcp__x__y".into() });
+        assert_eq!((&line["subtype"], &line["is_error"]), (&json!("success"), &json!(true)), "{line}");
+        assert_eq!(
+            (&line["terminal_reason"], &line["stop_reason"]),
+            (&line["stop_reason"], &json!("tool_deferred_unavailable"))
+        );
+        assert!(line["result"].as_str().unwrap().contains("mcp__x__y"), "{line}");
     }
 }

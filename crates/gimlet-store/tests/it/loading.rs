@@ -386,3 +386,26 @@ fn an_entry_whose_id_is_no_text_is_damage_and_nothing_goes_on_from_it() {
     let again = home.load();
     assert_eq!(again.messages, [Message::user(vec![Block::text("one"), Block::text("three")])]);
 }
+
+#[test]
+fn a_call_that_was_left_for_later_is_no_damage_until_something_else_follows() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "go");
+    let call = Block::from_json(r#"{"type":"tool_use","id":"t1","name":"Bash","input":{}}"#).unwrap();
+    transcript.assistant(&reply("m1"), &call);
+    transcript.deferred(&ToolUseId::new("t1"));
+    transcript.end_turn();
+    drop(transcript);
+    let (loaded, mut transcript) = home.resume();
+    assert_eq!(loaded.messages, [Message::user(vec![Block::text("go")])]);
+    assert_eq!(loaded.deferred, Some(Message::assistant(vec![call.clone()])));
+    assert_eq!((loaded.damage.total, check(&home.path()).unwrap().total), (0, 0));
+
+    let result = Block::tool_result("t1", &"ran".into(), false);
+    transcript.tool_result(&result, None);
+    let again = home.load();
+    assert_eq!(again.deferred, None);
+    assert_eq!(again.messages[1..], [Message::assistant(vec![call]), Message::user(vec![result])]);
+    assert_eq!(again.damage.total, 0, "{:?}", again.damage);
+}

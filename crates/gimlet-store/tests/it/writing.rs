@@ -224,6 +224,46 @@ fn subagents_write_side_chains_with_a_description() {
 }
 
 #[test]
+fn a_subagent_of_an_earlier_run_is_known_and_its_record_goes_on() {
+    let home = Home::new();
+    let meta = |name: &str| AgentMeta { agent_type: "greeter".into(), name: Some(name.into()), ..AgentMeta::default() };
+    let mut first = home.create();
+    say(&mut first, "begin");
+    let agents = first.agents();
+    let (mut transcript, written) = agents.create("a1", &meta("one"));
+    written.unwrap();
+    say(&mut transcript, "do this");
+    let last = transcript.assistant(&reply("m"), &Block::text("done"));
+    let (_second, written) = agents.create("a2", &meta("two"));
+    written.unwrap();
+    std::fs::write(home.files.agent_meta("bad"), "no json").unwrap();
+    let known = agents.known();
+    assert_eq!(known.iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>(), ["a1", "a2"]);
+    assert_eq!((known[0].meta.name.as_deref(), known[0].meta.stopped_by_user), (Some("one"), false));
+
+    let (mut again, loaded) = agents.resume("a1", &LoadOptions::default()).unwrap().unwrap();
+    assert_eq!((loaded.messages.len(), again.last_entry()), (2, Some(&last)));
+    say(&mut again, "and this");
+    assert_eq!(load(&home.files.agent_transcript("a1"), &LoadOptions::default()).unwrap().messages.len(), 3);
+    assert!(agents.resume("a9", &LoadOptions::default()).is_err(), "nobody has that id");
+}
+
+#[test]
+fn that_a_person_stopped_a_subagent_is_kept_beside_what_others_wrote() {
+    let home = Home::new();
+    let mut first = home.create();
+    say(&mut first, "begin");
+    let agents = first.agents();
+    agents.create("a1", &AgentMeta::default()).1.unwrap();
+    let path = home.files.agent_meta("a1");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen('{', r#"{"theirs":[1],"#, 1)).unwrap();
+    agents.note_stopped("a1").unwrap();
+    assert!(agents.known()[0].meta.stopped_by_user);
+    assert!(std::fs::read_to_string(&path).unwrap().contains(r#""theirs":[1]"#));
+}
+
+#[test]
 fn every_written_line_reaches_the_mirror_in_order() {
     let home = Home::new();
     let mut transcript = home.create();

@@ -51,6 +51,7 @@ pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
         call: Some(call.cx.call.clone()),
         owner: call.cx.agent.clone(),
         agent: None,
+        backgrounded: true,
         output_file: call.output_file.clone(),
         stop,
     });
@@ -210,6 +211,15 @@ pub(super) fn overdue(call: &Call<'_>, task: Arc<Task>, so_far: Progress) -> Too
     ToolResult::new(output)
 }
 
+/// The result of a call that a person did not want to wait for any longer.
+pub(super) fn moved(call: &Call<'_>, task: Arc<Task>, so_far: Progress) -> ToolResult<BashOutput> {
+    let what = format!("The user moved it to the background, where it goes on as task {}.", task.id);
+    let mut output = going_on(call, &task, &what);
+    output.stdout = tail_of(&so_far.last_lines.join("\n"), BYTES_SO_FAR).to_owned();
+    output.backgrounded_by_user = true;
+    ToolResult::new(output)
+}
+
 fn going_on(call: &Call<'_>, task: &Task, what: &str) -> BashOutput {
     let file = task.output_file.display().to_string();
     let moves = call.analysis.changes_directory;
@@ -269,6 +279,7 @@ mod tests {
             call: None,
             owner: cx.agent.clone(),
             agent: None,
+            backgrounded: true,
             output_file,
             stop: Box::new(|| Box::pin(ready(()))),
         });

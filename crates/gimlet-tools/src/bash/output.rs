@@ -20,6 +20,8 @@ pub(crate) struct BashOutput {
     pub(super) is_image: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) background_task_id: Option<String>,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) backgrounded_by_user: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timed_out_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

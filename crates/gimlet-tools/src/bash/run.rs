@@ -44,6 +44,8 @@ pub(super) struct Call<'a> {
 enum Waited {
     Ended(Box<Finished>),
     TimedOut,
+    /// A person wants it to go on in the background.
+    Moved,
     Interrupted,
 }
 
@@ -55,6 +57,10 @@ pub(super) async fn run(input: &BashInput, cx: &ToolContext) -> Result<ToolResul
     }
     match wait(&call, &mut command).await {
         Waited::Ended(finished) => report::ended(&call, *finished).await,
+        Waited::Moved => {
+            let so_far = command.progress(background::LINES_SO_FAR);
+            Ok(background::moved(&call, background::carry(&call, command), so_far))
+        }
         Waited::TimedOut if call.may_outlive_its_timeout() => {
             let so_far = command.progress(background::LINES_SO_FAR);
             Ok(background::overdue(&call, background::carry(&call, command), so_far))
@@ -136,11 +142,13 @@ async fn wait(call: &Call<'_>, command: &mut Foreground) -> Waited {
     let begun = Instant::now();
     let deadline = begun + call.limits.timeout;
     let mut progress_at = begun + FIRST_PROGRESS;
+    let moving = call.cx.movable();
     loop {
         tokio::select! {
             // A command that prints without pause must not keep the others from being heard, so it comes last.
             biased;
             () = call.cx.cancel.cancelled() => return Waited::Interrupted,
+            () = moving.wanted() => return Waited::Moved,
             () = tokio::time::sleep_until(progress_at.min(deadline)) => {}
             finished = command.finish() => return Waited::Ended(Box::new(finished)),
         }

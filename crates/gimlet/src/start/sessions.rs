@@ -36,6 +36,8 @@ pub(crate) struct Past {
     pub(crate) messages: Vec<Message>,
     /// What the calls in them gave back.
     pub(crate) outputs: ToolOutputs,
+    /// What the model said behind them, when that is a call which was left for later.
+    pub(crate) deferred: Option<Message>,
     /// That of the resumed session where it still fits, else the one given.
     pub(crate) segment: Segment,
     pub(crate) model: Option<String>,
@@ -111,6 +113,7 @@ impl Wanted<'_> {
             record: Record::new(transcript),
             messages: Vec::new(),
             outputs: ToolOutputs::default(),
+            deferred: None,
             segment,
             model: None,
             mode: None,
@@ -167,6 +170,7 @@ impl Wanted<'_> {
             record: Record::new(transcript).counting_from(loaded.cost),
             messages: loaded.messages,
             outputs: loaded.outputs,
+            deferred: loaded.deferred,
             segment,
             model: loaded.model,
             mode: loaded.permission_mode,

@@ -104,6 +104,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         record: Record::new(Transcript::unsaved(id.clone(), stamp)),
         history: Vec::new(),
         outputs: gimlet_store::ToolOutputs::default(),
+        deferred: None,
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
         sandboxing: None,

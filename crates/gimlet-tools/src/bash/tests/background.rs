@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use gimlet_core::tool::ErrorClass;
-use gimlet_proto::TaskState;
+use gimlet_proto::{TaskState, ToolUseId};
 use serde_json::json;
 
 use crate::bash::Bash;
 use crate::bash::harness::{Bench, alive, eventually, unique_sleep};
+use crate::task_output::TaskOutput;
+use crate::task_stop::TaskStop;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_background_command_returns_at_once_and_tells_of_its_end() {
@@ -115,4 +117,43 @@ async fn many_background_commands_end_each_by_itself() {
         said.len() == 5
     })
     .await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_command_that_the_user_moves_goes_on_as_a_task_and_can_be_stopped() {
+    let mut bench = Bench::new();
+    let (sleep, services) = (unique_sleep(), bench.services.clone());
+    let input = json!({"command": format!("echo early; sleep {sleep}; echo late")});
+    let moving = async {
+        eventually("it runs", || !alive(&sleep).is_empty()).await;
+        assert!(!services.move_to_background(Some(&ToolUseId::new("toolu_9"))), "another call is meant");
+        assert!(services.move_to_background(None));
+    };
+    let (given, ()) = tokio::join!(bench.call(Bash, input), moving);
+    let given = given.unwrap();
+    assert!(given.text.starts_with("early\nThe user moved it to the background"), "{}", given.text);
+    assert_eq!((&given.output["backgroundedByUser"], &given.output["backgroundTaskId"]), (&json!(true), &json!("b1")));
+    assert!(!bench.services.move_to_background(None), "nobody waits for it any more");
+    assert!(!alive(&sleep).is_empty());
+    let shown = bench.call(TaskOutput, json!({"task_id": "b1", "block": false})).await.unwrap();
+    assert_eq!(
+        (&shown.output["task"]["status"], &shown.output["task"]["output"]),
+        (&json!("running"), &json!("early"))
+    );
+    bench.call(TaskStop, json!({"task_id": "b1"})).await.unwrap();
+    assert_eq!(alive(&sleep), Vec::<i32>::new());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn where_background_work_is_off_nothing_can_be_moved() {
+    let mut bench = Bench::with_env(&[("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")]);
+    let (services, gate) = (bench.services.clone(), bench.path("gate"));
+    let moving = async {
+        eventually("it runs", || gate.exists()).await;
+        assert!(!services.move_to_background(None));
+        std::fs::write(&gate, "go").unwrap();
+    };
+    let input = json!({"command": "touch gate; until [ -s gate ]; do :; done; echo end"});
+    let (given, ()) = tokio::join!(bench.call(Bash, input), moving);
+    assert_eq!(given.unwrap().output["stdout"], "end");
 }

@@ -28,6 +28,7 @@ async fn every_request_gets_exactly_one_answer() {
         (json!({"subtype": "set_max_thinking_tokens", "max_thinking_tokens": "many"}), Err("whole number")),
         (json!({"subtype": "set_max_thinking_tokens", "thinking_display": "highlights"}), Err("highlights")),
         (json!({"subtype": "stop_task", "task_id": "gone"}), Ok(json!({}))),
+        (json!({"subtype": "background_tasks"}), Ok(json!({"matched": false}))),
         (json!({"subtype": "cancel_async_message", "message_uuid": "none"}), Ok(json!({"cancelled": false}))),
         (json!({"subtype": "interrupt"}), Ok(json!({"still_queued": []}))),
         (json!({"subtype": "interrupt", "cancel_queued": true}), Ok(json!({"cancelled": []}))),

@@ -1,0 +1,75 @@
+//! Agents in the background that get nowhere. The clock stands still until everybody waits for it.
+
+use std::time::Duration;
+
+use gimlet_proto::{Block, Body, ModelEvent, Op, Reply, TaskState};
+use serde_json::json;
+
+use crate::bench::{Bench, Setup, call, reply};
+
+fn says(text: &str) -> Vec<ModelEvent> {
+    reply(&[Block::text(text)])
+}
+
+fn send(id: &str, background: bool) -> Vec<ModelEvent> {
+    reply(&[call(id, "Agent", json!({"task": "slow", "background": background}))])
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_alone_that_gets_nowhere_is_given_up_and_what_it_said_is_told() {
+    let hang = reply(&[Block::text("I begin."), call("h1", "Look", json!({"name": "h1", "manner": "hang"}))]);
+    let setup = Setup { tasks: vec![("slow", vec![hang])], attended: true, ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![send("t1", true), says("done"), says("I see.")]);
+    bench.run("go").await;
+    let begun = tokio::time::Instant::now();
+    let mut told = String::new();
+    let report = bench
+        .turn(|event, _| {
+            if let Body::Prompt(prompt) = &event.body {
+                told = prompt.blocks[0].as_text().unwrap().into_owned();
+            }
+        })
+        .await;
+    assert_eq!(report.text, "I see.");
+    assert!(told.contains("ended early: nothing happened for 10 minutes") && told.contains("I begin."), "{told}");
+    let waited = begun.elapsed().as_secs();
+    assert!((590..=610).contains(&waited), "{waited} s");
+    assert_eq!(bench.handle.snapshot().tasks[0].state, TaskState::Failed);
+    bench.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_gets_on_or_that_somebody_waits_for_is_not_given_up() {
+    let slow = |id: &str| reply(&[call(id, "Look", json!({"name": id, "ms": 500_000}))]);
+    for background in [true, false] {
+        // In the foreground one call alone takes longer than the limit.
+        let longer =
+            reply(&[call("x3", "Look", json!({"name": "x3", "ms": if background { 500_000 } else { 900_000 }}))]);
+        let tasks = vec![("slow", vec![slow("x1"), slow("x2"), longer, says("At last.")])];
+        let setup = Setup { tasks, attended: true, ..Setup::default() };
+        let mut bench = Bench::new(setup, vec![send("t1", background), says("done"), says("I see.")]);
+        bench.run("go").await;
+        if background {
+            bench.turn(|_, _| {}).await;
+        }
+        assert_eq!(bench.handle.snapshot().tasks[0].state, TaskState::Completed, "{background}");
+        bench.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_while_somebody_waited_is_not_held_against_an_agent_that_is_moved() {
+    let slow = reply(&[call("x1", "Look", json!({"name": "x1", "ms": 1_000_000}))]);
+    let setup = Setup { tasks: vec![("slow", vec![slow, says("At last.")])], attended: true, ..Setup::default() };
+    let mut bench = Bench::new(setup, vec![send("t1", false), says("done"), says("I see.")]);
+    let handle = bench.handle.clone();
+    bench.say("go");
+    let moving = async {
+        tokio::time::sleep(Duration::from_secs(700)).await;
+        handle.send(Op::Background { call: None, reply: Reply::nobody() });
+    };
+    tokio::join!(bench.turn(|_, _| {}), moving);
+    bench.turn(|_, _| {}).await;
+    assert_eq!(bench.handle.snapshot().tasks[0].state, TaskState::Completed);
+    bench.close().await;
+}

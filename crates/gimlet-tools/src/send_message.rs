@@ -1,0 +1,206 @@
+//! SendMessage: says something to another agent of the session. One that works reads it between two rounds of tool
+//! calls; one that has ended goes on with it. The words are never the user's, and the result does not repeat them.
+
+use std::borrow::Cow;
+
+use gimlet_core::tool::{
+    ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError,
+    ToolResult,
+};
+use gimlet_core::{Letter, Sent};
+use gimlet_proto::{Need, ResultContent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Longest summary that people are shown.
+const LONGEST_SUMMARY: usize = 200;
+
+pub(crate) struct SendMessage;
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SendMessageInput {
+    /// Id or name of the agent, or `main`.
+    to: String,
+    /// What it is to know or to do.
+    message: String,
+    /// The same in 5 to 10 words, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
+    /// Ignored: you are always told when an agent has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notify_when_idle: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct SendMessageOutput {
+    success: bool,
+    message: String,
+    routing: Routing,
+    /// The agent had ended and goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    resumed: bool,
+    /// What it said, where somebody waited for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Routing {
+    to: String,
+    summary: String,
+}
+
+impl SendMessageInput {
+    fn summary(&self) -> String {
+        let given = self.summary.as_deref().filter(|summary| !summary.trim().is_empty());
+        let line = given.or_else(|| self.message.trim().lines().next()).unwrap_or_default();
+        line.trim().chars().take(LONGEST_SUMMARY).collect()
+    }
+}
+
+impl Tool for SendMessage {
+    const NAME: &'static str = "SendMessage";
+    type Input = SendMessageInput;
+    type Output = SendMessageOutput;
+
+    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
+        "Says something to an agent that you or others launched, by its id or name. An agent that works reads it between \
+         its tool calls. One that has finished goes on in the background with all that it knows, and you are told when it \
+         is done: use this instead of a new agent for follow-up questions and corrections. Agents do not hear your other words."
+            .into()
+    }
+
+    fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
+        &["notify_when_idle"]
+    }
+
+    fn needs(&self, _input: &SendMessageInput, _cx: &PathContext) -> Vec<Need> {
+        vec![Need::Session]
+    }
+
+    fn validate_input(&self, input: &SendMessageInput, _cx: &PathContext) -> Result<(), InputProblem> {
+        if input.to.trim().is_empty() {
+            return Err(InputProblem::new(1, "`to` is empty: give the id or the name of an agent"));
+        }
+        if input.to.trim() == "*" {
+            return Err(InputProblem::new(2, "there is no way to write to everybody: send each agent its own message"));
+        }
+        if input.message.trim().is_empty() {
+            return Err(InputProblem::new(3, "`message` is empty: say what the agent is to know or to do"));
+        }
+        Ok(())
+    }
+
+    fn description(&self, input: &SendMessageInput, _cx: &PathContext) -> String {
+        format!("{}: {}", input.to.trim(), input.summary())
+    }
+
+    fn auto_classifier_input(&self, input: &SendMessageInput) -> String {
+        input.message.clone()
+    }
+
+    /// A report is cut to size where it is made.
+    fn max_result_chars(&self) -> ResultCap {
+        ResultCap::Unlimited
+    }
+
+    /// Where nothing may run in the background, the agent's own calls are stopped one by one.
+    fn on_interrupt(&self) -> OnInterrupt {
+        OnInterrupt::FinishAtomically
+    }
+
+    fn for_agents(&self) -> ForAgents {
+        ForAgents::Always
+    }
+
+    fn search_hint(&self) -> &'static str {
+        "message steer continue resume an agent"
+    }
+
+    async fn call(
+        &self,
+        input: SendMessageInput,
+        cx: &ToolContext,
+    ) -> Result<ToolResult<SendMessageOutput>, ToolError> {
+        let summary = input.summary();
+        let (message, to, resumed, report) = match cx.send_letter(Letter { to: input.to, text: input.message }).await? {
+            Sent::Delivered { to } => (format!("Sent to {to}, who reads it before its next step."), to, false, None),
+            Sent::Resumed { id, output_file } => {
+                let message = format!(
+                    "Agent {id} had finished and goes on with your message in the background. You will be told when it is \
+                     done; do not wait for it. Its report will also be in {}.",
+                    output_file.display()
+                );
+                (message, id, true, None)
+            }
+            Sent::Answered(answer) => {
+                let message = match &answer.incomplete {
+                    None => format!("Agent {} went on with your message.", answer.id),
+                    Some(why) => format!("Agent {} went on with your message and did not finish: {why}.", answer.id),
+                };
+                (message, answer.id, true, Some(answer.text))
+            }
+        };
+        let routing = Routing { to, summary };
+        Ok(ToolResult::new(SendMessageOutput { success: true, message, routing, resumed, report }))
+    }
+
+    fn to_blocks(&self, output: &SendMessageOutput) -> ResultContent {
+        match &output.report {
+            None => output.message.as_str().into(),
+            Some(report) => format!("{} It says:\n{report}", output.message).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::harness::Bench;
+
+    #[test]
+    fn a_message_has_a_receiver_and_words() {
+        let bench = Bench::new();
+        let (needs, shown) = bench.prepare(&SendMessage, json!({"to": "a1", "message": "Also look\nat b.rs"})).unwrap();
+        assert_eq!((needs, shown.as_str()), (vec![Need::Session], "a1: Also look"));
+        for (input, said) in [
+            (json!({"to": "a1"}), "`message` is missing"),
+            (json!({"to": " ", "message": "x"}), "`to` is empty"),
+            (json!({"to": "*", "message": "x"}), "each agent its own message"),
+            (json!({"to": "a1", "message": ""}), "`message` is empty"),
+            (json!({"to": "a1", "message": {"type": "shutdown_request"}}), "`message`"),
+        ] {
+            let text = bench.prepare(&SendMessage, input).unwrap_err().model_text;
+            assert!(text.contains(said), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn outside_a_session_there_is_nobody() {
+        let bench = Bench::new();
+        let input = json!({"to": "a1", "message": "x"});
+        let error = bench.call_on(&bench.services(), &SendMessage, input).await.err().unwrap();
+        assert!(error.model_text.contains("no agents outside a session"), "{error}");
+    }
+
+    #[test]
+    fn the_result_does_not_repeat_the_message() {
+        let output = SendMessageOutput {
+            success: true,
+            message: "Agent a1 went on with your message.".into(),
+            routing: Routing { to: "a1".into(), summary: "Look again".into() },
+            resumed: true,
+            report: Some("Nothing there.".into()),
+        };
+        assert_eq!(
+            serde_json::to_value(&output).unwrap(),
+            json!({"success": true, "message": "Agent a1 went on with your message.",
+                   "routing": {"to": "a1", "summary": "Look again"}, "resumed": true, "report": "Nothing there."})
+        );
+        let text = SendMessage.to_blocks(&output).to_text();
+        assert_eq!(text, "Agent a1 went on with your message. It says:\nNothing there.");
+    }
+}
