@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, ToolDef, ToolUseId};
+use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, Say, ToolDef, ToolUseId};
 
 use crate::call::Incoming;
 use crate::context_usage::Gauge;
@@ -37,6 +37,8 @@ pub(crate) struct Conversation {
     pub(crate) opening_prompt: Option<String>,
     /// The call that a hook left for later; the conversation ends with it, and it has no result.
     pub(crate) deferred: Option<Incoming>,
+    /// What was said meanwhile and begins no turn: nothing may stand between a call and its result.
+    pub(crate) held: Vec<Say>,
 }
 
 impl Conversation {
@@ -66,6 +68,7 @@ impl Conversation {
             opening: Vec::new(),
             opening_prompt: None,
             deferred: None,
+            held: Vec::new(),
         }
     }
 

@@ -128,6 +128,9 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
         }
         None => {}
     }
+    for said in std::mem::take(&mut conversation.held) {
+        accept(conversation, turn, said);
+    }
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
     }

@@ -281,6 +281,10 @@ impl Actor {
 
     /// Something to be known, without a turn.
     fn take_in(&mut self, said: Say) {
+        if self.conversation.deferred.is_some() {
+            self.conversation.held.push(said);
+            return;
+        }
         let turn = self.turn(CancellationToken::new());
         turn::accept(&mut self.conversation, &turn, said);
     }

@@ -293,6 +293,23 @@ async fn a_call_can_be_left_for_later_and_is_decided_on_when_somebody_speaks_aga
 }
 
 #[tokio::test]
+async fn what_is_only_to_be_known_does_not_come_between_a_call_that_waits_and_its_result() {
+    let program = Program::default().answers("h", |nth, _| match nth {
+        0 => Reaction::Say(crate::driver::decides("defer", "")),
+        _ => Reaction::Say(json!({})),
+    });
+    let replies = vec![reply(&[call("a", "Touch", json!({"name": "a"}))]), reply(&[Block::text("done")])];
+    let (mut bench, _) = bench(Setup::default(), program, vec![hook("PreToolUse", &["h"])], replies);
+    bench.run("go").await;
+    bench.handle.send(Op::Say(Say { silent: true, ..Say::text("by the way") }));
+    bench.run("go on").await;
+    let last = bench.model.requests().pop().unwrap().messages.last().unwrap().clone();
+    assert!(last.blocks[0].as_tool_result().is_some(), "{last:?}");
+    assert_eq!(all_texts(&last), ["by the way", "go on"]);
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn a_call_that_was_left_for_later_runs_when_the_session_is_resumed() {
     let setup = || Setup { saved: true, ..Setup::default() };
     let defers = || Program::default().says("h", crate::driver::decides("defer", ""));
