@@ -50,7 +50,7 @@ pub use check::{Checkup, Finding, Severity, check};
 pub use checkpoints::{Before, CheckpointError, Checkpoints, Found, Kept, look, restore};
 pub use damage::{Damage, DamageReport};
 pub use decisions::{Decider, DecisionLedger, DecisionLine, Outcome, read_decisions};
-pub use disk::{Disk, LogFile, RealDisk};
+pub use disk::{Disk, LogFile, RealDisk, open_plain, read_plain};
 pub use durable::{Durable, Fsync};
 pub use entry::{AssistantHead, Compaction, Stamp, UserKind, timestamp};
 pub use error::{ForkError, LoadError, TranscriptError};
@@ -71,5 +71,5 @@ pub use search::{Hit, HitRole, Progress, Search, SearchError, SearchIndex, Snipp
 pub use story::{Moment, MomentKind, Story, read_story};
 pub use transcript::{Interrupted, Transcript, TranscriptOptions, UserEntry};
 pub use turns::{DropsTurnError, check_dropped_turn, count_turns};
-pub use usable::usable_call_name;
+pub use usable::usable_reply;
 pub use worktrees::other_worktrees;

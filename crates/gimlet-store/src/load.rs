@@ -71,7 +71,7 @@ impl ToolOutputs {
             return Ok(None);
         };
         let mut bytes = vec![0; span.len];
-        File::open(&self.path)?.read_exact_at(&mut bytes, span.at)?;
+        crate::disk::open_plain(&self.path)?.read_exact_at(&mut bytes, span.at)?;
         Ok(output_in(&bytes).and_then(|json| serde_json::from_slice(json).ok()))
     }
 }
@@ -113,7 +113,7 @@ pub struct Loaded {
 /// Loads a transcript.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read_error)?;
+    let file = crate::disk::open_plain(path).map_err(read_error)?;
     let Reading { index, chain, lives, mut damage } = read(path, &file, options)?;
     let model = lives.iter().rev().find_map(|live| live.model.clone());
     let mode = index.mode.clone().or_else(|| lives.iter().rev().find_map(|live| live.mode.clone()));

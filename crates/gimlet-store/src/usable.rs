@@ -42,6 +42,19 @@ pub(crate) fn judge(role: Role, block: &Block) -> Fit {
     }
 }
 
+/// A block of a reply as it can stand in history: as it is, mended, or not at all.
+pub fn usable_reply(block: Block) -> Option<Block> {
+    // Only the other side gives results.
+    if block.kind() == BlockKind::ToolResult {
+        return None;
+    }
+    match judge(Role::Assistant, &block) {
+        Fit::Fine => Some(block),
+        Fit::Mended(mended, _) => Some(mended),
+        Fit::Dropped(_) => None,
+    }
+}
+
 fn judge_shape(role: Role, block: &Block) -> Fit {
     let keep = |fine: bool| if fine { Fit::Fine } else { Fit::Dropped(Fault::Shape) };
     match (role, block.kind()) {
@@ -192,7 +205,7 @@ const UNNAMED: &str = "unnamed";
 const LONGEST_NAME: usize = 128;
 
 /// A name that providers accept, for a call by a name that they do not; nothing for one that can stand.
-pub fn usable_call_name(name: &str) -> Option<String> {
+fn usable_call_name(name: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits) {
         return None;

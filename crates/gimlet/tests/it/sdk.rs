@@ -6,6 +6,7 @@ mod control;
 mod driving;
 mod ending;
 mod exchange;
+mod files;
 mod mirroring;
 mod opening;
 mod permission;
