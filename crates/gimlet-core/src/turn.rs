@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use gimlet_proto::{
     Block, Body, Denial, ItemId, Level, Model, ModelFacts, ModelRequest, Notice, Origin, Prompt, Say, StopReason,
-    ToolChoice, ToolFinished, ToolUseId, TurnEnd, TurnReport,
+    ToolChoice, ToolFinished, ToolUseId, TurnEnd, TurnReport, When,
 };
 
 use crate::call::{CallScope, Incoming};
@@ -121,9 +121,17 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
     }
+    let mark = conversation.mark();
+    let is_heavy = outcome::may_be_too_much(&prompt.blocks);
     match hooked::submit(conversation, turn, prompt).await {
         Some((end, words)) => (end, words, None),
-        None => drive(conversation, turn, &mut Limits::default()).await,
+        None => {
+            let ended = drive(conversation, turn, &mut Limits::default()).await;
+            if is_heavy {
+                outcome::take_back(conversation, turn, &ended.0, mark);
+            }
+            ended
+        }
     }
 }
 
@@ -222,10 +230,7 @@ async fn drive(
             Some(end) => break end,
             None => {}
         }
-        for said in turn.steering.take_joining() {
-            // One that hooks do not let in is gone; the turn goes on without it.
-            hooked::submit(conversation, turn, said).await;
-        }
+        join(conversation, turn).await;
     };
     if let TurnEnd::Failed(error) = &end {
         hooked::failed(turn, error, &last_text).await;
@@ -237,6 +242,20 @@ async fn drive(
         last_text = outcome::refusal(explanation.as_deref());
     }
     (end, last_text, stop_reason)
+}
+
+/// Takes in what was said meanwhile.
+async fn join(conversation: &mut Conversation, turn: &Turn) {
+    let mut joining = turn.steering.take_joining().into_iter();
+    while let Some(said) = joining.next() {
+        if conversation.objection(&said.blocks, &turn.facts()).is_some() {
+            // It gets a turn of its own, whose end says what is wrong with it.
+            turn.steering.put_back([Say { when: When::Later, ..said }].into_iter().chain(joining));
+            return;
+        }
+        // One that hooks do not let in is gone; the turn goes on without it.
+        hooked::submit(conversation, turn, said).await;
+    }
 }
 
 /// The model is done: the turn ends, unless hooks want it to go on.
@@ -363,6 +382,7 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
     let groups = calls.groups();
     // Only what changes the world must not run before its request is safe on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
+    let mut room = conversation.room();
     let mut budget = BatchBudget::new(window.saturating_sub(conversation.context_tokens));
     let mut blocks = Vec::new();
     let mut extra = Vec::new();
@@ -381,6 +401,7 @@ async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Cal
         let mut batch: Vec<(ToolUseId, results::Settled)> = Vec::with_capacity(finished.len());
         let mut incoming: Vec<Incoming> = Vec::with_capacity(batch.len());
         for (call, cap, mut settled) in finished {
+            room.fit(&mut settled.content);
             settled.cap(&call.id, cap, &turn.result_files);
             batch.push((call.id.clone(), settled));
             incoming.push(call);

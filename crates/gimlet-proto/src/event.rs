@@ -329,6 +329,12 @@ pub enum TurnEnd {
         tool: String,
         input: Arc<RawValue>,
     },
+    /// The prompt could not be sent with what is there already; nothing of it is kept.
+    PromptUnusable {
+        reason: String,
+        /// Because of its images.
+        images: bool,
+    },
     /// A hook did not let the prompt in; nothing of it is kept.
     PromptBlocked {
         reason: String,

@@ -292,6 +292,7 @@ fn closing_words(report: &TurnReport) -> String {
         | TurnEnd::StopHookPrevented
         | TurnEnd::Deferred { .. } => report.text.trim_end().to_owned(),
         TurnEnd::PromptBlocked { reason } => reason.trim_end().to_owned(),
+        TurnEnd::PromptUnusable { reason, .. } => format!("Error: {reason}"),
         TurnEnd::Failed(error) => format!("API Error: {error}"),
         TurnEnd::MaxTurns(max) => format!("Error: reached the limit of {max} turns (--max-turns)"),
         TurnEnd::Budget(max) => format!("Error: reached the limit of ${max} (--max-budget-usd)"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gimlet_proto::{
     AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op,
-    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
+    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnEnd, TurnReport,
 };
 use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -273,6 +273,11 @@ impl Actor {
     /// Something to be known, without a turn.
     fn take_in(&mut self, said: Say) {
         let turn = self.turn(CancellationToken::new());
+        if let Some(TurnEnd::PromptUnusable { reason: text, .. }) =
+            self.conversation.objection(&said.blocks, &turn.facts())
+        {
+            return self.publish(Body::Notice(Notice { level: Level::Warning, text }));
+        }
         turn::accept(&mut self.conversation, &turn, said);
     }
 

@@ -1,9 +1,9 @@
 //! What a reply means for the turn: go on, run its calls, ask again, or end.
 
-use gimlet_proto::{Block, ErrorKind, Level, ModelError, ReplyEnd, StopReason, TurnEnd};
+use gimlet_proto::{Block, BlockKind, ErrorKind, Level, ModelError, ReplyEnd, StopReason, TurnEnd};
 
 use super::Turn;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Mark};
 use crate::reply::{Ending, Reply};
 use crate::schedule::Calls;
 
@@ -192,6 +192,27 @@ fn window_full() -> ModelError {
         message: "the conversation filled the model's context window".to_owned(),
         hint: Some("Start a new session, or continue in one forked from an earlier point".to_owned()),
         request_id: None,
+    }
+}
+
+/// A prompt longer than this may be what a server does not take.
+const HEAVY_PROMPT: usize = 100_000;
+
+/// Whether a prompt has something that a server may refuse: it is long, or more than text.
+pub(super) fn may_be_too_much(prompt: &[Block]) -> bool {
+    let bytes: usize = prompt.iter().map(|block| block.json().len()).sum();
+    bytes > HEAVY_PROMPT || prompt.iter().any(|block| block.kind() != BlockKind::Text)
+}
+
+/// Takes a prompt back that the server refused for what it is, so that it is not sent with every later one.
+pub(super) fn take_back(conversation: &mut Conversation, turn: &Turn, end: &TurnEnd, before: Mark) {
+    let TurnEnd::Failed(error) = end else { return };
+    let refused =
+        matches!(error.kind, ErrorKind::InvalidRequest | ErrorKind::PromptTooLong | ErrorKind::RequestTooLarge);
+    if refused && conversation.withdraw(before) {
+        // On disk this stands behind what is kept, so that a resumed session does not end with what was taken back.
+        conversation.record.api_error(&format!("API Error: {error}"));
+        turn.notice(Level::Warning, "the server refused the prompt; it was taken out of the conversation again");
     }
 }
 

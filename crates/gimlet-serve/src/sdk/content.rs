@@ -5,7 +5,7 @@
 //! in its base64); a prompt with anything else that cannot be sent is refused whole: without that part it would say
 //! something else.
 
-use gimlet_proto::{Block, is_too_deep};
+use gimlet_proto::{Block, is_base64, is_too_deep};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -133,7 +133,7 @@ fn document(item: &RawValue) -> Result<Block, String> {
         Source::Base64 { data, .. } => {
             let data: String = data.split_ascii_whitespace().collect();
             // The beginning of every PDF, in base64.
-            if !data.starts_with("JVBERi") {
+            if !data.starts_with("JVBERi") || !is_base64(&data) {
                 return Err("it is no PDF".to_owned());
             }
             Source::Base64 { media_type: Some("application/pdf".to_owned()), data }

@@ -182,6 +182,14 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_no_text_and_halves_of_pairs_cost_only_themselves() {
+        for line in [&b"{\"a\":\"x\xffy\"}"[..], br#"{"a":"x\udfffy"}"#] {
+            let line = HostLine::parse(line).unwrap();
+            assert_eq!(serde_json::from_str::<String>(line.raw("a").unwrap().get()).unwrap(), "x\u{fffd}y");
+        }
+    }
+
+    #[test]
     fn halves_of_pairs_become_characters_that_can_be_shown() {
         for (json, text) in [
             (r#""a\ud83dz""#, "a\u{fffd}z"),

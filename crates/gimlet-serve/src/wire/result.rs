@@ -151,6 +151,9 @@ fn verdict(report: &TurnReport) -> Verdict {
         TurnEnd::StopHookPrevented => success(false, "stop_hook_prevented", report.text.clone()),
         TurnEnd::Deferred { .. } => success(false, "tool_deferred", report.text.clone()),
         TurnEnd::PromptBlocked { reason } => success(false, "hook_stopped", reason.clone()),
+        TurnEnd::PromptUnusable { reason, images } => {
+            success(true, if *images { "image_error" } else { "prompt_too_long" }, reason.clone())
+        }
         TurnEnd::MaxTurns(max) => {
             failure("error_max_turns", "max_turns", vec![format!("Reached maximum number of turns ({max})")])
         }

@@ -7,6 +7,7 @@ mod driving;
 mod ending;
 mod exchange;
 mod files;
+mod items;
 mod mirroring;
 mod opening;
 mod permission;
