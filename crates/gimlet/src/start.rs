@@ -1,5 +1,6 @@
 //! From flags and surroundings to an open session.
 
+mod agents;
 mod cleanup;
 mod configured;
 mod key_helper;
@@ -26,8 +27,8 @@ use gimlet_policy::{
     Behavior, ModeRequest, Rule, RuleError, RuleSet, RuleSource, StartMode, removes_tool, resumed_mode, start_mode,
 };
 use gimlet_proto::{
-    AgentOffer, AgentSpec, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, SessionHandle,
-    SessionId, Thinking,
+    AgentOffer, CacheTtl, Credentials, Driver, DriverHook, Env, PermissionMode, Secret, SessionHandle, SessionId,
+    Thinking,
 };
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{Checkpoints, Locations};
@@ -139,7 +140,8 @@ pub(crate) async fn start(
     warnings.extend(memory.remark.clone());
     let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
     let walls = sandboxed::sandboxing(&configured, &now, wishes).await?;
-    let agents = agents(run)?;
+    let agents = agents::agents(run)?;
+    warnings.extend(agents::remarks(&agents));
     warnings.extend(walls.remarks.iter().cloned());
     let prompt = PromptContext {
         env: env.clone(),
@@ -465,7 +467,7 @@ fn tools(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
     let wanted = wanted_tools(run, &all)?;
     let kept = all.into_iter().filter(|tool| {
         wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|name| name == tool.name()))
-            && !removes_tool(rules, tool.name())
+            && !removes_tool(rules, tool.name(), &[])
     });
     Ok(ToolSet::new(kept))
 }
@@ -495,20 +497,6 @@ fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Ve
         wanted.push(tool.name().to_owned());
     }
     Ok(Some(wanted))
-}
-
-/// The kinds of subagents that `--agents` defines.
-fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
-    let Some(json) = &run.agents else { return Ok(Vec::new()) };
-    let wrong = |error: serde_json::Error| {
-        let report = Report::new(format!("--agents: {error}"));
-        if names_a_file(json) {
-            return report.hint(NOT_A_FILE);
-        }
-        report.hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
-    };
-    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
-    given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
 }
 
 fn system_prompt(run: &RunArgs, around: &Surroundings, note: Option<String>) -> Result<SystemPrompt, Report> {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use gimlet_proto::{BoxFuture, Env, Need, ResultContent};
 use schemars::generate::SchemaSettings;
@@ -21,6 +21,8 @@ use crate::services::Services;
 /// A call whose input was parsed once; needs, hooks, decision and run all see this value.
 pub struct Prepared {
     pub(crate) tool: Cow<'static, str>,
+    /// Other names that rules may use for the tool.
+    pub(crate) also_named: Arc<[String]>,
     pub(crate) typed: Box<dyn Any + Send + Sync>,
     /// The parameters that were given, in their own spelling: what rules about a parameter are held against.
     pub given: Map<String, Value>,
@@ -42,6 +44,10 @@ pub struct Prepared {
 pub trait AnyTool: Send + Sync {
     fn name(&self) -> &str;
     fn aliases(&self) -> &'static [&'static str];
+    /// Names that rules may use for it, beside the one it is called by.
+    fn also_named(&self) -> &[String] {
+        &[]
+    }
     fn is_enabled(&self, env: &Env) -> bool;
     fn is_hidden(&self) -> bool;
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
@@ -180,6 +186,7 @@ impl<T: Tool> AnyTool for T {
         })?;
         let input = serde_json::to_value(&typed).unwrap_or(Value::Null);
         Ok(Prepared {
+            also_named: Arc::default(),
             tool: Cow::Borrowed(T::NAME),
             given: fields,
             input,

@@ -9,6 +9,7 @@ mod exchange;
 mod files;
 mod items;
 mod mirroring;
+mod names;
 mod opening;
 mod permission;
 
