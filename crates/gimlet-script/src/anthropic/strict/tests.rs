@@ -415,3 +415,14 @@ fn documents_are_what_they_say() {
     with(json!({"type": "url", "url": "file:///b.pdf"})).refused("not an address");
     with(json!({"type": "scroll"})).refused("unknown document source");
 }
+
+#[test]
+fn parameters_of_tools_have_plain_names() {
+    let with = |properties: Value| {
+        let schema = json!({"type": "object", "properties": properties});
+        good().set("tools", json!([{"name": "a", "input_schema": schema}]))
+    };
+    with(json!({"a.b-c_1": {}})).accepted();
+    with(json!({"a b": {}})).refused("Property keys");
+    with(json!([])).refused("JSON schema is invalid");
+}
