@@ -59,8 +59,7 @@ impl Conversation {
         let gauge = Gauge::new(&system, &tools);
         messages.iter().for_each(|message| gauge.add(message.role, &message.blocks));
         let call_ids = messages.iter().flat_map(|message| call_ids(&message.blocks)).collect();
-        let mut room = Room::default();
-        messages.iter().for_each(|message| room.add(&message.blocks));
+        let room = Room::of(&messages);
         Self {
             record,
             ledger: Ledger::default(),
@@ -170,14 +169,40 @@ impl Conversation {
             Arc::make_mut(last).blocks.truncate(mark.blocks);
         }
         self.sent = self.sent.map(|sent| sent.min(self.messages.len()));
-        self.room = Room::default();
+        self.room = Room::of(&self.messages);
         self.gauge.forget();
-        for message in &self.messages {
-            self.room.add(&message.blocks);
-            self.gauge.add(message.role, &message.blocks);
-        }
+        self.messages.iter().for_each(|message| self.gauge.add(message.role, &message.blocks));
         self.record.transcript().rewind_to(mark.last_entry);
         true
+    }
+
+    /// Puts notes in the place of images and documents that the server does not take: of those that it has not answered
+    /// yet, or, with `all`, of every one. Says how many blocks that changed.
+    pub(crate) fn shed_attachments(&mut self, all: bool) -> usize {
+        let first = if all { 0 } else { self.unanswered() };
+        let mut shed = 0;
+        for message in self.messages[first..].iter_mut().filter(|message| message.role == Role::User) {
+            for at in 0..message.blocks.len() {
+                let lighter = gimlet_store::without_attachments(&message.blocks[at], "the server refused it");
+                if let Some(lighter) = lighter {
+                    Arc::make_mut(message).blocks[at] = lighter;
+                    shed += 1;
+                }
+            }
+        }
+        self.room = Room::of(&self.messages);
+        shed
+    }
+
+    /// Whether the person shows something with the prompt that waits for its answer.
+    pub(crate) fn shows_attachments(&self) -> bool {
+        let blocks = self.messages[self.unanswered()..].iter().flat_map(|message| &message.blocks);
+        blocks.into_iter().any(|block| matches!(block.kind(), BlockKind::Image | BlockKind::Document))
+    }
+
+    /// Where what the model has not answered yet begins.
+    fn unanswered(&self) -> usize {
+        self.messages.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |at| at + 1)
     }
 
     /// Whether a call of the reply under way may have this id. Some servers count their calls from the start again with

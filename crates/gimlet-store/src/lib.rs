@@ -62,7 +62,7 @@ pub use load::{Frozen, LoadOptions, Loaded, ToolOutputs, load};
 pub use log::{Mirror, Mirrors};
 pub use mend::{MendError, Mended, mend};
 pub use peek::{SessionSummary, peek};
-pub use pictures::pictures_in;
+pub use pictures::{pictures_in, without_attachments};
 pub use remove::{RemoveError, Removed, belongings, remove};
 pub use repair::{INTERRUPTED_CALL, MISSING_START, repair};
 pub use results::{ResultFileError, ResultFiles, inline_fallback, persisted_preview, preview};

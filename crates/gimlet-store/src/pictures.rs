@@ -85,6 +85,26 @@ pub(crate) fn without_pictures(
     }
 }
 
+/// The block with a note in the place of every image and document; nothing when it has none.
+pub fn without_attachments(block: &Block, why: &str) -> Option<Block> {
+    match block.kind() {
+        BlockKind::Image | BlockKind::Document => Some(note(why)),
+        BlockKind::ToolResult => {
+            let is_attached =
+                |part: &RawValue| matches!(member(part.get(), "type"), Some("\"image\"" | "\"document\""));
+            let parts = parts(block)?;
+            if !parts.iter().any(|part| is_attached(part)) {
+                return None;
+            }
+            let note = note(why);
+            let shown: Vec<&str> =
+                parts.iter().map(|part| if is_attached(part) { note.json() } else { part.get() }).collect();
+            with_content(block, &format!("[{}]", shown.join(",")))
+        }
+        _ => None,
+    }
+}
+
 /// The text in the place of an image.
 pub(crate) fn note(why: &str) -> Block {
     Block::text(&format!("(An image stood here. It could not be sent: {why}.)"))

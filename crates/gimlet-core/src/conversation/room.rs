@@ -1,7 +1,9 @@
 //! How much a conversation carries, and what still fits: everything in it goes with every later request, so whatever does
 //! not fit must be noticed before it is in.
 
-use gimlet_proto::{Block, ContentPart, Picture, ResultContent};
+use std::sync::Arc;
+
+use gimlet_proto::{Block, ContentPart, Message, Picture, ResultContent};
 use gimlet_store::pictures_in;
 
 /// The bytes of all messages together; servers take 32 MB, and the rest of a request needs its place.
@@ -38,6 +40,13 @@ impl Full {
 }
 
 impl Room {
+    /// What these messages carry.
+    pub(crate) fn of(messages: &[Arc<Message>]) -> Self {
+        let mut room = Self::default();
+        messages.iter().for_each(|message| room.add(&message.blocks));
+        room
+    }
+
     /// Takes note of what entered the conversation.
     pub(crate) fn add(&mut self, blocks: &[Block]) {
         for block in blocks {

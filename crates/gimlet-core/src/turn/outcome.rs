@@ -23,6 +23,8 @@ pub(crate) struct Limits {
     continuations: u32,
     cut_calls: u32,
     empty_replies: u32,
+    /// How often images were left out because the server refused them.
+    sheds: u32,
     /// How often hooks kept the turn from ending.
     pub(super) stop_blocks: u32,
 }
@@ -57,6 +59,9 @@ pub(crate) fn settle(
 ) -> Next {
     match reply.ending {
         Ending::Failed(error) => {
+            if reply.blocks.is_empty() && shed(conversation, turn, limits, &error) {
+                return Next::Again;
+            }
             conversation.push_assistant(reply.blocks);
             fail(conversation, turn, error)
         }
@@ -144,6 +149,24 @@ fn cut_call(
 pub(crate) fn say(conversation: &mut Conversation, text: &str) {
     conversation.record.meta(text);
     conversation.push_user(vec![Block::text(text)]);
+}
+
+/// Leaves out images and documents that the server refuses: first those that it sees for the first time, then all. What
+/// the person shows with this very prompt is not left out: without it the prompt would say something else.
+fn shed(conversation: &mut Conversation, turn: &Turn, limits: &mut Limits, error: &ModelError) -> bool {
+    let words = error.message.to_ascii_lowercase();
+    let is_about_them = ["image", "document", "pdf"].iter().any(|word| words.contains(word));
+    if error.kind != ErrorKind::InvalidRequest || !is_about_them || conversation.shows_attachments() {
+        return false;
+    }
+    while limits.sheds < 2 {
+        limits.sheds += 1;
+        if conversation.shed_attachments(limits.sheds == 2) > 0 {
+            turn.notice(Level::Warning, "the server refused an image or a document; a note stands in its place now");
+            return true;
+        }
+    }
+    false
 }
 
 /// Ends the turn with an error.

@@ -232,6 +232,10 @@ async fn calls_that_cannot_stand_in_history_are_answered_and_stand_in_another_fo
 
 /// Serves one tool, whose answer is `answer`, until there is a result.
 pub(super) async fn serve(host: &mut Host, answer: &str) -> Value {
+    serve_tools(host, &json!([{"name": "t", "inputSchema": {"type": "object"}}]), answer).await
+}
+
+async fn serve_tools(host: &mut Host, tools: &Value, answer: &str) -> Value {
     loop {
         let line = host.next().await;
         if line["type"] == "result" {
@@ -245,7 +249,7 @@ pub(super) async fn serve(host: &mut Host, answer: &str) -> Value {
             "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                 "serverInfo": {"name": "s", "version": "1"}})
             .to_string(),
-            "tools/list" => json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}).to_string(),
+            "tools/list" => json!({"tools": tools}).to_string(),
             "tools/call" => answer.to_owned(),
             _ => "{}".to_owned(),
         };
@@ -314,4 +318,49 @@ async fn what_servers_answer_is_made_fit_or_told_in_words() {
         assert!(sent.contains(words), "{name}: {}", &sent[..sent.len().min(3000)]);
         assert_still_fine_when_resumed(name, &world).await;
     }
+}
+
+#[tokio::test]
+async fn a_tool_that_no_request_can_offer_does_not_take_the_others_with_it() {
+    let world = world();
+    let tool = |name: &str, properties: Value| json!({"name": name, "inputSchema": {"type": "object", "properties": properties}});
+    let tools = json!([
+        tool("good", json!({"a": {"type": "string"}})),
+        tool("odd_parameter", json!({"a b": {"type": "string"}})),
+        tool("odd_schema", json!({"a": {"type": "text"}})),
+        tool("no_properties", json!(7)),
+    ]);
+    let model = Script::new().say("done").then().say("still here").serve().await.unwrap();
+    let servers = r#"{"mcpServers":{"s":{"type":"sdk","name":"s"}}}"#;
+    let mut host = Host::start(world.run(&model).args(["--mcp-config", servers]));
+    for answer in ["done", "still here"] {
+        host.say("go");
+        assert_eq!(serve_tools(&mut host, &tools, "{}").await["result"], answer, "{:?}", model.rejections());
+    }
+    host.end().await.clean(0);
+    let offered: Vec<String> =
+        model.request(0).tool_names().into_iter().filter(|name| name.starts_with("mcp__")).collect();
+    assert_eq!(offered, ["mcp__s__good"]);
+}
+
+/// An image can look right and still be none that the server can open.
+#[tokio::test]
+async fn an_image_in_a_result_that_the_server_refuses_is_left_out_and_the_turn_goes_on() {
+    const REFUSED: &str = "messages.2.content.0.tool_result.content.0.image.source.base64: Could not process image";
+    let world = world();
+    let script = Script::new().call("mcp__s__t", json!({})).then().error(400, REFUSED).then().say("done");
+    let model = script.then().say("still here").serve().await.unwrap();
+    let servers = r#"{"mcpServers":{"s":{"type":"sdk","name":"s"}}}"#;
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "mcp__s", "--mcp-config", servers]));
+    let answer = json!({"content": [{"type": "image", "data": GIF, "mimeType": "image/gif"}]}).to_string();
+    for words in ["done", "still here"] {
+        host.say("go");
+        assert_eq!(serve(&mut host, &answer).await["result"], words, "{:?}", model.failures());
+    }
+    host.end().await.clean(0);
+    assert!(model.request(1).body_text().contains(GIF) && !model.request(2).body_text().contains(GIF));
+    assert!(!model.request(3).body_text().contains(GIF), "it stays out");
+    let later = Script::new().error(400, REFUSED).then().say("resumed").serve().await.unwrap();
+    world.run(&later).args(["-p", "--continue", "more"]).finish().await.expect_code(0);
+    assert!(!later.request(1).body_text().contains(GIF), "also when it is read back");
 }
