@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use gimlet_policy::HookSay;
-use gimlet_proto::{AgentPath, Body, ToolPhase, ToolUseId, ToolView};
+use gimlet_proto::{AgentPath, Body, MAX_JSON_DEPTH, ToolPhase, ToolUseId, ToolView, is_too_deep};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -94,6 +94,10 @@ pub(crate) fn prepare(
 }
 
 fn unreadable(raw: &str) -> ToolError {
+    if is_too_deep(raw) {
+        let text = format!("InputValidationError: the input is nested deeper than {MAX_JSON_DEPTH} levels");
+        return ToolError::new(ErrorClass::SchemaInvalid, text);
+    }
     let shown = cut(raw, MAX_BAD_INPUT);
     if serde_json::from_str::<serde::de::IgnoredAny>(raw).is_ok() {
         return ToolError::new(
@@ -110,7 +114,9 @@ fn unknown_tool(name: &str, tools: &ToolSet) -> ToolError {
         Some(close) => format!("Did you mean {close}?"),
         None => format!("Available tools: {}.", names.join(", ")),
     };
-    ToolError::new(ErrorClass::UnknownTool, format!("There is no tool named {name}. {hint}"))
+    let what =
+        if name.is_empty() { "The call names no tool".to_owned() } else { format!("There is no tool named {name}") };
+    ToolError::new(ErrorClass::UnknownTool, format!("{what}. {hint}"))
 }
 
 /// The beginning of a text, whole characters of it.

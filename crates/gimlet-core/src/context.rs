@@ -116,13 +116,13 @@ pub(crate) fn environment(scope: &CallScope, model: &str) -> String {
 pub fn git_branch(dir: &Path) -> Option<String> {
     let git = dir.ancestors().map(|ancestor| ancestor.join(".git")).find(|git| git.exists())?;
     let git = if git.is_file() {
-        let link = std::fs::read_to_string(&git).ok()?;
+        let link = gimlet_store::read_plain(&git).ok()?;
         let target = link.trim().strip_prefix("gitdir:")?.trim();
         git.parent()?.join(target)
     } else {
         git
     };
-    let head = std::fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = gimlet_store::read_plain(&git.join("HEAD")).ok()?;
     let head = head.trim();
     Some(match head.strip_prefix("ref: refs/heads/") {
         Some(branch) => branch.to_owned(),

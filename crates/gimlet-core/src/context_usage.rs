@@ -12,6 +12,8 @@ use gimlet_proto::{
 const BYTES_PER_TOKEN: u64 = 4;
 /// What an image counts for, in bytes of text: its own bytes say nothing about its tokens.
 const IMAGE: u64 = 1_500 * BYTES_PER_TOKEN;
+/// How many bytes of a document's file make about one byte of its text.
+const PACKED: u64 = 16;
 /// What a tool of a server begins with.
 const SERVER_TOOL: &str = "mcp__";
 
@@ -75,10 +77,7 @@ impl Gauge {
         let mut sizes = self.lock();
         let before = sizes.bytes();
         for block in blocks {
-            let bytes = match block.kind() {
-                BlockKind::Image => IMAGE,
-                _ => block.json().len() as u64,
-            };
+            let bytes = weight(block);
             let messages = &mut sizes.messages;
             *match (block.kind(), role) {
                 (BlockKind::ToolUse, _) => &mut messages.tool_calls,
@@ -104,6 +103,23 @@ impl Gauge {
         let bytes = sizes.bytes();
         let tokens = usage.prompt_tokens() + usage.output_tokens;
         sizes.counted = Some(Counted { usage: *usage, tokens, bytes, awaits_reply: true });
+    }
+
+    /// Tokens of everything that is there.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.lock().tokens()
+    }
+
+    /// About how many tokens some blocks have.
+    pub(crate) fn estimate(blocks: &[Block]) -> u64 {
+        blocks.iter().map(weight).sum::<u64>() / BYTES_PER_TOKEN
+    }
+
+    /// Forgets the messages, and what was counted of them.
+    pub(crate) fn forget(&self) {
+        let mut sizes = self.lock();
+        sizes.messages = ContextMessages::default();
+        sizes.counted = None;
     }
 
     /// The figures of this moment.
@@ -153,6 +169,17 @@ impl Gauge {
 }
 
 /// Name and bytes of each.
+/// What a block counts for, in bytes of text.
+fn weight(block: &Block) -> u64 {
+    let bytes = block.json().len() as u64;
+    match block.kind() {
+        BlockKind::Image => IMAGE,
+        // Most of it is a file in base64, whose pages count and not its bytes.
+        BlockKind::Document if block.json().contains("\"base64\"") => bytes / PACKED,
+        _ => bytes,
+    }
+}
+
 fn sizes_of(tools: &[ToolDef]) -> Vec<(String, u64)> {
     let size = |tool: &ToolDef| (tool.name.len() + tool.description.len() + tool.input_schema.get().len()) as u64;
     tools.iter().map(|tool| (tool.name.clone(), size(tool))).collect()

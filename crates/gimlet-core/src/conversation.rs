@@ -1,15 +1,24 @@
 //! One conversation: its history in memory, its record on disk, and the parts of the prompt that stay frozen.
 
+mod room;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use gimlet_proto::{Block, BlockKind, CachePlan, CacheTtl, Message, Role, Say, ToolDef, ToolUseId};
+use gimlet_proto::{
+    Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, Say, ToolDef, ToolUseId, TurnEnd,
+};
 
 use crate::call::Incoming;
 use crate::context_usage::Gauge;
 use crate::ledger::Ledger;
 use crate::record::Record;
 use crate::repeats::Repeats;
+use room::Full;
+pub(crate) use room::Room;
+
+/// Of the window, what a prompt must at least take to be called too long: a short one is not what filled it.
+const LONG_PROMPT: u64 = 20;
 
 /// The main conversation or a subagent's. Only its turn changes it.
 pub(crate) struct Conversation {
@@ -32,6 +41,8 @@ pub(crate) struct Conversation {
     pub(crate) repeats: Repeats,
     /// How full the context is.
     pub(crate) gauge: Gauge,
+    /// What the messages carry that servers set limits on.
+    room: Room,
     /// What hooks want said before the next prompt, and a prompt of theirs.
     pub(crate) opening: Vec<String>,
     pub(crate) opening_prompt: Option<String>,
@@ -52,6 +63,7 @@ impl Conversation {
         let gauge = Gauge::new(&system, &tools);
         messages.iter().for_each(|message| gauge.add(message.role, &message.blocks));
         let call_ids = messages.iter().flat_map(|message| call_ids(&message.blocks)).collect();
+        let room = Room::of(&messages);
         Self {
             record,
             ledger: Ledger::default(),
@@ -65,6 +77,7 @@ impl Conversation {
             told_planning: false,
             repeats: Repeats::default(),
             gauge,
+            room,
             opening: Vec::new(),
             opening_prompt: None,
             deferred: None,
@@ -101,6 +114,7 @@ impl Conversation {
             return;
         }
         self.gauge.add(Role::User, &blocks);
+        self.room.add(&blocks);
         let unsent = self.messages.len() > self.sent.unwrap_or(0);
         match self.messages.last_mut() {
             Some(last) if unsent && last.role == Role::User => Arc::make_mut(last).blocks.extend(blocks),
@@ -111,9 +125,89 @@ impl Conversation {
     pub(crate) fn push_assistant(&mut self, blocks: Vec<Block>) {
         if !blocks.is_empty() {
             self.gauge.add(Role::Assistant, &blocks);
+            self.room.add(&blocks);
             self.call_ids.extend(call_ids(&blocks));
             self.messages.push(Arc::new(Message::assistant(blocks)));
         }
+    }
+
+    /// What the messages carry at this moment, for whoever is about to add to it.
+    pub(crate) fn room(&self) -> Room {
+        self.room
+    }
+
+    /// How a turn ends whose prompt cannot be sent with what is there already; `None` for one that fits.
+    pub(crate) fn objection(&self, prompt: &[Block], facts: &ModelFacts) -> Option<TurnEnd> {
+        if let Err(full) = self.room.takes(prompt) {
+            let reason = format!("The prompt was not taken up: {}.", full.words());
+            return Some(TurnEnd::PromptUnusable { reason, images: full != Full::Bytes });
+        }
+        let (tokens, window) = (Gauge::estimate(prompt), facts.context_window);
+        if tokens < window / LONG_PROMPT || self.gauge.tokens() + tokens <= window {
+            return None;
+        }
+        let reason = format!(
+            "The prompt was not taken up: it has about {tokens} tokens, and with what is there already that is more than \
+             the {window} that fit the window of {}. Shorten it, or put it into a file and name that.",
+            facts.id
+        );
+        Some(TurnEnd::PromptUnusable { reason, images: false })
+    }
+
+    /// The conversation as it is before a prompt.
+    pub(crate) fn mark(&mut self) -> Mark {
+        Mark {
+            messages: self.messages.len(),
+            blocks: self.messages.last().map_or(0, |last| last.blocks.len()),
+            last_entry: self.record.transcript().last_entry().cloned(),
+        }
+    }
+
+    /// Takes back what was said since, unless the model has answered.
+    pub(crate) fn withdraw(&mut self, mark: Mark) -> bool {
+        let since = self.messages.get(mark.messages..).unwrap_or_default();
+        if since.iter().any(|message| message.role == Role::Assistant) {
+            return false;
+        }
+        self.messages.truncate(mark.messages);
+        if let Some(last) = self.messages.last_mut().filter(|last| last.blocks.len() > mark.blocks) {
+            Arc::make_mut(last).blocks.truncate(mark.blocks);
+        }
+        self.sent = self.sent.map(|sent| sent.min(self.messages.len()));
+        self.room = Room::of(&self.messages);
+        self.gauge.forget();
+        self.messages.iter().for_each(|message| self.gauge.add(message.role, &message.blocks));
+        self.record.transcript().rewind_to(mark.last_entry);
+        true
+    }
+
+    /// Puts notes in the place of images and documents that the server does not take: of those that it has not answered
+    /// yet, or, with `all`, of every one. Says how many blocks that changed.
+    pub(crate) fn shed_attachments(&mut self, all: bool) -> usize {
+        let first = if all { 0 } else { self.unanswered() };
+        let mut shed = 0;
+        for message in self.messages[first..].iter_mut().filter(|message| message.role == Role::User) {
+            for at in 0..message.blocks.len() {
+                let lighter = gimlet_store::without_attachments(&message.blocks[at], "the server refused it");
+                if let Some(lighter) = lighter {
+                    Arc::make_mut(message).blocks[at] = lighter;
+                    shed += 1;
+                }
+            }
+        }
+        self.room = Room::of(&self.messages);
+        shed
+    }
+
+    /// Whether the person shows something with the prompt that waits for its answer.
+    pub(crate) fn shows_attachments(&self) -> bool {
+        let blocks = self.messages[self.unanswered()..].iter().flat_map(|message| &message.blocks);
+        blocks.into_iter().any(|block| matches!(block.kind(), BlockKind::Image | BlockKind::Document))
+    }
+
+    /// Where what the model has not answered yet begins.
+    fn unanswered(&self) -> usize {
+        self.messages.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |at| at + 1)
     }
 
     /// Whether a call of the reply under way may have this id. Some servers count their calls from the start again with
@@ -179,6 +273,13 @@ impl Conversation {
             .last()
             .is_some_and(|message| message.blocks.first().is_some_and(|block| block.kind() == BlockKind::ToolResult))
     }
+}
+
+/// A place to go back to.
+pub(crate) struct Mark {
+    messages: usize,
+    blocks: usize,
+    last_entry: Option<EntryId>,
 }
 
 fn call_ids(blocks: &[Block]) -> impl Iterator<Item = Box<str>> {

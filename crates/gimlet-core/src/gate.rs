@@ -261,8 +261,8 @@ impl Gate {
     }
 
     /// Whether rules take a tool away as a whole.
-    pub(crate) fn removes_tool(&self, name: &str) -> bool {
-        gimlet_policy::removes_tool(&self.rules(), name)
+    pub(crate) fn removes_tool(&self, tool: &dyn AnyTool) -> bool {
+        gimlet_policy::removes_tool(&self.rules(), tool.name(), tool.also_named())
     }
 
     /// The kinds of subagents that rules leave.

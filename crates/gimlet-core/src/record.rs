@@ -132,7 +132,11 @@ impl Record {
     pub(crate) fn take_warning(&mut self) -> Option<String> {
         let trouble = self.trouble.take().or_else(|| self.transcript.take_trouble())?;
         let first = !std::mem::replace(&mut self.warned, true);
-        first.then(|| format!("this session cannot be saved: {trouble}. {}", advice(&trouble)))
+        first.then(|| match &trouble {
+            // Nothing is lost, but whoever removed it should know that it is there again.
+            TranscriptError::Removed { .. } => trouble.to_string(),
+            _ => format!("this session cannot be saved: {trouble}. {}", advice(&trouble)),
+        })
     }
 
     /// Ends the writing; trouble is there to be taken afterwards.

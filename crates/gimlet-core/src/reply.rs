@@ -6,8 +6,9 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use gimlet_proto::{
     AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, Model, ModelError, ModelEvent, ModelFacts,
-    ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId,
+    ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId, is_too_deep,
 };
+use serde_json::value::RawValue;
 
 use crate::call::Incoming;
 use crate::conversation::Conversation;
@@ -75,6 +76,14 @@ fn closed_early() -> ModelError {
         hint: None,
         request_id: None,
     }
+}
+
+fn new_call_id() -> String {
+    format!("toolu_{}", uuid::Uuid::new_v4().simple())
+}
+
+fn empty_input() -> &'static RawValue {
+    serde_json::from_str("{}").unwrap_or(RawValue::NULL)
 }
 
 struct Reader<'a> {
@@ -146,14 +155,21 @@ impl Reader<'_> {
         if block.is_blank_text() {
             return;
         }
+        let named = block.as_tool_use().map(|call| call.name.into_owned()).unwrap_or_default();
+        let too_deep = block.as_tool_use().map(|call| call.input.get().to_owned()).filter(|input| is_too_deep(input));
         let block = self.with_free_id(block, conversation);
+        let Some(block) = gimlet_store::usable_reply(block) else {
+            let text = "a part of the reply that no request can carry was left out".to_owned();
+            return self.turn.publish(Body::Notice(Notice { level: Level::Warning, text }));
+        };
         self.keep(block.clone(), conversation, false);
         if let Some(parts) = block.as_tool_use() {
             calls.offer(Incoming {
                 id: ToolUseId::new(parts.id.as_ref()),
-                name: parts.name.into_owned(),
+                // As the model wrote it: under the name that history has there may be a tool that was not meant.
+                name: named,
                 input: Arc::from(parts.input.to_owned()),
-                bad_input,
+                bad_input: bad_input.or(too_deep),
             });
         }
     }
@@ -162,10 +178,12 @@ impl Reader<'_> {
     fn with_free_id(&self, block: Block, conversation: &Conversation) -> Block {
         match block.as_tool_use() {
             Some(call) if !conversation.is_free_call_id(&call.id, &self.blocks) => {
-                let id = format!("toolu_{}", uuid::Uuid::new_v4().simple());
-                Block::tool_use(&id, &call.name, call.input)
+                Block::tool_use(&new_call_id(), &call.name, call.input)
             }
-            Some(_) | None => block,
+            Some(_) => block,
+            // Without a name, an id or an input it is still a call, and gets its answer.
+            None if block.kind() == BlockKind::ToolUse => Block::tool_use(&new_call_id(), "", empty_input()),
+            None => block,
         }
     }
 

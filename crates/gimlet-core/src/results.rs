@@ -42,10 +42,14 @@ pub(crate) struct Settled {
 impl Settled {
     /// A result. Empty output is said, never sent as nothing.
     pub(crate) fn done(tool: &str, outcome: Outcome) -> Self {
-        let content = if outcome.content.is_blank() {
-            ResultContent::Text(format!("({tool} finished without output)"))
-        } else {
-            outcome.content
+        let content = match outcome.content {
+            blank if blank.is_blank() => ResultContent::Text(format!("({tool} finished without output)")),
+            // Servers refuse texts without a word in them, also beside images.
+            ResultContent::Parts(mut parts) => {
+                parts.retain(|part| !matches!(part, ContentPart::Text { text } if text.trim().is_empty()));
+                ResultContent::Parts(parts)
+            }
+            text => text,
         };
         Self {
             content,

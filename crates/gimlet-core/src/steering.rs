@@ -24,6 +24,12 @@ impl Steering {
         queue.drain(..joining).collect()
     }
 
+    /// Puts back what was taken and did not join, in its order and before everything else.
+    pub(crate) fn put_back(&self, said: impl DoubleEndedIterator<Item = Say>) {
+        let mut queue = self.lock();
+        said.rev().for_each(|said| queue.push_front(said));
+    }
+
     /// Whether something waits that does not want to wait for the end of the turn.
     pub(crate) fn is_urgent(&self) -> bool {
         self.lock().iter().any(|said| said.when == When::Now)

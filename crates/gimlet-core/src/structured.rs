@@ -76,6 +76,7 @@ impl OutputSchema {
     pub fn tool(self: &Arc<Self>) -> ToolRef {
         let guest = Guest {
             name: NAME.to_owned(),
+            also_named: Arc::default(),
             description: DESCRIPTION.to_owned(),
             schema: self.schema.clone(),
             says_read_only: false,

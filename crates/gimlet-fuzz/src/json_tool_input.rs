@@ -118,7 +118,7 @@ fn decided(tool: &str, prepared: &Prepared) {
         _ => NeedFacts::new(need.clone(), None),
     });
     let needs: Vec<NeedFacts> = facts.collect();
-    let call = Call { tool, input: Some(&prepared.given), needs: &needs, needs_person: false };
+    let call = Call { tool, also_named: &[], input: Some(&prepared.given), needs: &needs, needs_person: false };
     let world = World { cwd: "/srv/app".into(), roots: vec!["/srv/app".into()], ..World::default() };
     let verdict = decide(&call, &RuleSet::default(), &world);
     assert!(!verdict.reasons.is_empty(), "a verdict has reasons");

@@ -100,7 +100,8 @@ fn world() -> World {
 
 fn judged(rules: &RuleSet, path: &Path) -> Decision {
     let needs = [NeedFacts::new(Need::Read(path.to_owned()), Some(Followed::plain(path)))];
-    decide(&Call { tool: "Read", input: None, needs: &needs, needs_person: false }, rules, &world()).decision
+    decide(&Call { tool: "Read", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, &world())
+        .decision
 }
 
 fn allows(pattern: &str, path: &Path) -> Option<bool> {

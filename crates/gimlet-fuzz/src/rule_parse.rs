@@ -118,11 +118,11 @@ fn check_reach(rule: &str, tool: &str, about: &str) {
     for key in ["command", "file_path", "url", "subagent_type", "skill"] {
         input.insert(key.to_owned(), Value::String(about.to_owned()));
     }
-    let call = Call { tool, input: Some(&input), needs: &needs, needs_person: false };
+    let call = Call { tool, also_named: &[], input: Some(&input), needs: &needs, needs_person: false };
     let with = |behavior: Behavior| {
         let mut rules = RuleSet::default();
         rules.add(behavior, rule, &source()).ok()?;
-        let _ = (removes_tool(&rules, tool), removes_agent(&rules, about));
+        let _ = (removes_tool(&rules, tool, &[]), removes_agent(&rules, about));
         Some(decide(&call, &rules, &world()).decision)
     };
     let alone = decide(&call, &RuleSet::default(), &world()).decision;

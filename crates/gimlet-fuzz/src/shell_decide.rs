@@ -58,7 +58,8 @@ fn run(data: &[u8]) {
 
 fn decided(command: &str, rules: &RuleSet, world: &World) -> Decision {
     let needs = [NeedFacts::new(Need::Run(command.to_owned()), None)];
-    let verdict = decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, rules, world);
+    let verdict =
+        decide(&Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, world);
     assert!(!verdict.reasons.is_empty() && !verdict.explain().is_empty(), "a verdict has reasons");
     verdict.decision
 }

@@ -5,9 +5,6 @@ use gimlet_proto::{ContentPart, ResultContent};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The kinds of image that models take.
-const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
-
 /// Maps an answer; a failure that the server reports is a failed call with the server's own words.
 pub(crate) fn outcome(answer: CallToolResult) -> Result<GuestResult, ToolError> {
     let parts = parts(&answer);
@@ -37,10 +34,10 @@ fn part(block: &ContentBlock) -> ContentPart {
     let text = |text: String| ContentPart::Text { text };
     match block {
         ContentBlock::Text(content) => text(content.text.clone()),
-        ContentBlock::Image(image) if IMAGES.contains(&image.mime_type.as_str()) => {
-            ContentPart::image(image.mime_type.clone(), image.data.clone())
-        }
-        ContentBlock::Image(image) => text(format!("(an image of type {}, which cannot be shown)", image.mime_type)),
+        // What its bytes say counts, not what the server says.
+        ContentBlock::Image(image) => ContentPart::picture(&image.data).unwrap_or_else(|why| {
+            text(format!("(an image of type {}, which cannot be shown: {why})", image.mime_type))
+        }),
         ContentBlock::Audio(audio) => text(format!("(a sound of type {}, which cannot be played)", audio.mime_type)),
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { text: content, .. } => text(content.clone()),
@@ -71,12 +68,16 @@ mod tests {
         assert_eq!(one.content, ResultContent::Text("5".into()));
         assert_eq!(one.output.get(), r#"[{"type":"text","text":"5"}]"#);
         let two = answer(json!({"content": [{"type": "text", "text": "a"},
-            {"type": "image", "data": "QUJD", "mimeType": "image/png"},
-            {"type": "image", "data": "QUJD", "mimeType": "image/tiff"}]}))
+            {"type": "image", "data": "R0lGODlhAQABAA==", "mimeType": "image/png"},
+            {"type": "image", "data": "QUJD", "mimeType": "image/tiff"},
+            {"type": "audio", "data": "QUJD", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "QUJD"}}]}))
         .unwrap();
         let ResultContent::Parts(parts) = two.content else { panic!() };
-        assert!(matches!(&parts[1], ContentPart::Image { .. }));
-        assert!(matches!(&parts[2], ContentPart::Text { text } if text.contains("image/tiff")));
+        assert_eq!(parts[1], ContentPart::image("image/gif", "R0lGODlhAQABAA=="));
+        for (part, words) in parts[2..].iter().zip(["image/tiff", "audio/wav", "file:///a.bin"]) {
+            assert!(matches!(part, ContentPart::Text { text } if text.contains(words)), "{part:?}");
+        }
         let three = answer(json!({"content": [], "structuredContent": {"sum": 5}})).unwrap();
         assert_eq!(three.content, ResultContent::Text(r#"{"sum":5}"#.into()));
         let failed = answer(json!({"content": [{"type": "text", "text": "no such row"}], "isError": true}));

@@ -26,7 +26,18 @@ pub(crate) fn fit(schema: &Map<String, Value>) -> Option<(Value, Option<String>)
     }
     top.entry("properties").or_insert_with(|| json!({}));
     let note = (!notes.is_empty()).then(|| notes.join(" "));
-    Some((Value::Object(top), note))
+    let schema = Value::Object(top);
+    // Providers hold every request against these, so one bad tool would take all the others with it.
+    let usable = has_plain_properties(&schema) && jsonschema::draft202012::meta::is_valid(&schema);
+    usable.then_some((schema, note))
+}
+
+/// Whether the names of the parameters are such that providers take them.
+fn has_plain_properties(schema: &Value) -> bool {
+    const LONGEST: usize = 64;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let plain = |name: &String| (1..=LONGEST).contains(&name.len()) && name.chars().all(fits);
+    schema["properties"].as_object().is_some_and(|properties| properties.keys().all(plain))
 }
 
 /// Takes over a branch's properties; what it demands is demanded only if every branch holds.
@@ -81,5 +92,20 @@ mod tests {
         assert_eq!(note.unwrap(), "Give one of: x; or y and z.");
         assert_eq!(fitted(json!({})).unwrap().0, json!({"type": "object", "properties": {}}));
         assert!(fitted(json!({"type": "array"})).is_none());
+    }
+
+    #[test]
+    fn what_providers_refuse_is_left_out() {
+        let property = |name: &str, schema: Value| fitted(json!({"properties": {name: schema}}));
+        assert!(property("a.b-c_1", json!({"type": "string"})).is_some());
+        for name in ["a b", "$filter", "", "é", &"x".repeat(65)] {
+            assert!(property(name, json!({})).is_none(), "{name}");
+        }
+        for schema in [json!({"type": "text"}), json!({"minimum": "1"}), json!({"required": "x"}), json!(7)] {
+            assert!(property("a", schema.clone()).is_none(), "{schema}");
+        }
+        assert!(fitted(json!({"properties": []})).is_none());
+        let dated = json!({"$schema": "http://json-schema.org/draft-07/schema#", "additionalProperties": false});
+        assert!(fitted(dated).is_some());
     }
 }

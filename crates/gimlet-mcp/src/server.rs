@@ -6,6 +6,7 @@ use std::time::Duration;
 use gimlet_core::tool::{
     ErrorClass, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef,
 };
+use gimlet_policy::server_tool_names;
 use gimlet_proto::{BoxFuture, Driver, ServerTool};
 use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams, Tool};
 use rmcp::service::{RunningService, ServiceError};
@@ -138,6 +139,7 @@ impl Connection {
         });
         let guest = Guest {
             name: tool_name(server, &tool.name),
+            also_named: server_tool_names(server, &tool.name).into(),
             description: cut(&description).to_owned(),
             schema,
             says_read_only: tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true),

@@ -32,7 +32,7 @@ fn bench(bencher: divan::Bencher<'_, '_>, text: String) {
     let needs = [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }];
     bencher.bench_local(|| -> Verdict {
         decide(
-            &Call { tool: "Bash", input: None, needs: divan::black_box(&needs), needs_person: false },
+            &Call { tool: "Bash", also_named: &[], input: None, needs: divan::black_box(&needs), needs_person: false },
             &rules,
             &world,
         )

@@ -39,7 +39,7 @@ fn places<'a>(rule: &'a Rule, working: &'a [PathBuf], world: &'a World) -> Place
 
 fn forbids(rule: &Rule, path: &Path, working: &[PathBuf], world: &World) -> bool {
     match &rule.specifier {
-        Specifier::All => rule.names_tool("Cd"),
+        Specifier::All => rule.may_name("Cd", &[]),
         Specifier::Directory(pattern) => pattern.matches(path, places(rule, working, world), Strictness::Forbid),
         _ => false,
     }

@@ -48,6 +48,8 @@ impl NeedFacts {
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     pub tool: &'a str,
+    /// Other names that rules may use for it: those that a server and its tool have for themselves.
+    pub also_named: &'a [String],
     /// The top-level parameters as they were given, for rules that speak of one. `None` when nobody knows them; such a
     /// rule then asks.
     pub input: Option<&'a Map<String, Value>>,
@@ -289,7 +291,7 @@ impl Judge<'_> {
 
     fn forbids(&self, rule: &Rule, subject: &Subject) -> Fit {
         match (&rule.specifier, subject) {
-            (Specifier::All, _) if rule.names_tool(self.call.tool) => Fit::Yes,
+            (Specifier::All, _) if rule.may_name(self.call.tool, self.call.also_named) => Fit::Yes,
             // Whatever tool runs a command, it is the shell that was forbidden.
             (Specifier::All, Subject::Run { .. }) if rule.tool == "Bash" => Fit::Yes,
             (Specifier::Parameter(_) | Specifier::Agent(_) | Specifier::Skill(_), _) => self.forbids_input(rule),
@@ -326,7 +328,7 @@ impl Judge<'_> {
     fn forbids_input(&self, rule: &Rule) -> Fit {
         let input = self.call.input;
         match &rule.specifier {
-            _ if !rule.names_tool(self.call.tool) => Fit::No,
+            _ if !rule.may_name(self.call.tool, self.call.also_named) => Fit::No,
             Specifier::Parameter(pattern) => pattern.forbids(input),
             Specifier::Agent(pattern) => pattern.forbids(input),
             Specifier::Skill(pattern) => pattern.forbids(input),

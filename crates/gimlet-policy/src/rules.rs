@@ -5,6 +5,7 @@ mod auto;
 mod command;
 mod domain;
 mod named;
+mod names;
 mod parameter;
 mod remarks;
 mod source;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use auto::is_set_aside;
 pub(crate) use command::{CommandPattern, Fit, wildcard};
 pub(crate) use domain::{DomainPattern, host_of};
+pub use names::{names_in_list, server_tool_names};
 pub use remarks::{Oddity, RuleProblem, RuleRemark};
 pub use source::{RuleScope, RuleSource};
 pub(crate) use specifier::{Inert, Specifier};
@@ -108,11 +110,13 @@ impl Rule {
             None => (text, None),
             Some((name, rest)) => (name, Some(rest.strip_suffix(')').ok_or_else(malformed)?)),
         };
-        let valid = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | ':');
+        // Servers are called whatever their owners like.
+        let of_server = name.starts_with(names::SERVERS);
+        let valid = |c: char| of_server || c.is_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | ':');
         if name.is_empty() || !name.chars().all(valid) {
             return Err(malformed());
         }
-        if behavior == Behavior::Allow && name.contains('*') && !is_server_glob(name) {
+        if behavior == Behavior::Allow && name.contains('*') && !names::is_server_glob(name) {
             return Err(RuleError::BroadAllow { rule: text.to_owned() });
         }
         let tool = canonical_tool(name).to_owned();
@@ -129,19 +133,29 @@ impl Rule {
         Reason::Rule { behavior, text: self.text.clone(), source: self.source.clone() }
     }
 
-    /// Whether the rule names this tool, whatever its specifier.
-    pub(crate) fn names_tool(&self, tool: &str) -> bool {
+    /// Whether an allow rule names this tool, whatever its specifier. `also` are further names of a server's tool, and
+    /// those of its server; where they are known, a server is only named by one of them.
+    pub(crate) fn names(&self, tool: &str, also: &[String]) -> bool {
         let tool = canonical_tool(tool);
-        let server = || self.tool.starts_with("mcp__") && !self.tool[5..].contains("__");
-        self.tool == tool
-            || (self.tool.contains('*') && wildcard(&self.tool, tool))
-            || (server() && tool.strip_prefix(&self.tool).is_some_and(|rest| rest.starts_with("__")))
+        let plain = names::plain(&self.tool);
+        let spelled = |rule: &str| rule == tool || also.iter().any(|name| name == rule);
+        if spelled(&self.tool) || spelled(&plain) {
+            return true;
+        }
+        if self.tool.contains('*') {
+            return names::glob(&self.tool, tool, also) || names::glob(&plain, tool, also);
+        }
+        also.is_empty() && names::is_server(&plain) && names::is_tool_of(&plain, tool)
     }
-}
 
-fn is_server_glob(name: &str) -> bool {
-    let server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
-    server.is_some_and(|(server, _)| !server.is_empty() && !server.contains('*'))
+    /// Whether a rule that forbids may mean this tool. Where a name can be taken in two ways, it is taken in both.
+    pub(crate) fn may_name(&self, tool: &str, also: &[String]) -> bool {
+        let plain = names::plain(&self.tool);
+        let all = || also.iter().map(String::as_str).chain([canonical_tool(tool)]);
+        self.names(tool, also)
+            || [self.tool.as_str(), &plain].iter().any(|rule| all().any(|name| wildcard(rule, name)))
+            || (plain.starts_with(names::SERVERS) && names::is_tool_of(&plain, tool))
+    }
 }
 
 /// The present name of a tool that may be called by an older one.
@@ -196,14 +210,14 @@ impl RuleSet {
 }
 
 /// Whether a bare deny rule takes this tool away altogether, so that the model is not even told of it.
-pub fn removes_tool(rules: &RuleSet, tool: &str) -> bool {
-    rules.deny.iter().any(|rule| rule.specifier == Specifier::All && rule.names_tool(tool))
+pub fn removes_tool(rules: &RuleSet, tool: &str, also_named: &[String]) -> bool {
+    rules.deny.iter().any(|rule| rule.specifier == Specifier::All && rule.may_name(tool, also_named))
 }
 
 /// Whether a deny rule takes this kind of agent away, so that the model is not even told of it.
 pub fn removes_agent(rules: &RuleSet, kind: &str) -> bool {
     rules.deny.iter().any(|rule| match &rule.specifier {
-        Specifier::All => rule.names_tool("Agent"),
+        Specifier::All => rule.may_name("Agent", &[]),
         Specifier::Agent(pattern) => pattern.names(kind),
         _ => false,
     })
@@ -313,7 +327,7 @@ mod tests {
         let removes = |rule: &str, tool: &str| {
             let mut rules = RuleSet::default();
             rules.add(Behavior::Deny, rule, &source).unwrap();
-            removes_tool(&rules, tool)
+            removes_tool(&rules, tool, &[])
         };
         assert!(removes("Bash", "Bash"));
         assert!(removes("Bash(*)", "Bash"));
@@ -327,6 +341,51 @@ mod tests {
         assert!(removes("Agent", "Task"));
         assert!(removes("KillShell", "TaskStop"));
         assert!(!removes("Edit", "Write"));
+    }
+
+    #[test]
+    fn servers_and_their_tools_are_named_by_what_they_call_themselves_and_by_what_is_sent() {
+        // The names of the tool `x` of a server, as it is sent and as a session knows it besides.
+        let tool = |wire: &str, server: &str| (format!("mcp__{wire}__x"), also(server));
+        let (dotted, doubled, plain) = (tool("my_server", "my.server"), tool("a__b", "a__b"), tool("a", "a"));
+        let cases = [
+            ("mcp__my.server", &dotted, true),
+            ("mcp__my.server__x", &dotted, true),
+            ("mcp__my_server", &dotted, true),
+            ("mcp__my_server__x", &dotted, true),
+            ("mcp__my.server__*", &dotted, true),
+            ("mcp__my_server__*", &dotted, true),
+            ("mcp__my.server__y", &dotted, false),
+            ("mcp__my", &dotted, false),
+            ("mcp__a__b", &doubled, true),
+            ("mcp__a__b__x", &doubled, true),
+            ("mcp__a__b__*", &doubled, true),
+            ("mcp__a", &plain, true),
+            ("mcp__a__*", &plain, true),
+            ("mcp__a__b", &plain, false),
+        ];
+        for (rule, (name, also), named) in cases {
+            let rule = parse(rule, Behavior::Allow).unwrap();
+            assert_eq!((rule.names(name, also), rule.may_name(name, also)), (named, named), "{} {name}", rule.text);
+        }
+        // What a rule about the server `a` may mean is forbidden, and not allowed.
+        let (name, also) = &doubled;
+        for text in ["mcp__a", "mcp__a__*"] {
+            let rule = parse(text, Behavior::Allow).unwrap();
+            assert!(!rule.names(name, also) && rule.may_name(name, also), "{text}");
+        }
+        // One tool is allowed, and not those that its server names after it.
+        let one = parse("mcp__a__get", Behavior::Allow).unwrap();
+        assert!(!one.names("mcp__a__get__all", &also_of("a", "get__all")));
+        assert!(parse("mcp__my server__x", Behavior::Deny).unwrap().may_name("mcp__my_server__x", &[]));
+    }
+
+    fn also(server: &str) -> Vec<String> {
+        also_of(server, "x")
+    }
+
+    fn also_of(server: &str, tool: &str) -> Vec<String> {
+        server_tool_names(server, tool)
     }
 
     #[test]

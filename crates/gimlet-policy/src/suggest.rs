@@ -195,7 +195,7 @@ fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Sugges
     for words in &analysis.commands {
         let values: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
         let needs = [NeedFacts::new(Need::Run(in_words(&values)?), None)];
-        let part = Call { tool, input: None, needs: &needs, needs_person: false };
+        let part = Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
         if decide_seeing(&part, asking.rules, world, asking.view).decision == Decision::Allow {
             continue;
         }

@@ -129,6 +129,12 @@ impl Block {
         Self::from_own(&Text { r#type: "text", text }, BlockKind::Text, None)
     }
 
+    /// An image in base64, as what its bytes say that it is; or why it cannot be sent.
+    pub fn image(base64: &str) -> Result<Self, &'static str> {
+        let part = crate::ContentPart::picture(base64)?;
+        Ok(Self::from_own(&part, BlockKind::Image, None))
+    }
+
     /// A tool call whose input is already known to be a JSON object.
     pub fn tool_use(id: &str, name: &str, input: &RawValue) -> Self {
         #[derive(Serialize)]

@@ -27,6 +27,31 @@ pub fn compact(json: &str) -> String {
     out
 }
 
+/// Readers of JSON give up somewhere, most of them not far beyond this; nothing deeper may become part of a conversation.
+pub const MAX_JSON_DEPTH: usize = 100;
+
+/// Whether arrays and objects of this JSON text stand in each other deeper than [`MAX_JSON_DEPTH`].
+pub fn is_too_deep(json: &str) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > MAX_JSON_DEPTH {
+                    return true;
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
 /// Whether this (valid) JSON text is an object.
 pub fn is_json_object(json: &str) -> bool {
     json.trim_start().starts_with('{')
@@ -40,6 +65,14 @@ mod tests {
     fn keeps_tokens_and_drops_blanks() {
         let text = "{ \"a b\" : [ 1.0 , 1e400 ,\n\t\"x \\\" y\" , \"\\u00e9 \" ] }";
         assert_eq!(compact(text), "{\"a b\":[1.0,1e400,\"x \\\" y\",\"\\u00e9 \"]}");
+    }
+
+    #[test]
+    fn depth_counts_what_stands_in_each_other_and_nothing_in_texts() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(!is_too_deep(&nested(MAX_JSON_DEPTH)) && is_too_deep(&nested(MAX_JSON_DEPTH + 1)));
+        assert!(!is_too_deep(&format!("[{}]", vec!["{}"; 1000].join(","))));
+        assert!(!is_too_deep(&format!("[\"\\\"{}\"]", "[".repeat(1000))));
     }
 
     #[test]

@@ -26,8 +26,26 @@ pub struct ImageSource {
     data: String,
 }
 
+impl ImageSource {
+    pub fn media_type(&self) -> &str {
+        &self.media_type
+    }
+
+    /// The bytes in base64.
+    pub fn data(&self) -> &str {
+        &self.data
+    }
+}
+
 impl ContentPart {
-    /// An image given as base64 text.
+    /// An image given as base64 text, as what its bytes say that it is; or why it cannot be sent.
+    pub fn picture(base64: &str) -> Result<Self, &'static str> {
+        let base64 = crate::picture::in_one_piece(base64);
+        let picture = crate::Picture::look(&base64)?;
+        Ok(Self::image(picture.media_type, base64))
+    }
+
+    /// An image given as base64 text that is known to be of this type.
     pub fn image(media_type: impl Into<String>, base64: impl Into<String>) -> Self {
         ContentPart::Image {
             source: ImageSource { kind: "base64", media_type: media_type.into(), data: base64.into() },

@@ -350,6 +350,12 @@ pub enum TurnEnd {
     DeferredUnavailable {
         tool: String,
     },
+    /// The prompt could not be sent with what is there already; nothing of it is kept.
+    PromptUnusable {
+        reason: String,
+        /// Because of its images.
+        images: bool,
+    },
     /// A hook did not let the prompt in; nothing of it is kept.
     PromptBlocked {
         reason: String,

@@ -3,6 +3,7 @@
 //! One loop owns the output, so that lines keep their order: what a session published before it asked something is
 //! written before the question. The loop never waits for the host or the session; it only passes on.
 
+mod content;
 mod fit;
 mod frames;
 mod host;

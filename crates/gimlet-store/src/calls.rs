@@ -67,7 +67,7 @@ struct Reading {
 
 impl Reading {
     fn file(&mut self, path: &Path) -> Result<(), LoadError> {
-        let read = || -> io::Result<Lines<File>> { Ok(Lines::new(File::open(path)?)) };
+        let read = || -> io::Result<Lines<File>> { Ok(Lines::new(crate::disk::open_plain(path)?)) };
         let failed = |source| LoadError::Read { path: path.to_owned(), source };
         let mut lines = read().map_err(failed)?;
         while let Some(line) = lines.next_line().map_err(failed)? {

@@ -63,7 +63,7 @@ impl Checkup {
 /// Checks a transcript from its first line to its last.
 pub fn check(path: &Path) -> Result<Checkup, LoadError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read_error)?;
+    let file = crate::disk::open_plain(path).map_err(read_error)?;
     let Reading { index, chain, lives, damage } = read(path, &file, &LoadOptions::default())?;
     let places = Places::of(&index, &lives);
     let mut findings: Vec<Finding> = damage.items.iter().map(|item| of_damage(item, item.line())).collect();

@@ -231,7 +231,7 @@ const JOURNAL: &str = "journal.ndjson";
 
 /// What a journal says; lines that cannot be read are passed over.
 fn read_journal(path: &Path) -> Vec<Step> {
-    let Ok(file) = File::open(path) else { return Vec::new() };
+    let Ok(file) = crate::disk::open_plain(path) else { return Vec::new() };
     let mut steps: Vec<Step> = Vec::new();
     for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
         match serde_json::from_slice(&line) {

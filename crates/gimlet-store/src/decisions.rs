@@ -90,8 +90,8 @@ impl DecisionLedger {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
         let file = match &self.file {
-            Some(file) => file.clone(),
-            None => {
+            Some(file) if !file.is_removed()? => file.clone(),
+            _ => {
                 let file = self.open()?;
                 if ends_torn(file.as_ref())? {
                     bytes.insert(0, b'\n');
@@ -123,7 +123,7 @@ fn ends_torn(file: &dyn LogFile) -> io::Result<bool> {
 
 /// The decisions of a session in the order they were made, and how many lines could not be read.
 pub fn read_decisions(files: &SessionFiles) -> io::Result<(Vec<DecisionLine>, usize)> {
-    let file = match std::fs::File::open(files.decisions()) {
+    let file = match crate::disk::open_plain(&files.decisions()) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(error),

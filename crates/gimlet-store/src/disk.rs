@@ -4,8 +4,8 @@
 //! of their own: one `write` here is one `write(2)` there.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub trait LogFile: Send + Sync {
     /// One `write(2)` at the end of the file; may write less than it was given.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     fn size(&self) -> io::Result<u64>;
+    /// Whether somebody removed it: what is written into it then is lost when it is closed.
+    fn is_removed(&self) -> io::Result<bool>;
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Waits until everything appended so far is on stable storage.
     fn sync_data(&self) -> io::Result<()>;
@@ -64,6 +66,10 @@ impl LogFile for File {
         Ok(self.metadata()?.len())
     }
 
+    fn is_removed(&self) -> io::Result<bool> {
+        Ok(self.metadata()?.nlink() == 0)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         FileExt::read_at(self, buffer, offset)
     }
@@ -92,6 +98,29 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)
+}
+
+/// Opens a file to read it. What is no plain file is refused, also where it is a link to something else: a pipe would
+/// hold us until somebody writes into it, and a device has no end.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    let what = match (kind.is_file(), kind.is_dir(), kind.is_fifo()) {
+        (true, _, _) => return Ok(file),
+        (_, true, _) => "it is a folder, not a file",
+        (_, _, true) => "it is a pipe, not a file",
+        _ => "it is a device, not a file",
+    };
+    Err(io::Error::new(ErrorKind::InvalidInput, what))
+}
+
+/// The text of a small plain file, such as those that git keeps its state in.
+pub fn read_plain(path: &Path) -> io::Result<String> {
+    const LONGEST: u64 = 1 << 20;
+    let mut text = String::new();
+    open_plain(path)?.take(LONGEST).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Reads `length` bytes from `offset`, or less where the file ends.

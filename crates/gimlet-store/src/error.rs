@@ -19,6 +19,11 @@ pub enum TranscriptError {
     Open { path: PathBuf, source: Arc<io::Error> },
     #[error("cannot write to the transcript {}: {source}", path.display())]
     Append { path: PathBuf, source: Arc<io::Error> },
+    #[error(
+        "the transcript {} was removed while the session runs; it has been written again, as far as it was written",
+        path.display()
+    )]
+    Removed { path: PathBuf },
     #[error("cannot make the transcript {} durable: {source}", path.display())]
     Sync { path: PathBuf, source: Arc<io::Error> },
 }
@@ -27,7 +32,7 @@ impl TranscriptError {
     /// The system's reason, when there is one: `StorageFull`, `QuotaExceeded`, `ReadOnlyFilesystem` and so on.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self {
-            TranscriptError::Busy { .. } | TranscriptError::Exists { .. } => None,
+            TranscriptError::Busy { .. } | TranscriptError::Exists { .. } | TranscriptError::Removed { .. } => None,
             TranscriptError::CreateDirectory { source, .. }
             | TranscriptError::Open { source, .. }
             | TranscriptError::Append { source, .. }

@@ -29,7 +29,7 @@ pub fn fork(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles)
         return Err(ForkError::Exists { path });
     }
     let read_error = |error| ForkError::Load(LoadError::Read { path: source.transcript(), source: error });
-    let file = File::open(source.transcript()).map_err(read_error)?;
+    let file = crate::disk::open_plain(&source.transcript()).map_err(read_error)?;
     let (index, chain) = choose(&source.transcript(), &file, options)?;
     let mut spans: BTreeSet<(u64, usize)> = BTreeSet::new();
     let keep = |span: &Span| (span.at, span.len);

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::{BlockKind, EntryId, Message, ModelUsage, PermissionMode, Role, ToolUseId};
+use gimlet_proto::{BlockKind, EntryId, Message, ModelUsage, PermissionMode, Picture, Role, ToolUseId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -20,7 +20,7 @@ use crate::damage::{Damage, DamageReport};
 use crate::index::{self, Index, Key, Kind, Span};
 use crate::labels::Labels;
 use crate::live::{Live, output_in};
-use crate::picture::Picture;
+use crate::pictures::{pictures_in, without_pictures};
 use crate::usable::{self, Fault, Fit};
 use crate::waiting::{Repaired, repaired};
 
@@ -71,7 +71,7 @@ impl ToolOutputs {
             return Ok(None);
         };
         let mut bytes = vec![0; span.len];
-        File::open(&self.path)?.read_exact_at(&mut bytes, span.at)?;
+        crate::disk::open_plain(&self.path)?.read_exact_at(&mut bytes, span.at)?;
         Ok(output_in(&bytes).and_then(|json| serde_json::from_slice(json).ok()))
     }
 }
@@ -116,7 +116,7 @@ pub struct Loaded {
 /// Loads a transcript.
 pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read_error)?;
+    let file = crate::disk::open_plain(path).map_err(read_error)?;
     let Reading { index, chain, lives, mut damage } = read(path, &file, options)?;
     let model = lives.iter().rev().find_map(|live| live.model.clone());
     let mode = index.mode.clone().or_else(|| lives.iter().rev().find_map(|live| live.mode.clone()));
@@ -260,24 +260,34 @@ fn make_usable(live: &mut Live, line: usize, damage: &mut DamageReport) {
     });
 }
 
-/// Of more than this many images each must be small.
-const MANY_PICTURES: usize = 20;
-const MAX_SIDE_OF_MANY: u32 = 2000;
-
+/// Leaves out images that are too many together: the oldest first, and the large ones among many.
 fn limit_pictures(index: &Index, lives: &mut [Live], damage: &mut DamageReport) {
     let blocks = lives.iter().flat_map(|live| &live.blocks);
-    let pictures: Vec<Picture> = blocks.flat_map(usable::pictures).collect();
-    if pictures.len() <= MANY_PICTURES || pictures.iter().all(|picture| picture.side <= MAX_SIDE_OF_MANY) {
+    let sides: Vec<u32> = blocks.flat_map(pictures_in).map(|picture| picture.side).collect();
+    let mut surplus = sides.len().saturating_sub(Picture::MOST);
+    let many = sides.len() > Picture::MANY;
+    if surplus == 0 && !(many && sides.iter().any(|side| *side > Picture::SMALL_SIDE)) {
         return;
     }
     for live in lives {
         let line = index.rows[live.link.row as usize].line as usize;
         for block in &mut live.blocks {
-            let too_large = usable::pictures(block).iter().any(|picture| picture.side > MAX_SIDE_OF_MANY);
-            if too_large && let Some(mended) = usable::without_pictures_above(block, MAX_SIDE_OF_MANY) {
+            let mut reason = "";
+            let mended = without_pictures(block, |picture| {
+                let why = if surplus > 0 {
+                    surplus -= 1;
+                    Some("a request can carry 100 images, and newer ones came after it")
+                } else {
+                    let large = many && picture.side > Picture::SMALL_SIDE;
+                    large.then_some("it has more than 2,000 pixels on a side, which is too much among many images")
+                };
+                reason = why.unwrap_or(reason);
+                why
+            });
+            if let Some(mended) = mended {
                 *block = mended;
                 live.changed = true;
-                damage.add(Damage::BadImage { line, why: "it is too large among so many" });
+                damage.add(Damage::BadImage { line, why: reason });
             }
         }
     }

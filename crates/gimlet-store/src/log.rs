@@ -30,6 +30,8 @@ pub(crate) struct Log {
     lock_path: Option<PathBuf>,
     lock: Option<DriverLock>,
     file: Option<Arc<dyn LogFile>>,
+    /// The file as it was before somebody removed it, until its content is written again.
+    removed: Option<Arc<dyn LogFile>>,
     /// The size we last saw or left, its end being whole; `None` when the last write failed or nothing was seen yet.
     left_at: Option<u64>,
     /// Everything before this offset has been seen.
@@ -54,6 +56,7 @@ impl Log {
             lock_path,
             lock: None,
             file: None,
+            removed: None,
             left_at: None,
             seen_to: 0,
             waiting: VecDeque::new(),
@@ -197,8 +200,19 @@ impl Log {
     }
 
     fn open(&mut self) -> Result<Arc<dyn LogFile>, TranscriptError> {
-        if let Some(file) = &self.file {
-            return Ok(file.clone());
+        match self.file.take() {
+            Some(file) if file.is_removed().unwrap_or(false) => {
+                self.removed = Some(file);
+                // It went with the file; another process could become the driver.
+                self.lock = None;
+                self.left_at = None;
+                self.seen_to = 0;
+            }
+            Some(file) => {
+                self.file = Some(file.clone());
+                return Ok(file);
+            }
+            None => {}
         }
         self.claim()?;
         let dir = self.path.parent().unwrap_or(Path::new("."));
@@ -209,8 +223,36 @@ impl Log {
             .disk
             .open_append(&self.path)
             .map_err(|source| TranscriptError::Open { path: self.path.clone(), source: Arc::new(source) })?;
+        if let Some(removed) = self.removed.take() {
+            self.untold = Some(TranscriptError::Removed { path: self.path.clone() });
+            copy(&*removed, &*file)
+                .map_err(|source| TranscriptError::Append { path: self.path.clone(), source: Arc::new(source) })?;
+        }
         self.new_names_in = dir.ancestors().take(2).map(Path::to_owned).collect();
         self.file = Some(file.clone());
         Ok(file)
+    }
+}
+
+/// Writes what a removed file has into an empty one. One that somebody else has begun to write is left to them.
+fn copy(from: &dyn LogFile, to: &dyn LogFile) -> io::Result<()> {
+    const PIECE: usize = 1 << 20;
+    if to.size()? > 0 {
+        return Ok(());
+    }
+    let mut at = 0;
+    loop {
+        let piece = read_range(from, at, PIECE)?;
+        if piece.is_empty() {
+            return Ok(());
+        }
+        at += piece.len() as u64;
+        let mut left = piece.as_slice();
+        while !left.is_empty() {
+            match to.append(left)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => left = &left[count..],
+            }
+        }
     }
 }

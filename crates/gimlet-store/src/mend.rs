@@ -49,7 +49,7 @@ pub struct Mended {
 /// Writes a repaired copy of the transcript at `path` to the new file `out`.
 pub fn mend(path: &Path, session: &str, out: &Path) -> Result<Mended, MendError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read_error)?;
+    let file = crate::disk::open_plain(path).map_err(read_error)?;
     let reading = read(path, &file, &LoadOptions::default())?;
     let copy =
         open_private(out, OpenOptions::new().write(true).create_new(true)).map_err(|source| match source.kind() {

@@ -58,7 +58,7 @@ impl SessionSummary {
 /// Looks at a session's file. `None` for files that are not sessions, and for empty ones.
 pub fn peek(path: &Path) -> io::Result<Option<SessionSummary>> {
     let Some(id) = session_id_of(path) else { return Ok(None) };
-    let file = File::open(path)?;
+    let file = crate::disk::open_plain(path)?;
     let metadata = file.metadata()?;
     if metadata.len() == 0 || !metadata.is_file() {
         return Ok(None);

@@ -66,7 +66,7 @@ pub struct Moment {
 /// Opens a session for reading.
 pub fn read_story(path: &Path) -> Result<Story, LoadError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(read_error)?;
+    let file = crate::disk::open_plain(path).map_err(read_error)?;
     let (mut index, chain) = choose(path, &file, &LoadOptions::default())?;
     let mut segments = vec![chain.links];
     let mut seen = HashSet::new();

@@ -1,7 +1,6 @@
 //! The turns of a session: how many there are, and whether a cut takes away exactly one of them.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -17,7 +16,7 @@ use crate::members::{Members, plain_string};
 
 /// How many prompts a transcript has, abandoned branches included. A pass over the file at the speed of memory.
 pub fn count_turns(path: &Path) -> io::Result<usize> {
-    let mut lines = Lines::new(File::open(path)?);
+    let mut lines = Lines::new(crate::disk::open_plain(path)?);
     let mut count = 0;
     while let Some(line) = lines.next_line()? {
         let has = |text: &str| memmem::find(line.bytes, text.as_bytes()).is_some();
@@ -51,7 +50,7 @@ pub fn check_dropped_turn(path: &Path, cut: &EntryId, turn: &str) -> Result<(), 
         return Err(DropsTurnError::Unnamed);
     }
     let failed = |source| LoadError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
+    let file = crate::disk::open_plain(path).map_err(failed)?;
     let (index, chain) = choose(path, &file, &LoadOptions::default())?;
     let cut_key = Key::of(cut.as_str().as_bytes());
     if !index.by_uuid.contains_key(&cut_key) {

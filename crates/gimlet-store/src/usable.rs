@@ -6,11 +6,10 @@
 
 use gimlet_proto::{Block, BlockKind, Role};
 use memchr::memmem;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::members::Members;
-use crate::picture::{self, Picture};
+use crate::pictures::{self, Image};
 
 /// What was wrong with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +42,19 @@ pub(crate) fn judge(role: Role, block: &Block) -> Fit {
     }
 }
 
+/// A block of a reply as it can stand in history: as it is, mended, or not at all.
+pub fn usable_reply(block: Block) -> Option<Block> {
+    // Only the other side gives results.
+    if block.kind() == BlockKind::ToolResult {
+        return None;
+    }
+    match judge(Role::Assistant, &block) {
+        Fit::Fine => Some(block),
+        Fit::Mended(mended, _) => Some(mended),
+        Fit::Dropped(_) => None,
+    }
+}
+
 fn judge_shape(role: Role, block: &Block) -> Fit {
     let keep = |fine: bool| if fine { Fit::Fine } else { Fit::Dropped(Fault::Shape) };
     match (role, block.kind()) {
@@ -50,10 +62,13 @@ fn judge_shape(role: Role, block: &Block) -> Fit {
             keep(string_or_absent(block, "thinking", false) && string_or_absent(block, "signature", true))
         }
         (Role::Assistant, BlockKind::RedactedThinking) => keep(string_or_absent(block, "data", false)),
-        (Role::User, BlockKind::Image) => match image(block.json()) {
-            Ok(_) => Fit::Fine,
-            Err(why) => Fit::Mended(note(why), Fault::Image(why)),
+        (Role::Assistant, BlockKind::ToolUse) => call(block),
+        (Role::User, BlockKind::Image) => match pictures::judge(block.json()) {
+            Image::Fine => Fit::Fine,
+            Image::Mislabelled(image) => Fit::Mended(image, Fault::Shape),
+            Image::Unusable(why) => Fit::Mended(pictures::note(why), Fault::Image(why)),
         },
+        (Role::User, BlockKind::Document) => keep(is_document(block.json())),
         (Role::User, BlockKind::ToolResult) => result(block),
         (
             Role::User,
@@ -75,45 +90,8 @@ fn judge_shape(role: Role, block: &Block) -> Fit {
     }
 }
 
-/// The images that this block carries itself or in a result.
-pub(crate) fn pictures(block: &Block) -> Vec<Picture> {
-    match block.kind() {
-        BlockKind::Image => image(block.json()).ok().flatten().into_iter().collect(),
-        BlockKind::ToolResult => {
-            let images = parts(block).unwrap_or_default().into_iter().filter(|part| is_image(part));
-            images.filter_map(|part| image(part.get()).ok().flatten()).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The block with a note in the place of every image with a longer side than this.
-pub(crate) fn without_pictures_above(block: &Block, side: u32) -> Option<Block> {
-    const WHY: &str = "it has more than 2,000 pixels on a side, which is too much among many images";
-    let large = |json: &str| image(json).ok().flatten().is_some_and(|picture| picture.side > side);
-    match block.kind() {
-        BlockKind::Image => large(block.json()).then(|| note(WHY)),
-        BlockKind::ToolResult => {
-            let parts = parts(block)?;
-            let shown: Vec<String> = parts
-                .iter()
-                .map(|part| match is_image(part) && large(part.get()) {
-                    true => note(WHY).json().to_owned(),
-                    false => part.get().to_owned(),
-                })
-                .collect();
-            with_content(block, &format!("[{}]", shown.join(",")))
-        }
-        _ => None,
-    }
-}
-
-fn note(why: &str) -> Block {
-    Block::text(&format!("(An image stood here. It could not be sent: {why}.)"))
-}
-
 /// A member's exact JSON; the last one of that name counts.
-fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let found = Members::of(json.as_bytes()).filter(|(key, _)| *key == name.as_bytes()).last()?;
     std::str::from_utf8(found.1).ok()
 }
@@ -122,33 +100,7 @@ fn string_or_absent(block: &Block, name: &str, may_be_absent: bool) -> bool {
     member(block.json(), name).map_or(may_be_absent, |value| value.starts_with('"'))
 }
 
-fn is_image(part: &RawValue) -> bool {
-    member(part.get(), "type") == Some("\"image\"")
-}
-
-/// Whether an image block can be sent; for one whose data is here, what it is.
-fn image(json: &str) -> Result<Option<Picture>, &'static str> {
-    #[derive(Deserialize)]
-    struct Image {
-        source: Source,
-    }
-    #[derive(Deserialize)]
-    struct Source {
-        r#type: String,
-        #[serde(default)]
-        media_type: String,
-        #[serde(default)]
-        data: String,
-    }
-    let Ok(Image { source }) = serde_json::from_str::<Image>(json) else { return Err("it has no readable source") };
-    match source.r#type.as_str() {
-        "base64" => picture::look(&source.media_type, &source.data).map(Some),
-        "url" | "file" => Ok(None),
-        _ => Err("it has no readable source"),
-    }
-}
-
-fn parts(block: &Block) -> Option<Vec<&RawValue>> {
+pub(crate) fn parts(block: &Block) -> Option<Vec<&RawValue>> {
     serde_json::from_str(member(block.json(), "content")?).ok()
 }
 
@@ -185,13 +137,18 @@ fn result(block: &Block) -> Fit {
     let mut fault = bad_flag.then_some(Fault::Shape);
     let mut kept = Vec::with_capacity(parts.len());
     for part in parts {
-        match part_fault(part) {
-            None => kept.push(part.get().to_owned()),
-            Some(Fault::Image(why)) => {
-                fault = Some(Fault::Image(why));
-                kept.push(note(why).json().to_owned());
-            }
-            Some(other) => fault = fault.or(Some(other)),
+        if pictures::is_image(part) {
+            let (json, wrong) = match pictures::judge(part.get()) {
+                Image::Fine => (part.get().to_owned(), None),
+                Image::Mislabelled(image) => (image.json().to_owned(), Some(Fault::Shape)),
+                Image::Unusable(why) => (pictures::note(why).json().to_owned(), Some(Fault::Image(why))),
+            };
+            fault = wrong.or(fault);
+            kept.push(json);
+        } else if is_sendable(part) {
+            kept.push(part.get().to_owned());
+        } else {
+            fault = fault.or(Some(Fault::Shape));
         }
     }
     match fault {
@@ -201,19 +158,60 @@ fn result(block: &Block) -> Fit {
     }
 }
 
-fn part_fault(part: &RawValue) -> Option<Fault> {
+/// Whether a part of a result that is no image can be sent.
+fn is_sendable(part: &RawValue) -> bool {
     let json = part.get();
-    let Some(kind) = member(json, "type").filter(|_| json.starts_with('{')) else { return Some(Fault::Shape) };
-    match kind {
-        "\"text\"" => {
+    match member(json, "type").filter(|_| json.starts_with('{')) {
+        Some("\"text\"") => {
             let text = member(json, "text").filter(|text| text.starts_with('"'));
             let blank = |text: &str| serde_json::from_str::<String>(text).is_ok_and(|text| text.trim().is_empty());
-            text.is_none_or(blank).then_some(Fault::Shape)
+            !text.is_none_or(blank)
         }
-        "\"image\"" => image(json).err().map(Fault::Image),
-        "\"document\"" | "\"search_result\"" | "\"tool_reference\"" => None,
-        _ => Some(Fault::Shape),
+        Some("\"document\"") => is_document(json),
+        Some("\"search_result\"" | "\"tool_reference\"") => !gimlet_proto::is_too_deep(json),
+        _ => false,
     }
+}
+
+/// Whether a document has a source that may hold one.
+fn is_document(json: &str) -> bool {
+    let source = member(json, "source").filter(|source| source.starts_with('{'));
+    let holds = |source: &str| match member(source, "type") {
+        Some("\"base64\"" | "\"text\"") => member(source, "data").is_some_and(|data| data.len() > 2),
+        Some("\"url\"" | "\"file\"" | "\"content\"") => true,
+        _ => false,
+    };
+    source.is_some_and(holds) && !gimlet_proto::is_too_deep(json)
+}
+
+/// A call with a name and an input that can be sent. What cannot is changed, and never the id: a result refers to it.
+fn call(block: &Block) -> Fit {
+    let json = block.json();
+    let name = member(json, "name").and_then(|name| serde_json::from_str::<String>(name).ok());
+    let input = member(json, "input").filter(|input| input.starts_with('{') && !gimlet_proto::is_too_deep(input));
+    let usable = name.as_deref().and_then(usable_call_name);
+    if let (Some(_), None, Some(_)) = (&name, &usable, input) {
+        return Fit::Fine;
+    }
+    let Some(id) = block.id() else { return Fit::Dropped(Fault::Shape) };
+    let name = usable.or(name).unwrap_or_else(|| UNNAMED.to_owned());
+    let input: &RawValue = serde_json::from_str(input.unwrap_or("{}")).unwrap_or(RawValue::NULL);
+    Fit::Mended(Block::tool_use(id, &name, input), Fault::Shape)
+}
+
+/// What stands in place of a name that a call does not have.
+const UNNAMED: &str = "unnamed";
+/// The longest name of a call that providers accept.
+const LONGEST_NAME: usize = 128;
+
+/// A name that providers accept, for a call by a name that they do not; nothing for one that can stand.
+fn usable_call_name(name: &str) -> Option<String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits) {
+        return None;
+    }
+    let plain: String = name.chars().take(LONGEST_NAME).map(|c| if fits(c) { c } else { '_' }).collect();
+    Some(if plain.is_empty() { UNNAMED.to_owned() } else { plain })
 }
 
 fn mended(block: &Block, content: Option<&str>, fault: Fault) -> Fit {
@@ -224,7 +222,7 @@ fn mended(block: &Block, content: Option<&str>, fault: Fault) -> Fit {
     block.map_or(Fit::Dropped(fault), |block| Fit::Mended(block, fault))
 }
 
-fn with_content(block: &Block, content: &str) -> Option<Block> {
+pub(crate) fn with_content(block: &Block, content: &str) -> Option<Block> {
     rebuilt(block, Some(content))
 }
 
@@ -286,7 +284,7 @@ fn whole_characters(json: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::picture::tests::png;
+    use crate::pictures::tests::png;
 
     fn after(role: Role, json: &str) -> Option<String> {
         let block = Block::from_json(json).unwrap();
@@ -315,6 +313,7 @@ mod tests {
             (Role::Assistant, r#"{"type":"thinking","thinking":"no signature: a local model"}"#),
             (Role::Assistant, r#"{"type":"text","text":"half \ud800 a pair"}"#),
             (Role::Assistant, r#"{"type":"of_next_year","x":1}"#),
+            (Role::Assistant, r#"{"type":"tool_use","id":"a","name":"mcp__a-b__c","input":{"x":[1]},"caller":{}}"#),
         ];
         for (role, json) in cases {
             assert_eq!(after(role, json).as_deref(), Some(json));
@@ -323,6 +322,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_is_mended_or_goes() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(3000), "]".repeat(3000));
+        let tool_use =
+            |name: &str, input: &str| format!(r#"{{"type":"tool_use","id":"a","name":{name},"input":{input}}}"#);
         let result = |content: &str| format!(r#"{{"type":"tool_result","tool_use_id":"a","content":{content}}}"#);
         let cases = [
             (Role::User, r#"{"type":"text","text":"a\ud800b\udc00"}"#.to_owned(), Some(r#"a\ufffdb\ufffd"#)),
@@ -348,6 +350,12 @@ mod tests {
             (Role::Assistant, r#"{"type":"thinking","thinking":5,"signature":"s"}"#.to_owned(), None),
             (Role::Assistant, r#"{"type":"image","source":{}}"#.to_owned(), None),
             (Role::Assistant, r#"{"text":"of no kind"}"#.to_owned(), None),
+            (Role::Assistant, tool_use("\"\"", "{}"), Some(r#""name":"unnamed""#)),
+            (Role::Assistant, tool_use("7", "{}"), Some(r#""name":"unnamed""#)),
+            (Role::Assistant, tool_use("\"a b.c\"", "{}"), Some(r#""name":"a_b_c""#)),
+            (Role::Assistant, tool_use("\"Read\"", "[]"), Some(r#""input":{}"#)),
+            (Role::Assistant, tool_use("\"Read\"", &deep), Some(r#""input":{}"#)),
+            (Role::User, r#"{"type":"document","source":{"type":"base64","data":""}}"#.to_owned(), None),
         ];
         for (role, json, part) in cases {
             let after = after(role, &json);

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use crate::disk::read_plain;
+
 /// The other working trees of the repository that `dir` lies in: the main one first, then the linked ones by name.
 pub fn other_worktrees(dir: &Path) -> Vec<PathBuf> {
     let Some((root, common)) = repository(dir) else { return Vec::new() };
@@ -14,7 +16,7 @@ pub fn other_worktrees(dir: &Path) -> Vec<PathBuf> {
     let mut links: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     links.sort();
     trees.extend(links.iter().filter_map(|link| {
-        let git_file = PathBuf::from(fs::read_to_string(link.join("gitdir")).ok()?.trim_end());
+        let git_file = PathBuf::from(read_plain(&link.join("gitdir")).ok()?.trim_end());
         Some(tidy(&link.join(git_file)).parent()?.to_owned())
     }));
     let here = fs::canonicalize(&root).unwrap_or(root);
@@ -30,9 +32,9 @@ fn repository(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     if git.is_dir() {
         return Some((root.to_owned(), git));
     }
-    let text = fs::read_to_string(&git).ok()?;
+    let text = read_plain(&git).ok()?;
     let own = tidy(&root.join(text.strip_prefix("gitdir:")?.trim()));
-    let common = match fs::read_to_string(own.join("commondir")) {
+    let common = match read_plain(&own.join("commondir")) {
         Ok(common) => tidy(&own.join(common.trim_end())),
         Err(_) => own,
     };

@@ -1,5 +1,6 @@
 //! From flags and surroundings to an open session.
 
+mod agents;
 mod cleanup;
 mod configured;
 mod key_helper;
@@ -134,6 +135,7 @@ pub(crate) async fn start(
     warnings.extend(memory.remark.clone());
     let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
     let walls = sandboxed::sandboxing(&configured, &now, wishes).await?;
+    warnings.extend(agents::remarks(&toolbox.agents));
     warnings.extend(walls.remarks.iter().cloned());
     let may_leave = walls.sandboxing.as_ref().map(|sandboxing| sandboxing.may_leave);
     let prompt = toolbox.prompt(env, &now.rules, may_leave);

@@ -1,5 +1,6 @@
 //! Which tools a subagent gets: those of whoever sends it, as far as its definition wants them and they are fit for it.
 
+use gimlet_policy::names_in_list;
 use gimlet_proto::AgentSpec;
 
 use crate::tool::{ForAgents, ToolError, ToolRef, ToolSet};
@@ -40,21 +41,9 @@ fn is_fit(tool: &ToolRef, circumstances: Circumstances) -> bool {
     }
 }
 
-/// Whether an entry of a definition means this tool: by name, by an older name, by server, or all of them.
+/// Whether an entry of a definition means this tool: by name, by an older name, by server, or by a pattern.
 fn names(entry: &str, tool: &ToolRef) -> bool {
-    // What a rule would say in parentheses is the gate's business.
-    let entry = entry.split('(').next().unwrap_or(entry).trim();
-    let name = tool.name();
-    if entry == "*" || entry == name || tool.aliases().contains(&entry) {
-        return true;
-    }
-    let Some(server) = entry.strip_prefix("mcp__") else { return false };
-    let server = server.strip_suffix("__*").unwrap_or(server);
-    match name.strip_prefix("mcp__") {
-        Some(_) if server == "*" || server.is_empty() => true,
-        Some(rest) => rest.strip_prefix(server).is_some_and(|tool| tool.starts_with("__")),
-        None => false,
-    }
+    names_in_list(entry, tool.name(), tool.also_named()) || tool.aliases().contains(&entry.trim())
 }
 
 fn nothing_left(kind: &str, wanted: &[String], parent: &ToolSet, fit: &[&ToolRef]) -> ToolError {
@@ -104,6 +93,7 @@ mod tests {
     fn tool(name: &str, own: bool) -> ToolRef {
         let guest = Guest {
             name: name.to_owned(),
+            also_named: Arc::default(),
             description: String::new(),
             schema: json!({"type": "object"}),
             says_read_only: false,
@@ -136,6 +126,9 @@ mod tests {
         assert_eq!(chosen(Some(&["mcp__db"]), &[]).unwrap(), all[..2]);
         assert_eq!(chosen(Some(&["mcp__db__*", "mcp__web__get"]), &["mcp__db__write"]).unwrap(), [all[0], all[2]]);
         assert_eq!(chosen(None, &["mcp__*"]).unwrap(), Vec::<String>::new());
+        assert_eq!(chosen(None, &["mcp__db__w*"]).unwrap(), [all[0], all[2]]);
+        assert_eq!(chosen(None, &["mcp__*__write", "mcp__web(x)"]).unwrap(), [all[0]]);
+        assert_eq!(chosen(Some(&["mcp__*__get", "*__read"]), &[]).unwrap(), [all[0], all[2]]);
         assert_eq!(chosen(Some(&[]), &[]).unwrap(), Vec::<String>::new(), "none is a choice");
         assert_eq!(chosen(Some(&["mcp__d"]), &[]).err().map(|_| ()), Some(()), "half a server is none");
     }

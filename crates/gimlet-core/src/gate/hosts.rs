@@ -164,6 +164,7 @@ fn request(host: &str, port: u16) -> Prepared {
     let given: Map<String, Value> =
         [("host".to_owned(), json!(host)), ("port".to_owned(), json!(port))].into_iter().collect();
     Prepared {
+        also_named: Arc::default(),
         tool: Cow::Borrowed(NAME),
         typed: Box::new(()),
         input: Value::Object(given.clone()),
@@ -187,7 +188,7 @@ fn needs(host: &str, port: u16) -> Vec<Need> {
 }
 
 fn as_fetch(prepared: &Prepared) -> Judged<'_> {
-    Judged { tool: RULES_OF, ..Judged::from(prepared) }
+    Judged { tool: RULES_OF, also_named: &[], ..Judged::from(prepared) }
 }
 
 /// Programs give back what they were asked about.

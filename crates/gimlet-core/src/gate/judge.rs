@@ -36,6 +36,8 @@ pub struct Judging<'a> {
 #[derive(Clone, Copy)]
 pub struct Judged<'a> {
     pub tool: &'a str,
+    /// Other names that rules may use for it.
+    pub also_named: &'a [String],
     pub needs: &'a [Need],
     pub input: Option<&'a Map<String, Value>>,
     pub needs_person: bool,
@@ -47,6 +49,7 @@ impl<'a> From<&'a Prepared> for Judged<'a> {
     fn from(prepared: &'a Prepared) -> Self {
         Self {
             tool: &prepared.tool,
+            also_named: &prepared.also_named,
             needs: &prepared.needs,
             input: Some(&prepared.given),
             needs_person: prepared.requires_user_interaction,
@@ -148,7 +151,13 @@ impl Judging<'_> {
 }
 
 fn call<'a>(judged: Judged<'a>, needs: &'a [NeedFacts]) -> Call<'a> {
-    Call { tool: judged.tool, input: judged.input, needs, needs_person: judged.needs_person }
+    Call {
+        tool: judged.tool,
+        also_named: judged.also_named,
+        input: judged.input,
+        needs,
+        needs_person: judged.needs_person,
+    }
 }
 
 /// The path that a need is about.
@@ -208,7 +217,16 @@ mod tests {
         let write = |path: &str| {
             let needs = [Need::Write(path.into())];
             let own = &PermissionVerdict::Passthrough;
-            judging.verdict(Judged { tool: "Write", needs: &needs, input: None, needs_person: false, own }).decision
+            judging
+                .verdict(Judged {
+                    tool: "Write",
+                    also_named: &[],
+                    needs: &needs,
+                    input: None,
+                    needs_person: false,
+                    own,
+                })
+                .decision
         };
         assert_eq!(write("/repo/.claude/agent-memory/pre-commit"), Decision::Ask, "it is a hook of git's");
         assert_eq!(write("/home/ada/.claude/plans/a.md"), Decision::Allow, "the person's own folder is a link");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gimlet_proto::{
     AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op,
-    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
+    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnEnd, TurnReport,
 };
 use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -286,6 +286,11 @@ impl Actor {
             return;
         }
         let turn = self.turn(CancellationToken::new());
+        if let Some(TurnEnd::PromptUnusable { reason: text, .. }) =
+            self.conversation.objection(&said.blocks, &turn.facts())
+        {
+            return self.publish(Body::Notice(Notice { level: Level::Warning, text }));
+        }
         turn::accept(&mut self.conversation, &turn, said);
     }
 
@@ -364,7 +369,7 @@ impl Actor {
         };
         let (own, defs) = &self.own_tools;
         // Two servers may come to one name: what is sent and what can be called must be the same list.
-        let guests = own.newcomers(guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(guest.name())));
+        let guests = own.newcomers(guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(&**guest)));
         self.tools = own.with_guests(&guests);
         self.conversation.offer(crate::context::with_guests(defs, &guests));
     }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gimlet_proto::{BoxFuture, Env, Need, ResultContent};
@@ -22,6 +22,8 @@ use crate::services::Services;
 /// A call whose input was parsed once; needs, hooks, decision and run all see this value.
 pub struct Prepared {
     pub(crate) tool: Cow<'static, str>,
+    /// Other names that rules may use for the tool.
+    pub(crate) also_named: Arc<[String]>,
     pub(crate) typed: Box<dyn Any + Send + Sync>,
     /// The parameters that were given, in their own spelling: what rules about a parameter are held against.
     pub given: Map<String, Value>,
@@ -43,6 +45,10 @@ pub struct Prepared {
 pub trait AnyTool: Send + Sync {
     fn name(&self) -> &str;
     fn aliases(&self) -> &'static [&'static str];
+    /// Names that rules may use for it, beside the one it is called by.
+    fn also_named(&self) -> &[String] {
+        &[]
+    }
     fn is_enabled(&self, env: &Env) -> bool;
     fn is_hidden(&self) -> bool;
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
@@ -188,6 +194,7 @@ impl<T: Tool> AnyTool for T {
         })?;
         let input = serde_json::to_value(&typed).unwrap_or(Value::Null);
         Ok(Prepared {
+            also_named: Arc::default(),
             tool: Cow::Borrowed(T::NAME),
             given: fields,
             input,

@@ -21,6 +21,8 @@ use crate::gate::Permit;
 pub struct Guest {
     /// The name the model calls; unique in a session.
     pub name: String,
+    /// Names that rules may use for it beside that one, and for all tools of its server.
+    pub also_named: Arc<[String]>,
     pub description: String,
     /// JSON Schema of the input: an object.
     pub schema: Value,
@@ -80,6 +82,10 @@ impl AnyTool for GuestTool {
         &[]
     }
 
+    fn also_named(&self) -> &[String] {
+        &self.guest.also_named
+    }
+
     fn is_enabled(&self, _env: &Env) -> bool {
         true
     }
@@ -134,6 +140,7 @@ impl AnyTool for GuestTool {
         self.host.check(&fields).map_err(|problem| invalid(&problem))?;
         Ok(Prepared {
             tool: Cow::Owned(self.guest.name.clone()),
+            also_named: self.guest.also_named.clone(),
             typed: Box::new(fields.clone()),
             input: Value::Object(fields.clone()),
             given: fields,

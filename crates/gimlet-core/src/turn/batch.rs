@@ -4,7 +4,7 @@ use gimlet_proto::{Block, Body, ToolFinished, ToolUseId, TurnEnd};
 
 use super::{Turn, hooked};
 use crate::call::Incoming;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Room};
 use crate::results::{BatchBudget, Settled};
 use crate::schedule::Calls;
 use crate::tool::ResultCap;
@@ -29,9 +29,10 @@ pub(super) async fn run_calls(
     let groups = calls.groups();
     // Only what changes the world must not run before its request is safe on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
+    let room = conversation.room();
     let budget = BatchBudget::new(window.saturating_sub(conversation.context_tokens));
     let mut batch =
-        Batch { conversation, turn, budget, blocks: Vec::new(), extra: Vec::new(), end: BatchEnd::default() };
+        Batch { conversation, turn, room, budget, blocks: Vec::new(), extra: Vec::new(), end: BatchEnd::default() };
     let mut whole = hooked::Batch::new(turn);
     for group in groups {
         calls.decide_group(&group);
@@ -54,6 +55,9 @@ pub(super) async fn run_calls(
 struct Batch<'a> {
     conversation: &'a mut Conversation,
     turn: &'a Turn,
+    /// For images and documents.
+    room: Room,
+    /// For text.
     budget: BatchBudget,
     blocks: Vec<Block>,
     /// What the model is told behind the results.
@@ -68,6 +72,7 @@ impl Batch<'_> {
         let mut settled: Vec<(ToolUseId, Settled)> = Vec::with_capacity(finished.len());
         let mut incoming: Vec<Incoming> = Vec::with_capacity(finished.len());
         for (call, cap, mut one) in finished {
+            self.room.fit(&mut one.content);
             one.cap(&call.id, cap, &turn.result_files);
             settled.push((call.id.clone(), one));
             incoming.push(call);

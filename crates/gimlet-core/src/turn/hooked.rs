@@ -37,6 +37,10 @@ pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) {
 
 /// Takes a prompt in, unless hooks object; then says how the turn ends and with which words.
 pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: Say) -> Option<(TurnEnd, String)> {
+    if let Some(end) = conversation.objection(&said.blocks, &turn.facts()) {
+        turn.tell_fate(&said, PromptFate::Refused);
+        return Some((end, String::new()));
+    }
     let hooks = turn.scope.services.hooks();
     let of_a_person = !said.synthetic && turn.scope.subagent.is_none();
     let mut fired = Fired::default();

@@ -1,9 +1,9 @@
 //! What a reply means for the turn: go on, run its calls, ask again, or end.
 
-use gimlet_proto::{Block, ErrorKind, Level, ModelError, ReplyEnd, StopReason, TurnEnd};
+use gimlet_proto::{Block, BlockKind, ErrorKind, Level, ModelError, ReplyEnd, StopReason, TurnEnd};
 
 use super::Turn;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Mark};
 use crate::reply::{Ending, Reply};
 use crate::schedule::Calls;
 
@@ -23,6 +23,8 @@ pub(crate) struct Limits {
     continuations: u32,
     cut_calls: u32,
     empty_replies: u32,
+    /// How often images were left out because the server refused them.
+    sheds: u32,
     /// How often hooks kept the turn from ending.
     pub(super) stop_blocks: u32,
 }
@@ -57,6 +59,9 @@ pub(crate) fn settle(
 ) -> Next {
     match reply.ending {
         Ending::Failed(error) => {
+            if reply.blocks.is_empty() && shed(conversation, turn, limits, &error) {
+                return Next::Again;
+            }
             conversation.push_assistant(reply.blocks);
             fail(conversation, turn, error)
         }
@@ -146,6 +151,24 @@ pub(crate) fn say(conversation: &mut Conversation, text: &str) {
     conversation.push_user(vec![Block::text(text)]);
 }
 
+/// Leaves out images and documents that the server refuses: first those that it sees for the first time, then all. What
+/// the person shows with this very prompt is not left out: without it the prompt would say something else.
+fn shed(conversation: &mut Conversation, turn: &Turn, limits: &mut Limits, error: &ModelError) -> bool {
+    let words = error.message.to_ascii_lowercase();
+    let is_about_them = ["image", "document", "pdf"].iter().any(|word| words.contains(word));
+    if error.kind != ErrorKind::InvalidRequest || !is_about_them || conversation.shows_attachments() {
+        return false;
+    }
+    while limits.sheds < 2 {
+        limits.sheds += 1;
+        if conversation.shed_attachments(limits.sheds == 2) > 0 {
+            turn.notice(Level::Warning, "the server refused an image or a document; a note stands in its place now");
+            return true;
+        }
+    }
+    false
+}
+
 /// Ends the turn with an error.
 fn fail(conversation: &mut Conversation, turn: &Turn, error: ModelError) -> Next {
     stand_in(conversation, turn, &format!("API Error: {error}"), &error);
@@ -192,6 +215,27 @@ fn window_full() -> ModelError {
         message: "the conversation filled the model's context window".to_owned(),
         hint: Some("Start a new session, or continue in one forked from an earlier point".to_owned()),
         request_id: None,
+    }
+}
+
+/// A prompt longer than this may be what a server does not take.
+const HEAVY_PROMPT: usize = 100_000;
+
+/// Whether a prompt has something that a server may refuse: it is long, or more than text.
+pub(super) fn may_be_too_much(prompt: &[Block]) -> bool {
+    let bytes: usize = prompt.iter().map(|block| block.json().len()).sum();
+    bytes > HEAVY_PROMPT || prompt.iter().any(|block| block.kind() != BlockKind::Text)
+}
+
+/// Takes a prompt back that the server refused for what it is, so that it is not sent with every later one.
+pub(super) fn take_back(conversation: &mut Conversation, turn: &Turn, end: &TurnEnd, before: Mark) {
+    let TurnEnd::Failed(error) = end else { return };
+    let refused =
+        matches!(error.kind, ErrorKind::InvalidRequest | ErrorKind::PromptTooLong | ErrorKind::RequestTooLarge);
+    if refused && conversation.withdraw(before) {
+        // On disk this stands behind what is kept, so that a resumed session does not end with what was taken back.
+        conversation.record.api_error(&format!("API Error: {error}"));
+        turn.notice(Level::Warning, "the server refused the prompt; it was taken out of the conversation again");
     }
 }
 

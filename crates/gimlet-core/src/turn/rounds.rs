@@ -3,7 +3,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Instant;
 
-use gimlet_proto::{Level, ModelFacts, ModelRequest, StopReason, ToolChoice, TurnEnd};
+use gimlet_proto::{Level, ModelFacts, ModelRequest, Say, StopReason, ToolChoice, TurnEnd, When};
 
 use super::batch::{self, BatchEnd};
 use super::hooked::{self, AtEnd};
@@ -178,11 +178,23 @@ impl<'a> Rounds<'a> {
             Some(end) => return Break(end),
             None => {}
         }
-        for said in turn.steering.take_joining() {
+        self.join().await;
+        Continue(())
+    }
+
+    /// Takes in what was said meanwhile.
+    async fn join(&mut self) {
+        let turn = self.turn;
+        let mut joining = turn.steering.take_joining().into_iter();
+        while let Some(said) = joining.next() {
+            if self.conversation.objection(&said.blocks, &turn.facts()).is_some() {
+                // It gets a turn of its own, whose end says what is wrong with it.
+                turn.steering.put_back([Say { when: When::Later, ..said }].into_iter().chain(joining));
+                return;
+            }
             // One that hooks do not let in is gone; the turn goes on without it.
             hooked::submit(self.conversation, turn, said).await;
         }
-        Continue(())
     }
 
     /// The model is done: the turn ends, unless hooks want it to go on.

@@ -34,6 +34,7 @@ impl ToolSource for Source {
         let guest = |(name, says): &(&'static str, &'static str)| {
             let guest = Guest {
                 name: (*name).to_owned(),
+                also_named: Arc::default(),
                 description: (*says).to_owned(),
                 schema: json!({"type": "object", "properties": {}}),
                 says_read_only: true,

@@ -61,7 +61,7 @@ impl Judge<'_> {
             Specifier::Skill(pattern) => pattern.allows(self.call.input),
             _ => false,
         };
-        let covers = |rule: &&Rule| (named(rule) && rule.names_tool(self.call.tool)) || matches(rule);
+        let covers = |rule: &&Rule| (named(rule) && rule.names(self.call.tool, self.call.also_named)) || matches(rule);
         let found = self.allow_rules().find(covers);
         found.map(|rule| rule.reason(Behavior::Allow))
     }

@@ -40,7 +40,7 @@ fn verdict(tool: &str, need: Need, rules: &RuleSet, mode: PermissionMode) -> Ver
         _ => None,
     };
     let needs = [NeedFacts { need, resolved, hops: vec![] }];
-    decide(&Call { tool, input: None, needs: &needs, needs_person: false }, rules, &world(mode))
+    decide(&Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false }, rules, &world(mode))
 }
 
 fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
@@ -140,7 +140,7 @@ fn spelling_and_target_must_both_pass() {
             resolved: resolved.map(PathBuf::from),
             hops: vec![],
         }];
-        let call = Call { tool: "Read", input: None, needs: &needs, needs_person: false };
+        let call = Call { tool: "Read", also_named: &[], input: None, needs: &needs, needs_person: false };
         decide(&call, &rules(&["Read(~/.ssh/**)"], &[], &[]), &world(Ordinary)).decision
     };
     assert_eq!(decide_read(Some("/srv/repo/real")), Allow);
@@ -156,7 +156,12 @@ fn a_call_is_as_free_as_its_least_free_need() {
         NeedFacts { need: Need::Read("/etc/hosts".into()), resolved: Some("/etc/hosts".into()), hops: vec![] },
     ];
     let decided = |needs: &[NeedFacts], needs_person| {
-        decide(&Call { tool: "X", input: None, needs, needs_person }, &RuleSet::default(), &world(Ordinary)).decision
+        decide(
+            &Call { tool: "X", also_named: &[], input: None, needs, needs_person },
+            &RuleSet::default(),
+            &world(Ordinary),
+        )
+        .decision
     };
     assert_eq!(decided(&needs[..1], false), Allow);
     assert_eq!(decided(&needs, false), Ask);
@@ -227,7 +232,8 @@ fn going_elsewhere_neither_lifts_nor_widens_relative_path_rules() {
     let moved = World { cwd: "/srv/repo/sub".into(), start: vec!["/srv/repo".into()], ..world(Ordinary) };
     let judge = |tool: &str, need: Need, path: &str| {
         let needs = [NeedFacts { need, resolved: Some(path.into()), hops: vec![] }];
-        decide(&Call { tool, input: None, needs: &needs, needs_person: false }, &rules, &moved).decision
+        decide(&Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false }, &rules, &moved)
+            .decision
     };
     let read = |path: &str| judge("Read", Need::Read(path.into()), path);
     let write = |path: &str| judge("Edit", Need::Write(path.into()), path);
@@ -240,7 +246,12 @@ fn going_elsewhere_neither_lifts_nor_widens_relative_path_rules() {
     assert_eq!(write("/srv/repo/sub/src/a.rs"), Ask);
     let needs = [NeedFacts { need: Need::Run("cat ../.env".into()), resolved: None, hops: vec![] }];
     assert_eq!(
-        decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &rules, &moved).decision,
+        decide(
+            &Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false },
+            &rules,
+            &moved
+        )
+        .decision,
         Deny
     );
 }
@@ -297,7 +308,8 @@ fn credentials_ask_even_inside_a_working_directory() {
     let home = World { cwd: "/home/dev".into(), roots: vec!["/home/dev".into()], ..world(Ordinary) };
     let judge = |need: Need, resolved: Option<&str>, rules: &RuleSet| {
         let needs = [NeedFacts { need, resolved: resolved.map(PathBuf::from), hops: vec![] }];
-        decide(&Call { tool: "Read", input: None, needs: &needs, needs_person: false }, rules, &home).decision
+        decide(&Call { tool: "Read", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, &home)
+            .decision
     };
     let none = RuleSet::default();
     let read = |path: &str, real: &str, rules: &RuleSet| judge(Need::Read(path.into()), Some(real), rules);
@@ -335,7 +347,7 @@ fn git_only_looks_where_no_repository_has_it_run_programs() {
     let trapped = Trapped(trap.clone());
     let judge = |text: &str, rules: &RuleSet, view: &dyn FileView| {
         let needs = [NeedFacts { need: Need::Run(text.into()), resolved: None, hops: vec![] }];
-        let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
         decide_seeing(&call, rules, &world(Ordinary), view)
     };
     for text in [

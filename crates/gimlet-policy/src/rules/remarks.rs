@@ -152,7 +152,7 @@ fn covers(wide: &Rule, narrow: &Rule) -> bool {
     }
     let same_place = wide.source.anchor == narrow.source.anchor;
     match (&wide.specifier, &narrow.specifier) {
-        (Specifier::All, _) => wide.tool == narrow.tool || wide.names_tool(&narrow.tool),
+        (Specifier::All, _) => wide.tool == narrow.tool || wide.names(&narrow.tool, &[]),
         _ if wide.tool != narrow.tool => false,
         (Specifier::Command(wide), Specifier::Command(narrow)) => covers_commands(wide, narrow),
         (Specifier::Domain(wide), Specifier::Domain(narrow)) => covers_hosts(wide, narrow),

@@ -19,7 +19,7 @@ fn covered(tool: &str, need: Need, deny: &[&str]) -> Vec<String> {
         _ => None,
     };
     let needs = [NeedFacts::new(need, followed)];
-    let call = Call { tool, input: None, needs: &needs, needs_person: false };
+    let call = Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
     let found = suggestions(&call, &rules, &world(PermissionMode::Default), &FileTable::default(), &source);
     found.into_iter().map(|suggestion| suggestion.covers).collect()
 }
@@ -95,7 +95,7 @@ fn hosts_and_servers_are_approved_for_the_project() {
 #[test]
 fn a_rule_goes_to_the_local_settings_and_an_edit_to_the_session() {
     let needs = [NeedFacts::new(Need::Run("git push".into()), None)];
-    let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
     let source = |destination: Destination| RuleSource::new(destination.scope(), "/repo");
     let found =
         suggestions(&call, &RuleSet::default(), &world(PermissionMode::Default), &FileTable::default(), &source);

@@ -61,7 +61,7 @@ fn rules(row: &Value, anchor: &Path) -> Option<RuleSet> {
 }
 
 fn decide_need(tool: &str, facts: NeedFacts, rules: &RuleSet, world: &World) -> Decision {
-    decide(&Call { tool, input: None, needs: &[facts], needs_person: false }, rules, world).decision
+    decide(&Call { tool, also_named: &[], input: None, needs: &[facts], needs_person: false }, rules, world).decision
 }
 
 #[test]

@@ -18,7 +18,11 @@ fn denying_curl(text: String) -> Verdict {
     };
     let needs = [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }];
     let started = Instant::now();
-    let verdict = decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &rules, &world);
+    let verdict = decide(
+        &Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false },
+        &rules,
+        &world,
+    );
     // Generous for an unoptimised build on a busy machine; a quadratic step would take minutes.
     assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
     verdict
@@ -97,7 +101,7 @@ fn as_much_as_is_read_of_anything_is_survived() {
 fn over_long_text_asks_without_rules_too_but_not_in_bypass() {
     let world = |mode| World { mode, cwd: "/srv/repo".into(), roots: vec!["/srv/repo".into()], ..World::default() };
     let needs = [NeedFacts { need: Need::Run(format!("echo {}", "a".repeat(20_000))), resolved: None, hops: vec![] }];
-    let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
     let rules = RuleSet::default();
     assert_eq!(decide(&call, &rules, &world(PermissionMode::Default)).decision, Decision::Ask);
     assert_eq!(decide(&call, &rules, &world(PermissionMode::BypassPermissions)).decision, Decision::Allow);
@@ -108,7 +112,7 @@ fn text_that_no_shell_would_take_is_never_read_and_never_allowed() {
     for unit in ["a ", "true;", "rm -rf /\n", "$(", "\u{e9}"] {
         let text = unit.repeat(10_000_000 / unit.len());
         let needs = [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }];
-        let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
         let (mode, cwd, roots) = (PermissionMode::BypassPermissions, "/srv/repo".into(), vec!["/srv/repo".into()]);
         let world = World { mode, cwd, roots, ..World::default() };
         let started = Instant::now();

@@ -22,7 +22,7 @@ fn tree(files: &[(&str, Option<&str>)]) -> FileTable {
 
 fn judged(text: &str, files: &FileTable, rules: &RuleSet, mode: PermissionMode) -> Decision {
     let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
-    let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
     decide_seeing(&call, rules, &world(mode), files).decision
 }
 

@@ -8,7 +8,8 @@ use crate::worlds::{rules, world};
 fn write(path: &str, resolved: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
     let world = World { own_writable: vec!["/home/dev/.claude/plans".into()], ..world(mode) };
     let needs = [NeedFacts { need: Need::Write(path.into()), resolved: Some(resolved.into()), hops: vec![] }];
-    decide(&Call { tool: "Write", input: None, needs: &needs, needs_person: false }, rules, &world).decision
+    decide(&Call { tool: "Write", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, &world)
+        .decision
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
         ..World::default()
     };
     let needs = [NeedFacts { need: Need::Run(text.to_owned()), resolved: None, hops: vec![] }];
-    decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, rules, &world).decision
+    decide(&Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, &world)
+        .decision
 }
 
 /// Pieces that shell syntax is made of, in no sensible order.

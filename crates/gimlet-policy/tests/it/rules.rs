@@ -37,7 +37,11 @@ fn verdict(tool: &str, input: &Value, need: Need, rules: &RuleSet, mode: Permiss
         _ => None,
     };
     let needs = [NeedFacts::new(need, followed)];
-    decide(&Call { tool, input: input.as_object(), needs: &needs, needs_person: false }, rules, &world(mode))
+    decide(
+        &Call { tool, also_named: &[], input: input.as_object(), needs: &needs, needs_person: false },
+        rules,
+        &world(mode),
+    )
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn parameter_agent_and_skill_rules_decide_by_what_was_given() {
 fn a_parameter_rule_asks_when_nobody_knows_the_input() {
     let rules = set(&[(Behavior::Deny, "TodoWrite(x:1)")]);
     let needs = [NeedFacts::new(Need::Session, None)];
-    let call = Call { tool: "TodoWrite", input: None, needs: &needs, needs_person: false };
+    let call = Call { tool: "TodoWrite", also_named: &[], input: None, needs: &needs, needs_person: false };
     let verdict = decide(&call, &rules, &world(PermissionMode::BypassPermissions));
     assert_eq!(verdict.decision, Decision::Ask);
     assert!(matches!(&verdict.reasons[..], [Reason::MayMatchRule { .. }]), "{verdict:?}");
@@ -84,7 +88,7 @@ fn a_link_in_the_middle_of_a_chain_counts_for_what_forbids() {
     let chain = |hop: &str| Followed { real: "/srv/repo/b".into(), hops: vec![hop.into()] };
     let decided = |need: Need, hop: &str| {
         let needs = [NeedFacts::new(need, Some(chain(hop)))];
-        let call = Call { tool: "Read", input: None, needs: &needs, needs_person: false };
+        let call = Call { tool: "Read", also_named: &[], input: None, needs: &needs, needs_person: false };
         decide(&call, &rules, &world(PermissionMode::Default)).decision
     };
     let read = || Need::Read("/srv/repo/a".into());
@@ -95,7 +99,7 @@ fn a_link_in_the_middle_of_a_chain_counts_for_what_forbids() {
     assert_eq!(decided(write(), "/elsewhere/.git/x"), Decision::Ask);
 
     let needs = [NeedFacts::new(Need::Run("base64 a".into()), None)];
-    let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
     let mut links = FileTable::default();
     links.add_link("/srv/repo/a", "/vault/x");
     links.add_link("/vault/x", "/srv/repo/b");

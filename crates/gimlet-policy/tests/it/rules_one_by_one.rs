@@ -66,7 +66,8 @@ const FRAMES: &[&str] = &[
 fn read_or_write(tool: &str, path: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {
     let need = if tool == "Read" { Need::Read(path.into()) } else { Need::Write(path.into()) };
     let needs = [NeedFacts { need, resolved: Some(path.into()), hops: vec![] }];
-    decide(&Call { tool, input: None, needs: &needs, needs_person: false }, rules, &world(mode)).decision
+    decide(&Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false }, rules, &world(mode))
+        .decision
 }
 
 proptest! {

@@ -65,7 +65,7 @@ fn decided(rules: &RuleSet, mode: PermissionMode, what: What, hook: Option<&Hook
     let (tool, facts) = what.call();
     let world = World { mode, cwd: CWD.into(), roots: vec![CWD.into()], home: Some(HOME.into()), ..World::default() };
     let needs = [facts];
-    let call = Call { tool, input: None, needs: &needs, needs_person: false };
+    let call = Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
     decide_after_hook(&call, rules, &world, &FileTable::default(), hook).decision
 }
 
@@ -149,8 +149,8 @@ fn a_broad_allow_is_skipped_and_a_broad_deny_removes_tools() {
     let mut rules = RuleSet::default();
     assert!(matches!(rules.add(Behavior::Allow, "*", &source), Err(RuleError::BroadAllow { .. })));
     add(&mut rules, &["deny mcp__*"], RuleScope::Project, CWD);
-    assert!(removes_tool(&rules, "mcp__git__log") && removes_tool(&rules, "mcp__plugin_a_b__c"));
-    assert!(!removes_tool(&rules, "Bash"));
+    assert!(removes_tool(&rules, "mcp__git__log", &[]) && removes_tool(&rules, "mcp__plugin_a_b__c", &[]));
+    assert!(!removes_tool(&rules, "Bash", &[]));
 }
 
 #[test]
@@ -187,7 +187,8 @@ fn a_sandbox_answers_questions_but_lifts_no_rule() {
         let root: std::path::PathBuf = "/repo".into();
         let world = World { mode, walls, cwd: root.clone(), roots: vec![root], ..World::default() };
         let needs = [NeedFacts::new(Need::Run(command.to_owned()), None)];
-        decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &set, &world).decision
+        decide(&Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false }, &set, &world)
+            .decision
     };
     use Behavior::{Ask as AskRule, Deny as DenyRule};
     use Decision::{Allow, Ask, Deny};

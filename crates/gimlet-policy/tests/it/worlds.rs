@@ -26,7 +26,8 @@ pub(crate) fn world(mode: PermissionMode) -> World {
 
 pub(crate) fn run_in(text: &str, rules: &RuleSet, world: &World) -> Decision {
     let needs = [NeedFacts { need: Need::Run(text.to_owned()), resolved: None, hops: vec![] }];
-    decide(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, rules, world).decision
+    decide(&Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false }, rules, world)
+        .decision
 }
 
 pub(crate) fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision {

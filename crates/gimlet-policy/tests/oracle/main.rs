@@ -66,7 +66,8 @@ fn against_bash(
                     for at in (thread as u64..commands).step_by(THREADS) {
                         let text = Dice::new(seed.wrapping_add(at)).text();
                         let needs = [NeedFacts::new(Need::Run(text.clone()), None)];
-                        let call = Call { tool: "Bash", input: None, needs: &needs, needs_person: false };
+                        let call =
+                            Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
                         if decide(&call, &rules, &world).decision == Decision::Allow {
                             let outcome = jail.run(&text).unwrap();
                             allowed.fetch_add(1, Ordering::Relaxed);

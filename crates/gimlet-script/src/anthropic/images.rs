@@ -24,8 +24,13 @@ impl Image {
 
 /// Reads the head of a base64 text; `None` when it is no image of a known kind.
 pub(crate) fn look(base64: &str) -> Option<Image> {
-    let bytes = STANDARD.decode(base64.trim()).ok()?;
+    let bytes = STANDARD.decode(base64).ok()?;
     png(&bytes).or_else(|| gif(&bytes)).or_else(|| webp(&bytes)).or_else(|| jpeg(&bytes))
+}
+
+/// Whether a base64 text begins as a PDF does.
+pub(crate) fn is_pdf(base64: &str) -> bool {
+    STANDARD.decode(base64).is_ok_and(|bytes| bytes.starts_with(b"%PDF-"))
 }
 
 fn big(bytes: &[u8], at: usize, count: usize) -> Option<u32> {

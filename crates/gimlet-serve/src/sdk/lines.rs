@@ -3,6 +3,7 @@
 //! The reader never waits for the session: a host that writes faster than lines are taken up must still be able to
 //! read what we write.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -33,11 +34,12 @@ impl HostLine {
             let start: String = String::from_utf8_lossy(bytes).chars().take(SHOWN).collect();
             LineError::NotAnObject { start }
         };
-        let text = std::str::from_utf8(bytes).map_err(|_| refused())?;
-        let members = match serde_json::from_str(text) {
-            Ok(members) => members,
-            Err(_) => serde_json::from_str(&mended(text)).map_err(|_| refused())?,
-        };
+        // Bytes that are no text count as characters that cannot be shown, as do halves of pairs: whoever reads a part
+        // of this line later must not stumble over them.
+        let text = String::from_utf8_lossy(bytes);
+        let has_halves = ["\\ud", "\\uD"].iter().any(|escape| text.contains(escape));
+        let text = if has_halves { Cow::Owned(mended(&text)) } else { text };
+        let members = serde_json::from_str(&text).map_err(|_| refused())?;
         Ok(Self { members })
     }
 
@@ -176,6 +178,14 @@ mod tests {
             assert_eq!(lines.len(), 2, "{bad}");
             let error = lines[1].as_ref().unwrap_err().to_string();
             assert!(error.ends_with(&format!(": {bad}\n")), "{error}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_and_halves_of_pairs_cost_only_themselves() {
+        for line in [&b"{\"a\":\"x\xffy\"}"[..], br#"{"a":"x\udfffy"}"#] {
+            let line = HostLine::parse(line).unwrap();
+            assert_eq!(serde_json::from_str::<String>(line.raw("a").unwrap().get()).unwrap(), "x\u{fffd}y");
         }
     }
 

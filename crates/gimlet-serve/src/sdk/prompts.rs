@@ -3,7 +3,8 @@
 use gimlet_proto::{Block, EntryId, Mentions, Origin, Say, When};
 use serde_json::value::RawValue;
 
-use super::lines::{HostLine, mended, read};
+use super::content;
+use super::lines::{HostLine, read};
 
 /// Commands that are answered without the model, by every name they have.
 pub const LOCAL_COMMANDS: [&str; 3] = ["clear", "reset", "new"];
@@ -57,9 +58,13 @@ pub(super) fn read_prompt(line: &HostLine) -> Prompt {
     let uuid = line.text("uuid").filter(|uuid| !uuid.is_empty()).unwrap_or_else(super::frames::new_id);
     let said =
         Said { uuid: EntryId::new(uuid), origin: origin(line), message: line.raw("message").map(ToOwned::to_owned) };
-    let (blocks, plain) = match content(line) {
+    let (blocks, plain) = match content_of(line) {
         Ok(content) => content,
-        Err(problem) => return Prompt::Local(said, Local::Bad(problem)),
+        Err(problem) => {
+            // Only what was taken up is echoed.
+            let said = Said { message: None, ..said };
+            return Prompt::Local(said, Local::Bad(format!("The prompt was not taken up: {problem}")));
+        }
     };
     if blocks.iter().all(Block::is_blank_text) {
         return Prompt::Local(said, Local::Nothing);
@@ -90,35 +95,14 @@ pub(super) fn read_prompt(line: &HostLine) -> Prompt {
     })
 }
 
-fn content(line: &HostLine) -> Result<(Vec<Block>, bool), String> {
+fn content_of(line: &HostLine) -> Result<(Vec<Block>, bool), String> {
     #[derive(serde::Deserialize)]
     struct Message {
         content: Box<RawValue>,
     }
     let message = line.raw("message").ok_or("a user line without a message")?;
     let Message { content } = read(message).ok_or("a user line without content")?;
-    blocks(&content)
-}
-
-fn blocks(content: &RawValue) -> Result<(Vec<Block>, bool), String> {
-    if let Some(text) = read::<String>(content) {
-        return Ok((vec![Block::text(&text)], true));
-    }
-    let items: Vec<Box<RawValue>> = read(content).ok_or("the content is neither a text nor a list of blocks")?;
-    let block = |item: Box<RawValue>| {
-        #[derive(serde::Deserialize)]
-        struct Typed {
-            #[serde(rename = "type")]
-            _kind: String,
-        }
-        // History keeps what it is given, and no server takes a block without a type.
-        read::<Typed>(&item).ok_or("a block of the content has no type")?;
-        let block = Block::from_json(item.get()).or_else(|_| Block::from_json(&mended(item.get())));
-        block.map_err(|error| format!("a block of the content cannot be used: {error}"))
-    };
-    // Servers refuse texts without a word in them.
-    let blocks: Result<Vec<Block>, String> = items.into_iter().map(block).collect();
-    Ok((blocks?.into_iter().filter(|block| !block.is_blank_text()).collect(), false))
+    content::blocks(&content)
 }
 
 /// Only a person's own words are passed off as such; what else a host claims is not.
@@ -154,7 +138,7 @@ mod tests {
     fn a_text_stays_a_text_and_blocks_stay_blocks() {
         let text = say(json!({"message": {"role": "user", "content": "hi"}, "session_id": "default"}));
         assert!(text.plain && text.uuid.is_some() && text.origin.is_none());
-        let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}});
+        let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lGODlhAQABAA=="}});
         let blocks = say(json!({"message": {"content": [image, {"type": "text", "text": "what?"}]}, "uuid": "u-1"}));
         assert_eq!((blocks.plain, blocks.blocks.len()), (false, 2));
         assert_eq!(blocks.uuid, Some(EntryId::new("u-1")));

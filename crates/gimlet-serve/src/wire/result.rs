@@ -175,6 +175,9 @@ fn verdict(report: &TurnReport) -> Verdict {
         TurnEnd::Deferred { .. } => success(false, "tool_deferred", report.text.clone()),
         TurnEnd::DeferredUnavailable { tool } => success(true, "tool_deferred_unavailable", unavailable(tool)),
         TurnEnd::PromptBlocked { reason } => success(false, "hook_stopped", reason.clone()),
+        TurnEnd::PromptUnusable { reason, images } => {
+            success(true, if *images { "image_error" } else { "prompt_too_long" }, reason.clone())
+        }
         TurnEnd::MaxTurns(max) => {
             failure("error_max_turns", "max_turns", vec![format!("Reached maximum number of turns ({max})")])
         }

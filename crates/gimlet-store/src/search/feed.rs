@@ -196,7 +196,7 @@ impl<'a> Batch<'a> {
 
     /// Takes in what is new of a file.
     fn file(&mut self, file: &Candidate, taken: &mut dyn FnMut(u64)) -> Result<(), rusqlite::Error> {
-        let Ok(mut source) = File::open(&file.path) else { return Ok(()) };
+        let Ok(mut source) = crate::disk::open_plain(&file.path) else { return Ok(()) };
         let mut place = self.claim(file, &source)?;
         if source.seek(SeekFrom::Start(place.read_to)).is_err() {
             return Ok(());

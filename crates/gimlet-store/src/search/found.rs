@@ -35,7 +35,7 @@ pub(super) fn shown(places: Vec<Place>, words: &Words, limit: usize) -> Vec<Hit>
         if hits.len() == limit {
             break;
         }
-        let file = open.entry(place.path.clone()).or_insert_with(|| File::open(&place.path).ok());
+        let file = open.entry(place.path.clone()).or_insert_with(|| crate::disk::open_plain(&place.path).ok());
         let Some(hit) = file.as_ref().and_then(|file| hit(place, file, words)) else { continue };
         // Forks share entries, and titles are written again and again.
         if seen.insert((hit.entry.clone(), hit.at_ms, hit.snippet.text.clone())) {

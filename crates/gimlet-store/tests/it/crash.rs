@@ -41,6 +41,10 @@ impl Disk for RecordingDisk {
 }
 
 impl LogFile for Recorder {
+    fn is_removed(&self) -> std::io::Result<bool> {
+        Ok(false)
+    }
+
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         self.state.lock().unwrap().bytes.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -66,6 +66,10 @@ impl Disk for FaultyDisk {
 }
 
 impl LogFile for FaultyFile {
+    fn is_removed(&self) -> std::io::Result<bool> {
+        Ok(false)
+    }
+
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.fault {
             Fault::Sync => self.1.append(bytes),

@@ -156,5 +156,5 @@ impl Row {
 }
 
 fn judged<'a>(tool: &'a str, needs: &'a [Need]) -> Judged<'a> {
-    Judged { tool, needs, input: None, needs_person: false, own: &PermissionVerdict::Passthrough }
+    Judged { tool, also_named: &[], needs, input: None, needs_person: false, own: &PermissionVerdict::Passthrough }
 }

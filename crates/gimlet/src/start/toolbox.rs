@@ -7,7 +7,7 @@ use gimlet_core::{AgentSource, OutputSchema, Roster};
 use gimlet_policy::{RuleSet, removes_tool};
 use gimlet_proto::{AgentSpec, Env};
 
-use super::Manner;
+use super::{Manner, agents};
 use crate::args::RunArgs;
 use crate::report::Report;
 
@@ -25,7 +25,7 @@ impl Toolbox {
         let tools = if manner.attended { tools } else { tools.unattended() };
         let output = output_schema(run, env)?;
         let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
-        Ok(Self { tools, output, agents: agents(run)? })
+        Ok(Self { tools, output, agents: agents::agents(run)? })
     }
 
     /// What the descriptions of tools depend on. `may_leave` is about the sandbox, where there is one.
@@ -40,10 +40,10 @@ impl Toolbox {
     }
 }
 
-const NOT_A_FILE: &str = "Give the JSON itself, not a file";
+pub(super) const NOT_A_FILE: &str = "Give the JSON itself, not a file";
 
 /// Whether a file was given where JSON is wanted.
-fn names_a_file(given: &str) -> bool {
+pub(super) fn names_a_file(given: &str) -> bool {
     !given.trim_start().starts_with(['{', '[', '"'])
 }
 
@@ -62,7 +62,7 @@ fn tools(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
     let wanted = wanted_tools(run, &all)?;
     let kept = all.into_iter().filter(|tool| {
         wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|name| name == tool.name()))
-            && !removes_tool(rules, tool.name())
+            && !removes_tool(rules, tool.name(), &[])
     });
     Ok(ToolSet::new(kept))
 }
@@ -92,18 +92,4 @@ fn wanted_tools(run: &RunArgs, all: &[&'static dyn AnyTool]) -> Result<Option<Ve
         wanted.push(tool.name().to_owned());
     }
     Ok(Some(wanted))
-}
-
-/// The kinds of subagents that `--agents` defines.
-fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
-    let Some(json) = &run.agents else { return Ok(Vec::new()) };
-    let wrong = |error: serde_json::Error| {
-        let report = Report::new(format!("--agents: {error}"));
-        if names_a_file(json) {
-            return report.hint(NOT_A_FILE);
-        }
-        report.hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
-    };
-    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
-    given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
 }

@@ -13,6 +13,7 @@ mod hostile;
 mod key_helper;
 mod many_writers;
 mod permissions;
+mod poisoned;
 mod print;
 mod probes;
 mod sandbox;

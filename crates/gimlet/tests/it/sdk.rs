@@ -6,9 +6,12 @@ mod control;
 mod driving;
 mod ending;
 mod exchange;
+mod files;
+mod items;
 mod lifecycle;
 mod looks;
 mod mirroring;
+mod names;
 mod opening;
 mod permission;
 

@@ -36,8 +36,13 @@ fn run(text: &str, mode: PermissionMode, rules: &[(Behavior, &str)]) -> Decision
         ..World::default()
     };
     let needs = [NeedFacts { need: Need::Run(text.into()), resolved: None, hops: vec![] }];
-    decide_seeing(&Call { tool: "Bash", input: None, needs: &needs, needs_person: false }, &set, &world, &links())
-        .decision
+    decide_seeing(
+        &Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false },
+        &set,
+        &world,
+        &links(),
+    )
+    .decision
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::json::{Kind, Node};
 
 const MOST_IMAGE_BYTES: usize = 10_000_000;
 const MOST_PIXELS: u32 = 8000;
+const MOST_NAME_BYTES: usize = 128;
 /// With more images than [`MANY_IMAGES`] every one of them must be this small.
 const MOST_PIXELS_OF_MANY: u32 = 2000;
 const MANY_IMAGES: usize = 20;
@@ -124,6 +125,7 @@ fn one_block(rules: &Rules<'_>, role: &str, block: &Node, path: &str) -> Checked
         "tool_use" => tool_use(block, path),
         "tool_result" => tool_result(rules, block, path),
         "image" => image_source(block, path),
+        "document" => document_source(block, path),
         "thinking" => {
             let missing = ["thinking", "signature"].into_iter().find(|field| block.str_of(field).is_none());
             missing.map_or(Ok(()), |field| Err(ApiError::at(&format!("{path}.{field}"), "Field required")))
@@ -158,8 +160,15 @@ fn non_blank(block: &Node, path: &str) -> Checked {
 }
 
 fn tool_use(block: &Node, path: &str) -> Checked {
-    if block.str_of("name").is_none_or(str::is_empty) {
-        return Err(ApiError::at(&format!("{path}.name"), "Field required"));
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let named = |name: &str| (1..=MOST_NAME_BYTES).contains(&name.len()) && name.chars().all(fits);
+    match block.str_of("name") {
+        None => return Err(ApiError::at(&format!("{path}.name"), "Field required")),
+        Some(name) if !named(name) => {
+            let message = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'";
+            return Err(ApiError::at(&format!("{path}.name"), message));
+        }
+        Some(_) => {}
     }
     if !block.get("input").is_some_and(Node::is_object) {
         return Err(ApiError::at(&format!("{path}.input"), "Input should be an object"));
@@ -203,8 +212,7 @@ fn image_source(block: &Node, path: &str) -> Checked {
     let path = format!("{path}.source");
     let Some(source) = block.get("source") else { return Err(ApiError::at(&path, "Field required")) };
     match source.tag() {
-        "url" => only(source, &path, &["type", "url"]),
-        "file" => only(source, &path, &["type", "file_id"]),
+        "url" | "file" => elsewhere(source, &path),
         "base64" => {
             only(source, &path, &["type", "media_type", "data"])?;
             let (declared, data) = (source.str_of("media_type").unwrap_or(""), source.str_of("data").unwrap_or(""));
@@ -222,6 +230,32 @@ fn image_source(block: &Node, path: &str) -> Checked {
             }
         }
         other => Err(ApiError::at(&path, format!("unknown image source {other:?}"))),
+    }
+}
+
+/// A source that the service fetches itself.
+fn elsewhere(source: &Node, path: &str) -> Checked {
+    let (field, value) = if source.tag() == "url" { ("url", "https://") } else { ("file_id", "") };
+    only(source, path, &["type", field])?;
+    match source.str_of(field) {
+        Some(given) if !given.is_empty() && (given.starts_with(value) || given.starts_with("http://")) => Ok(()),
+        Some(_) => Err(ApiError::at(&format!("{path}.{field}"), "not an address that can be fetched")),
+        None => Err(ApiError::at(&format!("{path}.{field}"), "Field required")),
+    }
+}
+
+fn document_source(block: &Node, path: &str) -> Checked {
+    let path = format!("{path}.source");
+    let Some(source) = block.get("source") else { return Err(ApiError::at(&path, "Field required")) };
+    let data = source.str_of("data").unwrap_or("");
+    match (source.tag(), source.str_of("media_type")) {
+        ("url" | "file", _) => elsewhere(source, &path),
+        ("base64", Some("application/pdf")) if images::is_pdf(data) => Ok(()),
+        ("base64", _) => Err(ApiError::at(&path, "the document is not a valid PDF")),
+        ("text", Some("text/plain")) if !data.trim().is_empty() => Ok(()),
+        ("text", _) => Err(ApiError::at(&path, "a text document needs media type text/plain and some text")),
+        ("content", _) if source.get("content").is_some() => Ok(()),
+        (other, _) => Err(ApiError::at(&path, format!("unknown document source {other:?}"))),
     }
 }
 

@@ -384,3 +384,45 @@ fn the_new_version_takes_less() {
     case("2023-06-01").accepted();
     case("2026-10-21").refused("document");
 }
+
+#[test]
+fn names_of_calls_have_an_alphabet_and_a_length() {
+    let named = |name: &str| {
+        let call =
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": name, "input": {}}]});
+        good().messages(vec![user("hi"), call, results(&["a"])])
+    };
+    named("mcp__a-b__c").accepted();
+    named(&"x".repeat(128)).accepted();
+    for bad in ["", "a b", "a.b", "é", &"x".repeat(129)] {
+        named(bad).refused("name: String should match pattern");
+    }
+}
+
+#[test]
+fn documents_are_what_they_say() {
+    let with = |source: Value| {
+        let document = json!({"type": "document", "source": source});
+        good().messages(vec![json!({"role": "user", "content": [document]})])
+    };
+    let pdf = |data: &str| with(json!({"type": "base64", "media_type": "application/pdf", "data": data}));
+    pdf("JVBERi0xLjQ=").accepted();
+    pdf("AAAA").refused("not a valid PDF");
+    pdf("").refused("not a valid PDF");
+    with(json!({"type": "text", "media_type": "text/plain", "data": "words"})).accepted();
+    with(json!({"type": "text", "media_type": "text/plain", "data": " "})).refused("some text");
+    with(json!({"type": "url", "url": "https://a/b.pdf"})).accepted();
+    with(json!({"type": "url", "url": "file:///b.pdf"})).refused("not an address");
+    with(json!({"type": "scroll"})).refused("unknown document source");
+}
+
+#[test]
+fn parameters_of_tools_have_plain_names() {
+    let with = |properties: Value| {
+        let schema = json!({"type": "object", "properties": properties});
+        good().set("tools", json!([{"name": "a", "input_schema": schema}]))
+    };
+    with(json!({"a.b-c_1": {}})).accepted();
+    with(json!({"a b": {}})).refused("Property keys");
+    with(json!([])).refused("JSON schema is invalid");
+}

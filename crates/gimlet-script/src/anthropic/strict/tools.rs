@@ -81,10 +81,26 @@ fn one(tool: &Node, path: &str) -> Checked {
     if schema.str_of("type") != Some("object") {
         return Err(ApiError::at(&format!("{path}.input_schema.type"), "Input should be 'object'"));
     }
+    properties(schema, path)?;
     let closed = schema.get("additionalProperties").and_then(Node::as_bool) == Some(false);
     if tool.get("strict").and_then(Node::as_bool) == Some(true) && !closed {
         let message = "strict tools need additionalProperties: false";
         return Err(ApiError::at(&format!("{path}.input_schema"), message));
     }
     Ok(())
+}
+
+/// The names of a tool's parameters have an alphabet and a length.
+fn properties(schema: &Node, path: &str) -> Checked {
+    let path = format!("{path}.input_schema.properties");
+    let Some(properties) = schema.get("properties") else { return Ok(()) };
+    if !properties.is_object() {
+        return Err(ApiError::at(&path, "JSON schema is invalid: Input should be an object"));
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let plain = |name: &str| (1..=64).contains(&name.len()) && name.chars().all(fits);
+    if properties.members().iter().all(|member| plain(&member.key)) {
+        return Ok(());
+    }
+    Err(ApiError::at(&path, "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"))
 }

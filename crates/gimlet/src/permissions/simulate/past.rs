@@ -109,6 +109,7 @@ impl ReadAgain {
             Self::BuiltIn(prepared, _) => Judged::from(prepared.as_ref()),
             Self::Other { tool, input, needs, needs_person } => Judged {
                 tool,
+                also_named: &[],
                 needs,
                 input: Some(input),
                 needs_person: *needs_person,

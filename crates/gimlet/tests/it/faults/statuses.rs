@@ -164,7 +164,14 @@ async fn an_upload_that_is_cut_off_is_told_as_too_large() {
         let refusal = Fault::RefuseUpload { after_bytes: 200_000, status: 413, how };
         let model = Script::new().fault(refusal).forever().serve().await.unwrap();
         let long = "word ".repeat(900_000);
-        let run = world.run(&model).stream("go").stdin(long).env("GIMLET_TEST_RETRY_DELAY_MS", "5").finish().await;
+        let run = world
+            .run(&model)
+            .stream("go")
+            .stdin(long)
+            .env("GIMLET_TEST_RETRY_DELAY_MS", "5")
+            .env("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "2000000")
+            .finish()
+            .await;
         run.expect_code(1);
         // The answer may be lost with the connection; then the second reset of so long a request says enough.
         let text = run.result()["result"].as_str().unwrap().to_owned();

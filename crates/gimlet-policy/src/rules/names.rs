@@ -1,0 +1,66 @@
+//! The names of servers' tools: what they call themselves, and what of that can be sent to a model.
+//!
+//! A server may be called anything, and models take few characters. People write rules with the name that they gave the
+//! server or with the one that they see in a transcript, and both mean the same.
+
+use super::{canonical_tool, wildcard};
+
+/// What the name of a server's tool begins with.
+pub(crate) const SERVERS: &str = "mcp__";
+
+/// Everything but letters, digits, `_`, `-` and `*` becomes `_`.
+pub(crate) fn plain(name: &str) -> String {
+    if !name.starts_with(SERVERS) {
+        return name.to_owned();
+    }
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*');
+    name.chars().map(|c| if fits(c) { c } else { '_' }).collect()
+}
+
+/// The names that rules may use for a tool of a server beside the one that is sent: first those of the server, then
+/// those of the tool; each as it is and in the characters that can be sent.
+pub fn server_tool_names(server: &str, tool: &str) -> Vec<String> {
+    let mut names = vec![format!("{SERVERS}{server}"), format!("{SERVERS}{server}__{tool}")];
+    for at in 0..names.len() {
+        let plain = plain(&names[at]);
+        if !names.contains(&plain) {
+            names.push(plain);
+        }
+    }
+    names
+}
+
+/// Whether a name is that of a server: there is nothing behind it that could be a tool.
+pub(super) fn is_server(name: &str) -> bool {
+    name.strip_prefix(SERVERS).is_some_and(|rest| !rest.contains("__"))
+}
+
+/// Whether a tool's name says that it is one of this server's.
+pub(super) fn is_tool_of(server: &str, tool: &str) -> bool {
+    tool.strip_prefix(server).is_some_and(|rest| rest.starts_with("__"))
+}
+
+/// Whether a pattern names the tools of one server.
+pub(super) fn is_server_glob(name: &str) -> bool {
+    let server = name.strip_prefix(SERVERS).and_then(|rest| rest.split_once("__"));
+    server.is_some_and(|(server, _)| !server.is_empty() && !server.contains('*'))
+}
+
+/// Whether a pattern names a tool; where the names of its server are known, what stands before the pattern's first `*`
+/// must hold one of them.
+pub(super) fn glob(pattern: &str, tool: &str, also: &[String]) -> bool {
+    let mut names = also.iter().map(String::as_str).chain([tool]);
+    let fixed = pattern.split('*').next().unwrap_or("");
+    let of_its_server = || also.iter().any(|server| is_tool_of(server, fixed));
+    names.any(|name| wildcard(pattern, name)) && (also.is_empty() || of_its_server())
+}
+
+/// Whether an entry of a list of tools (an agent's `tools` or `disallowedTools`) means this tool. What a rule would say
+/// in parentheses is not looked at.
+pub fn names_in_list(entry: &str, tool: &str, also: &[String]) -> bool {
+    let entry = canonical_tool(entry.split('(').next().unwrap_or(entry).trim());
+    let plain = plain(entry);
+    let names = || also.iter().map(String::as_str).chain([tool]);
+    [entry, &plain].iter().any(|entry| names().any(|name| wildcard(entry, name)))
+        || (also.is_empty() && is_server(&plain) && is_tool_of(&plain, tool))
+}

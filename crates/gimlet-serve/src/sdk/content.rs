@@ -1,0 +1,256 @@
+//! What a host may say in the name of a person: blocks that every request can carry.
+//!
+//! What the host sends stays in the conversation and goes with every later request, so one block that the model's
+//! server refuses would spoil all of them. A slip with one plain meaning is put right (an image under a wrong type, blanks
+//! in its base64); a prompt with anything else that cannot be sent is refused whole: without that part it would say
+//! something else.
+
+use gimlet_proto::{Block, is_base64, is_too_deep};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::lines::{mended, read};
+
+/// The blocks of a content, blank texts left out; and whether it was one plain text.
+pub(super) fn blocks(content: &RawValue) -> Result<(Vec<Block>, bool), String> {
+    if is_too_deep(content.get()) {
+        return Err(format!("the content is nested deeper than {} levels", gimlet_proto::MAX_JSON_DEPTH));
+    }
+    if let Some(text) = read::<String>(content) {
+        return Ok((vec![Block::text(&text)], true));
+    }
+    let items: Vec<Box<RawValue>> = read(content).ok_or("the content is neither a text nor a list of blocks")?;
+    let mut blocks = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        let block = block(item).map_err(|why| format!("block {} of the content cannot be used: {why}", at + 1))?;
+        if !block.is_blank_text() {
+            blocks.push(block);
+        }
+    }
+    Ok((blocks, false))
+}
+
+fn block(item: &RawValue) -> Result<Block, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        r#type: String,
+        tool_use_id: Option<String>,
+    }
+    let head: Head = read(item).ok_or("it is no object with a type")?;
+    match head.r#type.as_str() {
+        "text" => text(item),
+        "image" => image(item),
+        "document" => document(item),
+        "search_result" => search_result(item),
+        "tool_result" => {
+            let call = head.tool_use_id.unwrap_or_default();
+            Err(format!("it answers the call '{call}', and no call waits for an answer from outside"))
+        }
+        "tool_use" | "thinking" | "redacted_thinking" | "server_tool_use" => {
+            Err(format!("blocks of type '{}' can only come from the model", head.r#type))
+        }
+        other => Err(format!("'{other}' is no type of block that can be sent")),
+    }
+}
+
+fn text(item: &RawValue) -> Result<Block, String> {
+    #[derive(Deserialize)]
+    struct Text {
+        text: String,
+    }
+    let Text { text } = read(item).ok_or("its text is missing or no text")?;
+    Ok(Block::text(&text))
+}
+
+/// Where the bytes of an image or a document are. What else stands there is not looked at and not sent.
+#[derive(Deserialize, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source {
+    Base64 { media_type: Option<String>, data: String },
+    Text { media_type: Option<String>, data: String },
+    Url { url: String },
+    File { file_id: String },
+    Content { content: Box<RawValue> },
+}
+
+impl Source {
+    fn of(item: &RawValue) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Sourced {
+            source: Box<RawValue>,
+        }
+        let sourced: Option<Sourced> = read(item);
+        let source = sourced.and_then(|sourced| read(&sourced.source));
+        source.ok_or_else(|| "it has no readable source".to_owned())
+    }
+
+    /// The same, as far as it is no image or text inside the request.
+    fn elsewhere(self) -> Result<Self, String> {
+        match &self {
+            Source::Url { url } if !(url.starts_with("https://") || url.starts_with("http://")) => {
+                Err("its url is no address on the web".to_owned())
+            }
+            Source::File { file_id } if file_id.is_empty() => Err("its file id is empty".to_owned()),
+            Source::Url { .. } | Source::File { .. } => Ok(self),
+            Source::Base64 { .. } | Source::Text { .. } | Source::Content { .. } => {
+                Err("it has a source of a kind that does not fit it".to_owned())
+            }
+        }
+    }
+}
+
+fn image(item: &RawValue) -> Result<Block, String> {
+    #[derive(Serialize)]
+    struct Image {
+        r#type: &'static str,
+        source: Source,
+    }
+    match Source::of(item)? {
+        Source::Base64 { data, .. } => Block::image(&data).map_err(str::to_owned),
+        source => rendered(&Image { r#type: "image", source: source.elsewhere()? }),
+    }
+}
+
+fn document(item: &RawValue) -> Result<Block, String> {
+    #[derive(Deserialize)]
+    struct About {
+        title: Option<String>,
+        context: Option<String>,
+        citations: Option<Citations>,
+    }
+    #[derive(Serialize)]
+    struct Document {
+        r#type: &'static str,
+        source: Source,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        context: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        citations: Option<Citations>,
+    }
+    let source = match Source::of(item)? {
+        Source::Base64 { data, .. } => {
+            let data: String = data.split_ascii_whitespace().collect();
+            // The beginning of every PDF, in base64.
+            if !data.starts_with("JVBERi") || !is_base64(&data) {
+                return Err("it is no PDF".to_owned());
+            }
+            Source::Base64 { media_type: Some("application/pdf".to_owned()), data }
+        }
+        Source::Text { data, .. } if data.trim().is_empty() => return Err("it is empty".to_owned()),
+        Source::Text { data, .. } => Source::Text { media_type: Some("text/plain".to_owned()), data },
+        Source::Content { content } => Source::Content { content: texts(&content)? },
+        other => other.elsewhere()?,
+    };
+    let About { title, context, citations } = read(item).ok_or("its title or context is no text")?;
+    rendered(&Document { r#type: "document", source, title, context, citations })
+}
+
+#[derive(Deserialize, Serialize)]
+struct Citations {
+    enabled: bool,
+}
+
+fn search_result(item: &RawValue) -> Result<Block, String> {
+    #[derive(Deserialize)]
+    struct Found {
+        source: String,
+        title: String,
+        content: Box<RawValue>,
+        citations: Option<Citations>,
+    }
+    #[derive(Serialize)]
+    struct Shown {
+        r#type: &'static str,
+        source: String,
+        title: String,
+        content: Box<RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        citations: Option<Citations>,
+    }
+    let Found { source, title, content, citations } = read(item).ok_or("its source, title or content is missing")?;
+    rendered(&Shown { r#type: "search_result", source, title, content: texts(&content)?, citations })
+}
+
+/// A list of texts that are not blank, as blocks.
+fn texts(content: &RawValue) -> Result<Box<RawValue>, String> {
+    let items: Vec<Box<RawValue>> = match read::<String>(content) {
+        Some(text) => vec![Block::text(&text).raw().to_owned()],
+        None => read(content).ok_or("its content is no list of texts")?,
+    };
+    let texts: Result<Vec<Block>, String> = items.iter().map(|item| text(item)).collect();
+    let texts: Vec<Block> = texts?.into_iter().filter(|text| !text.is_blank_text()).collect();
+    if texts.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    serde_json::value::to_raw_value(&texts).map_err(|error| error.to_string())
+}
+
+fn rendered(block: &impl Serialize) -> Result<Block, String> {
+    let json = serde_json::to_string(block).map_err(|error| error.to_string())?;
+    Block::from_json(&mended(&json)).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The smallest thing that looks like a GIF.
+    const GIF: &str = "R0lGODlhAQABAA==";
+
+    fn sent(content: Value) -> Result<Value, String> {
+        let raw = RawValue::from_string(content.to_string()).unwrap();
+        blocks(&raw).map(|(blocks, _)| json!(blocks))
+    }
+
+    fn image(media_type: &str, data: &str) -> Value {
+        json!({"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}})
+    }
+
+    #[test]
+    fn what_can_be_sent_passes_and_slips_with_one_meaning_are_put_right() {
+        let url = json!({"type": "image", "source": {"type": "url", "url": "https://a/b.png"}});
+        let pdf = json!({"type": "document", "title": "t", "source":
+            {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQ="}});
+        let words = json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}});
+        let found = json!({"type": "search_result", "source": "s", "title": "t",
+            "content": [{"type": "text", "text": "x"}]});
+        for good in [image("image/gif", GIF), url, pdf, words, found, json!({"type": "text", "text": "hi"})] {
+            assert_eq!(sent(json!([good])), Ok(json!([good])), "{good}");
+        }
+        let right = Ok(json!([image("image/gif", GIF)]));
+        assert_eq!(sent(json!([image("image/png", GIF)])), right);
+        assert_eq!(sent(json!([image("", "R0lGODlh\nAQABAA==\n")])), right);
+        let marked = json!({"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}, "odd": 1});
+        assert_eq!(sent(json!([marked, {"type": "text", "text": " "}])), Ok(json!([{"type": "text", "text": "hi"}])));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_with_its_place_and_reason() {
+        let cases = [
+            (image("image/png", "!!"), "not base64"),
+            (image("image/png", ""), "empty"),
+            (image("image/png", "aGVsbG8="), "neither JPEG"),
+            (json!({"type": "image"}), "no readable source"),
+            (json!({"type": "image", "source": {"type": "url", "url": "file:///etc/passwd"}}), "no address"),
+            (json!({"type": "document", "source": {"type": "base64", "data": "AAAA"}}), "no PDF"),
+            (json!({"type": "document", "source": {"type": "text", "data": " "}}), "empty"),
+            (json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}), "'toolu_1'"),
+            (json!({"type": "tool_use", "id": "a", "name": "Bash", "input": {}}), "only come from the model"),
+            (json!({"type": "hologram"}), "'hologram'"),
+            (json!({"type": "text", "text": 7}), "no text"),
+            (json!({"text": "no type"}), "no object with a type"),
+            (json!("bare"), "no object with a type"),
+        ];
+        for (bad, part) in cases {
+            let why = sent(json!([{"type": "text", "text": "look"}, bad])).unwrap_err();
+            assert!(why.starts_with("block 2") && why.contains(part), "{bad}: {why}");
+        }
+        let deep = "[".repeat(5000) + &"]".repeat(5000);
+        let deep = format!(r#"[{{"type":"text","text":"x","more":{deep}}}]"#);
+        assert!(blocks(&RawValue::from_string(deep).unwrap()).unwrap_err().contains("nested"));
+    }
+}

@@ -1,0 +1,155 @@
+//! The images of a conversation: which of them can be sent, and what stands in the place of those that cannot.
+
+use gimlet_proto::{Block, BlockKind, Picture};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::usable::{member, parts, with_content};
+
+/// What came of looking at an image.
+pub(crate) enum Image {
+    Fine,
+    /// It is an image of another type than it says; this is the same one with the right label.
+    Mislabelled(Block),
+    Unusable(&'static str),
+}
+
+#[derive(Deserialize)]
+struct Source {
+    r#type: String,
+    #[serde(default)]
+    media_type: String,
+    #[serde(default)]
+    data: String,
+}
+
+fn source(json: &str) -> Option<Source> {
+    #[derive(Deserialize)]
+    struct Image {
+        source: Source,
+    }
+    serde_json::from_str::<Image>(json).ok().map(|image| image.source)
+}
+
+/// Whether an image can be sent.
+pub(crate) fn judge(json: &str) -> Image {
+    const NO_SOURCE: Image = Image::Unusable("it has no readable source");
+    let Some(source) = source(json) else { return NO_SOURCE };
+    match source.r#type.as_str() {
+        "base64" => match Picture::look(&source.data) {
+            Ok(found) if found.media_type == source.media_type => Image::Fine,
+            _ => Block::image(&source.data).map_or_else(Image::Unusable, Image::Mislabelled),
+        },
+        "url" | "file" => Image::Fine,
+        _ => NO_SOURCE,
+    }
+}
+
+/// The images that this block carries itself or in a result, as far as their data is here.
+pub fn pictures_in(block: &Block) -> Vec<Picture> {
+    let look = |json: &str| Picture::look(&source(json).filter(|source| source.r#type == "base64")?.data).ok();
+    match block.kind() {
+        BlockKind::Image => look(block.json()).into_iter().collect(),
+        BlockKind::ToolResult => {
+            let images = parts(block).unwrap_or_default().into_iter().filter(|part| is_image(part));
+            images.filter_map(|part| look(part.get())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The block with a note in the place of every image that is not wanted; nothing when it has none.
+pub(crate) fn without_pictures(
+    block: &Block,
+    mut why_not: impl FnMut(Picture) -> Option<&'static str>,
+) -> Option<Block> {
+    let mut objection =
+        |json: &str| source(json).and_then(|source| Picture::look(&source.data).ok()).and_then(&mut why_not);
+    match block.kind() {
+        BlockKind::Image => objection(block.json()).map(note),
+        BlockKind::ToolResult => {
+            let mut changed = false;
+            let shown: Vec<String> = parts(block)?
+                .iter()
+                .map(|part| match is_image(part).then(|| objection(part.get())).flatten() {
+                    Some(why) => {
+                        changed = true;
+                        note(why).json().to_owned()
+                    }
+                    None => part.get().to_owned(),
+                })
+                .collect();
+            changed.then(|| with_content(block, &format!("[{}]", shown.join(",")))).flatten()
+        }
+        _ => None,
+    }
+}
+
+/// The block with a note in the place of every image and document; nothing when it has none.
+pub fn without_attachments(block: &Block, why: &str) -> Option<Block> {
+    match block.kind() {
+        BlockKind::Image | BlockKind::Document => Some(note(why)),
+        BlockKind::ToolResult => {
+            let is_attached =
+                |part: &RawValue| matches!(member(part.get(), "type"), Some("\"image\"" | "\"document\""));
+            let parts = parts(block)?;
+            if !parts.iter().any(|part| is_attached(part)) {
+                return None;
+            }
+            let note = note(why);
+            let shown: Vec<&str> =
+                parts.iter().map(|part| if is_attached(part) { note.json() } else { part.get() }).collect();
+            with_content(block, &format!("[{}]", shown.join(",")))
+        }
+        _ => None,
+    }
+}
+
+/// The text in the place of an image.
+pub(crate) fn note(why: &str) -> Block {
+    Block::text(&format!("(An image stood here. It could not be sent: {why}.)"))
+}
+
+pub(crate) fn is_image(part: &RawValue) -> bool {
+    member(part.get(), "type") == Some("\"image\"")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    /// The smallest thing that looks like a PNG of this size.
+    pub(crate) fn png(width: u32, height: u32) -> String {
+        let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        bytes.extend(width.to_be_bytes());
+        bytes.extend(height.to_be_bytes());
+        STANDARD.encode(bytes)
+    }
+
+    fn image(media_type: &str, data: &str) -> String {
+        format!(r#"{{"type":"image","source":{{"type":"base64","media_type":"{media_type}","data":"{data}"}}}}"#)
+    }
+
+    #[test]
+    fn a_wrong_label_is_put_right_and_what_is_no_image_is_told() {
+        let right = image("image/png", &png(4, 4));
+        assert!(matches!(judge(&right), Image::Fine));
+        let Image::Mislabelled(mended) = judge(&image("image/jpeg", &png(4, 4))) else { panic!() };
+        assert_eq!(mended.json(), right);
+        assert!(matches!(judge(&image("image/png", "AAAA")), Image::Unusable(why) if why.contains("neither")));
+        assert!(matches!(judge(r#"{"type":"image"}"#), Image::Unusable(_)));
+    }
+
+    #[test]
+    fn unwanted_images_leave_a_note_and_the_others_stay() {
+        let (small, large) = (image("image/png", &png(4, 4)), image("image/png", &png(3000, 4)));
+        let result = format!(r#"{{"type":"tool_result","tool_use_id":"a","content":[{small},{large}]}}"#);
+        let block = Block::from_json(&result).unwrap();
+        let left = without_pictures(&block, |picture| (picture.side > 2000).then_some("too wide")).unwrap();
+        assert_eq!((pictures_in(&block).len(), pictures_in(&left).len()), (2, 1));
+        assert!(left.json().contains("too wide"));
+        assert!(without_pictures(&block, |_| None).is_none());
+    }
+}

@@ -1,0 +1,121 @@
+//! Sessions that another program, or an earlier version, left with something that no request can carry: they load in a
+//! form that a model which checks every rule accepts, and go on.
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage must stop")]
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use crate::world;
+
+/// The smallest thing that looks like a GIF.
+const GIF: &str = "R0lGODlhAQABAA==";
+
+fn image(media_type: &str, data: &str) -> Value {
+    json!({"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}})
+}
+
+/// The entries of a session with one call, by what they are.
+struct Session {
+    entries: Vec<Value>,
+}
+
+impl Session {
+    fn at(&mut self, is_it: impl Fn(&Value) -> bool) -> &mut Value {
+        let entry = self.entries.iter_mut().find(|entry| is_it(&entry["message"]["content"]));
+        &mut entry.unwrap()["message"]["content"]
+    }
+
+    /// The content of the prompt.
+    fn prompt(&mut self) -> &mut Value {
+        self.at(|content| *content == "go")
+    }
+
+    fn call(&mut self) -> &mut Value {
+        &mut self.at(|content| content[0]["type"] == "tool_use")[0]
+    }
+
+    fn result(&mut self) -> &mut Value {
+        &mut self.at(|content| content[0]["type"] == "tool_result")[0]
+    }
+
+    fn answer(&mut self) -> &mut Value {
+        self.at(|content| content[0]["text"] == "done")
+    }
+}
+
+type Poison = (&'static str, fn(&mut Session));
+
+fn deep(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inside, _| json!([inside]))
+}
+
+const POISONS: &[Poison] = &[
+    ("a result for nobody", |session| {
+        *session.prompt() =
+            json!([{"type": "text", "text": "go"}, {"type": "tool_result", "tool_use_id": "x", "content": "1"}]);
+    }),
+    ("a person's call", |session| {
+        *session.prompt() = json!([{"type": "tool_use", "id": "p", "name": "Bash", "input": {}}])
+    }),
+    ("no image", |session| *session.prompt() = json!([image("image/png", "aGVsbG8=")])),
+    ("an empty image", |session| *session.prompt() = json!([image("image/png", "")])),
+    ("a mislabelled image", |session| *session.prompt() = json!([image("image/png", GIF)])),
+    ("no document", |session| {
+        *session.prompt() = json!([{"type": "document", "source": {"type": "base64", "data": ""}}])
+    }),
+    ("an unknown block", |session| {
+        *session.prompt() = json!([{"type": "hologram", "x": 1}, {"type": "text", "text": "go"}])
+    }),
+    ("a prompt nested too deeply", |session| {
+        *session.prompt() = json!([{"type": "text", "text": "go", "x": deep(120)}])
+    }),
+    ("no content", |session| *session.prompt() = json!([])),
+    ("an empty text", |session| *session.prompt() = json!([{"type": "text", "text": ""}])),
+    ("150 images", |session| session.result()["content"] = json!(vec![image("image/gif", GIF); 150])),
+    ("a part of no kind", |session| {
+        session.result()["content"] = json!([{"type": "audio"}, {"type": "text", "text": " "}])
+    }),
+    ("a call without a name", |session| session.call()["name"] = json!("")),
+    ("a call with an odd name", |session| session.call()["name"] = json!("read file.txt")),
+    ("a call with a long name", |session| session.call()["name"] = json!("x".repeat(300))),
+    ("a call nested too deeply", |session| session.call()["input"] = json!({"file_path": deep(120)})),
+    ("a call with an odd input", |session| session.call()["input"] = json!([1])),
+    ("an odd id", |session| {
+        session.call()["id"] = json!("functions.Read:0");
+        session.result()["tool_use_id"] = json!("functions.Read:0");
+    }),
+    ("a call and its result twice", |session| {
+        let again = session.entries.clone();
+        for entry in again.into_iter().filter(|entry| {
+            entry["message"]["content"][0]["type"].as_str().is_some_and(|kind| kind.starts_with("tool_"))
+        }) {
+            let block = entry["message"]["content"][0].clone();
+            session.at(|content| content[0]["type"] == block["type"]).as_array_mut().unwrap().push(block);
+        }
+    }),
+    ("an image of the model's", |session| {
+        *session.answer() = json!([image("image/gif", GIF), {"type": "text", "text": "done"}])
+    }),
+];
+
+#[tokio::test]
+async fn a_session_that_was_spoilt_before_goes_on() {
+    for (name, poison) in POISONS {
+        let world = world();
+        world.file("a.txt", "alpha\n");
+        let read = json!({"file_path": world.path("a.txt")});
+        let first = Script::new().call("Read", read).then().say("done").serve().await.unwrap();
+        world.run(&first).print("go").finish().await.expect_code(0);
+        let path = world.transcripts().remove(0);
+        let mut session = Session { entries: world.entries() };
+        poison(&mut session);
+        let lines: String = session.entries.iter().map(|entry| format!("{entry}\n")).collect();
+        std::fs::write(&path, lines).unwrap();
+        let model = Script::new().say("resumed").then().say("still here").serve().await.unwrap();
+        for answer in ["resumed\n", "still here\n"] {
+            let run = world.run(&model).args(["-p", "--continue", "and now?"]).finish().await;
+            assert_eq!((run.code, run.stdout.as_str()), (0, answer), "{name}: {} {:?}", run.stderr, model.rejections());
+        }
+        assert!(model.rejections().is_empty(), "{name}: {:?}", model.rejections());
+    }
+}
