@@ -179,6 +179,7 @@ fn dials(scope: &CallScope, kind: &AgentKind, model: Option<String>) -> Result<D
     let dials = Dials::new(Choice {
         model: now.model,
         thinking: now.thinking,
+        display: now.display,
         effort: kind.spec.effort.clone().or(now.effort),
     });
     if let Some(model) = model {
