@@ -143,6 +143,8 @@ pub struct Analysis {
     pub(crate) parts: Vec<Part>,
     /// The values of assignments before commands and on their own, as far as they are static.
     pub(crate) assigned: Vec<String>,
+    /// Something in it evaluates values: arithmetic, subscripts and indirect names run the substitutions in them.
+    pub(crate) evaluates: bool,
     /// The static words that loops go through.
     pub(crate) looped: Vec<String>,
     /// A value before a command is only known when the text runs.
@@ -187,6 +189,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     let found = all_commands(text, parsed);
     analysis.commands = found.commands;
     analysis.runs_unseen_text = found.incomplete;
+    analysis.evaluates = found.evaluates;
     (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
     (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
     describe(&mut analysis, &loops, facts);
@@ -226,7 +229,7 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
         }
         at += 1;
     }
-    found.incomplete = at != found.commands.len();
+    found.incomplete |= at != found.commands.len();
     // What holds for a command holds for it wherever it stands again.
     let mut known = HashSet::with_capacity(found.commands.len());
     found.commands.retain(|words| known.insert(words.clone()));
@@ -243,8 +246,9 @@ struct Found {
     piped: Vec<Vec<Word>>,
     /// Some value is only known when the text runs.
     assigns_unseen: bool,
-    /// Not every script was looked into.
+    /// Not every script was looked into, or a value runs that nobody sees.
     incomplete: bool,
+    evaluates: bool,
 }
 
 impl Found {
@@ -252,6 +256,9 @@ impl Found {
         if parsed.trouble.is_some() {
             self.commands.extend(scan::commands(text));
         }
+        let in_doubt = parsed.trouble.is_some();
+        self.evaluates |= in_doubt || parsed.treacherous || parsed.unspoken;
+        self.incomplete |= parsed.runs_values || (in_doubt && text.contains("@P}"));
         self.assigned.extend(parsed.assigned);
         let looped = parsed.loops.iter().flat_map(|found| &found.words);
         self.looped.extend(looped.filter_map(|word| word.value().map(str::to_owned)));

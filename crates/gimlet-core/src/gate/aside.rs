@@ -128,7 +128,8 @@ impl Gate {
         needs: &[Need],
         input: Option<&Map<String, Value>>,
     ) -> Judgement {
-        let judged = Judged { tool, also_named: &[], needs, input, needs_person: false, own: &PermissionVerdict::Passthrough };
+        let judged =
+            Judged { tool, also_named: &[], needs, input, needs_person: false, own: &PermissionVerdict::Passthrough };
         self.judging_in(mode, services, Walls::None, |judging| judging.judge(judged, None))
     }
 }

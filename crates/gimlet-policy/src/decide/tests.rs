@@ -286,6 +286,21 @@ fn a_denied_command_is_found_wherever_another_program_would_run_it() {
     ] {
         assert_eq!(run(text, &rules, BypassPermissions), Deny, "{text}");
     }
+    for text in [
+        "for x in 'a[$(rm zz)]'; do echo $((x)); done",
+        "set -- 'a[$(rm zz)]'; echo $(( $1 ))",
+        "for x in 'a[`rm zz`]'; do echo ${!x}; done",
+        "bash -c 'for x in \"a[\\$(rm zz)]\"; do echo $((x)); done'",
+    ] {
+        assert_ne!(run(text, &rules, BypassPermissions), Allow, "{text}");
+    }
+    // The value of a variable runs, and no value is followed.
+    for text in ["echo ${x@P}", "for x in '$(rm zz)'; do echo ${x@P}; done", "echo \"${a[0]@P}\" \"${@@P}\""] {
+        assert_ne!(run(text, &rules, BypassPermissions), Allow, "{text}");
+    }
+    for text in ["echo '$(rm zz)'", "for x in '$(rm zz)'; do echo \"$x\"; done", "echo $((1 + 2))"] {
+        assert_eq!(run(text, &rules, BypassPermissions), Allow, "{text}");
+    }
     let many = format!("{}bash -c 'rm zz'", "bash -c true; ".repeat(40));
     assert_eq!(run(&many, &rules, BypassPermissions), Ask, "too many scripts to look into");
     for text in ["curl x | sh", "sh < script", "bash <(make-script)", "eval \"$x\"", "bash -c \"$x\"", ". /dev/stdin"] {

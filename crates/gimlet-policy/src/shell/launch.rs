@@ -271,6 +271,12 @@ pub(crate) fn launches(analysis: &Analysis) -> Launches {
     for value in &analysis.assigned {
         found.add_text(value, DEEPEST);
     }
+    if analysis.evaluates {
+        // `for x in 'a[$(COMMAND)]'; do echo $((x)); done`
+        let words = analysis.commands.iter().flatten().filter_map(Word::value);
+        let texts = words.chain(analysis.looped.iter().map(String::as_str));
+        texts.filter(|text| text.contains("$(") || text.contains('`')).for_each(|text| found.add_text(text, DEEPEST));
+    }
     if launching {
         // Which text reaches which program is not followed.
         analysis.documents.iter().for_each(|text| found.add_text(text, DEEPEST));

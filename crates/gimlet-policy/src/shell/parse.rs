@@ -68,6 +68,8 @@ pub(crate) struct Parsed {
     pub(crate) unspoken: bool,
     /// It contains an expansion that may run or assign something by the value of a variable.
     pub(crate) treacherous: bool,
+    /// The value of a variable runs as text.
+    pub(crate) runs_values: bool,
     /// The static values of assignments that belong to no command.
     pub(crate) assigned: Vec<String>,
     pub(crate) loops: Vec<Loop>,

@@ -41,7 +41,7 @@ impl Disk for RecordingDisk {
 }
 
 impl LogFile for Recorder {
-    fn is_removed(&self) -> std::io::Result<bool> {
+    fn is_removed(&self) -> io::Result<bool> {
         Ok(false)
     }
 

@@ -66,7 +66,7 @@ impl Disk for FaultyDisk {
 }
 
 impl LogFile for FaultyFile {
-    fn is_removed(&self) -> std::io::Result<bool> {
+    fn is_removed(&self) -> io::Result<bool> {
         Ok(false)
     }
 

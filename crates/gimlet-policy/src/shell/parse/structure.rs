@@ -67,6 +67,8 @@ pub(super) enum Expanded {
     Computed,
     /// It runs, assigns or follows what the value of a variable says.
     Treacherous,
+    /// It expands the value as a prompt, and so runs every substitution in it.
+    Prompt,
 }
 
 pub(super) fn expanded(kind: &str, source: &str) -> Expanded {
@@ -92,6 +94,9 @@ fn parameter(source: &str) -> Expanded {
     let Some(inner) = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else {
         return Expanded::Treacherous;
     };
+    if inner.ends_with("@P") {
+        return Expanded::Prompt;
+    }
     let counted = inner.len() > 1 && inner.starts_with('#');
     let inner = if counted { &inner[1..] } else { inner };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';

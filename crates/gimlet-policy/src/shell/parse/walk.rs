@@ -303,6 +303,7 @@ impl<'a> Walk<'a> {
             Expanded::Value => {}
             Expanded::Computed => self.parsed.unspoken = true,
             Expanded::Treacherous => self.parsed.treacherous = true,
+            Expanded::Prompt => (self.parsed.treacherous, self.parsed.runs_values) = (true, true),
         }
     }
 
