@@ -11,6 +11,7 @@ mod hosts;
 mod judge;
 mod ledger;
 mod live;
+mod person;
 mod refusal;
 mod resolve;
 mod suggest;
@@ -21,12 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::{
-    AgentOffer, Answer, Approval, AskBody, Block, Body, Denial, Level, Model, Need, Notice, PermissionMode,
-    SuggestedChange, ToolUseId,
+    AgentOffer, Block, Body, Denial, Level, Model, Need, Notice, PermissionMode, SuggestedChange, ToolUseId,
 };
 use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, watch};
 
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
@@ -44,6 +44,7 @@ use crate::session::ModeWish;
 use crate::tool::{AnyTool, Prepared};
 use classifier::Opinion;
 use ledger::{Ledger, Word};
+use person::Question;
 use refusal::Denied;
 
 /// How often an answer may change the input of one call before the gate gives up.
@@ -115,6 +116,8 @@ enum Answered {
         input: Box<RawValue>,
         by: Decider,
     },
+    /// Nobody has to answer any more: rules or mode changed while the question was open, and decide by themselves.
+    Overtaken,
 }
 
 /// A call on its way to its permit.
@@ -181,6 +184,8 @@ pub(crate) struct Gate {
     review_all_shell: bool,
     review_in_plan: bool,
     live: Mutex<Option<Box<dyn LiveSettings>>>,
+    /// Tells open questions that mode or rules are others now.
+    changes: watch::Sender<()>,
 }
 
 impl Gate {
@@ -204,6 +209,7 @@ impl Gate {
             ledger: Ledger::new(permissions.decisions),
             classifier: review.map(|review| Classifier::new(model.clone(), review.model, &review.rules)),
             live: Mutex::new(permissions.live),
+            changes: watch::Sender::new(()),
         }
     }
 
@@ -235,6 +241,7 @@ impl Gate {
         let available = self.is_available(mode);
         if available {
             lock(&self.in_force).change_mode(mode);
+            self.changes.send_replace(());
         }
         available
     }
@@ -249,7 +256,10 @@ impl Gate {
             ModeWish::EndPlan if before == PermissionMode::Plan => in_force.mode = in_force.before_plan,
             ModeWish::EndPlan => {}
         }
-        Some(in_force.mode).filter(|mode| *mode != before)
+        let now = in_force.mode;
+        drop(in_force);
+        self.changes.send_replace(());
+        Some(now).filter(|mode| *mode != before)
     }
 
     /// Whether rules take a tool away as a whole.
@@ -321,6 +331,7 @@ impl Gate {
         // The verdict that the first question was about.
         let mut asked: Option<Verdict> = None;
         for _ in 0..MAX_EDITS {
+            let changes = self.changes.subscribe();
             let (verdict, found) = self.decide(scope, &prepared, hook);
             let settled = !answered.is_empty() && verdict.reasons.iter().all(|reason| answered.contains(reason));
             let answer = match verdict.decision {
@@ -331,7 +342,9 @@ impl Gate {
                     let message = verdict.model_text(tool.name());
                     Err(Refusal::Denied(Denied::new(refusal::origin(&verdict), message, &prepared, &verdict)))
                 }
-                Decision::Ask => self.ask(scope, incoming, &prepared, &verdict).await,
+                Decision::Ask => {
+                    self.ask(scope, incoming, &prepared, Question { verdict: &verdict, hook, changes }).await
+                }
             };
             let (word, end) = match answer {
                 Ok(Answered::Edited { input, by }) => {
@@ -340,6 +353,7 @@ impl Gate {
                     answered.extend(verdict.reasons);
                     continue;
                 }
+                Ok(Answered::Overtaken) => continue,
                 Ok(Answered::Go(word)) if verdict.decision == Decision::Ask && !settled => {
                     // A question can stay open for long. What rules, mode and files say by now counts, except for what
                     // the yes was about.
@@ -367,73 +381,6 @@ impl Gate {
     fn show(&self, prepared: &Prepared) {
         if let Some(classifier) = &self.classifier {
             classifier.see(prepared);
-        }
-    }
-
-    async fn ask(
-        &self,
-        scope: &CallScope,
-        incoming: &Incoming,
-        prepared: &Prepared,
-        verdict: &Verdict,
-    ) -> Result<Answered, Refusal> {
-        if let Some(settled) = self.review(scope, incoming, prepared, verdict).await {
-            return settled;
-        }
-        if let Some(settled) = self.ask_hooks(scope, incoming, prepared, verdict).await {
-            return settled;
-        }
-        let Some(asks) = &self.asks else {
-            if let Some(instead) = scope.tools.find(&prepared.tool).and_then(|tool| tool.unanswered()) {
-                return match self.mode_of(scope) {
-                    PermissionMode::BypassPermissions => Ok(Answered::Go(Word::allowed_by(Decider::Policy))),
-                    _ => Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, instead.to_owned(), prepared, verdict))),
-                };
-            }
-            let message = format!(
-                "{} This run has nobody who could be asked, so it was refused.",
-                verdict.model_text(&prepared.tool)
-            );
-            let suggested = self.suggestions(scope, prepared);
-            return Err(Refusal::Denied(Denied::unattended(message, prepared, verdict, &suggested)));
-        };
-        let _asking = scope.services.pulse.asking();
-        let (reply, answer) = oneshot::channel();
-        let body = AskBody::Permission {
-            tool: prepared.tool.to_string(),
-            call: incoming.id.clone(),
-            input: raw(&prepared.input),
-            label: prepared.user_facing_name.to_string(),
-            summary: prepared.description.clone(),
-            reason: verdict.explain(),
-            reason_kind: refusal::kind(verdict),
-            path: prepared.path.clone(),
-            suggestions: self.suggestions(scope, prepared),
-        };
-        self.notify(scope, prepared);
-        asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
-        let answer = tokio::select! {
-            biased;
-            () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
-            answer = answer => answer.map_err(|_| Refusal::Cancelled)?,
-        };
-        match answer {
-            Answer::Yes(Approval { input, changes }) => {
-                if !changes.is_empty() {
-                    self.change(scope, &changes);
-                }
-                Ok(match input {
-                    Some(input) => Answered::Edited { input, by: Decider::Person },
-                    None => Answered::Go(Word::allowed_by(Decider::Person)),
-                })
-            }
-            Answer::No { message, interrupt } => {
-                // Nobody waits for a background agent: it loses this one call and finds another way.
-                let waited_for = scope.subagent.as_ref().is_none_or(|who| !who.background);
-                let stop_turn = waited_for && (interrupt || message.trim().is_empty());
-                Err(Refusal::ByPerson { message, stop_turn })
-            }
-            Answer::Failed(why) => Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))),
         }
     }
 

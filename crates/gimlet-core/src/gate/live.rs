@@ -72,6 +72,7 @@ impl Gate {
             in_force.rules = Arc::new(rules);
         }
         services.set_added_directories(directories);
+        self.changes.send_replace(());
         if let (Some(env), Ok((_, shell))) = (env, services.processes()) {
             shell.set_environment(&env);
         }
@@ -112,6 +113,7 @@ impl Gate {
             in_force.rules = Arc::new(changed.rules);
             scope.services.set_added_directories(changed.directories);
         }
+        self.changes.send_replace(());
         match lock(&self.live).as_mut() {
             Some(live) if update.destination().is_kept() => live.keep(&update),
             _ => Ok(()),

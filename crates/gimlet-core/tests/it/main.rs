@@ -12,6 +12,7 @@ mod hooked_gate;
 mod hooked_turns;
 mod hosts;
 mod live;
+mod overtaken;
 mod permission;
 mod planning;
 mod results;

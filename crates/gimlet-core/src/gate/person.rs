@@ -1,0 +1,131 @@
+//! Asking a person: what they are shown, how long is waited, and what their answer does.
+//!
+//! A question is open only as long as the call needs one. When mode or rules change meanwhile, the call is judged again:
+//! if it is allowed or refused by now, the question is withdrawn, and an answer that comes later changes nothing.
+
+use std::time::Duration;
+
+use gimlet_policy::{Decision, HookSay, Verdict};
+use gimlet_proto::{Answer, Approval, AskBody, PermissionMode};
+use gimlet_store::Decider;
+use tokio::sync::{oneshot, watch};
+
+use super::ledger::Word;
+use super::refusal::{self, Denied, Refusal};
+use super::{Answered, Asked, Gate, raw};
+use crate::call::{CallScope, Incoming};
+use crate::tool::Prepared;
+
+/// How often settings files are looked at while a question is open; nothing else looks at them then.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Why somebody is asked.
+pub(super) struct Question<'a> {
+    pub(super) verdict: &'a Verdict,
+    /// What hooks said about the call before.
+    pub(super) hook: Option<&'a HookSay>,
+    /// Changes since the verdict.
+    pub(super) changes: watch::Receiver<()>,
+}
+
+/// What ended the wait for an answer.
+pub(super) enum Heard {
+    Answer(Answer),
+    /// The question is no question any more.
+    Overtaken,
+}
+
+impl Gate {
+    /// Who answers in the person's place comes first: the reviewer, then hooks.
+    pub(super) async fn ask(
+        &self,
+        scope: &CallScope,
+        incoming: &Incoming,
+        prepared: &Prepared,
+        question: Question<'_>,
+    ) -> Result<Answered, Refusal> {
+        let Question { verdict, hook, changes } = question;
+        if let Some(settled) = self.review(scope, incoming, prepared, verdict).await {
+            return settled;
+        }
+        if let Some(settled) = self.ask_hooks(scope, incoming, prepared, verdict).await {
+            return settled;
+        }
+        let Some(asks) = &self.asks else {
+            if let Some(instead) = scope.tools.find(&prepared.tool).and_then(|tool| tool.unanswered()) {
+                return match self.mode_of(scope) {
+                    PermissionMode::BypassPermissions => Ok(Answered::Go(Word::allowed_by(Decider::Policy))),
+                    _ => Err(Refusal::Denied(Denied::new(refusal::UNATTENDED, instead.to_owned(), prepared, verdict))),
+                };
+            }
+            let message = format!(
+                "{} This run has nobody who could be asked, so it was refused.",
+                verdict.model_text(&prepared.tool)
+            );
+            let suggested = self.suggestions(scope, prepared);
+            return Err(Refusal::Denied(Denied::unattended(message, prepared, verdict, &suggested)));
+        };
+        let _asking = scope.services.pulse.asking();
+        let (reply, answer) = oneshot::channel();
+        let body = AskBody::Permission {
+            tool: prepared.tool.to_string(),
+            call: incoming.id.clone(),
+            input: raw(&prepared.input),
+            label: prepared.user_facing_name.to_string(),
+            summary: prepared.description.clone(),
+            reason: verdict.explain(),
+            reason_kind: refusal::kind(verdict),
+            path: prepared.path.clone(),
+            suggestions: self.suggestions(scope, prepared),
+        };
+        self.notify(scope, prepared);
+        asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
+        let still_asks = || self.decide(scope, prepared, hook).0.decision == Decision::Ask;
+        let answer = match self.hear(scope, answer, changes, still_asks).await? {
+            Heard::Answer(answer) => answer,
+            Heard::Overtaken => return Ok(Answered::Overtaken),
+        };
+        match answer {
+            Answer::Yes(Approval { input, changes }) => {
+                if !changes.is_empty() {
+                    self.change(scope, &changes);
+                }
+                Ok(match input {
+                    Some(input) => Answered::Edited { input, by: Decider::Person },
+                    None => Answered::Go(Word::allowed_by(Decider::Person)),
+                })
+            }
+            Answer::No { message, interrupt } => {
+                // Nobody waits for a background agent: it loses this one call and finds another way.
+                let waited_for = scope.subagent.as_ref().is_none_or(|who| !who.background);
+                let stop_turn = waited_for && (interrupt || message.trim().is_empty());
+                Err(Refusal::ByPerson { message, stop_turn })
+            }
+            Answer::Failed(why) => Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))),
+        }
+    }
+
+    /// Waits for the answer for as long as there is something to answer.
+    pub(super) async fn hear(
+        &self,
+        scope: &CallScope,
+        mut answer: oneshot::Receiver<Answer>,
+        mut changes: watch::Receiver<()>,
+        still_asks: impl Fn() -> bool,
+    ) -> Result<Heard, Refusal> {
+        loop {
+            tokio::select! {
+                biased;
+                () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
+                answer = &mut answer => return answer.map(Heard::Answer).map_err(|_| Refusal::Cancelled),
+                // The gate holds the sender, so there is always a next change to wait for.
+                Ok(()) = changes.changed() => {
+                    if !still_asks() {
+                        return Ok(Heard::Overtaken);
+                    }
+                }
+                () = tokio::time::sleep(LOOK_EVERY) => self.refresh(&scope.services),
+            }
+        }
+    }
+}
