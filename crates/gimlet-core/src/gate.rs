@@ -33,7 +33,7 @@ pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
 pub(crate) use hosts::HostGate;
 pub use judge::{Judged, Judging};
-pub use live::{LiveSettings, SettingsNow};
+pub use live::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
 pub(crate) use refusal::Refusal;
 pub use resolve::OnDisk;
 
@@ -140,6 +140,8 @@ pub struct Permissions {
     pub review: Option<Review>,
     /// Where the rules come from and go to.
     pub live: Option<Box<dyn LiveSettings>>,
+    /// Files that say what is allowed: no rule answers for writing them.
+    pub governing: Vec<PathBuf>,
 }
 
 /// How auto mode reviews actions.
@@ -184,6 +186,7 @@ pub(crate) struct Gate {
     review_all_shell: bool,
     review_in_plan: bool,
     live: Mutex<Option<Box<dyn LiveSettings>>>,
+    governing: Vec<PathBuf>,
     /// Tells open questions that mode or rules are others now.
     changes: watch::Sender<()>,
 }
@@ -209,6 +212,7 @@ impl Gate {
             ledger: Ledger::new(permissions.decisions),
             classifier: review.map(|review| Classifier::new(model.clone(), review.model, &review.rules)),
             live: Mutex::new(permissions.live),
+            governing: permissions.governing,
             changes: watch::Sender::new(()),
         }
     }
@@ -419,7 +423,8 @@ impl Gate {
 
     /// What would answer the question for good.
     fn suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
-        let found = self.judging(scope, walls(scope, prepared), |judging| judging.suggestions(prepared.into()));
+        let walls = walls(scope, prepared, scope.services.walls().now().as_deref());
+        let found = self.judging(scope, walls, |judging| judging.suggestions(prepared.into()));
         let change = |suggestion: Suggestion| {
             let update = to_raw_value(&suggestion.update).ok()?;
             Some(SuggestedChange { covers: suggestion.covers, update: Arc::from(update) })
@@ -446,14 +451,17 @@ impl Gate {
             own,
             walls,
             plan_reviewed: self.review_in_plan,
+            governing: &self.governing,
+            walled: scope.services.walls().now().is_some(),
             view: &OnDisk,
         })
     }
 
     fn decide(&self, scope: &CallScope, prepared: &Prepared, hook: Option<&HookSay>) -> (Verdict, Found) {
-        let walls = walls(scope, prepared);
+        let sandboxing = scope.services.walls().now();
+        let walls = walls(scope, prepared, sandboxing.as_deref());
         let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into(), hook));
-        let sandbox = scope.services.sandboxing().filter(|_| matches!(walls, Walls::Inside | Walls::Enough)).cloned();
+        let sandbox = sandboxing.filter(|_| matches!(walls, Walls::Inside | Walls::Enough));
         let closed = judgement.closed.map(Arc::new);
         let found = Found { resolved: judgement.resolved, closed, sandbox };
         (judgement.verdict, found)
@@ -461,8 +469,7 @@ impl Gate {
 }
 
 /// Where the commands of a call run.
-fn walls(scope: &CallScope, prepared: &Prepared) -> Walls {
-    let sandboxing = scope.services.sandboxing();
+fn walls(scope: &CallScope, prepared: &Prepared, sandboxing: Option<&Sandboxing>) -> Walls {
     sandboxing
         .map_or(Walls::None, |sandboxing| sandboxing.walls(&prepared.needs, &prepared.given, &scope.services.paths()))
 }

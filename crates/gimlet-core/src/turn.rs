@@ -143,7 +143,7 @@ async fn drive(
         if let Some(max) = overspent(conversation, turn) {
             break TurnEnd::Budget(max);
         }
-        turn.scope.gate.refresh(&turn.scope.services);
+        turn.scope.gate.refresh(&turn.scope).await;
         plans::tell(conversation, turn);
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         let request = build_request(conversation, turn, limits);
@@ -359,7 +359,7 @@ async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<Tu
 
 /// Runs the calls of a reply, group by group, and appends their results: one per call, in order.
 async fn run_calls(conversation: &mut Conversation, turn: &Turn, calls: &mut Calls, window: u64) -> BatchEnd {
-    turn.scope.gate.refresh(&turn.scope.services);
+    turn.scope.gate.refresh(&turn.scope).await;
     let groups = calls.groups();
     // Only what changes the world must not run before its request is safe on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());

@@ -81,6 +81,11 @@ pub struct World {
     pub walls: Walls,
     /// A reviewer looks at commands while only a plan is made.
     pub plan_reviewed: bool,
+    /// Files that say what is allowed: settings and records of trust, in both spellings where links make a difference.
+    /// Writing them is a person's to decide.
+    pub governing: Vec<PathBuf>,
+    /// The session has a sandbox. Then no mode lifts the question about `governing`, which could open it.
+    pub walled: bool,
 }
 
 /// Whether a call's commands run in a sandbox.
@@ -126,7 +131,12 @@ impl World {
 
     /// Whether a write there needs a person unless the mode lifts the question.
     fn protects(&self, path: &Path) -> bool {
-        is_protected(path) && !self.is_own(path)
+        self.governs(path) || (is_protected(path) && !self.is_own(path))
+    }
+
+    /// Whether it is a file that says what is allowed.
+    pub(crate) fn governs(&self, path: &Path) -> bool {
+        self.governing.iter().any(|file| path == file)
     }
 
     /// What is not decided otherwise is allowed.
@@ -220,7 +230,8 @@ impl Judge<'_> {
         if let Some(reason) = self.must_ask() {
             return match reason {
                 // A removal or a protected file can be judged from the call; the others are somebody's own to say.
-                Reason::CriticalRemoval(_) | Reason::ProtectedPath(_) => self.ask(reason),
+                Reason::CriticalRemoval(_) => self.ask(reason),
+                Reason::ProtectedPath(path) if !self.world.governs(&path) => self.ask(Reason::ProtectedPath(path)),
                 _ => self.ask_a_person(reason),
             };
         }
@@ -388,20 +399,27 @@ impl Judge<'_> {
         if let Some(what) = critical {
             return Some(Reason::CriticalRemoval(what));
         }
+        let gives_trust = |subject: &Subject| matches!(subject, Subject::Run { analysis, .. } if analysis.gives_trust);
+        if self.subjects.iter().any(gives_trust) {
+            return Some(Reason::GivesTrust);
+        }
         let lifted = matches!(self.world.mode, PermissionMode::BypassPermissions | PermissionMode::Plan);
-        self.subjects
-            .iter()
-            .find_map(|subject| self.protected_write(subject))
-            .filter(|_| !lifted)
-            .map(Reason::ProtectedPath)
+        let counts = |path: &PathBuf| !lifted || (self.world.walled && self.world.governs(path));
+        self.subjects.iter().find_map(|subject| self.protected_write(subject).filter(counts)).map(Reason::ProtectedPath)
     }
 
     fn protected_write(&self, subject: &Subject) -> Option<PathBuf> {
         match subject {
             Subject::Path { spelled, resolved, hops, write: true, .. } => {
-                std::iter::once(spelled).chain(resolved).chain(hops).find(|path| self.world.protects(path)).cloned()
+                let all = || std::iter::once(spelled).chain(resolved).chain(hops);
+                let governing = all().find(|path| self.world.governs(path));
+                governing.or_else(|| all().find(|path| self.world.protects(path))).cloned()
             }
-            Subject::Run { files, .. } => files.protected.clone(),
+            Subject::Run { files, .. } => {
+                let written = files.touched.iter().filter(|file| file.write).flat_map(|file| &file.paths);
+                let governing = written.into_iter().find(|path| self.world.governs(path)).cloned();
+                governing.or_else(|| files.protected.clone())
+            }
             _ => None,
         }
     }

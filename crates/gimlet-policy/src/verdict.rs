@@ -79,6 +79,8 @@ pub enum Reason {
     Sandboxed,
     /// The command wants to run outside the sandbox.
     LeavesSandbox,
+    /// The command would give or take back trust in a folder.
+    GivesTrust,
     /// Nothing allows it.
     Default,
 }
@@ -140,6 +142,9 @@ impl Reason {
             Reason::ClassifierMayAnswer => "a classifier may answer it".to_owned(),
             Reason::Sandboxed => "it runs in the sandbox".to_owned(),
             Reason::LeavesSandbox => "it would run outside the sandbox".to_owned(),
+            Reason::GivesTrust => {
+                "it would change what a folder is trusted with, which is a person's to say".to_owned()
+            }
             Reason::Default => "no rule allows it".to_owned(),
         }
     }
@@ -165,6 +170,7 @@ impl Reason {
                 "Stay inside the working directories, or ask the user to add this directory."
             }
             Reason::OddPath(_) => "Use a plain absolute path.",
+            Reason::GivesTrust => "Tell the user what should be trusted and why; they can do it in a terminal.",
             Reason::LeavesSandbox => "Run it inside the sandbox, or tell the user what it needs outside.",
             Reason::ReadOnly
             | Reason::Sandboxed

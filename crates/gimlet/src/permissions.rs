@@ -36,6 +36,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         warnings.push("sandbox.enabled is on: a session would run this command inside the sandbox, where it may need no question; this is the answer without one".to_owned());
     }
     let own = crate::start::own_folders(&around);
+    let governing = crate::settings::locations(&around).governing();
     let mut paths = places(cwd, around.home, around.env);
     paths.roots.extend(roots);
     let prepared = prepare(args, &paths)?;
@@ -48,6 +49,8 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         readable: &[],
         plan_reviewed: false,
         own: &own,
+        governing: &governing,
+        walled: sandboxed,
         view: &OnDisk,
     };
     let verdict = judging.verdict((&prepared).into());

@@ -59,7 +59,7 @@ impl TrustStore {
     pub fn new(locations: &Locations) -> Self {
         let root = locations.trust_root().to_owned();
         Self {
-            own_file: locations.config_dir.join("gimlet/trust.json"),
+            own_file: locations.trust_file(),
             state_file: locations.state_file.clone(),
             backups: locations.config_dir.join("backups"),
             counting: counting(locations),

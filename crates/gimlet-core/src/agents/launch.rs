@@ -230,7 +230,7 @@ fn prompt_context(scope: &CallScope, tools: &ToolSet, background: bool) -> Promp
     PromptContext {
         tools: tools.offered().map(|tool| tool.name().to_owned()).collect(),
         background: !background && !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
-        sandbox: scope.services.sandboxing().map(|sandboxing| sandboxing.may_leave),
+        sandbox: scope.services.walls().now().map(|sandboxing| sandboxing.may_leave),
         agents: scope.gate.offers(&scope.host.roster),
         env,
     }

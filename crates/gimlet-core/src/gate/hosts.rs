@@ -75,7 +75,7 @@ impl HostJudge for HostGate {
 
 impl Gate {
     async fn decide_on_host(&self, scope: &CallScope, host: &str, port: u16) -> HostAnswer {
-        self.refresh(&scope.services);
+        self.refresh(scope).await;
         let prepared = request(host, port);
         let incoming = Incoming {
             id: ToolUseId::new(format!("{NAME}:{host}:{port}")),

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
-    Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, Reason, RuleSet, RuleSource,
-    Suggestion, Verdict, Walls, World,
+    Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, Reason, RuleSet,
+    RuleSource, Suggestion, Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
@@ -28,6 +28,10 @@ pub struct Judging<'a> {
     pub walls: Walls,
     /// A reviewer looks at commands while only a plan is made.
     pub plan_reviewed: bool,
+    /// Files that say what is allowed; see [`World::governing`].
+    pub governing: &'a [PathBuf],
+    /// The session has a sandbox.
+    pub walled: bool,
     /// The files that the call would meet.
     pub view: &'a dyn FileView,
 }
@@ -117,6 +121,8 @@ impl Judging<'_> {
             bypass_available: self.bypass_reachable,
             walls: self.walls,
             plan_reviewed: self.plan_reviewed,
+            governing: self.both_spellings(self.governing),
+            walled: self.walled,
         }
     }
 
@@ -203,6 +209,8 @@ mod tests {
             readable: &[],
             own: &own,
             walls: Walls::None,
+            governing: &[],
+            walled: false,
             view: &links,
         };
         let write = |path: &str| {

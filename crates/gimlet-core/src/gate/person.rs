@@ -124,7 +124,7 @@ impl Gate {
                         return Ok(Heard::Overtaken);
                     }
                 }
-                () = tokio::time::sleep(LOOK_EVERY) => self.refresh(&scope.services),
+                () = tokio::time::sleep(LOOK_EVERY) => self.refresh(scope).await,
             }
         }
     }

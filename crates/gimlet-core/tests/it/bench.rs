@@ -429,6 +429,7 @@ impl Bench {
                 bypass_reachable: setup.may_bypass || setup.mode == PermissionMode::BypassPermissions,
                 review: setup.review.then(Review::default),
                 live: setup.live,
+                governing: Vec::new(),
                 decisions: (setup.saved || setup.sandboxing.is_some()).then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,

@@ -1,9 +1,10 @@
 //! Questions that nobody has to answer any more, because mode or rules changed while they were open.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::{LiveSettings, SettingsNow};
+use gimlet_core::{ChangedSettings, LiveSettings, SettingsNow, SettingsSource};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{Answer, Approval, AskId, Block, Body, Op, PermissionMode, Reply, TrustQuestion};
 use serde_json::json;
@@ -101,8 +102,15 @@ async fn a_rule_that_one_answer_brings_answers_the_questions_beside_it() {
 struct Later(Arc<Mutex<VecDeque<SettingsNow>>>);
 
 impl LiveSettings for Later {
-    fn refresh(&mut self) -> Option<SettingsNow> {
-        self.0.lock().unwrap().pop_front()
+    fn changed(&mut self) -> Vec<ChangedSettings> {
+        if self.0.lock().unwrap().is_empty() {
+            return Vec::new();
+        }
+        vec![ChangedSettings { file: "/home/ada/.claude/settings.json".into(), source: SettingsSource::User }]
+    }
+
+    fn take_up(&mut self, _: &[PathBuf]) -> SettingsNow {
+        self.0.lock().unwrap().pop_front().unwrap()
     }
 
     fn trust_question(&mut self) -> Option<TrustQuestion> {

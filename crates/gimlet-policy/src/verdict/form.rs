@@ -13,25 +13,53 @@ use crate::shell::Trouble;
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(super) enum ReasonForm {
-    Rule { behavior: Behavior, rule: String, source: RuleSource },
-    MayMatchRule { rule: String, source: RuleSource },
-    Mode { mode: PermissionMode },
+    Rule {
+        behavior: Behavior,
+        rule: String,
+        source: RuleSource,
+    },
+    MayMatchRule {
+        rule: String,
+        source: RuleSource,
+    },
+    Mode {
+        mode: PermissionMode,
+    },
     ReadOnly,
     WorkingDirectory,
-    OutsideWorkingDirectories { path: String },
-    Credentials { path: String },
+    OutsideWorkingDirectories {
+        path: String,
+    },
+    Credentials {
+        path: String,
+    },
     SessionState,
-    CriticalRemoval { what: String },
-    ProtectedPath { path: String },
-    GitRuns { path: String },
-    NotUnderstood { trouble: Trouble },
-    OddPath { path: String },
+    CriticalRemoval {
+        what: String,
+    },
+    ProtectedPath {
+        path: String,
+    },
+    GitRuns {
+        path: String,
+    },
+    NotUnderstood {
+        trouble: Trouble,
+    },
+    OddPath {
+        path: String,
+    },
     NeedsPerson,
-    Tool { text: String },
-    Hook { text: String },
+    Tool {
+        text: String,
+    },
+    Hook {
+        text: String,
+    },
     ClassifierMayAnswer,
     Sandboxed,
     LeavesSandbox,
+    GivesTrust,
     Default,
 }
 
@@ -61,6 +89,7 @@ impl From<Reason> for ReasonForm {
             Reason::ClassifierMayAnswer => ReasonForm::ClassifierMayAnswer,
             Reason::Sandboxed => ReasonForm::Sandboxed,
             Reason::LeavesSandbox => ReasonForm::LeavesSandbox,
+            Reason::GivesTrust => ReasonForm::GivesTrust,
             Reason::Default => ReasonForm::Default,
         }
     }
@@ -88,6 +117,7 @@ impl From<ReasonForm> for Reason {
             ReasonForm::ClassifierMayAnswer => Reason::ClassifierMayAnswer,
             ReasonForm::Sandboxed => Reason::Sandboxed,
             ReasonForm::LeavesSandbox => Reason::LeavesSandbox,
+            ReasonForm::GivesTrust => Reason::GivesTrust,
             ReasonForm::Default => Reason::Default,
         }
     }
@@ -122,6 +152,7 @@ mod tests {
             Reason::ClassifierMayAnswer,
             Reason::Sandboxed,
             Reason::LeavesSandbox,
+            Reason::GivesTrust,
             Reason::Default,
         ];
         let verdict = Verdict { decision: Decision::Ask, reasons };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gimlet_config::{Effective, Inventory, Item, ItemKind, Loaded, Options, Problem, Severity, Trust, TrustStore};
 use gimlet_core::tool::nearest;
-use gimlet_core::{Redactor, Review, SettingsNow};
+use gimlet_core::{Redactor, Review, SandboxNow, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::Env;
 
@@ -144,6 +144,12 @@ impl Configured {
         Some(helper)
     }
 
+    /// The files that say what is allowed in this session.
+    pub(super) fn governing(&self) -> Vec<PathBuf> {
+        let flag = self.options.settings_flag.as_ref().map(|flag| self.around.cwd.join(flag));
+        self.loaded.locations.governing().into_iter().chain(flag.filter(|file| file.is_file())).collect()
+    }
+
     /// Whether a setting by this name is there but not trusted.
     pub(super) fn withholds(&self, key: &str) -> bool {
         self.effective.withheld.iter().any(|item| item.name == key)
@@ -173,7 +179,7 @@ impl Configured {
         remarks.extend(missing);
         remarks.extend(self.hooks_do_not_run());
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
-        SettingsNow { rules, directories, env: None, remarks }
+        SettingsNow { rules, directories, env: None, sandbox: SandboxNow::Same, remarks }
     }
 
     /// What the model is told of settings that only it can keep to.
