@@ -4,6 +4,7 @@
 
 mod files;
 mod grants;
+mod nearby;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
 use crate::shell::{Launches, Trouble, launches, places, reachable};
-use crate::verdict::{Decision, Reason, Verdict};
+use crate::verdict::{Decision, PartVerdict, Reason, Verdict};
 use subject::{Files, Subject};
 
 /// Words that could start what a rule is about, but begin another command of that program, before it is one doubt too many.
@@ -183,16 +184,14 @@ pub fn decide_after_hook(
     hook: Option<&HookSay>,
 ) -> Verdict {
     let subjects = subject::subjects(call, rules, world, view);
-    let judge = Judge {
-        call,
-        rules,
-        world,
-        allowing: world.allowing_anchors(),
-        forbidding: world.forbidding_anchors(),
-        subjects: &subjects,
-        hook,
-    };
-    judge.verdict()
+    Judge::new(call, rules, world, &subjects, hook).verdict()
+}
+
+/// What is decided about each part of a call's commands by itself; the strictest of these decides on the whole, unless
+/// something about the whole does. Empty where there are no parts to tell apart.
+pub fn decide_parts(call: &Call<'_>, rules: &RuleSet, world: &World, view: &dyn FileView) -> Vec<PartVerdict> {
+    let subjects = subject::subjects(call, rules, world, view);
+    Judge::new(call, rules, world, &subjects, None).part_verdicts()
 }
 
 struct Judge<'a> {
@@ -203,6 +202,19 @@ struct Judge<'a> {
     forbidding: Vec<PathBuf>,
     subjects: &'a [Subject],
     hook: Option<&'a HookSay>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(
+        call: &'a Call<'a>,
+        rules: &'a RuleSet,
+        world: &'a World,
+        subjects: &'a [Subject],
+        hook: Option<&'a HookSay>,
+    ) -> Self {
+        let (allowing, forbidding) = (world.allowing_anchors(), world.forbidding_anchors());
+        Self { call, rules, world, allowing, forbidding, subjects, hook }
+    }
 }
 
 impl Judge<'_> {

@@ -15,7 +15,7 @@ mod verdict;
 
 pub use cd::decide_cd;
 pub use closed::ClosedFiles;
-pub use decide::{Call, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_seeing};
+pub use decide::{Call, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_parts, decide_seeing};
 pub use excluded::{Exclusion, exclusion};
 pub use modes::{ModeError, ModeRequest, StartMode, next_mode, resumed_mode, start_mode};
 pub use paths::{
@@ -26,4 +26,4 @@ pub use rules::{
     RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, removes_agent, removes_tool, split_rules,
 };
 pub use suggest::{Suggestion, suggestions};
-pub use verdict::{Decision, Reason, Verdict};
+pub use verdict::{Decision, NearRule, PartVerdict, Reason, Verdict};

@@ -83,6 +83,25 @@ pub enum Reason {
     GivesTrust,
     /// Nothing allows it.
     Default,
+    /// Nothing allows this part of a command; perhaps a rule comes near.
+    Unmatched { part: String, near: Option<Box<NearRule>> },
+}
+
+/// An allow rule that is about a command and does not cover it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearRule {
+    pub text: String,
+    pub source: RuleSource,
+    /// What keeps the rule from covering it, in words that follow "because".
+    pub because: String,
+}
+
+/// What is decided about one part of a command by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartVerdict {
+    pub part: String,
+    pub decision: Decision,
+    pub reason: Reason,
 }
 
 /// A decision with its grounds. The first reason is the one that decided.
@@ -146,6 +165,11 @@ impl Reason {
                 "it would change what a folder is trusted with, which is a person's to say".to_owned()
             }
             Reason::Default => "no rule allows it".to_owned(),
+            Reason::Unmatched { part, near: None } => format!("nothing allows `{part}`"),
+            Reason::Unmatched { part, near: Some(near) } => {
+                let NearRule { text, source, because } = &**near;
+                format!("the allow rule `{text}` from {source} does not cover `{part}`, because {because}")
+            }
         }
     }
 
@@ -180,6 +204,7 @@ impl Reason {
             | Reason::Tool(_)
             | Reason::Hook(_)
             | Reason::ClassifierMayAnswer
+            | Reason::Unmatched { .. }
             | Reason::Default => {
                 "Use calls that are already allowed; if there are none, go on without and say in your answer which permission was missing."
             }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
-    Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, Reason, RuleSet,
+    Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, PartVerdict, Reason, RuleSet,
     RuleSource, Suggestion, Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
@@ -71,6 +71,12 @@ impl Judging<'_> {
     /// What would be decided about a call. Runs nothing and asks nobody.
     pub fn verdict(&self, judged: Judged<'_>) -> Verdict {
         self.judge(judged, None).verdict
+    }
+
+    /// What would be decided about each part of the call's commands by itself.
+    pub fn parts(&self, judged: Judged<'_>) -> Vec<PartVerdict> {
+        let (needs, world) = (self.facts(judged.needs), self.world());
+        gimlet_policy::decide_parts(&call(judged, &needs), self.rules, &world, self.view)
     }
 
     /// What "don't ask again" could save for a call that asks.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::PermissionMode;
 use serde::{Deserialize, Serialize};
 
-use super::Reason;
+use super::{NearRule, Reason};
 use crate::rules::{Behavior, RuleSource};
 use crate::shell::Trouble;
 
@@ -61,6 +61,11 @@ pub(super) enum ReasonForm {
     LeavesSandbox,
     GivesTrust,
     Default,
+    Unmatched {
+        part: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        near: Option<Box<NearRule>>,
+    },
 }
 
 fn text(path: &Path) -> String {
@@ -91,6 +96,7 @@ impl From<Reason> for ReasonForm {
             Reason::LeavesSandbox => ReasonForm::LeavesSandbox,
             Reason::GivesTrust => ReasonForm::GivesTrust,
             Reason::Default => ReasonForm::Default,
+            Reason::Unmatched { part, near } => ReasonForm::Unmatched { part, near },
         }
     }
 }
@@ -119,6 +125,7 @@ impl From<ReasonForm> for Reason {
             ReasonForm::LeavesSandbox => Reason::LeavesSandbox,
             ReasonForm::GivesTrust => Reason::GivesTrust,
             ReasonForm::Default => Reason::Default,
+            ReasonForm::Unmatched { part, near } => Reason::Unmatched { part, near },
         }
     }
 }
@@ -134,7 +141,7 @@ mod tests {
         let source = RuleSource::new(RuleScope::Project, "/repo").in_file("/repo/.claude/settings.json", Some(4));
         let reasons = vec![
             Reason::Rule { behavior: Behavior::Deny, text: "Bash(rm *)".into(), source: source.clone() },
-            Reason::MayMatchRule { text: "Bash(rm *)".into(), source },
+            Reason::MayMatchRule { text: "Bash(rm *)".into(), source: source.clone() },
             Reason::Mode(PermissionMode::AcceptEdits),
             Reason::ReadOnly,
             Reason::WorkingDirectory,
@@ -154,6 +161,11 @@ mod tests {
             Reason::LeavesSandbox,
             Reason::GivesTrust,
             Reason::Default,
+            Reason::Unmatched { part: "rm a".into(), near: None },
+            Reason::Unmatched {
+                part: "X=… rm a".into(),
+                near: Some(Box::new(NearRule { text: "Bash(rm *)".into(), source, because: "it sets X".into() })),
+            },
         ];
         let verdict = Verdict { decision: Decision::Ask, reasons };
         let json = serde_json::to_string(&verdict).unwrap();
