@@ -177,11 +177,11 @@ fn trust_words(found: &Found) -> &'static str {
         _ if found.inventory.items.is_empty() => "nothing here needs trust",
         (_, 0) => "trusted",
         (true, _) if trust.is_by_others() => {
-            "trusted by another program, which does not cover what runs; --trust uses what waits for one run"
+            "trusted by another program, which does not cover what runs; 'gimlet trust' shows what waits"
         }
-        (true, _) => "trusted before, and changed since",
+        (true, _) => "trusted before, and changed since; 'gimlet trust' shows what waits",
         (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
-        (false, _) => "not trusted; --trust uses what waits for one run",
+        (false, _) => "not trusted; 'gimlet trust' shows what waits",
     }
 }
 

@@ -210,7 +210,7 @@ impl Configured {
         let runs = |item: &Item| !matches!(item.kind, ItemKind::Hook | ItemKind::McpServer | ItemKind::Plugin);
         let withheld = &self.effective.withheld;
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
-            (_, true) => "Add --trust to use them in this run",
+            (_, true) => "Add --trust to use them in this run; 'gimlet trust' shows them and can accept them for good",
             (true, false) => {
                 "Add --trust to use the rest in this run; hooks, servers and plugins are not run by this version"
             }

@@ -171,7 +171,7 @@ async fn what_an_untrusted_project_says_is_named_and_not_used() {
     );
     let doctor = gimlet(&world, &["doctor"]).await;
     doctor.expect_code(0);
-    assert!(doctor.stdout.contains(": not trusted; --trust"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains(": not trusted; 'gimlet trust'"), "{}", doctor.stdout);
     assert!(doctor.stdout.contains("not used: MCP server s"), "{}", doctor.stdout);
     assert!(!world.project.join("canary").exists());
 }

@@ -23,6 +23,7 @@ mod sessions;
 mod sessions_damage;
 mod settings;
 mod tidy;
+mod trust;
 mod why;
 
 use gimlet_testkit::World;
