@@ -41,6 +41,7 @@ pub(crate) use live::FlagSettings;
 use live::Live;
 use memory::Memory;
 use sandboxed::Wishes;
+pub(crate) use sandboxed::{InForce, InForceWalls};
 pub(crate) use sessions::{NamePlate, Scratch};
 use sessions::{Past, Segment};
 

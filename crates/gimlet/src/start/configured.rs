@@ -69,6 +69,13 @@ impl Configured {
         Ok(configured)
     }
 
+    /// What settings say about a folder, without any flag.
+    pub(super) fn of_folder(around: &Surroundings) -> Result<Self, Report> {
+        use clap::Parser as _;
+        let cli = crate::args::Cli::try_parse_from(["gimlet"]).map_err(|error| Report::new(error.to_string()))?;
+        Self::read(&cli.run, around)
+    }
+
     /// The settings of the command line may change by this while the session runs.
     pub(crate) fn following(mut self, flag_settings: &FlagSettings) -> Self {
         self.flag_settings = flag_settings.clone();

@@ -68,6 +68,37 @@ fn bubblewrap(configured: &Configured) -> Bubblewrap {
     named.map_or_else(|| crate::sandbox::bubblewrap(&configured.env), |path| Bubblewrap::At(PathBuf::from(path)))
 }
 
+/// The walls of settings, for whoever looks at them without a session.
+pub(crate) struct InForce {
+    configured: Configured,
+}
+
+/// What settings want of the sandbox.
+pub(crate) struct InForceWalls {
+    pub(crate) spec: SandboxSpec,
+    pub(crate) upstream: Upstream,
+    pub(crate) enabled: bool,
+}
+
+impl InForce {
+    /// The settings that a session in this folder would begin with.
+    pub(crate) fn read(around: &Surroundings) -> Result<Self, Report> {
+        Ok(Self { configured: Configured::of_folder(around)? })
+    }
+
+    pub(crate) fn bubblewrap(&self) -> Bubblewrap {
+        bubblewrap(&self.configured)
+    }
+
+    /// Hosts on no list are refused: nobody is asked here.
+    pub(crate) fn walls(&self, temp_dir: &Path) -> InForceWalls {
+        let settings = &self.configured.effective.settings.sandbox;
+        let mut spec = spec(&self.configured, &self.configured.now().directories, temp_dir);
+        spec.network = network(&self.configured, false);
+        InForceWalls { spec, upstream: upstream(settings), enabled: settings.enabled == Some(true) }
+    }
+}
+
 /// Builds the walls of a session, at its start and whenever settings want others.
 pub(super) struct Walls {
     /// What this machine can do, once somebody looked.
