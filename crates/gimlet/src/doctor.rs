@@ -1,5 +1,7 @@
 //! `gimlet doctor`: what is wrong here, and what gimlet found. It only looks; nothing is changed and nothing started.
 
+mod unread;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,6 +31,7 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     problems.extend(odd_rules(&found));
     problems.extend(gimlet_config::state_problem(&found.loaded.locations));
     problems.extend(policy_helper(&found));
+    problems.extend(unread::problems(&found.loaded.locations));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let programs = programs(around, found.loaded.locations.project_root());
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error)
