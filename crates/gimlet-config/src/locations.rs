@@ -98,6 +98,20 @@ impl Locations {
         self.repo.as_ref().map_or(&self.cwd, |repo| &repo.root)
     }
 
+    /// The files that say what is allowed: settings of every scope and the records of trust. Whoever writes them decides
+    /// about permissions.
+    pub fn governing(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.user_file(), self.project_file(), self.local_file(), self.managed_file()];
+        files.extend(self.legacy_local_file());
+        files.extend([self.state_file.clone(), self.trust_file()]);
+        files
+    }
+
+    /// gimlet's own record of what was accepted.
+    pub(crate) fn trust_file(&self) -> PathBuf {
+        self.config_dir.join("gimlet/trust.json")
+    }
+
     pub fn is_home(&self) -> bool {
         let real = self.home.as_ref().map(|home| home.canonicalize().unwrap_or_else(|_| home.clone()));
         real.is_some_and(|home| home == self.trust_root())

@@ -93,6 +93,23 @@ impl Loaded {
     }
 }
 
+impl Loaded {
+    /// Reads everything again but these files, which go on saying what they said.
+    pub fn reload_but(&self, held: &[PathBuf], options: &Options) -> Loaded {
+        let mut now = self.reload(options);
+        for file in held {
+            now.layers.retain(|layer| layer.file != *file);
+            now.problems.retain(|problem| problem.file != *file);
+            now.problems.extend(self.problems.iter().filter(|problem| problem.file == *file).cloned());
+            for layer in self.layers.iter().filter(|layer| layer.file == *file) {
+                let at = now.layers.partition_point(|other| other.scope <= layer.scope);
+                now.layers.insert(at, layer.clone());
+            }
+        }
+        now
+    }
+}
+
 /// A key whose value is another one now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyChange {

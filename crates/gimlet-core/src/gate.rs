@@ -4,7 +4,6 @@
 //! asked, and turns every outcome into either a permit or a refusal. It fails closed: whatever goes wrong refuses.
 
 mod aside;
-mod asking;
 mod asks;
 mod classifier;
 mod git;
@@ -13,8 +12,10 @@ mod hosts;
 mod judge;
 mod ledger;
 mod live;
+mod person;
 mod refusal;
 mod resolve;
+mod review;
 mod suggest;
 
 use std::borrow::Cow;
@@ -26,14 +27,14 @@ use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Suggestion,
 use gimlet_proto::{AgentOffer, Block, Denial, Model, Need, PermissionMode, SuggestedChange, ToolUseId};
 use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
 pub(crate) use hosts::HostGate;
 pub use judge::{Judged, Judging};
-pub use live::{LiveSettings, SettingsNow};
+pub use live::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
 pub(crate) use refusal::Refusal;
 pub use resolve::OnDisk;
 
@@ -44,6 +45,7 @@ use crate::services::Services;
 use crate::session::ModeWish;
 use crate::tool::{AnyTool, Prepared};
 use ledger::{Ledger, Word};
+use person::Question;
 use refusal::Denied;
 
 /// How often an answer may change the input of one call before the gate gives up.
@@ -115,6 +117,8 @@ enum Answered {
         input: Box<RawValue>,
         by: Decider,
     },
+    /// Nobody has to answer any more: rules or mode changed while the question was open, and decide by themselves.
+    Overtaken,
 }
 
 /// A call on its way to its permit.
@@ -139,6 +143,8 @@ pub struct Permissions {
     pub review: Option<Review>,
     /// Where the rules come from and go to.
     pub live: Option<Box<dyn LiveSettings>>,
+    /// Files that say what is allowed: no rule answers for writing them.
+    pub governing: Vec<PathBuf>,
 }
 
 /// How auto mode reviews actions.
@@ -187,6 +193,9 @@ pub(crate) struct Gate {
     review_all_shell: bool,
     review_in_plan: bool,
     live: Mutex<Option<Box<dyn LiveSettings>>>,
+    governing: Vec<PathBuf>,
+    /// Tells open questions that mode or rules are others now.
+    changes: watch::Sender<()>,
 }
 
 impl Gate {
@@ -212,6 +221,8 @@ impl Gate {
             ledger: Ledger::new(permissions.decisions),
             classifier: review.map(|review| Classifier::new(model.clone(), review.model, &review.rules)),
             live: Mutex::new(permissions.live),
+            governing: permissions.governing,
+            changes: watch::Sender::new(()),
         }
     }
 
@@ -243,6 +254,7 @@ impl Gate {
         let available = self.is_available(mode);
         if available {
             lock(&self.in_force).change_mode(mode);
+            self.changes.send_replace(());
         }
         available
     }
@@ -257,7 +269,10 @@ impl Gate {
             ModeWish::EndPlan if before == PermissionMode::Plan => in_force.mode = in_force.before_plan,
             ModeWish::EndPlan => {}
         }
-        Some(in_force.mode).filter(|mode| *mode != before)
+        let now = in_force.mode;
+        drop(in_force);
+        self.changes.send_replace(());
+        Some(now).filter(|mode| *mode != before)
     }
 
     /// Whether rules take a tool away as a whole.
@@ -340,6 +355,7 @@ impl Gate {
         // The verdict that the first question was about.
         let mut asked: Option<Verdict> = None;
         for _ in 0..MAX_EDITS {
+            let changes = self.changes.subscribe();
             let (verdict, found) = self.decide(scope, &prepared, hook);
             let settled = !answered.is_empty() && verdict.reasons.iter().all(|reason| answered.contains(reason));
             let answer = match verdict.decision {
@@ -350,7 +366,9 @@ impl Gate {
                     let message = verdict.model_text(tool.name());
                     Err(Refusal::Denied(Denied::new(refusal::origin(&verdict), message, &prepared, &verdict)))
                 }
-                Decision::Ask => self.ask(scope, incoming, &prepared, &verdict).await,
+                Decision::Ask => {
+                    self.ask(scope, incoming, &prepared, Question { verdict: &verdict, hook, changes }).await
+                }
             };
             let (word, end) = match answer {
                 Ok(Answered::Edited { input, by }) => {
@@ -359,6 +377,7 @@ impl Gate {
                     answered.extend(verdict.reasons);
                     continue;
                 }
+                Ok(Answered::Overtaken) => continue,
                 Ok(Answered::Go(word)) if verdict.decision == Decision::Ask && !settled => {
                     // A question can stay open for long. What rules, mode and files say by now counts, except for what
                     // the yes was about.
@@ -391,7 +410,8 @@ impl Gate {
 
     /// What would answer the question for good.
     fn suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
-        let found = self.judging(scope, walls(scope, prepared), |judging| judging.suggestions(prepared.into()));
+        let walls = walls(scope, prepared, scope.services.walls().now().as_deref());
+        let found = self.judging(scope, walls, |judging| judging.suggestions(prepared.into()));
         let change = |suggestion: Suggestion| {
             let update = to_raw_value(&suggestion.update).ok()?;
             Some(SuggestedChange { covers: suggestion.covers, update: Arc::from(update) })
@@ -428,14 +448,17 @@ impl Gate {
             own,
             walls,
             plan_reviewed: self.review_in_plan,
+            governing: &self.governing,
+            walled: services.walls().now().is_some(),
             view: &OnDisk,
         })
     }
 
     fn decide(&self, scope: &CallScope, prepared: &Prepared, hook: Option<&HookSay>) -> (Verdict, Found) {
-        let walls = walls(scope, prepared);
+        let sandboxing = scope.services.walls().now();
+        let walls = walls(scope, prepared, sandboxing.as_deref());
         let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into(), hook));
-        let sandbox = scope.services.sandboxing().filter(|_| matches!(walls, Walls::Inside | Walls::Enough)).cloned();
+        let sandbox = sandboxing.filter(|_| matches!(walls, Walls::Inside | Walls::Enough));
         let closed = judgement.closed.map(Arc::new);
         let found = Found { resolved: judgement.resolved, closed, sandbox };
         (judgement.verdict, found)
@@ -443,8 +466,7 @@ impl Gate {
 }
 
 /// Where the commands of a call run.
-fn walls(scope: &CallScope, prepared: &Prepared) -> Walls {
-    let sandboxing = scope.services.sandboxing();
+fn walls(scope: &CallScope, prepared: &Prepared, sandboxing: Option<&Sandboxing>) -> Walls {
     sandboxing
         .map_or(Walls::None, |sandboxing| sandboxing.walls(&prepared.needs, &prepared.given, &scope.services.paths()))
 }

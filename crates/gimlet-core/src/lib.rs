@@ -35,7 +35,10 @@ mod turn;
 
 pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, Roster, Sent};
 pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
-pub use gate::{Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SettingsNow};
+pub use gate::{
+    ChangedSettings, Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SandboxNow,
+    SettingsNow, SettingsSource,
+};
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,
     OnTrouble, StartSource,

@@ -63,7 +63,7 @@ pub(crate) async fn attach(conversation: &mut Conversation, turn: &Turn, named: 
         return;
     }
     // A rule that came since the last call holds for this as well.
-    turn.scope.gate.refresh(&turn.scope.services);
+    turn.scope.gate.refresh(&turn.scope).await;
     let mut found = Vec::new();
     tokio::select! {
         () = turn.scope.cancel.cancelled() => {}

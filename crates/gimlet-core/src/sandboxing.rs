@@ -4,21 +4,23 @@
 //! sandbox on its own.
 
 mod closed;
+mod in_force;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_exec::{Aftermath, Available, Census, Exit, Guard, Proxy, Sandbox, violations};
+use gimlet_exec::{Aftermath, Available, Census, Exit, Guard, HostJudge, Proxy, Sandbox, violations};
 use gimlet_policy::shell::ShellFacts;
-use gimlet_policy::{ClosedFiles, Walls, runs_one_of};
+use gimlet_policy::{ClosedFiles, Exclusion, Walls, exclusion};
 use gimlet_proto::{Need, SandboxSpec, Violation};
 use serde_json::{Map, Value};
 
-use crate::gate::HostGate;
 use crate::tool::{PathContext, ToolError};
 
 /// The parameter by which a call asks to run outside.
 const LEAVE: &str = "dangerouslyDisableSandbox";
+
+pub(crate) use in_force::WallsInForce;
 
 /// A sandbox for the commands of a session.
 pub struct Sandboxing {
@@ -41,21 +43,26 @@ pub struct Sandboxing {
     pub closed: Option<ClosedFiles>,
     /// Refusals that are not worth telling: a part of the command, or `*`, and parts of what would be told.
     pub expected: Vec<(String, Vec<String>)>,
-    pub state: Mutex<WatchState>,
+    /// What is remembered from one command to the next, also when these walls take the place of others.
+    pub state: Arc<Mutex<WatchState>>,
 }
 
 impl Sandboxing {
     /// Where the commands of a call run.
     pub(crate) fn walls(&self, needs: &[Need], given: &Map<String, Value>, paths: &PathContext) -> Walls {
         let facts = ShellFacts { cwd: &paths.cwd, roots: &paths.roots, home: paths.home.as_deref() };
-        let mut commands = needs.iter().filter_map(|need| match need {
-            Need::Run(command) => Some(command),
+        let commands = needs.iter().filter_map(|need| match need {
+            Need::Run(command) => Some(exclusion(command, &self.excluded, &facts)),
             _ => None,
         });
-        if commands.clone().next().is_none() || commands.any(|command| runs_one_of(command, &self.excluded, &facts)) {
+        let commands: Vec<Exclusion> = commands.collect();
+        if commands.iter().all(|excluded| *excluded == Exclusion::Whole) {
             return Walls::None;
         }
-        if self.may_leave && given.get(LEAVE).is_some_and(|wanted| *wanted == Value::Bool(true)) {
+        // What would go out together with a command that may is asked about like everything else that wants out.
+        let wants_out = given.get(LEAVE).is_some_and(|wanted| *wanted == Value::Bool(true))
+            || commands.iter().any(|excluded| *excluded != Exclusion::None);
+        if self.may_leave && wants_out {
             return Walls::Leaving;
         }
         // A wall that is missing could be just the one that matters.
@@ -64,9 +71,9 @@ impl Sandboxing {
     }
 
     /// Lets the gate decide about hosts that are on no list.
-    pub(crate) fn ask_about_hosts(&self, gate: HostGate) {
+    fn ask_about_hosts(&self, judge: &Arc<dyn HostJudge>) {
         if let Some(proxy) = self.proxy.as_ref().filter(|_| self.asks_about_hosts) {
-            proxy.ask_through(Arc::new(gate));
+            proxy.ask_through(judge.clone());
         }
     }
 

@@ -22,7 +22,7 @@ use crate::movable::Movable;
 use crate::past::PastCalls;
 use crate::plans::Plans;
 use crate::redact::Redactor;
-use crate::sandboxing::Sandboxing;
+use crate::sandboxing::{Sandboxing, WallsInForce};
 use crate::session::{ModeWish, SessionState};
 use crate::tasks::{Task, Tasks};
 use crate::tool::{Change, PathContext, ToolContext, ToolError};
@@ -58,7 +58,7 @@ pub struct Services {
     processes: Option<Arc<Processes>>,
     past: PastCalls,
     hooks: Arc<Hooks>,
-    sandboxing: Option<Arc<Sandboxing>>,
+    walls: Arc<WallsInForce>,
     plan_file: Option<PathBuf>,
     /// What is the session's own, such as its plan: it may always be written.
     own: Arc<[PathBuf]>,
@@ -98,7 +98,7 @@ impl Services {
             processes: None,
             past: PastCalls::default(),
             hooks: Arc::default(),
-            sandboxing: None,
+            walls: Arc::default(),
             plan_file: None,
             own: Arc::default(),
             checkpoints: None,
@@ -134,7 +134,7 @@ impl Services {
             processes: self.processes.clone(),
             past: PastCalls::default(),
             hooks: self.hooks.clone(),
-            sandboxing: self.sandboxing.clone(),
+            walls: self.walls.clone(),
             // Only the conversation that a person follows presents a plan.
             plan_file: None,
             own: self.own.clone(),
@@ -234,13 +234,14 @@ impl Services {
     }
 
     /// Walls commands in.
-    pub fn with_sandboxing(mut self, sandboxing: Option<Arc<Sandboxing>>) -> Self {
-        self.sandboxing = sandboxing;
+    pub fn with_walls(self, sandboxing: Option<Arc<Sandboxing>>) -> Self {
+        self.walls.replace(sandboxing);
         self
     }
 
-    pub(crate) fn sandboxing(&self) -> Option<&Arc<Sandboxing>> {
-        self.sandboxing.as_ref()
+    /// The walls around commands, which settings can change.
+    pub(crate) fn walls(&self) -> &WallsInForce {
+        &self.walls
     }
 
     /// Lets calls start processes.
@@ -389,7 +390,7 @@ impl Services {
         if let Some(processes) = &self.processes {
             processes.exec.shutdown(KILL_GRACE).await;
         }
-        if let Some(walls) = self.sandboxing.clone() {
+        if let Some(walls) = self.walls.latest() {
             // Nothing of any command is left; a check that fails leaves only what it could not move.
             drop(tokio::task::spawn_blocking(move || walls.check_leftovers()).await);
         }

@@ -10,6 +10,8 @@
 mod text;
 
 #[cfg(target_os = "linux")]
+mod ancestry;
+#[cfg(target_os = "linux")]
 mod background;
 #[cfg(target_os = "linux")]
 mod capture;
@@ -40,6 +42,8 @@ mod sys;
 #[cfg(target_os = "linux")]
 mod wire;
 
+#[cfg(target_os = "linux")]
+pub use ancestry::is_below_a_session;
 #[cfg(target_os = "linux")]
 pub use background::{BackgroundCommand, BackgroundState};
 #[cfg(target_os = "linux")]

@@ -33,7 +33,7 @@ pub use census::Census;
 pub use defaults::{SandboxPlace, default_sandbox};
 pub use guard::Guard;
 pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
-pub(crate) use helper::run_if_asked;
+pub(crate) use helper::{ARGUMENT as HELPER_ARGUMENT, run_if_asked};
 use plan::{Plan, Walls};
 pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
 pub use proxy::{HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream};

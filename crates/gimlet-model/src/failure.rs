@@ -182,6 +182,19 @@ pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -
     Failure::new(ErrorKind::Network, Again::Budget, format!("the connection failed: {deepest}"))
 }
 
+/// A connection that this very machine refused: nothing listens there, and nothing will soon. One that is just being
+/// started gets a moment.
+pub(crate) fn nothing_listens(source: &(dyn Error + 'static), server: &str) -> Option<Failure> {
+    let mut chain = std::iter::successors(Some(source), |error: &&(dyn Error + 'static)| (*error).source());
+    let refused = |error: &(dyn Error + 'static)| {
+        error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    chain.find(|error| refused(*error))?;
+    let message = format!("nothing listens at {server} on this machine");
+    let failure = Failure::new(ErrorKind::Network, Again::AtMost(2), message);
+    Some(failure.hint("Start the model server there, or set ANTHROPIC_BASE_URL to the address where it runs"))
+}
+
 /// An `io::Error` hides the error that it wraps from `source()`, so it is looked into by hand.
 fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {

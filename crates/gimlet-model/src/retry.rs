@@ -146,7 +146,12 @@ impl Ledger {
         let longest = if passes { LONGEST_UNATTENDED } else { LONGEST_DELAY };
         let delay = failure.wait.unwrap_or_else(|| backoff(self.first_delay, longest, self.used, &mut self.jitter));
         self.used = self.used.saturating_add(1);
-        Verdict::Retry { attempt: self.used, max: self.max.max(self.used), delay, error }
+        // What people are told is how often it will really be tried.
+        let most = match failure.again {
+            Again::AtMost(times) => self.max.min(self.used + times.saturating_sub(self.limited)),
+            Again::Never | Again::Budget => self.max,
+        };
+        Verdict::Retry { attempt: self.used, max: most.max(self.used), delay, error }
     }
 }
 

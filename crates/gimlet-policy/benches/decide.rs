@@ -1,42 +1,17 @@
 //! How long a decision takes: small commands are the rule, hostile ones the limit.
 
-use gimlet_policy::{Behavior, Call, NeedFacts, RuleScope, RuleSet, RuleSource, Verdict, World, decide};
-use gimlet_proto::Need;
+#[path = "common/shapes.rs"]
+mod shapes;
+
+use shapes::{LENGTHS, NESTED, OPENERS, PARTS, Question};
 
 fn main() {
     divan::main();
 }
 
-fn rules() -> RuleSet {
-    let source = RuleSource::new(RuleScope::Project, "/srv/repo");
-    let mut rules = RuleSet::default();
-    let deny = ["Bash(curl:*)", "Bash(rm -rf:*)", "Bash(git push:*)", "Read(.env)", "Read(~/.ssh/**)"];
-    let allow = ["Bash(npm run:*)", "Bash(cargo test:*)", "Bash(git log:*)", "Edit(src/**)"];
-    for (behavior, list) in [(Behavior::Deny, deny.as_slice()), (Behavior::Allow, allow.as_slice())] {
-        for rule in list {
-            // These literals parse; a bench without rules would measure nothing.
-            assert!(rules.add(behavior, rule, &source).is_ok(), "{rule}");
-        }
-    }
-    rules
-}
-
 fn bench(bencher: divan::Bencher<'_, '_>, text: String) {
-    let rules = rules();
-    let world = World {
-        cwd: "/srv/repo".into(),
-        roots: vec!["/srv/repo".into()],
-        home: Some("/home/dev".into()),
-        ..World::default()
-    };
-    let needs = [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }];
-    bencher.bench_local(|| -> Verdict {
-        decide(
-            &Call { tool: "Bash", also_named: &[], input: None, needs: divan::black_box(&needs), needs_person: false },
-            &rules,
-            &world,
-        )
-    });
+    let question = Question::about(text);
+    bencher.bench_local(|| question.decide());
 }
 
 #[divan::bench]
@@ -54,7 +29,7 @@ fn a_list_of_this_length(bencher: divan::Bencher<'_, '_>, length: usize) {
     bench(bencher, "echo \"step one\" && ".repeat(length / 19) + "echo done");
 }
 
-#[divan::bench(args = ["(", "$(", "\"$(", "`", "{ ", "${x:-", "<<E\n", "'", "\\"])]
+#[divan::bench(args = OPENERS)]
 fn ten_thousand_openers(bencher: divan::Bencher<'_, '_>, opener: &str) {
     bench(bencher, opener.repeat(10_000));
 }
@@ -65,38 +40,8 @@ fn many_parts(bencher: divan::Bencher<'_, '_>, (length, part): (usize, &str)) {
     bench(bencher, part.repeat(length / part.len()));
 }
 
-const LENGTHS: &[usize] = &[1_000, 10_000];
-const PARTS: &[&str] = &[
-    "ls; ",
-    "cat <<E\n$x it's\nE\n",
-    "cat <<'E'\nbody\nE\n",
-    "for f in a b; do cat \"$f\"; done; ",
-    "if [ -f a ]; then cat a; fi; ",
-    "echo \"$(ls | wc -l)\"; ",
-    "cat $(git ls-files); ",
-    "ls | xargs cat; ",
-    "case $x in a) ls;; esac; ",
-    "cd a; cat b; ",
-    "rm -rf \"$x\"/; ",
-    "(ls) && ",
-    "a{b,c} $x * ",
-    "for i in a; do ",
-];
-
 /// Constructs inside constructs, as deep as the text is long.
-#[divan::bench(args = [
-    (1_000, "echo \"$(", ")\""),
-    (10_000, "echo \"$(", ")\""),
-    (1_000, "(", ")"),
-    (10_000, "(", ")"),
-    (10_000, "{ ", "; }"),
-    (10_000, "if true; then ", "; fi"),
-    (10_000, "for i in a; do ", "; done"),
-    (10_000, "cat <(", ")"),
-    (10_000, "echo ${x:-", "}"),
-    (10_000, "cat <<E\n$(", ")\nE\n"),
-])]
+#[divan::bench(args = LENGTHS.iter().flat_map(|length| NESTED.iter().map(|(open, close)| (*length, *open, *close))))]
 fn nested(bencher: divan::Bencher<'_, '_>, (length, open, close): (usize, &str, &str)) {
-    let depth = length / (open.len() + close.len());
-    bench(bencher, format!("{}ls{}", open.repeat(depth), close.repeat(depth)));
+    bench(bencher, shapes::nested(length, open, close));
 }

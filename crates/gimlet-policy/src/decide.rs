@@ -4,6 +4,7 @@
 
 mod files;
 mod grants;
+mod nearby;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
 use crate::shell::{Launches, Trouble, launches, places, reachable};
-use crate::verdict::{Decision, Reason, Verdict};
+use crate::verdict::{Decision, PartVerdict, Reason, Verdict};
 use subject::{Files, Subject};
 
 /// Words that could start what a rule is about, but begin another command of that program, before it is one doubt too many.
@@ -83,6 +84,11 @@ pub struct World {
     pub walls: Walls,
     /// A reviewer looks at commands while only a plan is made.
     pub plan_reviewed: bool,
+    /// Files that say what is allowed: settings and records of trust, in both spellings where links make a difference.
+    /// Writing them is a person's to decide.
+    pub governing: Vec<PathBuf>,
+    /// The session has a sandbox. Then no mode lifts the question about `governing`, which could open it.
+    pub walled: bool,
 }
 
 /// Whether a call's commands run in a sandbox.
@@ -128,7 +134,12 @@ impl World {
 
     /// Whether a write there needs a person unless the mode lifts the question.
     fn protects(&self, path: &Path) -> bool {
-        is_protected(path) && !self.is_own(path)
+        self.governs(path) || (is_protected(path) && !self.is_own(path))
+    }
+
+    /// Whether it is a file that says what is allowed.
+    pub(crate) fn governs(&self, path: &Path) -> bool {
+        self.governing.iter().any(|file| path == file)
     }
 
     /// What is not decided otherwise is allowed.
@@ -175,16 +186,14 @@ pub fn decide_after_hook(
     hook: Option<&HookSay>,
 ) -> Verdict {
     let subjects = subject::subjects(call, rules, world, view);
-    let judge = Judge {
-        call,
-        rules,
-        world,
-        allowing: world.allowing_anchors(),
-        forbidding: world.forbidding_anchors(),
-        subjects: &subjects,
-        hook,
-    };
-    judge.verdict()
+    Judge::new(call, rules, world, &subjects, hook).verdict()
+}
+
+/// What is decided about each part of a call's commands by itself; the strictest of these decides on the whole, unless
+/// something about the whole does. Empty where there are no parts to tell apart.
+pub fn decide_parts(call: &Call<'_>, rules: &RuleSet, world: &World, view: &dyn FileView) -> Vec<PartVerdict> {
+    let subjects = subject::subjects(call, rules, world, view);
+    Judge::new(call, rules, world, &subjects, None).part_verdicts()
 }
 
 struct Judge<'a> {
@@ -195,6 +204,19 @@ struct Judge<'a> {
     forbidding: Vec<PathBuf>,
     subjects: &'a [Subject],
     hook: Option<&'a HookSay>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(
+        call: &'a Call<'a>,
+        rules: &'a RuleSet,
+        world: &'a World,
+        subjects: &'a [Subject],
+        hook: Option<&'a HookSay>,
+    ) -> Self {
+        let (allowing, forbidding) = (world.allowing_anchors(), world.forbidding_anchors());
+        Self { call, rules, world, allowing, forbidding, subjects, hook }
+    }
 }
 
 impl Judge<'_> {
@@ -222,7 +244,8 @@ impl Judge<'_> {
         if let Some(reason) = self.must_ask() {
             return match reason {
                 // A removal or a protected file can be judged from the call; the others are somebody's own to say.
-                Reason::CriticalRemoval(_) | Reason::ProtectedPath(_) => self.ask(reason),
+                Reason::CriticalRemoval(_) => self.ask(reason),
+                Reason::ProtectedPath(path) if !self.world.governs(&path) => self.ask(Reason::ProtectedPath(path)),
                 _ => self.ask_a_person(reason),
             };
         }
@@ -390,20 +413,27 @@ impl Judge<'_> {
         if let Some(what) = critical {
             return Some(Reason::CriticalRemoval(what));
         }
+        let gives_trust = |subject: &Subject| matches!(subject, Subject::Run { analysis, .. } if analysis.gives_trust);
+        if self.subjects.iter().any(gives_trust) {
+            return Some(Reason::GivesTrust);
+        }
         let lifted = matches!(self.world.mode, PermissionMode::BypassPermissions | PermissionMode::Plan);
-        self.subjects
-            .iter()
-            .find_map(|subject| self.protected_write(subject))
-            .filter(|_| !lifted)
-            .map(Reason::ProtectedPath)
+        let counts = |path: &PathBuf| !lifted || (self.world.walled && self.world.governs(path));
+        self.subjects.iter().find_map(|subject| self.protected_write(subject).filter(counts)).map(Reason::ProtectedPath)
     }
 
     fn protected_write(&self, subject: &Subject) -> Option<PathBuf> {
         match subject {
             Subject::Path { spelled, resolved, hops, write: true, .. } => {
-                std::iter::once(spelled).chain(resolved).chain(hops).find(|path| self.world.protects(path)).cloned()
+                let all = || std::iter::once(spelled).chain(resolved).chain(hops);
+                let governing = all().find(|path| self.world.governs(path));
+                governing.or_else(|| all().find(|path| self.world.protects(path))).cloned()
             }
-            Subject::Run { files, .. } => files.protected.clone(),
+            Subject::Run { files, .. } => {
+                let written = files.touched.iter().filter(|file| file.write).flat_map(|file| &file.paths);
+                let governing = written.into_iter().find(|path| self.world.governs(path)).cloned();
+                governing.or_else(|| files.protected.clone())
+            }
             _ => None,
         }
     }

@@ -15,8 +15,8 @@ mod verdict;
 
 pub use cd::decide_cd;
 pub use closed::ClosedFiles;
-pub use decide::{Call, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_seeing};
-pub use excluded::runs_one_of;
+pub use decide::{Call, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_parts, decide_seeing};
+pub use excluded::{Exclusion, exclusion};
 pub use modes::{ModeError, ModeRequest, StartMode, next_mode, resumed_mode, start_mode};
 pub use paths::{
     Entry, FileTable, FileView, Followed, Kind, Listed, Listing, follow_links, is_protected, normalise, pattern_for,
@@ -27,4 +27,4 @@ pub use rules::{
     server_tool_names, split_rules,
 };
 pub use suggest::{Suggestion, suggestions};
-pub use verdict::{Decision, Reason, Verdict};
+pub use verdict::{Decision, NearRule, PartVerdict, Reason, Verdict};

@@ -8,6 +8,7 @@ mod kinds;
 mod launch;
 mod looks;
 mod node_words;
+mod own;
 mod parse;
 mod parts;
 mod prescan;
@@ -123,6 +124,8 @@ pub struct Analysis {
     pub unread: bool,
     /// What it would remove that nobody may wave through.
     pub critical_removal: Option<String>,
+    /// It runs gimlet to give or take back trust.
+    pub gives_trust: bool,
     /// The command whose exit status counts (`grep`, `git diff`), when that is plain to see.
     pub last_pipeline_command: Option<String>,
     /// The file that a single viewing command shows.
@@ -341,6 +344,7 @@ fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'
     }
     analysis.runs_unseen_text |= reached.iter().any(|words| wrappers::runs_unseen_text(words));
     let critical = reached.iter().find_map(|words| removal::critical(words, &directories, loops, facts));
+    analysis.gives_trust = reached.iter().any(|words| own::gives_trust(words));
     analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);
     analysis.destructive = destructive || critical.is_some();
     analysis.runs_git = runs_git;

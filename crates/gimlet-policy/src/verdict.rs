@@ -79,8 +79,29 @@ pub enum Reason {
     Sandboxed,
     /// The command wants to run outside the sandbox.
     LeavesSandbox,
+    /// The command would give or take back trust in a folder.
+    GivesTrust,
     /// Nothing allows it.
     Default,
+    /// Nothing allows this part of a command; perhaps a rule comes near.
+    Unmatched { part: String, near: Option<Box<NearRule>> },
+}
+
+/// An allow rule that is about a command and does not cover it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearRule {
+    pub text: String,
+    pub source: RuleSource,
+    /// What keeps the rule from covering it, in words that follow "because".
+    pub because: String,
+}
+
+/// What is decided about one part of a command by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartVerdict {
+    pub part: String,
+    pub decision: Decision,
+    pub reason: Reason,
 }
 
 /// A decision with its grounds. The first reason is the one that decided.
@@ -140,7 +161,15 @@ impl Reason {
             Reason::ClassifierMayAnswer => "a classifier may answer it".to_owned(),
             Reason::Sandboxed => "it runs in the sandbox".to_owned(),
             Reason::LeavesSandbox => "it would run outside the sandbox".to_owned(),
+            Reason::GivesTrust => {
+                "it would change what a folder is trusted with, which is a person's to say".to_owned()
+            }
             Reason::Default => "no rule allows it".to_owned(),
+            Reason::Unmatched { part, near: None } => format!("nothing allows `{part}`"),
+            Reason::Unmatched { part, near: Some(near) } => {
+                let NearRule { text, source, because } = &**near;
+                format!("the allow rule `{text}` from {source} does not cover `{part}`, because {because}")
+            }
         }
     }
 
@@ -165,6 +194,7 @@ impl Reason {
                 "Stay inside the working directories, or ask the user to add this directory."
             }
             Reason::OddPath(_) => "Use a plain absolute path.",
+            Reason::GivesTrust => "Tell the user what should be trusted and why; they can do it in a terminal.",
             Reason::LeavesSandbox => "Run it inside the sandbox, or tell the user what it needs outside.",
             Reason::ReadOnly
             | Reason::Sandboxed
@@ -174,6 +204,7 @@ impl Reason {
             | Reason::Tool(_)
             | Reason::Hook(_)
             | Reason::ClassifierMayAnswer
+            | Reason::Unmatched { .. }
             | Reason::Default => {
                 "Use calls that are already allowed; if there are none, go on without and say in your answer which permission was missing."
             }

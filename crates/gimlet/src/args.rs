@@ -14,7 +14,8 @@ pub(crate) use unavailable::{is_driven, refuse_unavailable, set_aside};
 
 pub(crate) use commands::{
     Against, AutoModeCommand, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand,
-    SandboxExplainArgs, SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, WhyArgs, WritableScope,
+    SandboxExplainArgs, SandboxRunArgs, SandboxWalls, ScriptedModelArgs, SimulateArgs, TrustArgs, WhyArgs,
+    WritableScope,
 };
 pub(crate) use sessions::{
     ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,

@@ -28,6 +28,15 @@ pub(crate) fn find(around: &Surroundings) -> Found {
     find_with(around, false)
 }
 
+/// The same by what is recorded alone, whatever the environment says for this run.
+pub(crate) fn find_recorded(around: &Surroundings) -> Found {
+    let loaded = gimlet_config::load(&locations(around), &Options::default());
+    let inventory = Inventory::collect(&loaded);
+    let store = TrustStore::new(&loaded.locations);
+    let effective = loaded.effective(&inventory, &store.trust());
+    Found { loaded, inventory, effective, store }
+}
+
 /// The same; `trusting` takes the project's files for trusted, as `--trust` does.
 pub(crate) fn find_with(around: &Surroundings, trusting: bool) -> Found {
     let loaded = gimlet_config::load(&locations(around), &Options::default());

@@ -1,5 +1,7 @@
 //! `gimlet doctor`: what is wrong here, and what gimlet found. It only looks; nothing is changed and nothing started.
 
+mod unread;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,6 +31,7 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     problems.extend(odd_rules(&found));
     problems.extend(gimlet_config::state_problem(&found.loaded.locations));
     problems.extend(policy_helper(&found));
+    problems.extend(unread::problems(&found.loaded.locations));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let programs = programs(around, found.loaded.locations.project_root());
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error)
@@ -177,11 +180,11 @@ fn trust_words(found: &Found) -> &'static str {
         _ if found.inventory.items.is_empty() => "nothing here needs trust",
         (_, 0) => "trusted",
         (true, _) if trust.is_by_others() => {
-            "trusted by another program, which does not cover what runs; --trust uses what waits for one run"
+            "trusted by another program, which does not cover what runs; 'gimlet trust' shows what waits"
         }
-        (true, _) => "trusted before, and changed since",
+        (true, _) => "trusted before, and changed since; 'gimlet trust' shows what waits",
         (false, _) if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
-        (false, _) => "not trusted; --trust uses what waits for one run",
+        (false, _) => "not trusted; 'gimlet trust' shows what waits",
     }
 }
 

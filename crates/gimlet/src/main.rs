@@ -16,6 +16,7 @@ mod sessions_cmd;
 mod settings;
 mod start;
 mod surroundings;
+mod trust;
 mod welcome;
 mod why;
 
@@ -128,6 +129,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
         Some(Command::Sessions { command }) => Ok(sessions_cmd::run(&command, &Surroundings::read()?)?),
         Some(Command::Config { command }) => Ok(config_cmd::run(&command, &Surroundings::read()?)?),
         Some(Command::AutoMode { command }) => Ok(auto_mode::run(&command, &Surroundings::read()?)?),
+        Some(Command::Trust(args)) => Ok(trust::run(&args, &Surroundings::read()?)?),
         Some(Command::Doctor { json }) => Ok(doctor::run(&Surroundings::read()?, json)),
         Some(Command::Demo) => {
             let env = Env::new(std::env::vars_os());

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use gimlet_core::tool::{AnyTool, PathContext, Prepared, nearest};
 use gimlet_core::{Judging, OnDisk};
-use gimlet_policy::{Decision, Reason, RuleSet, Suggestion, Verdict, Walls};
+use gimlet_policy::{Decision, PartVerdict, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::Env;
 use serde_json::{Value, json};
 
@@ -36,6 +36,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         warnings.push("sandbox.enabled is on: a session would run this command inside the sandbox, where it may need no question; this is the answer without one".to_owned());
     }
     let own = crate::start::own_folders(&around);
+    let governing = crate::settings::locations(&around).governing();
     let mut paths = places(cwd, around.home, around.env);
     paths.roots.extend(roots);
     let prepared = prepare(args, &paths)?;
@@ -48,17 +49,24 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         readable: &[],
         plan_reviewed: false,
         own: &own,
+        governing: &governing,
+        walled: sandboxed,
         view: &OnDisk,
     };
     let verdict = judging.verdict((&prepared).into());
-    let suggestions = judging.suggestions((&prepared).into());
+    let answer = Answer {
+        suggestions: judging.suggestions((&prepared).into()),
+        parts: several(judging.parts((&prepared).into())),
+        verdict,
+        warnings,
+    };
     if args.json {
-        crate::say(&as_json(&verdict, &suggestions, &warnings).to_string());
+        crate::say(&answer.as_json().to_string());
     } else {
-        warnings.iter().for_each(|warning| crate::say_on_stderr(&format!("gimlet: {warning}")));
-        crate::say(&as_text(&verdict, &suggestions));
+        answer.warnings.iter().for_each(|warning| crate::say_on_stderr(&format!("gimlet: {warning}")));
+        crate::say(&answer.as_text());
     }
-    Ok(exit_code(verdict.decision))
+    Ok(exit_code(answer.verdict.decision))
 }
 
 /// The rules and further folders that a session in this folder would begin with, and whether it had a sandbox.
@@ -142,24 +150,54 @@ fn tool(name: &str) -> Result<&'static dyn AnyTool, Report> {
     })
 }
 
-fn as_json(verdict: &Verdict, suggestions: &[Suggestion], warnings: &[String]) -> Value {
-    let suggested =
-        suggestions.iter().map(|suggestion| json!({"covers": suggestion.covers, "update": suggestion.update}));
-    json!({
-        "decision": verdict.decision,
-        "because": because(verdict),
-        "reasons": verdict.reasons,
-        "suggestions": suggested.collect::<Vec<Value>>(),
-        "warnings": warnings,
-    })
+/// What is answered.
+struct Answer {
+    verdict: Verdict,
+    /// Of a command that has more than one part.
+    parts: Vec<PartVerdict>,
+    suggestions: Vec<Suggestion>,
+    warnings: Vec<String>,
 }
 
-fn as_text(verdict: &Verdict, suggestions: &[Suggestion]) -> String {
-    let mut lines = vec![verdict.decision.to_string()];
-    lines.extend(because(verdict).iter().map(|reason| format!("  because {reason}")));
-    lines.extend(suggestions.iter().map(|suggestion| format!("  would be allowed by {}", suggestion.covers)));
-    // Paths and rules are shown as they are written, and they may come from anywhere.
-    gimlet_serve::sanitise(&lines.join("\n")).into_owned()
+/// The parts of a call, where there is something to tell apart.
+fn several(parts: Vec<PartVerdict>) -> Vec<PartVerdict> {
+    if parts.len() > 1 { parts } else { Vec::new() }
+}
+
+impl Answer {
+    fn as_json(&self) -> Value {
+        let suggested =
+            self.suggestions.iter().map(|suggestion| json!({"covers": suggestion.covers, "update": suggestion.update}));
+        let part = |part: &PartVerdict| json!({"part": part.part, "decision": part.decision, "because": part.reason.describe(), "reason": part.reason});
+        let mut answer = json!({
+            "decision": self.verdict.decision,
+            "because": because(&self.verdict),
+            "reasons": self.verdict.reasons,
+            "suggestions": suggested.collect::<Vec<Value>>(),
+            "warnings": self.warnings,
+        });
+        if !self.parts.is_empty() {
+            answer["parts"] = self.parts.iter().map(part).collect();
+        }
+        answer
+    }
+
+    fn as_text(&self) -> String {
+        let mut lines = vec![self.verdict.decision.to_string()];
+        // The list of parts says the same, part by part.
+        let told_below = |reason: &&Reason| matches!(reason, Reason::Unmatched { .. }) && !self.parts.is_empty();
+        let reasons = self.verdict.reasons.iter().filter(|reason| !told_below(reason));
+        lines.extend(reasons.map(|reason| format!("  because {}", reason.describe())));
+        if !self.parts.is_empty() {
+            lines.push("  part by part:".to_owned());
+        }
+        for PartVerdict { part, decision, reason } in &self.parts {
+            lines.push(format!("    {:<5}  {part}\n           {}", decision.as_str(), reason.describe()));
+        }
+        lines.extend(self.suggestions.iter().map(|suggestion| format!("  would be allowed by {}", suggestion.covers)));
+        // Paths and rules are shown as they are written, and they may come from anywhere.
+        gimlet_serve::sanitise(&lines.join("\n")).into_owned()
+    }
 }
 
 fn because(verdict: &Verdict) -> Vec<String> {

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use gimlet_exec::{
     Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer,
-    ProbeOptions, Proxy, ProxyConfig, Running, Sandbox, SandboxPlace, Spawn, Stdin, Streams, Upstream, default_sandbox,
-    probe, violations,
+    ProbeOptions, Proxy, ProxyConfig, Running, Sandbox, Spawn, Stdin, Streams, Upstream, probe, violations,
 };
 use gimlet_proto::{Env, SandboxNetwork, SandboxSpec};
 use serde_json::json;
@@ -19,6 +18,7 @@ use tokio::net::unix::pipe;
 
 use crate::args::{SandboxExplainArgs, SandboxRunArgs, SandboxWalls};
 use crate::report::Report;
+use crate::start::{InForce, InForceWalls};
 use crate::surroundings::Surroundings;
 
 /// How long a command has to end when it is interrupted.
@@ -30,9 +30,9 @@ const TAIL_BYTES: usize = 64 * 1024;
 pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
     let scratch = Scratch::new()?;
     let exec = exec();
-    let available = probe(&exec, &options(&args.walls, &around.env)).await;
-    let spec = spec(&args.walls, around, &scratch.path.join("tmp"));
-    let proxy = start_proxy(&spec, Upstream::default(), &scratch.path)?;
+    let available = probe(&exec, &options(&args.walls, around)?).await;
+    let Wanted { spec, upstream, .. } = wanted(&args.walls, around, &scratch.path.join("tmp"))?;
+    let proxy = start_proxy(&spec, upstream, &scratch.path)?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
     let sandbox =
         Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| Report::new(error.to_string()))?;
@@ -63,13 +63,13 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
 /// What the sandbox of this folder is, as text or JSON.
 pub(crate) async fn explain(args: &SandboxExplainArgs, around: &Surroundings) -> Result<String, Report> {
     let exec = exec();
-    let available = probe(&exec, &options(&args.walls, &around.env)).await;
+    let available = probe(&exec, &options(&args.walls, around)?).await;
     exec.shutdown(GRACE).await;
-    let spec = spec(&args.walls, around, Path::new("$TMPDIR"));
+    let wanted = wanted(&args.walls, around, Path::new("$TMPDIR"))?;
     if args.json {
-        return Ok(as_json(&available, &spec).to_string());
+        return Ok(as_json(&available, &wanted).to_string());
     }
-    Ok(as_text(&available, &spec))
+    Ok(as_text(&available, &wanted))
 }
 
 /// For looking at what this machine can do, and for one command; a session has its own.
@@ -79,13 +79,13 @@ pub(crate) fn exec() -> Exec {
     Exec::new(ExecConfig { custodian, session_marker: "sandbox".to_owned(), runtime_dir: None })
 }
 
-fn options(walls: &SandboxWalls, env: &Env) -> ProbeOptions {
+fn options(walls: &SandboxWalls, around: &Surroundings) -> Result<ProbeOptions, Report> {
     let bubblewrap = match &walls.bubblewrap {
-        None => bubblewrap(env),
+        None => InForce::read(around)?.bubblewrap(),
         Some(path) if path.as_os_str() == "none" => Bubblewrap::Never,
         Some(path) => Bubblewrap::At(path.clone()),
     };
-    ProbeOptions { bubblewrap, ..ProbeOptions::default() }
+    Ok(ProbeOptions { bubblewrap, ..ProbeOptions::default() })
 }
 
 /// When bubblewrap is used, as the environment has it.
@@ -97,23 +97,33 @@ pub(crate) fn bubblewrap(env: &Env) -> Bubblewrap {
     }
 }
 
-fn spec(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> SandboxSpec {
+/// The walls that settings and flags want together.
+#[derive(Default)]
+struct Wanted {
+    spec: SandboxSpec,
+    upstream: Upstream,
+    /// Sessions here run their commands in it.
+    enabled: bool,
+}
+
+/// What settings in force want, with the flags on top.
+fn wanted(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Result<Wanted, Report> {
     let absolute = |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| around.cwd.join(path)).collect() };
-    let mut spec = default_sandbox(SandboxPlace {
-        cwd: &around.cwd,
-        write: &absolute(&walls.allow_write),
-        home: around.home.as_deref(),
-        config_home: &around.config_home,
-        temp_dir,
-    });
+    let InForceWalls { mut spec, upstream, enabled } = InForce::read(around)?.walls(temp_dir);
+    spec.write.extend(absolute(&walls.allow_write));
     spec.deny_read.extend(absolute(&walls.deny_read));
-    spec.local_sockets = walls.allow_local;
-    spec.unix_sockets = walls.allow_unix_sockets;
-    if !walls.allow_domain.is_empty() {
-        let (allow, deny) = (walls.allow_domain.clone(), walls.deny_domain.clone());
-        spec.network = SandboxNetwork::Proxy { allow, deny };
+    spec.local_sockets |= walls.allow_local;
+    spec.unix_sockets |= walls.allow_unix_sockets;
+    if !walls.allow_domain.is_empty() || !walls.deny_domain.is_empty() {
+        let (mut allow, mut deny) = match std::mem::take(&mut spec.network) {
+            SandboxNetwork::Off => (Vec::new(), Vec::new()),
+            SandboxNetwork::Proxy { allow, deny } => (allow, deny),
+        };
+        allow.extend(walls.allow_domain.iter().cloned());
+        deny.extend(walls.deny_domain.iter().cloned());
+        spec.network = if allow.is_empty() { SandboxNetwork::Off } else { SandboxNetwork::Proxy { allow, deny } };
     }
-    spec
+    Ok(Wanted { spec, upstream, enabled })
 }
 
 /// The proxy to the hosts that a spec allows, if it allows any. The folder must be the owner's alone.
@@ -209,19 +219,20 @@ fn names(layers: &[Layer]) -> Vec<&'static str> {
     layers.iter().map(|layer| layer.name()).collect()
 }
 
-fn as_json(available: &Available, spec: &SandboxSpec) -> serde_json::Value {
+fn as_json(available: &Available, wanted: &Wanted) -> serde_json::Value {
     json!({
+        "enabled": wanted.enabled,
         "available": available.is_there(),
         "backend": backend_name(&available.backend),
         "landlockAbi": available.landlock_abi,
         "layers": names(&available.layers()),
         "missingLayers": names(&available.missing_layers()),
         "notes": available.notes,
-        "spec": spec,
+        "spec": wanted.spec,
     })
 }
 
-fn as_text(available: &Available, spec: &SandboxSpec) -> String {
+fn as_text(available: &Available, Wanted { spec, enabled, .. }: &Wanted) -> String {
     let list = |title: &str, paths: &[PathBuf]| {
         let paths: String = paths.iter().map(|path| format!("\n  {}", path.display())).collect();
         if paths.is_empty() { String::new() } else { format!("\n\n{title}:{paths}") }
@@ -233,8 +244,9 @@ fn as_text(available: &Available, spec: &SandboxSpec) -> String {
         SandboxNetwork::Proxy { allow, .. } => format!("only {}", allow.join(", ")),
     };
     let notes: String = available.notes.iter().map(|note| format!("\nNote:      {note}")).collect();
+    let sessions = if *enabled { "use it" } else { "do not use it: sandbox.enabled is not set" };
     format!(
-        "Sandbox:   {}\nLayers:    {}\nMissing:   {missing}\nLandlock:  version {}\nNetwork:   {network}{notes}{}{}{}",
+        "Sandbox:   {}\nSessions:  {sessions}\nLayers:    {}\nMissing:   {missing}\nLandlock:  version {}\nNetwork:   {network}{notes}{}{}{}",
         backend_name(&available.backend),
         names(&available.layers()).join(", "),
         available.landlock_abi,
@@ -251,9 +263,9 @@ mod tests {
     #[test]
     fn the_explanation_names_what_is_missing() {
         let available = Available { backend: Backend::Landlock, landlock_abi: 3, notes: vec!["no bubblewrap".into()] };
-        let text = as_text(&available, &SandboxSpec::default());
+        let text = as_text(&available, &Wanted::default());
         assert!(text.contains("Missing:   mounts, processes, network") && text.contains("no bubblewrap"), "{text}");
-        let json = as_json(&available, &SandboxSpec::default());
+        let json = as_json(&available, &Wanted::default());
         assert_eq!(json["missingLayers"], json!(["mounts", "processes", "network"]));
     }
 }

@@ -42,6 +42,7 @@ pub(crate) use processes::own_folders;
 pub(crate) use provider::credentials;
 pub(crate) use rule_names::{check_rule, known_tools, unknown_tool};
 use sandboxed::Wishes;
+pub(crate) use sandboxed::{InForce, InForceWalls};
 pub(crate) use sessions::{NamePlate, Scratch};
 use sessions::{Past, Segment};
 use toolbox::Toolbox;
@@ -193,7 +194,8 @@ pub(crate) async fn start(
             question_patience: now.question_patience,
             decisions: past.decisions,
             review: configured.review().map(|review| Review { model: chosen.reviewer, ..review }),
-            live: Some(Box::new(Live::new(configured))),
+            governing: configured.governing(),
+            live: Some(Box::new(Live::new(configured, walls.walls))),
         },
         attended: manner.attended,
         wakes: manner.driver.is_some(),
@@ -206,7 +208,7 @@ pub(crate) async fn start(
         result_files: past.result_files,
         processes,
         redactor,
-        sandboxing: walls.sandboxing.map(Arc::new),
+        sandboxing: walls.sandboxing,
         plans,
         own: own_folders(around).into_iter().chain(own_plan).collect(),
         output: toolbox.output,

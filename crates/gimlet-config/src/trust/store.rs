@@ -59,7 +59,7 @@ impl TrustStore {
     pub fn new(locations: &Locations) -> Self {
         let root = locations.trust_root().to_owned();
         Self {
-            own_file: locations.config_dir.join("gimlet/trust.json"),
+            own_file: locations.trust_file(),
             state_file: locations.state_file.clone(),
             backups: locations.config_dir.join("backups"),
             counting: counting(locations),
@@ -122,6 +122,29 @@ impl TrustStore {
         }
     }
 
+    /// Forgets all that was accepted of this folder; says whether there was something.
+    pub fn revoke(&self) -> Result<bool, TrustError> {
+        let Some(key) = self.root.to_str().filter(|_| !self.in_memory_only) else { return Ok(false) };
+        let had_flag = self.shared_flag();
+        if had_flag {
+            self.store_flag(key, false).map_err(TrustError::Shared)?;
+        }
+        let is_recorded = |own: &Value| own.get("folders").is_some_and(|folders| folders.get(key).is_some());
+        if !self.own().as_ref().is_some_and(is_recorded) {
+            return Ok(had_flag);
+        }
+        let change = |text: Option<&str>| -> Result<Option<String>, serde_json::Error> {
+            let mut own: Value = text.map_or_else(|| Ok(json!({ "version": 1 })), serde_json::from_str)?;
+            if let Some(folders) = own.get_mut("folders").and_then(Value::as_object_mut) {
+                folders.remove(key);
+            }
+            Ok(Some(format!("{}\n", serde_json::to_string_pretty(&own)?)))
+        };
+        atomic::update(&self.own_file, STATE_MAX_BYTES, change)
+            .map(|()| true)
+            .map_err(|error| TrustError::Store(error.to_string()))
+    }
+
     fn store(&self, key: &str, accepted: &[Item], extent: Extent) -> Result<(), TrustError> {
         self.set_aside_if_broken()?;
         let change = |text: Option<&str>| -> Result<Option<String>, serde_json::Error> {
@@ -150,9 +173,13 @@ impl TrustStore {
         if self.shared_flag() {
             return Ok(());
         }
+        self.store_flag(key, true)
+    }
+
+    fn store_flag(&self, key: &str, accepted: bool) -> Result<(), String> {
         backup::keep(&self.state_file, &self.backups).map_err(|error| error.to_string())?;
         let change = |text: Option<&str>| -> Result<Option<String>, EditError> {
-            edit::apply(text.unwrap_or_default(), &["projects", key, FLAG], &Edit::Set(Value::Bool(true))).map(Some)
+            edit::apply(text.unwrap_or_default(), &["projects", key, FLAG], &Edit::Set(Value::Bool(accepted))).map(Some)
         };
         atomic::update(&self.state_file, STATE_MAX_BYTES, change)
             .map_err(|error: UpdateError<EditError>| error.to_string())

@@ -155,7 +155,7 @@ impl Outset<'_> {
         PromptContext {
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
             background: !self.background && !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
-            sandbox: scope.services.sandboxing().map(|sandboxing| sandboxing.may_leave),
+            sandbox: scope.services.walls().now().map(|sandboxing| sandboxing.may_leave),
             agents: scope.gate.offers(&scope.host.roster),
             env,
         }

@@ -21,7 +21,7 @@ impl Gate {
     /// The link-free path of a file that may be read without a question, or why it may not. The mode does not count:
     /// whoever bypasses questions of the model's has not given everything to the program.
     pub(crate) fn may_read(&self, services: &Services, path: &Path) -> Result<PathBuf, String> {
-        self.refresh(services);
+        self.refresh_unasked(services);
         let path = services.paths().expand(path);
         let needs = [Need::Read(path.clone())];
         let Judgement { verdict, resolved, .. } =
@@ -38,7 +38,7 @@ impl Gate {
 
     /// Whether rules forbid a call of a server's tool that the program makes itself.
     pub(crate) fn may_call(&self, services: &Services, tool: &str, input: &Map<String, Value>) -> Result<(), String> {
-        self.refresh(services);
+        self.refresh_unasked(services);
         let mode = PermissionMode::BypassPermissions;
         let judgement = self.judge_aside(mode, services, tool, &[Need::Opaque], Some(input));
         match judgement.verdict.decision {
@@ -72,7 +72,7 @@ impl Gate {
 
     /// Rules and folders as they are now.
     pub(crate) fn view(&self, services: &Services) -> PermissionsView {
-        self.refresh(services);
+        self.refresh_unasked(services);
         let rules = self.rules();
         let of = |behavior: Behavior| {
             let view = move |rule: &gimlet_policy::Rule| RuleView {

@@ -30,6 +30,10 @@ struct Open {
 
 impl Asks {
     pub(crate) fn open(&mut self, asked: Asked, services: &Services) {
+        // Overtaken on its way here.
+        if asked.reply.is_closed() {
+            return;
+        }
         self.next += 1;
         let id = AskId(self.next);
         self.open.insert(id, Open { agent: asked.agent.clone(), reply: asked.reply });

@@ -120,6 +120,7 @@ fn is_for_a_person(reason: &Reason) -> bool {
             | Reason::MayMatchRule { .. }
             | Reason::ProtectedPath(_)
             | Reason::CriticalRemoval(_)
+            | Reason::GivesTrust
             | Reason::NotUnderstood(Trouble::TooLong)
     )
 }

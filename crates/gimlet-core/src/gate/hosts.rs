@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::ledger::Word;
+use super::person::{Heard, Question};
 use super::refusal::{self, Denied, Refusal, UNATTENDED};
 use super::{Answered, Gate, Judged, raw};
 use crate::agents::AgentHost;
@@ -74,7 +75,7 @@ impl HostJudge for HostGate {
 
 impl Gate {
     async fn decide_on_host(&self, scope: &CallScope, host: &str, port: u16) -> HostAnswer {
-        self.refresh(&scope.services);
+        self.refresh(scope).await;
         let prepared = request(host, port);
         let incoming = Incoming {
             id: ToolUseId::new(format!("{NAME}:{host}:{port}")),
@@ -82,12 +83,22 @@ impl Gate {
             input: raw(&prepared.input),
             bad_input: None,
         };
-        let verdict = self.judging(scope, Walls::None, |judging| judging.verdict(as_fetch(&prepared)));
-        let (answer, lasts) = match verdict.decision {
-            // By rule or mode, which can change.
-            Decision::Allow => (Ok(Word::allowed_by(Decider::Policy)), false),
-            Decision::Deny => (Err(refused(&prepared, &verdict, "rule")), false),
-            Decision::Ask => self.ask_about_host(scope, &incoming, &prepared, &verdict).await,
+        let (verdict, (answer, lasts)) = loop {
+            let changes = self.changes.subscribe();
+            let verdict = self.judge_host(scope, &prepared);
+            let answer = match verdict.decision {
+                // By rule or mode, which can change.
+                Decision::Allow => (Ok(Word::allowed_by(Decider::Policy)), false),
+                Decision::Deny => (Err(refused(&prepared, &verdict, "rule")), false),
+                Decision::Ask => {
+                    let question = Question { verdict: &verdict, hook: None, changes };
+                    match self.ask_about_host(scope, &incoming, &prepared, question).await {
+                        Some(answer) => answer,
+                        None => continue,
+                    }
+                }
+            };
+            break (verdict, answer);
         };
         let (word, allow) = match answer {
             Ok(word) => (word, true),
@@ -97,22 +108,24 @@ impl Gate {
         HostAnswer { allow, lasts }
     }
 
-    /// The answer of the reviewer or of a person, and whether it holds for the rest of the session.
+    /// The answer of the reviewer or of a person, and whether it holds for the rest of the session; `None` when
+    /// the question was overtaken.
     async fn ask_about_host(
         &self,
         scope: &CallScope,
         incoming: &Incoming,
         prepared: &Prepared,
-        verdict: &Verdict,
-    ) -> (Result<Word, Refusal>, bool) {
+        question: Question<'_>,
+    ) -> Option<(Result<Word, Refusal>, bool)> {
+        let Question { verdict, changes, .. } = question;
         match self.review(scope, incoming, prepared, verdict).await {
-            Some(Ok(Answered::Go(word))) => return (Ok(word), true),
-            Some(Ok(Answered::Edited { .. })) => return (Err(Refusal::Cancelled), false),
+            Some(Ok(Answered::Go(word))) => return Some((Ok(word), true)),
+            Some(Ok(Answered::Edited { .. } | Answered::Overtaken)) => return Some((Err(Refusal::Cancelled), false)),
             // Another command may have a better reason to go there.
-            Some(Err(refusal)) => return (Err(refusal), false),
+            Some(Err(refusal)) => return Some((Err(refusal), false)),
             None => {}
         }
-        let Some(asks) = &self.asks else { return (Err(refused(prepared, verdict, UNATTENDED)), false) };
+        let Some(asks) = &self.asks else { return Some((Err(refused(prepared, verdict, UNATTENDED)), false)) };
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
             tool: NAME.to_owned(),
@@ -126,23 +139,35 @@ impl Gate {
             suggestions: self.host_suggestions(scope, prepared),
         };
         if asks.send(super::Asked { agent: scope.agent.clone(), body, reply }).is_err() {
-            return (Err(Refusal::Cancelled), false);
+            return Some((Err(Refusal::Cancelled), false));
         }
-        match answer.await {
+        let still_asks = || self.judge_host(scope, prepared).decision == Decision::Ask;
+        Some(match self.hear(scope, answer, changes, still_asks).await {
+            Ok(Heard::Overtaken) => return None,
             // There is only this host to say yes to.
-            Ok(Answer::Yes(Approval { input: Some(input), .. })) if !is_same(&input, &prepared.input) => {
+            Ok(Heard::Answer(Answer::Yes(Approval { input: Some(input), .. })))
+                if !is_same(&input, &prepared.input) =>
+            {
                 (Err(Refusal::Cancelled), false)
             }
-            Ok(Answer::Yes(Approval { changes, .. })) => {
+            Ok(Heard::Answer(Answer::Yes(Approval { changes, .. }))) => {
                 if !changes.is_empty() {
                     self.change(scope, &changes);
                 }
                 (Ok(Word::allowed_by(Decider::Person)), true)
             }
-            Ok(Answer::No { message, .. }) => (Err(Refusal::ByPerson { message, stop_turn: false }), true),
-            Ok(Answer::Failed(why)) => (Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))), false),
-            Err(_) => (Err(Refusal::Cancelled), false),
-        }
+            Ok(Heard::Answer(Answer::No { message, .. })) => {
+                (Err(Refusal::ByPerson { message, stop_turn: false }), true)
+            }
+            Ok(Heard::Answer(Answer::Failed(why))) => {
+                (Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))), false)
+            }
+            Err(refusal) => (Err(refusal), false),
+        })
+    }
+
+    fn judge_host(&self, scope: &CallScope, prepared: &Prepared) -> Verdict {
+        self.judging(scope, Walls::None, |judging| judging.verdict(as_fetch(prepared)))
     }
 
     /// The rule that would answer for good; rules about hosts know no other ports than the web's.

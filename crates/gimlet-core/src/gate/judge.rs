@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
-    Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, Reason, RuleSet, RuleSource,
-    Suggestion, Verdict, Walls, World,
+    Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, PartVerdict, Reason, RuleSet,
+    RuleSource, Suggestion, Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
@@ -28,6 +28,10 @@ pub struct Judging<'a> {
     pub walls: Walls,
     /// A reviewer looks at commands while only a plan is made.
     pub plan_reviewed: bool,
+    /// Files that say what is allowed; see [`World::governing`].
+    pub governing: &'a [PathBuf],
+    /// The session has a sandbox.
+    pub walled: bool,
     /// The files that the call would meet.
     pub view: &'a dyn FileView,
 }
@@ -70,6 +74,12 @@ impl Judging<'_> {
     /// What would be decided about a call. Runs nothing and asks nobody.
     pub fn verdict(&self, judged: Judged<'_>) -> Verdict {
         self.judge(judged, None).verdict
+    }
+
+    /// What would be decided about each part of the call's commands by itself.
+    pub fn parts(&self, judged: Judged<'_>) -> Vec<PartVerdict> {
+        let (needs, world) = (self.facts(judged.needs), self.world());
+        gimlet_policy::decide_parts(&call(judged, &needs), self.rules, &world, self.view)
     }
 
     /// What "don't ask again" could save for a call that asks.
@@ -120,6 +130,8 @@ impl Judging<'_> {
             bypass_available: self.bypass_reachable,
             walls: self.walls,
             plan_reviewed: self.plan_reviewed,
+            governing: self.both_spellings(self.governing),
+            walled: self.walled,
         }
     }
 
@@ -212,6 +224,8 @@ mod tests {
             readable: &[],
             own: &own,
             walls: Walls::None,
+            governing: &[],
+            walled: false,
             view: &links,
         };
         let write = |path: &str| {

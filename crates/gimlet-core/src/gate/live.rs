@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 
 use super::{Gate, InForce, lock};
 use crate::call::CallScope;
+use crate::hooks::{HookEvent, Occasion};
+use crate::sandboxing::Sandboxing;
 use crate::services::Services;
 
 /// What settings say about permissions at one moment.
@@ -26,14 +28,58 @@ pub struct SettingsNow {
     pub env: Option<Env>,
     /// How long questions of the model wait for an answer; `None` for ever.
     pub question_patience: Option<Duration>,
+    pub sandbox: SandboxNow,
     /// What people should know about it.
     pub remarks: Vec<String>,
 }
 
+/// What became of the walls around commands. Those that run already keep theirs.
+#[derive(Default)]
+pub enum SandboxNow {
+    #[default]
+    Same,
+    Off,
+    On(Arc<Sandboxing>),
+}
+
+/// Settings that changed.
+pub struct ChangedSettings {
+    pub file: PathBuf,
+    pub source: SettingsSource,
+}
+
+/// Whose settings they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingsSource {
+    User,
+    Project,
+    Local,
+    /// The administrator's.
+    Policy,
+    /// Those of the program that runs the session, which knows of them.
+    Caller,
+}
+
+impl SettingsSource {
+    /// What hooks call it; those of the caller are not their business.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            SettingsSource::User => Some("user_settings"),
+            SettingsSource::Project => Some("project_settings"),
+            SettingsSource::Local => Some("local_settings"),
+            SettingsSource::Policy => Some("policy_settings"),
+            SettingsSource::Caller => None,
+        }
+    }
+}
+
 /// Settings that can change while a session runs.
 pub trait LiveSettings: Send {
-    /// What holds now, if something changed since the last look. Cheap: it is asked before every batch of calls.
-    fn refresh(&mut self) -> Option<SettingsNow>;
+    /// What changed since the last look. Cheap: it is asked before every batch of calls.
+    fn changed(&mut self) -> Vec<ChangedSettings>;
+
+    /// What holds now. The files of `held` go on saying what they said, until they change again.
+    fn take_up(&mut self, held: &[PathBuf]) -> SettingsNow;
 
     /// What waits for the person's trust.
     fn trust_question(&mut self) -> Option<TrustQuestion>;
@@ -63,11 +109,35 @@ impl InForce {
 }
 
 impl Gate {
-    /// Takes up settings that changed since the last look.
-    pub(crate) fn refresh(&self, services: &Services) {
-        let now = lock(&self.live).as_mut().and_then(|live| live.refresh());
-        if let Some(now) = now {
-            self.take_up(services, now);
+    /// Takes up settings that changed since the last look, unless a hook objects. Until then the old ones hold.
+    pub(crate) async fn refresh(&self, scope: &CallScope) {
+        let changed = lock(&self.live).as_mut().map(|live| live.changed()).unwrap_or_default();
+        if changed.is_empty() {
+            return;
+        }
+        let mut held = Vec::new();
+        for change in changed {
+            if is_objected_to(scope, &change).await {
+                held.push(change.file);
+            }
+        }
+        let mut live = lock(&self.live);
+        if let Some(live) = live.as_mut() {
+            self.take_up(&scope.services, live.take_up(&held));
+        }
+    }
+
+    /// The same for whoever cannot wait for hooks. Where a hook wants to be asked, the next call asks it.
+    pub(crate) fn refresh_unasked(&self, services: &Services) {
+        if services.hooks().listens(HookEvent::ConfigChange) {
+            return;
+        }
+        // Held until all is taken up: of two that look at the same time, the older settings must not win.
+        let mut live = lock(&self.live);
+        if let Some(live) = live.as_mut()
+            && !live.changed().is_empty()
+        {
+            self.take_up(services, live.take_up(&[]));
         }
     }
 
@@ -85,7 +155,7 @@ impl Gate {
     }
 
     fn take_up(&self, services: &Services, now: SettingsNow) {
-        let SettingsNow { mut rules, mut directories, env, question_patience, remarks } = now;
+        let SettingsNow { mut rules, mut directories, env, question_patience, sandbox, remarks } = now;
         {
             let mut in_force = lock(&self.in_force);
             rules.carry_over(&in_force.rules);
@@ -97,6 +167,12 @@ impl Gate {
             directories.extend(added);
         }
         services.set_added_directories(directories);
+        match sandbox {
+            SandboxNow::Same => {}
+            SandboxNow::Off => services.walls().replace(None),
+            SandboxNow::On(sandboxing) => services.walls().replace(Some(sandboxing)),
+        }
+        self.changes.send_replace(());
         if let (Some(env), Ok((_, shell))) = (env, services.processes()) {
             shell.set_environment(&env);
         }
@@ -143,9 +219,17 @@ impl Gate {
             in_force.note_directories(update);
             services.set_added_directories(changed.directories);
         }
+        self.changes.send_replace(());
         match lock(&self.live).as_mut() {
             Some(live) if update.destination().is_kept() => live.keep(update),
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a hook wants a change not to be taken up. The administrator's word is not a hook's to stop.
+async fn is_objected_to(scope: &CallScope, change: &ChangedSettings) -> bool {
+    let Some(source) = change.source.name() else { return false };
+    let fired = scope.services.hooks().fire(scope, &Occasion::ConfigChange { source, file: &change.file }).await;
+    fired.blocked.is_some() && change.source != SettingsSource::Policy
 }

@@ -16,11 +16,12 @@ pub enum HookEvent {
     SubagentStop,
     Stop,
     StopFailure,
+    ConfigChange,
     SessionEnd,
 }
 
 /// Every event with its public name.
-const NAMES: [(HookEvent, &str); 14] = [
+const NAMES: [(HookEvent, &str); 15] = [
     (HookEvent::SessionStart, "SessionStart"),
     (HookEvent::UserPromptSubmit, "UserPromptSubmit"),
     (HookEvent::PreToolUse, "PreToolUse"),
@@ -34,6 +35,7 @@ const NAMES: [(HookEvent, &str); 14] = [
     (HookEvent::SubagentStop, "SubagentStop"),
     (HookEvent::Stop, "Stop"),
     (HookEvent::StopFailure, "StopFailure"),
+    (HookEvent::ConfigChange, "ConfigChange"),
     (HookEvent::SessionEnd, "SessionEnd"),
 ];
 

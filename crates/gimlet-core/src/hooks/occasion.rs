@@ -49,6 +49,7 @@ pub(crate) enum Occasion<'a> {
     SubagentStop { last_text: &'a str, again: bool, transcript: Option<&'a Path> },
     Stop { last_text: &'a str, again: bool },
     StopFailure { error: &'static str, details: &'a str, last_text: &'a str },
+    ConfigChange { source: &'static str, file: &'a Path },
     SessionEnd { reason: &'static str },
 }
 
@@ -68,6 +69,7 @@ impl<'a> Occasion<'a> {
             Occasion::SubagentStop { .. } => HookEvent::SubagentStop,
             Occasion::Stop { .. } => HookEvent::Stop,
             Occasion::StopFailure { .. } => HookEvent::StopFailure,
+            Occasion::ConfigChange { .. } => HookEvent::ConfigChange,
             Occasion::SessionEnd { .. } => HookEvent::SessionEnd,
         }
     }
@@ -94,6 +96,7 @@ impl<'a> Occasion<'a> {
             Occasion::SessionStart { source, .. } => Some(source.as_str()),
             Occasion::Notification { kind, .. } => Some(kind),
             Occasion::StopFailure { error, .. } => Some(error),
+            Occasion::ConfigChange { source, .. } => Some(source),
             Occasion::SessionEnd { reason } => Some(reason),
             Occasion::SubagentStart | Occasion::SubagentStop { .. } => agent_type,
             Occasion::UserPromptSubmit { .. } | Occasion::PostToolBatch { .. } | Occasion::Stop { .. } => None,
@@ -114,6 +117,7 @@ impl<'a> Occasion<'a> {
                 | Occasion::Notification { .. }
                 | Occasion::SubagentStart
                 | Occasion::StopFailure { .. }
+                | Occasion::ConfigChange { .. }
                 | Occasion::SessionEnd { .. }
         )
     }
@@ -174,6 +178,10 @@ impl<'a> Occasion<'a> {
                 set("error", json!(error));
                 set("error_details", json!(details));
                 set("last_assistant_message", json!(last_text));
+            }
+            Occasion::ConfigChange { source, file } => {
+                set("source", json!(source));
+                set("file_path", json!(file.to_string_lossy()));
             }
             Occasion::SessionEnd { reason } => set("reason", json!(reason)),
         }

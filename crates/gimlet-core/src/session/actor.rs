@@ -124,7 +124,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         .with_past(PastCalls::new(history.clone(), config.outputs))
         .with_processes(config.processes)
         .with_redactor(config.redactor)
-        .with_sandboxing(config.sandboxing)
+        .with_walls(config.sandboxing)
         .with_plans(&config.plans)
         .with_own(config.own)
         .with_checkpoints(config.checkpoints)
@@ -154,9 +154,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         cache_ttl: config.cache_ttl,
         ledger: &conversation.ledger,
     }));
-    if let Some(sandboxing) = services.sandboxing() {
-        sandboxing.ask_about_hosts(HostGate::new(&gate, &services, &dials, &host));
-    }
+    services.walls().ask_about_hosts(Arc::new(HostGate::new(&gate, &services, &dials, &host)));
     let actor = Actor {
         desk: Desk {
             services,

@@ -25,7 +25,7 @@ pub(super) async fn run_calls(
     calls: &mut Calls,
     window: u64,
 ) -> BatchEnd {
-    turn.scope.gate.refresh(&turn.scope.services);
+    turn.scope.gate.refresh(&turn.scope).await;
     let groups = calls.groups();
     // Only what changes the world must not run before its request is safe on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());

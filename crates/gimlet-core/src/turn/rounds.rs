@@ -54,7 +54,7 @@ impl<'a> Rounds<'a> {
     async fn round(&mut self) -> ControlFlow<TurnEnd> {
         self.within_limits()?;
         let turn = self.turn;
-        turn.scope.gate.refresh(&turn.scope.services);
+        turn.scope.gate.refresh(&turn.scope).await;
         plans::tell(self.conversation, turn);
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         let window = turn.facts().context_window;

@@ -443,6 +443,7 @@ impl Bench {
                 review: setup.review.then(Review::default),
                 live: setup.live,
                 question_patience: setup.question_patience,
+                governing: Vec::new(),
                 decisions: (setup.saved || setup.sandboxing.is_some()).then(|| DecisionLedger::new(&files)),
             },
             attended: setup.attended,

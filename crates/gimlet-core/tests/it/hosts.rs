@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::{LiveSettings, Sandboxing, SettingsNow};
+use gimlet_core::{ChangedSettings, LiveSettings, Sandboxing, SettingsNow};
 use gimlet_exec::{Available, Backend, Proxy, ProxyConfig, Sandbox};
 use gimlet_policy::PermissionUpdate;
 use gimlet_proto::{Answer, Approval, AskBody, Body, Op, PermissionMode, SandboxNetwork, SandboxSpec, TrustQuestion};
@@ -163,8 +163,12 @@ async fn in_auto_mode_the_reviewer_answers() {
 struct Keeping(Arc<Mutex<Vec<PermissionUpdate>>>);
 
 impl LiveSettings for Keeping {
-    fn refresh(&mut self) -> Option<SettingsNow> {
-        None
+    fn changed(&mut self) -> Vec<ChangedSettings> {
+        Vec::new()
+    }
+
+    fn take_up(&mut self, _: &[PathBuf]) -> SettingsNow {
+        SettingsNow::default()
     }
 
     fn trust_question(&mut self) -> Option<TrustQuestion> {

@@ -2,21 +2,31 @@
 //! good.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::{LiveSettings, SettingsNow};
+use gimlet_core::{ChangedSettings, LiveSettings, SettingsNow, SettingsSource};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{Answer, Approval, AskBody, Block, Body, Op, PermissionMode, TrustItem, TrustQuestion};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::bench::{Bench, Setup, call, reply};
+use crate::driver::{Program, hook};
+use crate::hooked_calls;
+
+/// The file that changes.
+const FILE: &str = "/repo/.claude/settings.json";
 
 /// Settings whose next state a test decides.
 #[derive(Clone, Default)]
 struct Fake {
     /// What each look finds, one after the other.
     looks: Arc<Mutex<VecDeque<Option<SettingsNow>>>>,
+    found: Arc<Mutex<Option<SettingsNow>>>,
+    /// Whose settings they are, and which files were held back.
+    source: Option<SettingsSource>,
+    held: Arc<Mutex<Vec<PathBuf>>>,
     waits: bool,
     accepted: Arc<Mutex<bool>>,
     kept: Arc<Mutex<Vec<PermissionUpdate>>>,
@@ -29,8 +39,17 @@ fn now(behavior: Behavior, rule: &str) -> SettingsNow {
 }
 
 impl LiveSettings for Fake {
-    fn refresh(&mut self) -> Option<SettingsNow> {
-        self.looks.lock().unwrap().pop_front().flatten()
+    fn changed(&mut self) -> Vec<ChangedSettings> {
+        let Some(found) = self.looks.lock().unwrap().pop_front().flatten() else { return Vec::new() };
+        *self.found.lock().unwrap() = Some(found);
+        let source = self.source.unwrap_or(SettingsSource::User);
+        vec![ChangedSettings { file: FILE.into(), source }]
+    }
+
+    fn take_up(&mut self, held: &[PathBuf]) -> SettingsNow {
+        self.held.lock().unwrap().extend_from_slice(held);
+        let found = self.found.lock().unwrap().take().unwrap();
+        if held.is_empty() { found } else { SettingsNow::default() }
     }
 
     fn trust_question(&mut self) -> Option<TrustQuestion> {
@@ -137,4 +156,36 @@ async fn what_is_allowed_for_good_is_offered_applied_and_kept() {
     assert_eq!(fake.kept.lock().unwrap().len(), 1);
     assert_eq!(bench.results(2)[0].2, "n1 done");
     bench.close().await;
+}
+
+#[tokio::test]
+async fn a_hook_can_stop_a_change_of_settings_but_not_the_administrators() {
+    let block = json!({"decision": "block", "reason": "not during a release"});
+    // Whose settings change, what the hook says, whether the new rule then decides.
+    let cases = [
+        (SettingsSource::User, json!({}), true),
+        (SettingsSource::User, block.clone(), false),
+        (SettingsSource::Project, block.clone(), false),
+        (SettingsSource::Policy, block.clone(), true),
+        (SettingsSource::Caller, block, true),
+    ];
+    for (source, says, taken_up) in cases {
+        let fake = Fake { source: Some(source), ..Fake::default() };
+        *fake.looks.lock().unwrap() = [Some(now(Behavior::Deny, "Touch"))].into();
+        let program = Program::default().says("h", says.clone());
+        let setup = Setup { live: Some(Box::new(fake.clone())), ..Setup::default() };
+        let replies = vec![reply(&[call("c0", "Touch", json!({"name": "n0"}))]), reply(&[Block::text("done")])];
+        let (mut bench, program) = hooked_calls::bench(setup, program, vec![hook("ConfigChange", &["h"])], replies);
+        bench.run("go").await;
+        assert_eq!(bench.lines().is_empty(), taken_up, "{source:?} {says}");
+        assert_eq!(fake.held.lock().unwrap().len(), usize::from(!taken_up), "{source:?} {says}");
+        let told = program.inputs("h");
+        if source == SettingsSource::Caller {
+            assert_eq!(told.len(), 0, "the caller knows what it did");
+        } else {
+            assert_eq!((told.len(), &told[0]["file_path"]), (1, &json!(FILE)));
+            assert!(told[0]["source"].as_str().unwrap().ends_with("_settings"), "{}", told[0]);
+        }
+        bench.close().await;
+    }
 }

@@ -14,6 +14,7 @@ mod hosts;
 mod letters;
 mod live;
 mod moving;
+mod overtaken;
 mod permission;
 mod planning;
 mod results;

@@ -52,15 +52,19 @@ async fn a_fresh_connection_that_dies_is_a_visible_retry() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_a_network_failure() {
+async fn a_port_of_this_machine_where_nothing_listens_is_given_up_soon_and_says_what_to_do() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let env = Env::default()
         .with("ANTHROPIC_API_KEY", "k")
         .with("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{port}"))
-        .with("GIMLET_MAX_RETRIES", "0");
+        .with("GIMLET_MAX_RETRIES", "10");
+    let start = Instant::now();
     let events = told(&provider_with(&env, |_| ()), request("hi")).await;
-    assert_eq!(failed(&events).kind, ErrorKind::Network);
-    assert!(failed(&events).message.starts_with("cannot connect to the server"), "{}", failed(&events));
+    assert_eq!(course(&events), ["retry 1 Network", "retry 2 Network", "failed Network"]);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let error = failed(&events);
+    assert_eq!(error.message, format!("nothing listens at 127.0.0.1:{port} on this machine"));
+    assert!(error.hint.as_deref().is_some_and(|hint| hint.contains("ANTHROPIC_BASE_URL")), "{error}");
 }
 
 #[tokio::test]

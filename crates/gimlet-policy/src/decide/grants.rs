@@ -18,9 +18,17 @@ impl Judge<'_> {
         let mut reasons: Vec<Reason> = Vec::new();
         for subject in self.subjects {
             match self.grant(subject) {
-                Ok(reason) if !reasons.contains(&reason) => reasons.push(reason),
-                Ok(_) => {}
-                Err(reason) => return self.ask(reason),
+                Ok(more) => more.into_iter().for_each(|reason| {
+                    if !reasons.contains(&reason) {
+                        reasons.push(reason);
+                    }
+                }),
+                Err(reason) => {
+                    let missing = if reason == Reason::Default { self.unmatched(subject) } else { Vec::new() };
+                    let mut verdict = self.ask(reason);
+                    verdict.reasons.extend(missing);
+                    return verdict;
+                }
             }
         }
         if reasons.is_empty() {
@@ -30,8 +38,9 @@ impl Judge<'_> {
         Verdict { decision: Decision::Allow, reasons }
     }
 
-    fn grant(&self, subject: &Subject) -> Result<Reason, Reason> {
-        match subject {
+    fn grant(&self, subject: &Subject) -> Result<Vec<Reason>, Reason> {
+        let reason = match subject {
+            Subject::Run { .. } => return self.grant_run(subject),
             Subject::Session => Ok(Reason::SessionState),
             Subject::Path { spelled, resolved, write, odd, .. } => {
                 let Some(resolved) = resolved.as_deref().filter(|_| !odd) else {
@@ -40,7 +49,6 @@ impl Judge<'_> {
                 self.grant_path(spelled, *write)?;
                 self.grant_path(resolved, *write)
             }
-            Subject::Run { .. } => self.grant_run(subject),
             Subject::Fetch { host } => {
                 let matches = |rule: &Rule| match (&rule.specifier, host) {
                     (Specifier::Domain(pattern), Some(host)) => pattern.matches(host),
@@ -50,7 +58,8 @@ impl Judge<'_> {
             }
             Subject::Opaque if self.world.mode == PermissionMode::Plan => Err(Reason::Mode(PermissionMode::Plan)),
             Subject::Opaque => self.allow_rule(|_| false).ok_or(Reason::Default),
-        }
+        };
+        reason.map(|reason| vec![reason])
     }
 
     /// The allow rule that covers every call of the tool, or one that `matches`.
@@ -67,7 +76,7 @@ impl Judge<'_> {
     }
 
     /// The allow rules in force: auto mode sets aside those that would leave its classifier nothing to judge.
-    fn allow_rules(&self) -> impl Iterator<Item = &Rule> {
+    pub(super) fn allow_rules(&self) -> impl Iterator<Item = &Rule> {
         let auto = self.world.mode == PermissionMode::Auto;
         self.rules.allow.iter().filter(move |rule| !auto || !is_set_aside(rule, false))
     }
@@ -107,7 +116,7 @@ impl Judge<'_> {
             && pattern.matches(path, self.places(rule, Strictness::Allow), Strictness::Allow)
     }
 
-    fn grant_run(&self, subject: &Subject) -> Result<Reason, Reason> {
+    fn grant_run(&self, subject: &Subject) -> Result<Vec<Reason>, Reason> {
         let Subject::Run { analysis, files, .. } = subject else { return Err(Reason::Default) };
         if let Some(trouble) = analysis.trouble {
             return Err(Reason::NotUnderstood(trouble));
@@ -115,22 +124,28 @@ impl Judge<'_> {
         if analysis.treacherous {
             return Err(Reason::NotUnderstood(Trouble::Construct));
         }
-        let reason = match self.allow_rule(|_| false) {
-            Some(bare) if self.world.mode != PermissionMode::Plan => bare,
+        let reasons = match self.allow_rule(|_| false) {
+            Some(bare) if self.world.mode != PermissionMode::Plan => vec![bare],
             _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match reason {
                 Reason::Default => self.missing_grant(analysis, files),
                 reason => reason,
             })?,
         };
         // A redirection is a read or write of its own, which no rule about the command covers.
-        for redirect in &files.redirects {
-            if redirect.write && self.world.mode == PermissionMode::Plan {
-                return Err(Reason::Mode(PermissionMode::Plan));
-            }
-            if !redirect.certain || redirect.paths.is_empty() {
-                return Err(Reason::Default);
-            }
-            redirect.paths.iter().try_for_each(|path| self.grant_place(path, redirect.write).map(drop))?;
+        files.redirects.iter().try_for_each(|redirect| self.grant_redirect(redirect).map(drop))?;
+        Ok(reasons)
+    }
+
+    pub(super) fn grant_redirect(&self, redirect: &Touched) -> Result<Option<Reason>, Reason> {
+        if redirect.write && self.world.mode == PermissionMode::Plan {
+            return Err(Reason::Mode(PermissionMode::Plan));
+        }
+        if !redirect.certain || redirect.paths.is_empty() {
+            return Err(Reason::Default);
+        }
+        let mut reason = None;
+        for path in &redirect.paths {
+            reason = Some(self.grant_place(path, redirect.write)?);
         }
         Ok(reason)
     }
@@ -146,20 +161,23 @@ impl Judge<'_> {
         refusals.find(|refusal| *refusal != Reason::Default).unwrap_or(Reason::Default)
     }
 
-    /// Every part of a command must be granted by something; the reason is that of the part that took the most.
-    fn grant_parts(&self, parts: &[Part], files: &Files) -> Result<Reason, Reason> {
-        let mut reason = None;
+    /// Every part of a command must be granted by something; that a part only reads is no news where another takes more.
+    fn grant_parts(&self, parts: &[Part], files: &Files) -> Result<Vec<Reason>, Reason> {
+        let mut reasons: Vec<Reason> = Vec::new();
         for (part, of_part) in parts.iter().zip(&files.parts) {
-            let trap = files.git_trap.as_ref().filter(|_| may_run_git(part));
-            let granted = self.grant_part(part, of_part, trap)?;
-            if reason.is_none() || reason == Some(Reason::ReadOnly) {
-                reason = Some(granted);
+            let granted = self.grant_part(part, of_part, files)?;
+            if !reasons.contains(&granted) {
+                reasons.push(granted);
             }
         }
-        reason.ok_or(Reason::Default)
+        if reasons.len() > 1 {
+            reasons.retain(|reason| *reason != Reason::ReadOnly);
+        }
+        if reasons.is_empty() { Err(Reason::Default) } else { Ok(reasons) }
     }
 
-    fn grant_part(&self, part: &Part, files: &PartFiles, trap: Option<&PathBuf>) -> Result<Reason, Reason> {
+    pub(super) fn grant_part(&self, part: &Part, files: &PartFiles, all: &Files) -> Result<Reason, Reason> {
+        let trap = all.git_trap.as_ref().filter(|_| may_run_git(part));
         let reading = part.reading.as_ref().filter(|_| trap.is_none());
         if reading.is_some_and(|reading| !(reading.recursive && self.forbids_some_reads())) {
             // What a link leads to counts, too.

@@ -30,6 +30,9 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "GOARCH",
 ];
 
+/// Longer parts are shown by their beginning, in characters.
+const LONGEST_SHOWN: usize = 160;
+
 /// Commands that change, create or remove their operands; most of them read, too.
 pub(crate) const WRITERS: &[&str] = &[
     "tee", "cp", "mv", "ln", "install", "dd", "truncate", "touch", "mkdir", "rm", "rmdir", "unlink", "chmod", "chown",
@@ -48,6 +51,22 @@ pub(crate) struct Part {
     pub(crate) edits: Option<Vec<String>>,
     /// Files that it changes and whose names only show when somebody looks.
     pub(crate) written: Reading,
+    /// The command as it stands.
+    pub(crate) words: Vec<Word>,
+    /// Variables set in front of it that no allow rule sees past.
+    pub(crate) sets: Vec<String>,
+}
+
+impl Part {
+    /// The part for people.
+    pub(crate) fn shown(&self) -> String {
+        let sets = self.sets.iter().map(|name| format!("{name}=…"));
+        let text = sets.chain(self.words.iter().map(Word::shown)).collect::<Vec<_>>().join(" ");
+        match text.char_indices().nth(LONGEST_SHOWN) {
+            Some((at, _)) => format!("{}…", &text[..at]),
+            None => text,
+        }
+    }
 }
 
 /// Every part of a text that was understood.
@@ -55,7 +74,9 @@ pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
     let mut scene = Scene::new(parsed, facts);
     let mut parts = Vec::new();
     for found in &parsed.loops {
-        parts.push(Part { reading: scene.listed(found), ..Part::default() });
+        let heads = ["for", found.name.as_str(), "in"].into_iter().map(Word::literal);
+        let words = heads.chain(found.words.iter().cloned()).collect();
+        parts.push(Part { reading: scene.listed(found), words, ..Part::default() });
     }
     for command in &parsed.commands {
         scene.turn_to(command.at);
@@ -128,11 +149,14 @@ fn is_move(command: &Command) -> bool {
 }
 
 fn part(command: &Command, scene: &Scene<'_>) -> Part {
-    if !command.assignments.iter().all(is_harmless) {
-        return Part::default();
+    let unseen = command.assignments.iter().filter(|assignment| !is_harmless(assignment));
+    let sets: Vec<String> = unseen.map(|assignment| assignment.name.clone()).collect();
+    let silent = Part { words: command.words.clone(), sets, ..Part::default() };
+    if !silent.sets.is_empty() {
+        return silent;
     }
     let layers = stripped(&command.words);
-    let Some(innermost) = layers.last() else { return Part::default() };
+    let Some(innermost) = layers.last() else { return silent };
     let feed = if innermost.fed { scene.feed(command.at) } else { Feed::None };
     let values: Option<Vec<&str>> = innermost.words.iter().map(Word::value).collect();
     let edits = values.filter(|_| !innermost.fed).and_then(|values| edited_paths(&values));
@@ -145,7 +169,7 @@ fn part(command: &Command, scene: &Scene<'_>) -> Part {
         words.iter().cloned().chain(further).collect()
     };
     let layers = layers.iter().filter(|_| speakable).map(|layer| with_feed(layer.words, layer.fed)).collect();
-    Part { layers, reading, edits, written }
+    Part { layers, reading, edits, written, ..silent }
 }
 
 fn is_harmless(assignment: &Assignment) -> bool {

@@ -80,6 +80,25 @@ impl Word {
         text
     }
 
+    /// The word for people, much as they would write it.
+    pub(crate) fn shown(&self) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text)
+                if text.is_empty() || text.contains(|c: char| c.is_whitespace() || "'\"$&|;<>()`*?".contains(c)) =>
+            {
+                format!("'{text}'")
+            }
+            Piece::Text(text) => text.clone(),
+            Piece::Glob(mark) => mark.to_string(),
+            Piece::Tilde => "~".to_owned(),
+            Piece::Variable(name) => format!("${name}"),
+            Piece::Output(_) => "$(…)".to_owned(),
+            Piece::Stream => "<(…)".to_owned(),
+            Piece::Number | Piece::Unknown => "…".to_owned(),
+        };
+        if self.pieces.is_empty() { "''".to_owned() } else { self.pieces.iter().map(piece).collect() }
+    }
+
     /// A word of nothing but these letters.
     pub(crate) fn literal(text: &str) -> Self {
         Self { pieces: vec![Piece::Text(text.to_owned())], splits: false }

@@ -6,33 +6,66 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::PermissionMode;
 use serde::{Deserialize, Serialize};
 
-use super::Reason;
+use super::{NearRule, Reason};
 use crate::rules::{Behavior, RuleSource};
 use crate::shell::Trouble;
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(super) enum ReasonForm {
-    Rule { behavior: Behavior, rule: String, source: RuleSource },
-    MayMatchRule { rule: String, source: RuleSource },
-    Mode { mode: PermissionMode },
+    Rule {
+        behavior: Behavior,
+        rule: String,
+        source: RuleSource,
+    },
+    MayMatchRule {
+        rule: String,
+        source: RuleSource,
+    },
+    Mode {
+        mode: PermissionMode,
+    },
     ReadOnly,
     WorkingDirectory,
-    OutsideWorkingDirectories { path: String },
-    Credentials { path: String },
+    OutsideWorkingDirectories {
+        path: String,
+    },
+    Credentials {
+        path: String,
+    },
     SessionState,
-    CriticalRemoval { what: String },
-    ProtectedPath { path: String },
-    GitRuns { path: String },
-    NotUnderstood { trouble: Trouble },
-    OddPath { path: String },
+    CriticalRemoval {
+        what: String,
+    },
+    ProtectedPath {
+        path: String,
+    },
+    GitRuns {
+        path: String,
+    },
+    NotUnderstood {
+        trouble: Trouble,
+    },
+    OddPath {
+        path: String,
+    },
     NeedsPerson,
-    Tool { text: String },
-    Hook { text: String },
+    Tool {
+        text: String,
+    },
+    Hook {
+        text: String,
+    },
     ClassifierMayAnswer,
     Sandboxed,
     LeavesSandbox,
+    GivesTrust,
     Default,
+    Unmatched {
+        part: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        near: Option<Box<NearRule>>,
+    },
 }
 
 fn text(path: &Path) -> String {
@@ -61,7 +94,9 @@ impl From<Reason> for ReasonForm {
             Reason::ClassifierMayAnswer => ReasonForm::ClassifierMayAnswer,
             Reason::Sandboxed => ReasonForm::Sandboxed,
             Reason::LeavesSandbox => ReasonForm::LeavesSandbox,
+            Reason::GivesTrust => ReasonForm::GivesTrust,
             Reason::Default => ReasonForm::Default,
+            Reason::Unmatched { part, near } => ReasonForm::Unmatched { part, near },
         }
     }
 }
@@ -88,7 +123,9 @@ impl From<ReasonForm> for Reason {
             ReasonForm::ClassifierMayAnswer => Reason::ClassifierMayAnswer,
             ReasonForm::Sandboxed => Reason::Sandboxed,
             ReasonForm::LeavesSandbox => Reason::LeavesSandbox,
+            ReasonForm::GivesTrust => Reason::GivesTrust,
             ReasonForm::Default => Reason::Default,
+            ReasonForm::Unmatched { part, near } => Reason::Unmatched { part, near },
         }
     }
 }
@@ -104,7 +141,7 @@ mod tests {
         let source = RuleSource::new(RuleScope::Project, "/repo").in_file("/repo/.claude/settings.json", Some(4));
         let reasons = vec![
             Reason::Rule { behavior: Behavior::Deny, text: "Bash(rm *)".into(), source: source.clone() },
-            Reason::MayMatchRule { text: "Bash(rm *)".into(), source },
+            Reason::MayMatchRule { text: "Bash(rm *)".into(), source: source.clone() },
             Reason::Mode(PermissionMode::AcceptEdits),
             Reason::ReadOnly,
             Reason::WorkingDirectory,
@@ -122,7 +159,13 @@ mod tests {
             Reason::ClassifierMayAnswer,
             Reason::Sandboxed,
             Reason::LeavesSandbox,
+            Reason::GivesTrust,
             Reason::Default,
+            Reason::Unmatched { part: "rm a".into(), near: None },
+            Reason::Unmatched {
+                part: "X=… rm a".into(),
+                near: Some(Box::new(NearRule { text: "Bash(rm *)".into(), source, because: "it sets X".into() })),
+            },
         ];
         let verdict = Verdict { decision: Decision::Ask, reasons };
         let json = serde_json::to_string(&verdict).unwrap();

@@ -7,6 +7,7 @@ mod invariants;
 mod launchers;
 mod limits;
 mod links;
+mod near;
 mod own_files;
 mod properties;
 mod rules;

@@ -1,6 +1,6 @@
 //! The session's own folders, such as that of its plans, may be written even below a protected one.
 
-use gimlet_policy::{Call, Decision, NeedFacts, RuleSet, World, decide};
+use gimlet_policy::{Call, Decision, NeedFacts, Reason, RuleSet, Verdict, World, decide};
 use gimlet_proto::{Need, PermissionMode};
 
 use crate::worlds::{rules, world};
@@ -30,4 +30,35 @@ fn what_surrounds_them_stays_protected() {
     let plan = "/home/dev/.claude/plans/a.md";
     assert_eq!(write(plan, "/home/dev/.bashrc", &none, PermissionMode::AcceptEdits), Decision::Ask, "a link out");
     assert_eq!(write(plan, plan, &rules(&["Edit(~/.claude/**)"], &[], &[]), PermissionMode::Plan), Decision::Deny);
+}
+
+fn write_in(world: &World, path: &str) -> Verdict {
+    let needs = [NeedFacts { need: Need::Write(path.into()), resolved: Some(path.into()), hops: vec![] }];
+    decide(
+        &Call { tool: "Write", also_named: &[], input: None, needs: &needs, needs_person: false },
+        &RuleSet::default(),
+        world,
+    )
+}
+
+#[test]
+fn files_that_say_what_is_allowed_are_a_persons_to_write_and_no_mode_lifts_that_behind_walls() {
+    let governing = vec!["/srv/cfg/settings.json".into(), "/srv/repo/.claude/settings.json".into()];
+    // The mode, whether the session has a sandbox, and whether a person is asked.
+    for (mode, walled, asks) in [
+        (PermissionMode::AcceptEdits, false, true),
+        (PermissionMode::AcceptEdits, true, true),
+        (PermissionMode::Auto, true, true),
+        (PermissionMode::BypassPermissions, false, false),
+        (PermissionMode::BypassPermissions, true, true),
+    ] {
+        let roots = vec!["/srv/repo".into(), "/srv/cfg".into()];
+        let world = World { governing: governing.clone(), walled, roots, ..world(mode) };
+        for path in ["/srv/cfg/settings.json", "/srv/cfg/../cfg/settings.json", "/srv/repo/.claude/settings.json"] {
+            let verdict = write_in(&world, path);
+            assert_eq!(verdict.decision == Decision::Ask, asks, "{mode} {walled} {path}: {verdict:?}");
+            assert!(!asks || !verdict.reasons.contains(&Reason::ClassifierMayAnswer), "{mode} {path}: {verdict:?}");
+        }
+        assert_eq!(write_in(&world, "/srv/cfg/other.json").decision, Decision::Allow, "{mode}");
+    }
 }

@@ -43,6 +43,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: AutoModeCommand,
     },
+    /// Show what this folder's files would do, and trust it
+    #[command(
+        long_about = "Show what this folder's files would do, and trust it.\n\nWithout --yes nothing is recorded: every item that needs trust is listed with its file and digest. With --yes what is there now is accepted; what changes later waits again.",
+        after_help = "Examples:\n  gimlet trust                 what waits for trust in this folder\n  gimlet trust --yes           accept it as it is now\n  gimlet trust --revoke ../x   forget what was accepted of another folder"
+    )]
+    Trust(TrustArgs),
     /// Look for what is broken in settings, trust and programs; ends with 1 when something is
     Doctor {
         /// Print one JSON object
@@ -54,6 +60,25 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: DevCommand,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TrustArgs {
+    /// The folder; the current one when left out
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Only show what waits and what was accepted; so it is without any flag
+    #[arg(long, conflicts_with_all = ["yes", "revoke"])]
+    pub(crate) show: bool,
+    /// Accept everything that the folder has now
+    #[arg(short = 'y', long)]
+    pub(crate) yes: bool,
+    /// Forget all that was accepted of the folder
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) revoke: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Subcommand, Debug)]

@@ -98,6 +98,8 @@ impl Row {
             readable: &[],
             plan_reviewed: false,
             own: &[],
+            governing: &[],
+            walled: false,
             view: &view,
         };
         match (&self.command, &self.path) {

@@ -8,7 +8,7 @@ use gimlet_config::{
     Effective, Inventory, Item, ItemKind, Loaded, Options, Problem, Severity, Trust, TrustStore, Waiting,
 };
 use gimlet_core::tool::nearest;
-use gimlet_core::{Redactor, Review, SettingsNow};
+use gimlet_core::{Redactor, Review, SandboxNow, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::Env;
 
@@ -75,6 +75,13 @@ impl Configured {
         configured.judge();
         configured.env = configured.laid_over(&around.env);
         Ok(configured)
+    }
+
+    /// What settings say about a folder, without any flag.
+    pub(super) fn of_folder(around: &Surroundings) -> Result<Self, Report> {
+        use clap::Parser as _;
+        let cli = crate::args::Cli::try_parse_from(["gimlet"]).map_err(|error| Report::new(error.to_string()))?;
+        Self::read(&cli.run, around)
     }
 
     /// The settings of the command line may change by this while the session runs.
@@ -156,6 +163,12 @@ impl Configured {
         Some(helper)
     }
 
+    /// The files that say what is allowed in this session.
+    pub(super) fn governing(&self) -> Vec<PathBuf> {
+        let flag = self.options.settings_flag.as_ref().map(|flag| self.around.cwd.join(flag));
+        self.loaded.locations.governing().into_iter().chain(flag.filter(|file| file.is_file())).collect()
+    }
+
     /// Whether a setting by this name is there but not trusted.
     pub(super) fn withholds(&self, key: &str) -> bool {
         self.effective.withheld.iter().any(|item| item.name == key)
@@ -185,7 +198,14 @@ impl Configured {
         remarks.extend(missing);
         remarks.extend(self.hooks_do_not_run());
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
-        SettingsNow { rules, directories, env: None, question_patience: self.question_patience(), remarks }
+        SettingsNow {
+            rules,
+            directories,
+            env: None,
+            question_patience: self.question_patience(),
+            sandbox: SandboxNow::Same,
+            remarks,
+        }
     }
 
     /// How long questions of the model wait for an answer.
@@ -226,7 +246,7 @@ impl Configured {
         let runs = |item: &Item| !matches!(item.kind, ItemKind::Hook | ItemKind::McpServer | ItemKind::Plugin);
         let withheld = &self.effective.withheld;
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
-            (_, true) => "Add --trust to use them in this run",
+            (_, true) => "Add --trust to use them in this run; 'gimlet trust' shows them and can accept them for good",
             (true, false) => {
                 "Add --trust to use the rest in this run; hooks, servers and plugins are not run by this version"
             }

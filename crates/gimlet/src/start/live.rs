@@ -1,15 +1,17 @@
 //! Settings files under a running session: taken up when they change, written when a person allows something for good,
 //! and opened to a project's own when the person trusts them.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_config::{Edit, Item, ItemKind, Reload, Scope, TrustStore, Watch, key_changes, save};
-use gimlet_core::{LiveSettings, SettingsNow};
+use gimlet_core::{ChangedSettings, LiveSettings, SettingsNow, SettingsSource};
 use gimlet_policy::{Behavior, Destination, PermissionUpdate};
 use gimlet_proto::{TrustItem, TrustQuestion};
 use serde_json::Value;
 
 use super::configured::Configured;
+use super::sandboxed::Walls;
 
 /// The settings of the command line, to be replaced while a session runs. Clones share them.
 #[derive(Clone, Default)]
@@ -56,21 +58,51 @@ pub(crate) struct Live {
     configured: Configured,
     watch: Watch,
     store: TrustStore,
+    walls: Walls,
+    /// Files that changed and were not read again yet.
+    changed: Vec<PathBuf>,
+    /// Files whose change a hook stopped.
+    held: Vec<PathBuf>,
 }
 
 impl Live {
-    pub(crate) fn new(configured: Configured) -> Self {
+    pub(super) fn new(configured: Configured, walls: Walls) -> Self {
         let locations = &configured.loaded.locations;
-        Self { watch: Watch::new(locations), store: TrustStore::new(locations), configured }
+        let (watch, store) = (Watch::new(locations), TrustStore::new(locations));
+        Self { watch, store, configured, walls, changed: Vec::new(), held: Vec::new() }
+    }
+
+    fn reload(&mut self) {
+        self.configured.loaded = self.configured.loaded.reload_but(&self.held, &self.configured.options);
+        self.configured.judge();
+    }
+
+    /// What holds for the session from here on.
+    fn now(&mut self) -> SettingsNow {
+        let mut now = self.configured.now();
+        now.env = self.configured.renew_env();
+        let (sandbox, remarks) = self.walls.renew(&self.configured, &now);
+        now.sandbox = sandbox;
+        now.remarks.extend(remarks);
+        now
+    }
+
+    fn source_of(&self, file: &Path) -> SettingsSource {
+        let locations = &self.configured.loaded.locations;
+        match file {
+            file if file == locations.user_file() => SettingsSource::User,
+            file if file == locations.project_file() => SettingsSource::Project,
+            file if file == locations.local_file() => SettingsSource::Local,
+            file if Some(file) == locations.legacy_local_file().as_deref() => SettingsSource::Local,
+            _ => SettingsSource::Policy,
+        }
     }
 
     /// Reads everything again and says what a person should know about the difference.
     fn reread(&mut self) -> SettingsNow {
         let (before, was_withheld) = (self.configured.effective.clone(), self.configured.untrusted());
-        self.configured.loaded = self.configured.loaded.reload(&self.configured.options);
-        self.configured.judge();
-        let mut now = self.configured.now();
-        now.env = self.configured.renew_env();
+        self.reload();
+        let mut now = self.now();
         let changes = key_changes(&before, &self.configured.effective);
         let late: Vec<&str> =
             changes.iter().filter(|change| change.reload == Reload::Start).map(|change| change.key.as_str()).collect();
@@ -90,8 +122,7 @@ impl Live {
     /// Writes one change and sees to it that what the person just said needs no further trust.
     fn write(&mut self, scope: Scope, key: &str, edit: &Edit) -> Result<(), String> {
         save(&self.configured.loaded.locations, scope, key, edit).map_err(|error| error.to_string())?;
-        self.configured.loaded = self.configured.loaded.reload(&self.configured.options);
-        self.configured.judge();
+        self.reload();
         let said = match edit {
             Edit::Append(Value::String(text)) => text.as_str(),
             _ => return Ok(()),
@@ -107,15 +138,23 @@ impl Live {
 }
 
 impl LiveSettings for Live {
-    fn refresh(&mut self) -> Option<SettingsNow> {
-        let flag = self.configured.flag_settings.take_change();
-        if self.watch.changed().is_empty() && flag.is_none() {
-            return None;
+    fn changed(&mut self) -> Vec<ChangedSettings> {
+        let files = self.watch.changed();
+        let named = |file: &PathBuf| ChangedSettings { file: file.clone(), source: self.source_of(file) };
+        let mut changed: Vec<ChangedSettings> = files.iter().map(named).collect();
+        self.changed.extend(files);
+        if let Some(flag) = self.configured.flag_settings.take_change() {
+            self.configured.options.settings_flag = Some(flag);
+            changed.push(ChangedSettings { file: PathBuf::from("--settings"), source: SettingsSource::Caller });
         }
-        if flag.is_some() {
-            self.configured.options.settings_flag = flag;
-        }
-        Some(self.reread())
+        changed
+    }
+
+    fn take_up(&mut self, held: &[PathBuf]) -> SettingsNow {
+        let changed = std::mem::take(&mut self.changed);
+        self.held.retain(|file| !changed.contains(file));
+        self.held.extend_from_slice(held);
+        self.reread()
     }
 
     fn trust_question(&mut self) -> Option<TrustQuestion> {
@@ -137,8 +176,7 @@ impl LiveSettings for Live {
         let items = self.configured.effective.withheld.clone();
         let trouble = self.accept(&items);
         self.configured.take_effect();
-        let mut now = self.configured.now();
-        now.env = self.configured.renew_env();
+        let mut now = self.now();
         now.remarks.extend(trouble);
         now
     }
@@ -152,7 +190,7 @@ impl LiveSettings for Live {
         };
         let list = |behavior: &Behavior| format!("permissions.{}", behavior.as_str());
         let folders = "permissions.additionalDirectories";
-        let text = |path: &std::path::PathBuf| Value::String(path.to_string_lossy().into_owned());
+        let text = |path: &PathBuf| Value::String(path.to_string_lossy().into_owned());
         match update {
             PermissionUpdate::AddRules { rules, behavior, .. } => rules
                 .iter()
@@ -179,8 +217,6 @@ impl LiveSettings for Live {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::args::Cli;
     use crate::surroundings::Surroundings;
@@ -201,10 +237,16 @@ mod tests {
             config_home: root.join("home/.claude"),
         };
         let run = Cli::try_parse_from(["gimlet", "-p", "go"]).unwrap().run;
-        Live::new(Configured::read(&run, &around).unwrap_or_else(|report| panic!("{}", report.line())))
+        let configured = Configured::read(&run, &around).unwrap_or_else(|report| panic!("{}", report.line()));
+        Live::new(configured, Walls::none(root.join("scratch")))
     }
 
-    fn world() -> (tempfile::TempDir, std::path::PathBuf) {
+    /// What a session would take up now, if something changed.
+    fn refresh(live: &mut Live) -> Option<SettingsNow> {
+        (!live.changed().is_empty()).then(|| live.take_up(&[]))
+    }
+
+    fn world() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("home")).unwrap();
@@ -225,12 +267,12 @@ mod tests {
     fn a_changed_file_is_taken_up_once() {
         let (_dir, root) = world();
         let mut live = live(&root);
-        assert!(live.refresh().is_none());
+        assert!(refresh(&mut live).is_none());
         put(&root.join("home/.claude/settings.json"), r#"{"permissions":{"allow":["Bash(make)"]},"model":"x"}"#);
-        let now = live.refresh().unwrap();
+        let now = refresh(&mut live).unwrap();
         assert_eq!(allows(&now), ["Bash(make)"]);
         assert_eq!(now.remarks, ["settings changed; these count from the next session on: model"]);
-        assert!(live.refresh().is_none());
+        assert!(refresh(&mut live).is_none());
     }
 
     #[test]

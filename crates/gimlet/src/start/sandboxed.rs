@@ -1,10 +1,11 @@
 //! From settings and rules to the sandbox of a session's commands.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gimlet_config::{Author, CredentialMode, Effective, RuleBehavior, RuleLine, Sandbox as Settings, Scope};
-use gimlet_core::{Sandboxing, SettingsNow};
+use gimlet_core::{SandboxNow, Sandboxing, SettingsNow, WatchState};
 use gimlet_exec::{
     Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, probe,
 };
@@ -17,17 +18,19 @@ use super::sessions::Scratch;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
-/// The walls of a session.
+/// The walls of a session as it starts.
 pub(super) struct Found {
-    pub(super) sandboxing: Option<Sandboxing>,
+    pub(super) sandboxing: Option<Arc<Sandboxing>>,
     /// What people should know about it.
     pub(super) remarks: Vec<String>,
     /// Holds the commands' own temporary files.
     pub(super) scratch: Scratch,
+    /// Builds them again when settings change.
+    pub(super) walls: Walls,
 }
 
 /// What is wanted besides what settings say.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Wishes {
     /// There is somebody or something that decides about hosts on no list.
     pub(super) answered: bool,
@@ -37,32 +40,200 @@ pub(super) struct Wishes {
 
 /// The sandbox that settings want; an error when they want none of the session without it.
 pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishes: Wishes) -> Result<Found, Report> {
-    let settings = &configured.effective.settings.sandbox;
-    let mut found = Found { sandboxing: None, remarks: Vec::new(), scratch: Scratch(None) };
-    if settings.enabled != Some(true) {
-        return Ok(found);
-    }
-    let named = settings.bwrap_path.as_ref().map(|path| Bubblewrap::At(PathBuf::from(path)));
-    let available = look(named.unwrap_or_else(|| crate::sandbox::bubblewrap(&configured.env))).await;
     // A name that nobody can guess, so that nobody can have put a link there.
     let root = std::env::temp_dir().join(format!("gimlet-{}", new_session_id()));
-    found.scratch = Scratch(Some(root.clone()));
-    match build(configured, now, available.clone(), &root, wishes) {
-        Ok(sandboxing) => {
-            found.remarks.extend(missing(&available));
-            found.remarks.extend(less_than_asked_for(settings, &sandboxing));
-            found.sandboxing = Some(sandboxing);
+    let mut walls = Walls { wishes, ..Walls::none(root.clone()) };
+    let settings = &configured.effective.settings.sandbox;
+    let (mut sandboxing, mut remarks) = (None, Vec::new());
+    if settings.enabled == Some(true) {
+        walls.available = Some(look(bubblewrap(configured)).await);
+        match walls.build(configured, now) {
+            Ok((built, said)) => (sandboxing, remarks) = (built, said),
+            Err(why) if settings.fail_if_unavailable == Some(true) => {
+                return Err(Report::new(format!("the sandbox that settings demand is not there: {why}"))
+                    .hint("See 'gimlet sandbox explain', or change sandbox.failIfUnavailable")
+                    .because("sandbox_required_unavailable"));
+            }
+            Err(why) => remarks.push(no_sandbox(&why)),
         }
-        Err(why) if settings.fail_if_unavailable == Some(true) => {
-            return Err(Report::new(format!("the sandbox that settings demand is not there: {why}"))
-                .hint("See 'gimlet sandbox explain', or change sandbox.failIfUnavailable")
-                .because("sandbox_required_unavailable"));
-        }
-        Err(why) => found.remarks.push(format!(
-            "there is no sandbox, so commands run without one and ask as usual: {why}. See 'gimlet sandbox explain'"
-        )),
     }
-    Ok(found)
+    Ok(Found { sandboxing, remarks, scratch: Scratch(Some(root)), walls })
+}
+
+fn no_sandbox(why: &str) -> String {
+    format!("there is no sandbox, so commands run without one and ask as usual: {why}. See 'gimlet sandbox explain'")
+}
+
+fn bubblewrap(configured: &Configured) -> Bubblewrap {
+    let named = configured.effective.settings.sandbox.bwrap_path.as_ref();
+    named.map_or_else(|| crate::sandbox::bubblewrap(&configured.env), |path| Bubblewrap::At(PathBuf::from(path)))
+}
+
+/// The walls of settings, for whoever looks at them without a session.
+pub(crate) struct InForce {
+    configured: Configured,
+}
+
+/// What settings want of the sandbox.
+pub(crate) struct InForceWalls {
+    pub(crate) spec: SandboxSpec,
+    pub(crate) upstream: Upstream,
+    pub(crate) enabled: bool,
+}
+
+impl InForce {
+    /// The settings that a session in this folder would begin with.
+    pub(crate) fn read(around: &Surroundings) -> Result<Self, Report> {
+        Ok(Self { configured: Configured::of_folder(around)? })
+    }
+
+    pub(crate) fn bubblewrap(&self) -> Bubblewrap {
+        bubblewrap(&self.configured)
+    }
+
+    /// Hosts on no list are refused: nobody is asked here.
+    pub(crate) fn walls(&self, temp_dir: &Path) -> InForceWalls {
+        let settings = &self.configured.effective.settings.sandbox;
+        let mut spec = spec(&self.configured, &self.configured.now().directories, temp_dir);
+        spec.network = network(&self.configured, false);
+        InForceWalls { spec, upstream: upstream(settings), enabled: settings.enabled == Some(true) }
+    }
+}
+
+/// Builds the walls of a session, at its start and whenever settings want others.
+pub(super) struct Walls {
+    /// What this machine can do, once somebody looked.
+    available: Option<Available>,
+    /// A folder of the session's own.
+    scratch: PathBuf,
+    wishes: Wishes,
+    state: Arc<Mutex<WatchState>>,
+    /// What the walls that stand were built from.
+    plan: Option<Plan>,
+    /// How often they were built.
+    builds: u32,
+}
+
+/// Everything that walls are built from; other walls are needed only for another plan.
+#[derive(Clone, PartialEq)]
+struct Plan {
+    spec: SandboxSpec,
+    upstream: Upstream,
+    asks_about_hosts: bool,
+    auto_allow: bool,
+    may_leave: bool,
+    excluded: Vec<String>,
+    expected: Vec<(String, Vec<String>)>,
+    /// Rules that close files by patterns.
+    closing: Vec<(String, PathBuf)>,
+}
+
+impl Walls {
+    /// No walls yet.
+    pub(super) fn none(scratch: PathBuf) -> Self {
+        let state = Arc::default();
+        Self { available: None, scratch, wishes: Wishes::default(), state, plan: None, builds: 0 }
+    }
+
+    /// What settings that changed make of the walls, and what people should know about it.
+    pub(super) fn renew(&mut self, configured: &Configured, now: &SettingsNow) -> (SandboxNow, Vec<String>) {
+        if configured.effective.settings.sandbox.enabled != Some(true) {
+            return match self.plan.take() {
+                Some(_) => (SandboxNow::Off, vec!["the sandbox is off now; commands ask as usual".to_owned()]),
+                None => (SandboxNow::Same, Vec::new()),
+            };
+        }
+        if self.available.is_none() {
+            self.available = look_aside(bubblewrap(configured));
+        }
+        match self.build(configured, now) {
+            Ok((Some(sandboxing), remarks)) => (SandboxNow::On(sandboxing), remarks),
+            Ok((None, _)) => (SandboxNow::Same, Vec::new()),
+            Err(why) if self.plan.is_some() => {
+                (SandboxNow::Same, vec![format!("the sandbox stays as it was, since it cannot be changed: {why}")])
+            }
+            Err(why) => (SandboxNow::Same, vec![no_sandbox(&why)]),
+        }
+    }
+
+    /// New walls with what is to be said about them; none when those that stand are the ones that are wanted.
+    fn build(
+        &mut self,
+        configured: &Configured,
+        now: &SettingsNow,
+    ) -> Result<(Option<Arc<Sandboxing>>, Vec<String>), String> {
+        let available = self.available.clone().ok_or("nobody could look at what this machine can do")?;
+        if let Backend::None { why } = &available.backend {
+            return Err(why.clone());
+        }
+        let temp_dir = self.scratch.join("tmp");
+        make_private(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
+        let closing = closing_rules(configured, now);
+        let plan = self.plan_of(configured, now, &available, &temp_dir, &closing);
+        if self.plan.as_ref() == Some(&plan) {
+            return Ok((None, Vec::new()));
+        }
+        self.builds += 1;
+        // Commands behind earlier walls still use the earlier proxy.
+        let folder = self.scratch.join(format!("walls-{}", self.builds));
+        make_private(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        let proxy = crate::sandbox::start_proxy(&plan.spec, plan.upstream, &folder).map_err(|report| report.text())?;
+        let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
+        let sandbox = Sandbox::new(plan.spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
+        let spec = sandbox.spec().clone();
+        let sandboxing = Sandboxing {
+            sandbox,
+            available,
+            auto_allow: plan.auto_allow,
+            may_leave: plan.may_leave,
+            excluded: plan.excluded.clone(),
+            quarantine: quarantine(configured),
+            proxy,
+            asks_about_hosts: plan.asks_about_hosts,
+            closed: closed_by(configured, &closing, &spec.write),
+            expected: plan.expected.clone(),
+            state: self.state.clone(),
+            spec,
+        };
+        let mut remarks: Vec<String> = missing(&sandboxing.available).into_iter().collect();
+        remarks.extend(less_than_asked_for(&configured.effective.settings.sandbox, &sandboxing));
+        self.plan = Some(plan);
+        Ok((Some(Arc::new(sandboxing)), remarks))
+    }
+
+    fn plan_of(
+        &self,
+        configured: &Configured,
+        now: &SettingsNow,
+        available: &Available,
+        temp_dir: &Path,
+        closing: &RuleSet,
+    ) -> Plan {
+        let settings = &configured.effective.settings.sandbox;
+        let mut spec = spec(configured, &now.directories, temp_dir);
+        // What was taken away from one command is not for the next.
+        spec.deny_read.push(quarantine(configured));
+        spec.max_memory = self.wishes.max_memory;
+        let asks_about_hosts = !only_lists_count(settings);
+        if available.backend != Backend::Landlock {
+            spec.network = network(configured, asks_about_hosts && self.wishes.answered);
+        }
+        let closing = closing.rules(Behavior::Deny).iter().map(|rule| (rule.text.clone(), rule.source.anchor.clone()));
+        Plan {
+            spec,
+            upstream: upstream(settings),
+            asks_about_hosts,
+            auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false) && may_answer(configured),
+            may_leave: settings.allow_unsandboxed_commands != Some(false),
+            excluded: settings.excluded_commands.clone().unwrap_or_default(),
+            expected: settings.ignore_violations.clone().unwrap_or_default().into_iter().collect(),
+            closing: closing.collect(),
+        }
+    }
+}
+
+fn quarantine(configured: &Configured) -> PathBuf {
+    configured.around.config_home.join("gimlet/quarantine")
 }
 
 /// Finds out what this machine can do, with processes that end before the session has any of its own.
@@ -71,6 +242,15 @@ async fn look(bubblewrap: Bubblewrap) -> Available {
     let available = probe(&exec, &ProbeOptions { bubblewrap, ..ProbeOptions::default() }).await;
     exec.shutdown(Duration::ZERO).await;
     available
+}
+
+/// The same for a session that runs already: a moment on a thread of its own, once.
+fn look_aside(bubblewrap: Bubblewrap) -> Option<Available> {
+    let looking = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        Some(runtime.block_on(look(bubblewrap)))
+    });
+    looking.join().ok().flatten()
 }
 
 /// Says which walls are missing: without them nothing is allowed for being inside.
@@ -95,48 +275,6 @@ fn less_than_asked_for(settings: &Settings, sandboxing: &Sandboxing) -> Vec<Stri
         remarks.push("sandbox.credentials.files: files with the mode 'mask' are closed instead".into());
     }
     remarks
-}
-
-fn build(
-    configured: &Configured,
-    now: &SettingsNow,
-    available: Available,
-    scratch: &Path,
-    wishes: Wishes,
-) -> Result<Sandboxing, String> {
-    if let Backend::None { why } = &available.backend {
-        return Err(why.clone());
-    }
-    let settings = &configured.effective.settings.sandbox;
-    let temp_dir = scratch.join("tmp");
-    make_private(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
-    let quarantine = configured.around.config_home.join("gimlet/quarantine");
-    let mut spec = spec(configured, &now.directories, &temp_dir);
-    // What was taken away from one command is not for the next.
-    spec.deny_read.push(quarantine.clone());
-    spec.max_memory = wishes.max_memory;
-    let asks_about_hosts = !only_lists_count(settings);
-    if available.backend != Backend::Landlock {
-        spec.network = network(configured, asks_about_hosts && wishes.answered);
-    }
-    let proxy = crate::sandbox::start_proxy(&spec, upstream(settings), scratch).map_err(|report| report.text())?;
-    let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
-    let sandbox = Sandbox::new(spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
-    let spec = sandbox.spec().clone();
-    Ok(Sandboxing {
-        sandbox,
-        available,
-        auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false) && may_answer(configured),
-        may_leave: settings.allow_unsandboxed_commands != Some(false),
-        excluded: settings.excluded_commands.clone().unwrap_or_default(),
-        quarantine,
-        proxy,
-        asks_about_hosts,
-        closed: closed_by_patterns(configured, now, &spec.write),
-        expected: settings.ignore_violations.clone().unwrap_or_default().into_iter().collect(),
-        state: Default::default(),
-        spec,
-    })
 }
 
 /// Hosts on no list are refused: by wish, or because only the administrator may name hosts.
@@ -213,7 +351,7 @@ fn spec(configured: &Configured, roots: &[PathBuf], temp_dir: &Path) -> SandboxS
 }
 
 /// What `Read(…)` deny rules and lists in settings close by patterns, which walls do not know.
-fn closed_by_patterns(configured: &Configured, now: &SettingsNow, roots: &[PathBuf]) -> Option<ClosedFiles> {
+fn closing_rules(configured: &Configured, now: &SettingsNow) -> RuleSet {
     let Configured { around, effective, .. } = configured;
     let mut closing = RuleSet::default();
     for rule in now.rules.rules(Behavior::Deny) {
@@ -236,8 +374,12 @@ fn closed_by_patterns(configured: &Configured, now: &SettingsNow, roots: &[PathB
         // A pattern that is none closes nothing; settings say so where they are checked.
         drop(closing.add(Behavior::Deny, &format!("Read({pattern})"), &source));
     }
-    let (cwd, home) = (around.cwd.clone(), around.home.clone());
-    ClosedFiles::new(&closing, &World { cwd, home, roots: roots.to_vec(), ..World::default() }, &[])
+    closing
+}
+
+fn closed_by(configured: &Configured, closing: &RuleSet, roots: &[PathBuf]) -> Option<ClosedFiles> {
+    let (cwd, home) = (configured.around.cwd.clone(), configured.around.home.clone());
+    ClosedFiles::new(closing, &World { cwd, home, roots: roots.to_vec(), ..World::default() }, &[])
 }
 
 /// Whether a text can stand for more than one path.

@@ -171,7 +171,7 @@ async fn what_an_untrusted_project_says_is_named_and_not_used() {
     );
     let doctor = gimlet(&world, &["doctor"]).await;
     doctor.expect_code(0);
-    assert!(doctor.stdout.contains(": not trusted; --trust"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains(": not trusted; 'gimlet trust'"), "{}", doctor.stdout);
     assert!(doctor.stdout.contains("not used: MCP server s"), "{}", doctor.stdout);
     assert!(!world.project.join("canary").exists());
 }
@@ -279,4 +279,44 @@ async fn whoever_changes_a_setting_hears_what_stands_in_its_way() {
         missing.expect_code(1).stderr,
         "gimlet: the following required arguments were not provided: <VALUE>. See 'gimlet config set --help'\n"
     );
+}
+
+#[tokio::test]
+async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
+    let world = world();
+    let plain = gimlet(&world, &["doctor"]).await;
+    assert!(!plain.stdout.contains("not read by this version"), "{}", plain.stdout);
+    for file in [
+        "CLAUDE.md",
+        "CLAUDE.local.md",
+        "AGENTS.md",
+        ".claude/agents/reviewer.md",
+        ".claude/commands/ship.md",
+        ".claude/skills/lint/SKILL.md",
+        ".claude/rules/style.md",
+        ".claude/output-styles/terse.md",
+    ] {
+        world.file(file, "words\n");
+    }
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    std::fs::write(world.home.join(".claude/CLAUDE.md"), "mine\n").unwrap();
+    let doctor = gimlet(&world, &["doctor"]).await;
+    doctor.expect_code(0);
+    for words in [
+        "instructions are not read by this version of gimlet yet:",
+        "/project/CLAUDE.md",
+        "CLAUDE.local.md",
+        "AGENTS.md",
+        "home/.claude/CLAUDE.md",
+        "agents are not read by this version of gimlet yet:",
+        "agents/reviewer.md",
+        "commands/ship.md",
+        "skills/lint",
+        "rules/style.md",
+        "output-styles/terse.md",
+    ] {
+        assert!(doctor.stdout.contains(words), "{words} is not in {}", doctor.stdout);
+    }
+    let json = gimlet(&world, &["doctor", "--json"]).await.json();
+    assert!(json["problems"].to_string().contains("skills are not read"), "{json}");
 }

@@ -175,3 +175,33 @@ async fn a_structured_answer_is_decided_by_unchanged_settings_as_it_was() {
     let run = world.run_at(NOWHERE).args(["permissions", "simulate"]).finish().await;
     assert!(!run.expect_code(0).stdout.contains("StructuredOutput"), "{}", run.stdout);
 }
+
+#[tokio::test]
+async fn a_compound_is_answered_part_by_part_and_a_rule_that_comes_near_says_what_is_in_its_way() {
+    let world = world();
+    let rules = json!({"permissions": {"deny": ["Bash(curl *)"], "allow": ["Bash(make *)", "Bash(cargo test *)"]}});
+    world.file("rules.json", rules.to_string());
+    let command = "cargo test && SECRET=1 make && rm out > log";
+    let run = check(&world, &["--rules", "rules.json", "--command", command], "").await;
+    run.expect_code(3);
+    let expected = [
+        "ask\n  because no rule allows it\n  part by part:\n",
+        "    allow  cargo test\n           the allow rule `Bash(cargo test *)` from --rules (",
+        "    ask    SECRET=… make\n           the allow rule `Bash(make *)` from --rules (",
+        "because SECRET is set in front of the command\n",
+        "    ask    rm out\n           no rule allows it\n",
+        "    ask    > log\n           no rule allows it",
+    ];
+    for part in expected {
+        assert!(run.stdout.contains(part), "{part:?} is not in {}", run.stdout);
+    }
+    let answer = check(&world, &["--rules", "rules.json", "--json", "--command", command], "").await.json();
+    let parts = answer["parts"].as_array().unwrap();
+    let decisions: Vec<&str> = parts.iter().map(|part| part["decision"].as_str().unwrap()).collect();
+    assert_eq!(decisions, ["allow", "ask", "ask", "ask"], "{answer}");
+    assert_eq!(parts[1]["reason"]["near"]["text"], "Bash(make *)", "{answer}");
+    // One part alone needs no list, but the rule that comes near is still named.
+    let run = check(&world, &["--rules", "rules.json", "--command", "sudo make x"], "").await;
+    assert!(run.stdout.contains("`Bash(make *)`") && run.stdout.contains("it is run through `sudo`"), "{}", run.stdout);
+    assert!(!run.stdout.contains("part by part"), "{}", run.stdout);
+}

@@ -59,3 +59,42 @@ async fn the_explanation_says_which_walls_stand() {
         assert!(run.stdout.starts_with(&format!("Sandbox:   {expected}")), "{wanted}: {}", run.stdout);
     }
 }
+
+#[tokio::test]
+async fn settings_in_force_count_and_flags_come_on_top() {
+    let world = world();
+    let more = tempfile::tempdir_in("/var/tmp").expect("a folder");
+    let user = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(user.parent().expect("a parent")).expect("a folder");
+    let settings = serde_json::json!({
+        "sandbox": {"enabled": true, "filesystem": {"allowWrite": [more.path()], "denyRead": [world.path("closed")]},
+                    "network": {"allowedDomains": ["listed.example"], "deniedDomains": ["no.listed.example"]}},
+        "permissions": {"deny": ["Edit(./kept)"]},
+    });
+    std::fs::write(&user, settings.to_string()).expect("settings");
+    // What a project says for itself widens nothing.
+    world.file(".claude/settings.json", r#"{"sandbox": {"filesystem": {"allowWrite": ["/srv"]}}}"#);
+    world.file("closed", "for nobody\n");
+    world.file("kept", "as it was\n");
+    let script = format!("echo x > {}/made; cat closed; echo y >> kept; touch here", more.path().display());
+    let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run", "--", "bash", "-c", &script]).finish().await;
+    assert!(more.path().join("made").exists() && world.project.join("here").exists(), "{}", run.stderr);
+    assert!(!run.stdout.contains("for nobody"), "{}", run.stdout);
+    assert_eq!(world.read("kept"), "as it was\n");
+
+    let flags = ["--allow-domain", "other.example", "--allow-write", "further", "--json"];
+    let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain"]).args(flags).finish().await;
+    let said = run.expect_code(0).json();
+    assert_eq!(said["enabled"], true);
+    let network = said["spec"]["network"].to_string();
+    assert!(
+        ["listed.example", "no.listed.example", "other.example"].iter().all(|host| network.contains(host)),
+        "{network}"
+    );
+    let write = said["spec"]["write"].to_string();
+    assert!(write.contains(&more.path().display().to_string()) && write.contains("further"), "{write}");
+    assert!(!write.contains("/srv"), "{write}");
+    std::fs::write(&user, "{}").expect("settings");
+    let text = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain"]).finish().await;
+    assert!(text.stdout.contains("Sessions:  do not use it: sandbox.enabled is not set"), "{}", text.stdout);
+}

@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(40);
 const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
 
 /// A program that drives gimlet.
-struct Host {
+pub(crate) struct Host {
     child: RunningChild,
     lines: mpsc::UnboundedReceiver<String>,
     /// Everything that was read.
@@ -38,15 +38,15 @@ struct Host {
 }
 
 /// How a driven run ended.
-struct End {
+pub(crate) struct End {
     /// Every line since the start.
     lines: Vec<Value>,
-    output: RunOutput,
+    pub(crate) output: RunOutput,
 }
 
 impl Host {
     /// Starts gimlet as SDKs do.
-    fn start(run: Run<'_>) -> Self {
+    pub(crate) fn start(run: Run<'_>) -> Self {
         let mut child = run.args(FLAGS).env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1").hold_stdin().start();
         let lines = child.lines();
         Self { child, lines, seen: Vec::new() }
@@ -67,7 +67,7 @@ impl Host {
         drop(stdin.write_all(text.as_bytes()));
     }
 
-    fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.send(json!({"type": "user", "session_id": "", "parent_tool_use_id": null,
             "message": {"role": "user", "content": text}}));
     }
@@ -95,7 +95,7 @@ impl Host {
         line
     }
 
-    async fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = self.next().await;
             if is_it(&line) {
@@ -104,7 +104,7 @@ impl Host {
         }
     }
 
-    async fn result(&mut self) -> Value {
+    pub(crate) async fn result(&mut self) -> Value {
         self.until(|line| line["type"] == "result").await
     }
 
@@ -123,7 +123,7 @@ impl Host {
     }
 
     /// Sends nothing more and waits for the end.
-    async fn end(mut self) -> End {
+    pub(crate) async fn end(mut self) -> End {
         self.child.stdin = None;
         self.ended().await
     }
@@ -162,7 +162,7 @@ fn kinds(lines: &[Value]) -> Vec<String> {
 }
 
 /// The text of the first tool result in a line.
-fn result_text(line: &Value) -> String {
+pub(crate) fn result_text(line: &Value) -> String {
     let content = &line["message"]["content"][0]["content"];
     content.as_str().map_or_else(|| content.to_string(), str::to_owned)
 }

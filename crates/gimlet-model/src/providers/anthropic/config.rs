@@ -105,7 +105,7 @@ impl AnthropicConfig {
         let base = base_url(env.get("ANTHROPIC_BASE_URL").unwrap_or(VENDOR))?;
         let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let first_party = host == "api.anthropic.com" || host.ends_with(".anthropic.com");
-        let local = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        let local = is_loopback(host);
         let (custom_headers, header_betas) = custom_headers(env.get("ANTHROPIC_CUSTOM_HEADERS").unwrap_or(""))?;
         let betas = !env.flag("GIMLET_DISABLE_BETAS") && !env.flag("CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS");
         let mut extra_betas = betas::parse_list(env.get("ANTHROPIC_BETAS").unwrap_or(""));
@@ -195,6 +195,13 @@ impl AnthropicConfig {
         format!("{}/v1/messages", self.base_url)
     }
 
+    /// Host and port, when requests go to this machine itself.
+    pub(crate) fn local_server(&self) -> Option<String> {
+        let url = Url::parse(&self.base_url).ok()?;
+        let host = url.host_str()?;
+        is_loopback(host).then(|| format!("{host}:{}", url.port_or_known_default().unwrap_or_default()))
+    }
+
     /// The headers of a request but for its credential. Ours win over the person's own.
     pub(crate) fn headers(&self, betas: Option<&str>) -> Result<HeaderMap, ModelError> {
         let mut headers = self.custom_headers.clone();
@@ -242,6 +249,12 @@ fn custom_headers(text: &str) -> Result<(HeaderMap, Vec<String>), ConfigError> {
         headers.append(name, value);
     }
     Ok((headers, betas))
+}
+
+/// Whether a host is this machine itself, in whatever form.
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 fn max_retries(env: &Env, unattended: bool) -> u32 {

@@ -96,7 +96,10 @@ impl Exchange<'_> {
                 let connecting = error.is_connect();
                 let error = error.without_url();
                 let reset = !connecting && !error.is_timeout() && !error.is_builder();
-                Err(Setback::Unanswered { failure: failure::from_transport(&error, connecting), reset })
+                let local = inner.config.local_server().filter(|_| connecting);
+                let failure = local.and_then(|server| failure::nothing_listens(&error, &server));
+                let failure = failure.unwrap_or_else(|| failure::from_transport(&error, connecting));
+                Err(Setback::Unanswered { failure, reset })
             }
             None => {
                 let message = format!("the server did not answer within {} s", limit.as_secs());

@@ -97,6 +97,9 @@ fn mentioned(word: &Word, place: &Place<'_>) -> Option<PathBuf> {
     spelled.or_else(|| {
         parts(word.value()?).filter(|part| !part.starts_with('-')).find_map(|part| {
             let (paths, _) = place.spellings(Path::new(part));
+            if let Some(governing) = paths.iter().find(|path| place.world.governs(path)) {
+                return Some(governing.clone());
+            }
             let linked = paths.iter().any(|path| is_protected(path)) && !paths.iter().all(|path| is_protected(path));
             if linked { paths.into_iter().find(|path| is_protected(path)) } else { None }
         })

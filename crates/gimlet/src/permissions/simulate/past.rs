@@ -18,6 +18,7 @@ pub(super) struct Place {
     pub(super) mode: PermissionMode,
     readable: Vec<PathBuf>,
     own: Vec<PathBuf>,
+    governing: Vec<PathBuf>,
     walls: Walls,
 }
 
@@ -32,6 +33,7 @@ impl Place {
                 roots.push(root);
             }
         }
+        let there = Surroundings { cwd: sides.start.clone(), ..around.clone() };
         Self {
             paths: PathContext {
                 cwd: cwd.unwrap_or_else(|| sides.start.clone()),
@@ -43,6 +45,7 @@ impl Place {
             mode: mode.and_then(|mode| mode.parse().ok()).unwrap_or_default(),
             readable: vec![sides.results.clone()],
             own: crate::start::own_folders(around),
+            governing: crate::settings::locations(&there).governing(),
             walls: line.map_or(Walls::None, walls_of),
         }
     }
@@ -103,6 +106,8 @@ impl ReadAgain {
             own: &place.own,
             walls: place.walls,
             plan_reviewed: false,
+            governing: &place.governing,
+            walled: place.walls != Walls::None,
             view: &OnDisk,
         };
         judging.verdict(match self {

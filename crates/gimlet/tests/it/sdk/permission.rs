@@ -184,3 +184,45 @@ async fn allowed_tools_are_not_asked_about_and_denied_ones_are_not_offered() {
     let tools = lines.iter().find(|line| line["subtype"] == "init").unwrap()["tools"].to_string();
     assert!(tools.contains("Write") && !tools.contains("Bash"));
 }
+
+#[tokio::test]
+async fn a_mode_that_answers_an_open_question_withdraws_it() {
+    // The new mode, and what the first call's result then says.
+    for (mode, words) in [("acceptEdits", "Created"), ("dontAsk", "not run")] {
+        let world = world();
+        let model = writing(&world).await;
+        let mut host = Host::attended(&world, &model);
+        host.say("write");
+        let question = host.asked("can_use_tool").await;
+        let reply = host.ask(json!({"subtype": "set_permission_mode", "mode": mode})).await;
+        assert_eq!(reply["subtype"], "success", "{mode}");
+        let first = host.until(|line| line["type"] == "user").await;
+        assert!(result_text(&first).contains(words), "{mode}: {}", result_text(&first));
+        // It crosses the withdrawal.
+        host.answer(&question, json!({"behavior": "deny", "message": "too late"}));
+        let result = host.result().await;
+        assert_eq!(result["result"], "done", "{mode}");
+        let withdrawn: Vec<&Value> = host.seen.iter().filter(|line| line["type"] == "control_cancel_request").collect();
+        assert_eq!(withdrawn.len(), 1, "{mode}");
+        assert_eq!(withdrawn[0]["request_id"], question["request_id"], "{mode}");
+        let questions = kinds(&host.seen).iter().filter(|kind| *kind == "can_use_tool").count();
+        assert_eq!(questions, 1, "{mode}: the second call needs no question either");
+        host.end().await.clean(0);
+    }
+}
+
+#[tokio::test]
+async fn a_mode_that_asks_as_well_leaves_the_question_open() {
+    let world = world();
+    let model = Script::new().call("Bash", json!({"command": "make all"})).then().say("done").serve().await.unwrap();
+    let mut host = Host::attended(&world, &model);
+    host.say("build");
+    let question = host.asked("can_use_tool").await;
+    host.ask(json!({"subtype": "set_permission_mode", "mode": "acceptEdits"})).await;
+    host.answer(&question, json!({"behavior": "deny", "message": "no make here"}));
+    let refused = host.until(|line| line["type"] == "user").await;
+    assert!(result_text(&refused).contains("no make here"));
+    host.result().await;
+    assert!(!host.seen.iter().any(|line| line["type"] == "control_cancel_request"));
+    host.end().await.clean(0);
+}

@@ -1,28 +1,51 @@
-//! Asking about a call: who is asked in which order, and what each answer means for it. No answer is a refusal, except
-//! for questions of the model's that somebody has set a time for.
+//! Asking a person: what they are shown, how long is waited, and what their answer does.
+//!
+//! A question is open only as long as the call needs one. When mode or rules change meanwhile, the call is judged again:
+//! if it is allowed or refused by now, the question is withdrawn, and an answer that comes later changes nothing.
 
-use gimlet_policy::{Reason, Verdict};
-use gimlet_proto::{Answer, Approval, AskBody, Body, Level, Notice, PermissionMode};
+use std::time::Duration;
+
+use gimlet_policy::{Decision, HookSay, Verdict};
+use gimlet_proto::{Answer, Approval, AskBody, PermissionMode};
 use gimlet_store::Decider;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use super::classifier::Opinion;
 use super::ledger::Word;
 use super::refusal::{self, Denied, Refusal};
-use super::{Answered, Asked, Gate, hooked, lock, raw};
+use super::{Answered, Asked, Gate, lock, raw};
 use crate::call::{CallScope, Incoming};
 use crate::tool::Prepared;
 
+/// How often settings files are looked at while a question is open; nothing else looks at them then.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Why somebody is asked.
+pub(super) struct Question<'a> {
+    pub(super) verdict: &'a Verdict,
+    /// What hooks said about the call before.
+    pub(super) hook: Option<&'a HookSay>,
+    /// Changes since the verdict.
+    pub(super) changes: watch::Receiver<()>,
+}
+
+/// What ended the wait for an answer.
+pub(super) enum Heard {
+    Answer(Answer),
+    /// The question is no question any more.
+    Overtaken,
+}
+
 impl Gate {
-    /// Asks about a call: a reviewer, hooks, and else a person. Whatever is no clear yes refuses it.
+    /// Who answers in the person's place comes first: the reviewer, then hooks.
     pub(super) async fn ask(
         &self,
         scope: &CallScope,
         incoming: &Incoming,
         prepared: &Prepared,
-        verdict: &Verdict,
+        question: Question<'_>,
     ) -> Result<Answered, Refusal> {
+        let Question { verdict, hook, changes } = question;
         if let Some(settled) = self.review(scope, incoming, prepared, verdict).await {
             return settled;
         }
@@ -58,12 +81,14 @@ impl Gate {
         };
         self.notify(scope, prepared);
         asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
-        let late = self.without_answer(scope, prepared);
-        let answer = tokio::select! {
-            biased;
-            () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
-            input = late => return Ok(Answered::Edited { input, by: Decider::Policy }),
-            answer = answer => answer.map_err(|_| Refusal::Cancelled)?,
+        let still_asks = || self.decide(scope, prepared, hook).0.decision == Decision::Ask;
+        let heard = tokio::select! {
+            input = self.without_answer(scope, prepared) => return Ok(Answered::Edited { input, by: Decider::Policy }),
+            heard = self.hear(scope, answer, changes, still_asks) => heard?,
+        };
+        let answer = match heard {
+            Heard::Answer(answer) => answer,
+            Heard::Overtaken => return Ok(Answered::Overtaken),
         };
         match answer {
             Answer::Yes(Approval { input, changes }) => {
@@ -102,35 +127,26 @@ impl Gate {
         }
     }
 
-    /// In auto mode: what the reviewer says in place of a person; `None` when a person must be asked after all.
-    pub(super) async fn review(
+    /// Waits for the answer for as long as there is something to answer.
+    pub(super) async fn hear(
         &self,
         scope: &CallScope,
-        incoming: &Incoming,
-        prepared: &Prepared,
-        verdict: &Verdict,
-    ) -> Option<Result<Answered, Refusal>> {
-        let classifier = self.classifier.as_ref().filter(|_| verdict.reasons.contains(&Reason::ClassifierMayAnswer))?;
-        let planning = self.mode_of(scope) == PermissionMode::Plan;
-        match classifier.review(prepared, verdict, planning, &scope.cancel).await {
-            Opinion::Allow => Some(Ok(Answered::Go(Word::allowed_by(Decider::Classifier)))),
-            Opinion::Refuse(why) => {
-                let mut message = format!(
-                    "{} was not run: the reviewer of auto mode refused it ({why}). Do not look for another way to the \
-                     same effect; go on with what is clearly within the task, or tell the user what you would need.",
-                    prepared.tool
-                );
-                if self.may_retry(scope, incoming, prepared, &why).await {
-                    message.push_str(hooked::RETRY);
+        mut answer: oneshot::Receiver<Answer>,
+        mut changes: watch::Receiver<()>,
+        still_asks: impl Fn() -> bool,
+    ) -> Result<Heard, Refusal> {
+        loop {
+            tokio::select! {
+                biased;
+                () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
+                answer = &mut answer => return answer.map(Heard::Answer).map_err(|_| Refusal::Cancelled),
+                // The gate holds the sender, so there is always a next change to wait for.
+                Ok(()) = changes.changed() => {
+                    if !still_asks() {
+                        return Ok(Heard::Overtaken);
+                    }
                 }
-                Some(Err(Refusal::Denied(Denied::by_reviewer(message, &why, prepared))))
-            }
-            Opinion::None(why) => {
-                scope.services.publish(
-                    &scope.agent,
-                    Body::Notice(Notice { level: Level::Warning, text: format!("auto mode: {why}; a person decides") }),
-                );
-                None
+                () = tokio::time::sleep(LOOK_EVERY) => self.refresh(scope).await,
             }
         }
     }

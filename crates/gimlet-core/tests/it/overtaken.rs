@@ -1,0 +1,159 @@
+//! Questions that nobody has to answer any more, because mode or rules changed while they were open.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use gimlet_core::{ChangedSettings, LiveSettings, SettingsNow, SettingsSource};
+use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
+use gimlet_proto::{Answer, Approval, AskId, Block, Body, Op, PermissionMode, Reply, TrustQuestion};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::bench::{Bench, Setup, call, reply};
+
+fn replies() -> Vec<Vec<gimlet_proto::ModelEvent>> {
+    vec![reply(&[call("a", "Touch", json!({"name": "a"}))]), reply(&[Block::text("done")])]
+}
+
+fn asking() -> Setup {
+    Setup { mode: PermissionMode::Default, attended: true, ..Setup::default() }
+}
+
+fn no() -> Answer {
+    Answer::No { message: "not that".into(), interrupt: false }
+}
+
+#[tokio::test]
+async fn a_new_mode_answers_an_open_question_if_it_can() {
+    // The mode, what the result then says, whether the question is still there to be answered.
+    let cases = [
+        (PermissionMode::AcceptEdits, "a done", false),
+        (PermissionMode::Plan, "plan", false),
+        (PermissionMode::DontAsk, "not run", false),
+        (PermissionMode::Default, "not that", true),
+        // This session cannot have it.
+        (PermissionMode::BypassPermissions, "not that", true),
+    ];
+    for (mode, words, stays) in cases {
+        let mut bench = Bench::new(asking(), replies());
+        bench.say("go");
+        let (mut open, mut closed): (Option<AskId>, Vec<AskId>) = (None, Vec::new());
+        let report = bench
+            .turn(|event, handle| match &event.body {
+                Body::Ask(ask) => {
+                    open = Some(ask.id);
+                    handle.send(Op::SetMode { mode, reply: Reply::nobody() });
+                    if stays {
+                        handle.send(Op::Answer { ask: ask.id, answer: no() });
+                    }
+                }
+                Body::AskClosed(id) => closed.push(*id),
+                // It crosses the withdrawal and changes nothing.
+                Body::ToolFinished(_) if !stays => {
+                    handle.send(Op::Answer { ask: open.unwrap(), answer: no() });
+                }
+                _ => {}
+            })
+            .await;
+        let text = bench.results(1)[0].2.clone();
+        assert!(text.contains(words), "{mode}: {text}");
+        assert_eq!(closed, [open.unwrap()], "{mode}: a question is closed once");
+        assert_eq!(report.denials.len(), usize::from(words != "a done"), "{mode}");
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_one_answer_brings_answers_the_questions_beside_it() {
+    let touch = |id: &str| vec![reply(&[call(id, "Touch", json!({"name": id}))]), reply(&[Block::text("did it")])];
+    let tasks = vec![("one", touch("x")), ("two", touch("y"))];
+    let send = |id: &str, task: &str| call(id, "Agent", json!({"task": task}));
+    for (behavior, lines) in [("allow", 2), ("deny", 0)] {
+        let script = vec![reply(&[send("t1", "one"), send("t2", "two")]), reply(&[Block::text("done")])];
+        let mut bench = Bench::new(Setup { tasks: tasks.clone(), ..asking() }, script);
+        bench.say("go");
+        let (mut open, mut closed) = (Vec::new(), 0);
+        bench
+            .turn(|event, handle| match &event.body {
+                Body::Ask(ask) => {
+                    open.push(ask.id);
+                    if let [first, _] = open[..] {
+                        let update = json!({"type": "addRules", "rules": [{"toolName": "Touch"}],
+                            "behavior": behavior, "destination": "session"});
+                        let update = Arc::from(RawValue::from_string(update.to_string()).unwrap());
+                        let answer = Answer::Yes(Approval { input: None, changes: vec![update] });
+                        handle.send(Op::Answer { ask: first, answer });
+                    }
+                }
+                Body::AskClosed(_) => closed += 1,
+                _ => {}
+            })
+            .await;
+        assert_eq!((open.len(), closed), (2, 2), "{behavior}");
+        let ran = bench.lines().iter().filter(|line| line.ends_with("ends")).count();
+        assert_eq!(ran, lines, "{behavior}: {:?}", bench.lines());
+        bench.close().await;
+    }
+}
+
+/// Settings that change once somebody has been asked.
+#[derive(Clone, Default)]
+struct Later(Arc<Mutex<VecDeque<SettingsNow>>>);
+
+impl LiveSettings for Later {
+    fn changed(&mut self) -> Vec<ChangedSettings> {
+        if self.0.lock().unwrap().is_empty() {
+            return Vec::new();
+        }
+        vec![ChangedSettings { file: "/home/ada/.claude/settings.json".into(), source: SettingsSource::User }]
+    }
+
+    fn take_up(&mut self, _: &[PathBuf]) -> SettingsNow {
+        self.0.lock().unwrap().pop_front().unwrap()
+    }
+
+    fn trust_question(&mut self) -> Option<TrustQuestion> {
+        None
+    }
+
+    fn accept_trust(&mut self) -> SettingsNow {
+        SettingsNow::default()
+    }
+
+    fn keep(&mut self, _: &PermissionUpdate) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn settings_that_change_while_a_question_is_open_can_answer_it() {
+    for (behavior, rule, words) in
+        [(Behavior::Allow, "Touch", "a done"), (Behavior::Deny, "Touch", "rule"), (Behavior::Allow, "Look", "not that")]
+    {
+        let later = Later::default();
+        let live: Option<Box<dyn LiveSettings>> = Some(Box::new(later.clone()));
+        let mut bench = Bench::new(Setup { live, ..asking() }, replies());
+        bench.say("go");
+        let mut closed = 0;
+        bench
+            .turn(|event, handle| match &event.body {
+                Body::Ask(ask) => {
+                    let mut rules = RuleSet::default();
+                    rules.add(behavior, rule, &RuleSource::new(RuleScope::User, "/")).unwrap();
+                    let remarks = vec!["changed".to_owned()];
+                    later.0.lock().unwrap().push_back(SettingsNow { rules, remarks, ..SettingsNow::default() });
+                    if words == "not that" {
+                        handle.send(Op::Answer { ask: ask.id, answer: no() });
+                    }
+                }
+                Body::AskClosed(_) => closed += 1,
+                _ => {}
+            })
+            .await;
+        let text = bench.results(1)[0].2.clone();
+        assert!(text.contains(words), "{rule}: {text}");
+        assert_eq!(closed, 1, "{rule}");
+        bench.close().await;
+    }
+}

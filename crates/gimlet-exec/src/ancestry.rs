@@ -1,0 +1,33 @@
+//! Whether this process descends from a session's commands. Whatever a command starts, however it detaches itself, stays
+//! below the session's custodian, which takes in every orphan; so the line of parents tells, and no command can forge it.
+
+use crate::custodian;
+use crate::procfs::Process;
+use crate::sandbox::HELPER_ARGUMENT;
+
+/// No line of parents is longer; one that is cannot be trusted to have been read to its end.
+const LONGEST_LINE: usize = 4096;
+
+/// Whether a command of a session started this process, itself or through others. In doubt it did.
+pub fn is_below_a_session() -> bool {
+    let mut pid = i32::try_from(std::process::id()).unwrap_or_default();
+    for _ in 0..LONGEST_LINE {
+        let Some(process) = Process::read(pid) else { return true };
+        if is_custody(process.parent) {
+            return true;
+        }
+        match process.parent {
+            // The first process of this machine or container.
+            0 | 1 => return false,
+            parent => pid = parent,
+        }
+    }
+    true
+}
+
+/// Whether a process looks after the commands of a session.
+fn is_custody(pid: i32) -> bool {
+    let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    let argument = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+    [custodian::ARGUMENT, HELPER_ARGUMENT].iter().any(|own| own.as_bytes() == argument)
+}

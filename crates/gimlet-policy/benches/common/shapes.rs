@@ -1,0 +1,87 @@
+//! What decisions are measured on: rules, a world, and texts of every shape that could be slow.
+
+use gimlet_policy::{Behavior, Call, NeedFacts, RuleScope, RuleSet, RuleSource, Verdict, World, decide};
+use gimlet_proto::Need;
+
+/// Lengths of a text, in bytes.
+pub(crate) const LENGTHS: &[usize] = &[1_000, 10_000];
+/// Parts that sound texts are made of.
+pub(crate) const PARTS: &[&str] = &[
+    "ls; ",
+    "cat <<E\n$x it's\nE\n",
+    "cat <<'E'\nbody\nE\n",
+    "for f in a b; do cat \"$f\"; done; ",
+    "if [ -f a ]; then cat a; fi; ",
+    "echo \"$(ls | wc -l)\"; ",
+    "cat $(git ls-files); ",
+    "ls | xargs cat; ",
+    "case $x in a) ls;; esac; ",
+    "cd a; cat b; ",
+    "rm -rf \"$x\"/; ",
+    "(ls) && ",
+    "a{b,c} $x * ",
+    "for i in a; do ",
+];
+
+/// Constructs inside constructs: what opens and what closes them.
+pub(crate) const NESTED: &[(&str, &str)] = &[
+    ("echo \"$(", ")\""),
+    ("(", ")"),
+    ("{ ", "; }"),
+    ("if true; then ", "; fi"),
+    ("for i in a; do ", "; done"),
+    ("cat <(", ")"),
+    ("echo ${x:-", "}"),
+    ("cat <<E\n$(", ")\nE\n"),
+];
+
+/// Constructs that are opened and never closed.
+pub(crate) const OPENERS: &[&str] = &["(", "$(", "\"$(", "`", "{ ", "${x:-", "<<E\n", "'", "\\"];
+
+/// As deep as the text is long.
+pub(crate) fn nested(length: usize, open: &str, close: &str) -> String {
+    let depth = length / (open.len() + close.len());
+    format!("{}ls{}", open.repeat(depth), close.repeat(depth))
+}
+
+/// A decision to be made again and again.
+pub(crate) struct Question {
+    needs: [NeedFacts; 1],
+    rules: RuleSet,
+    world: World,
+}
+
+impl Question {
+    pub(crate) fn about(text: String) -> Self {
+        let world = World {
+            cwd: "/srv/repo".into(),
+            roots: vec!["/srv/repo".into()],
+            home: Some("/home/dev".into()),
+            ..World::default()
+        };
+        Self { needs: [NeedFacts { need: Need::Run(text), resolved: None, hops: vec![] }], rules: rules(), world }
+    }
+
+    pub(crate) fn decide(&self) -> Verdict {
+        let needs = std::hint::black_box(&self.needs);
+        decide(
+            &Call { tool: "Bash", also_named: &[], input: None, needs, needs_person: false },
+            &self.rules,
+            &self.world,
+        )
+    }
+}
+
+fn rules() -> RuleSet {
+    let source = RuleSource::new(RuleScope::Project, "/srv/repo");
+    let mut rules = RuleSet::default();
+    let deny = ["Bash(curl:*)", "Bash(rm -rf:*)", "Bash(git push:*)", "Read(.env)", "Read(~/.ssh/**)"];
+    let allow = ["Bash(npm run:*)", "Bash(cargo test:*)", "Bash(git log:*)", "Edit(src/**)"];
+    for (behavior, list) in [(Behavior::Deny, deny.as_slice()), (Behavior::Allow, allow.as_slice())] {
+        for rule in list {
+            // These literals parse; a bench without rules would measure nothing.
+            assert!(rules.add(behavior, rule, &source).is_ok(), "{rule}");
+        }
+    }
+    rules
+}

@@ -1,0 +1,46 @@
+//! Commands of gimlet's own that are a person's to give, whatever rules and modes say.
+
+use super::word::Word;
+use super::wrappers::base_name;
+
+/// Whether a command may give or take back trust in a folder. One that only shows what waits may not.
+pub(super) fn gives_trust(words: &[Word]) -> bool {
+    let Some((name, arguments)) = words.split_first() else { return false };
+    let is = |word: &Word, wanted: &[&str]| word.value().is_none_or(|text| wanted.contains(&text));
+    name.value().is_some_and(|name| base_name(name) == "gimlet")
+        && arguments.iter().any(|word| is(word, &["trust"]))
+        && arguments.iter().any(|word| is(word, &["--yes", "-y", "--revoke"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::super::{ShellFacts, analyse};
+
+    #[test]
+    fn trust_that_is_given_by_a_command_is_seen_in_every_plain_spelling() {
+        let roots = [PathBuf::from("/repo")];
+        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None };
+        let gives = |command: &str| analyse(command, &facts).gives_trust;
+        for command in [
+            "gimlet trust --yes",
+            "gimlet trust -y /repo",
+            "./target/debug/gimlet trust --yes",
+            "cd /repo && env X=1 gimlet trust --revoke",
+            "sudo gimlet trust --yes",
+            "bash -c 'gimlet trust --yes'",
+            "echo $(gimlet trust --yes)",
+            "gimlet trust $flag",
+            "gimlet $what --yes",
+            "timeout 5 gimlet --debug trust --yes",
+        ] {
+            assert!(gives(command), "{command}");
+        }
+        for command in
+            ["gimlet trust", "gimlet trust --show", "gimlet doctor", "echo gimlet trust --yes", "trust --yes"]
+        {
+            assert!(!gives(command), "{command}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `gimlet trust`: a lasting yes to what a folder's files do, for people without the terminal UI. It shows first and
+//! records only when told to; a command of a session can do neither, since the model could run it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use gimlet_config::{Item, TrustStore};
+use serde_json::{Value, json};
+
+use crate::args::TrustArgs;
+use crate::config_cmd::{self, Found};
+use crate::report::Report;
+use crate::surroundings::Surroundings;
+
+/// So much of a digest tells two items apart for people; JSON has all of it.
+const SHOWN_DIGEST: usize = 16;
+
+pub(crate) fn run(args: &TrustArgs, around: &Surroundings) -> Result<ExitCode, Report> {
+    let around = Surroundings { cwd: folder(args.folder.as_deref(), &around.cwd)?, ..around.clone() };
+    if (args.yes || args.revoke) && gimlet_exec::is_below_a_session() {
+        return Err(Report::new("trust is not given or taken back by a command of a session")
+            .hint("Run this in a terminal of your own"));
+    }
+    let found = config_cmd::find_recorded(&around);
+    let done = match (args.yes, args.revoke) {
+        (true, _) => accept(&found)?,
+        (_, true) => revoke(&found)?,
+        _ => Vec::new(),
+    };
+    // What holds from now on.
+    let found = if done.is_empty() { found } else { config_cmd::find_recorded(&around) };
+    let page = if args.json { as_json(&found).to_string() } else { as_text(&found, &done) };
+    crate::say(&gimlet_serve::sanitise(&page));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn folder(wanted: Option<&Path>, current: &Path) -> Result<std::path::PathBuf, Report> {
+    let Some(wanted) = wanted else { return Ok(current.to_owned()) };
+    let real = current.join(wanted).canonicalize().ok().filter(|real| real.is_dir());
+    real.ok_or_else(|| Report::new(format!("{}: there is no such folder", wanted.display())))
+}
+
+fn accept(found: &Found) -> Result<Vec<String>, Report> {
+    if found.store.is_in_memory_only() {
+        return Err(Report::new("trust in the home directory lasts for one session and is not recorded")
+            .hint("Add --trust to the run that needs it"));
+    }
+    let withheld = found.effective.withheld.clone();
+    let (_, stored) = found.store.accept(&withheld);
+    stored.map_err(|error| Report::new(error.to_string()))?;
+    Ok(vec![match withheld.len() {
+        0 => "Trusted; nothing waited.".to_owned(),
+        1 => "Trusted, with 1 item that waited.".to_owned(),
+        count => format!("Trusted, with {count} items that waited."),
+    }])
+}
+
+fn revoke(found: &Found) -> Result<Vec<String>, Report> {
+    let forgotten = found.store.revoke().map_err(|error| Report::new(error.to_string()))?;
+    Ok(vec![if forgotten { "What was accepted is forgotten." } else { "Nothing was accepted here." }.to_owned()])
+}
+
+fn is_withheld(found: &Found, item: &Item) -> bool {
+    found.effective.withheld.iter().any(|other| other.digest == item.digest)
+}
+
+fn as_text(found: &Found, done: &[String]) -> String {
+    let mut lines: Vec<String> = done.to_vec();
+    lines.push(format!("{}: {}", found.store.root().display(), words(found)));
+    for item in &found.inventory.items {
+        let state = if is_withheld(found, item) { "waits" } else { "trusted" };
+        let line = item.line.map_or(String::new(), |line| format!(":{line}"));
+        let digest: String = item.digest.chars().take(SHOWN_DIGEST).collect();
+        lines.push(format!("  {state:<8}{}", item.title()));
+        lines.push(format!("          {}{line}  sha256 {digest}", item.file.display()));
+        lines.extend(item.text.lines().filter(|text| *text != item.name).map(|text| format!("          | {text}")));
+    }
+    if done.is_empty() && !found.effective.withheld.is_empty() && !found.store.is_in_memory_only() {
+        lines.push("'gimlet trust --yes' accepts all of it as it is now.".to_owned());
+    }
+    lines.join("\n")
+}
+
+fn words(found: &Found) -> &'static str {
+    let trust = found.store.trust();
+    match (found.inventory.items.is_empty(), found.effective.withheld.is_empty()) {
+        _ if TrustStore::is_in_memory_only(&found.store) => "trusted only for the length of a session",
+        (true, _) if trust.is_known() => "trusted; nothing here needs it",
+        (true, _) => "nothing here needs trust",
+        (false, true) => "trusted",
+        (false, false) if trust.is_known() => "trusted in part; the rest waits",
+        (false, false) => "not trusted",
+    }
+}
+
+fn as_json(found: &Found) -> Value {
+    let items = found.inventory.items.iter().map(|item| {
+        let mut told = serde_json::to_value(item).unwrap_or_default();
+        told["trusted"] = Value::Bool(!is_withheld(found, item));
+        told
+    });
+    json!({ "folder": found.store.root(), "state": words(found), "items": items.collect::<Vec<Value>>() })
+}

@@ -1,0 +1,103 @@
+//! Settings of the sandbox that change while a session runs: they hold from the next command on, and only those who may
+//! widen it do.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
+
+use gimlet_script::Script;
+use gimlet_testkit::World;
+use serde_json::{Value, json};
+
+use crate::sdk::{Host, result_text};
+use crate::world;
+
+fn put(world: &World, settings: &Value) {
+    let file = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, settings.to_string()).unwrap();
+}
+
+/// Runs the same command in two turns, with a change between them; gives what it printed each time.
+async fn twice(world: &World, command: &str, change: impl FnOnce()) -> [String; 2] {
+    let call = json!({ "command": command });
+    let script = Script::new().call("Bash", call.clone()).then().say("one").then().call("Bash", call).then().say("two");
+    let model = script.serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let mut printed = Vec::new();
+    let mut change = Some(change);
+    for prompt in ["first", "second"] {
+        host.say(prompt);
+        printed.push(result_text(&host.until(|line| line["type"] == "user").await));
+        host.result().await;
+        if let Some(change) = change.take() {
+            change();
+        }
+    }
+    host.end().await.output.expect_code(0);
+    printed.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn lists_are_tightened_and_widened_for_the_next_command() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let out = folder.path().join("out");
+    let write = format!("touch {} 2>/dev/null && echo written || echo closed", out.display());
+    let open = json!({"sandbox": {"enabled": true, "filesystem": {"allowWrite": [folder.path()]}}});
+    let closed = json!({"sandbox": {"enabled": true}});
+    let of = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+
+    let world = world();
+    put(&world, &closed);
+    let printed = twice(&world, &write, || put(&world, &open)).await;
+    assert_eq!(printed.each_ref().map(|text| of(text)), ["closed", "written"], "{printed:?}");
+
+    std::fs::remove_file(&out).unwrap();
+    put(&world, &open);
+    let printed = twice(&world, &write, || put(&world, &closed)).await;
+    assert_eq!(printed.each_ref().map(|text| of(text)), ["written", "closed"], "{printed:?}");
+
+    let secret = world.project.join("secret");
+    std::fs::write(&secret, "for nobody").unwrap();
+    let read = "cat secret 2>/dev/null || echo closed";
+    let hidden = json!({"sandbox": {"enabled": true, "filesystem": {"denyRead": [secret]}}});
+    put(&world, &closed);
+    let printed = twice(&world, read, || put(&world, &hidden)).await;
+    assert!(printed[0].contains("for nobody") && printed[1].contains("closed"), "{printed:?}");
+}
+
+#[tokio::test]
+async fn the_sandbox_is_turned_on_and_off_for_the_next_command() {
+    let on = json!({"sandbox": {"enabled": true}});
+    let off = json!({"permissions": {"allow": ["Bash(touch *)", "Bash(echo *)"]}});
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let out = folder.path().join("out");
+    let write = format!("touch {} && echo written", out.display());
+    let world = world();
+    put(&world, &off);
+    let printed = twice(&world, &write, || put(&world, &on)).await;
+    assert!(printed[0].contains("written") && printed[1].contains("The sandbox refused"), "{printed:?}");
+
+    std::fs::remove_file(&out).unwrap();
+    put(&world, &on);
+    let printed = twice(&world, &write, || put(&world, &off)).await;
+    assert!(printed[0].contains("The sandbox refused") && printed[1].contains("written"), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_project_tightens_a_running_sandbox_and_never_widens_it() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let out = folder.path().join("out");
+    let write = format!("touch {} && echo written", out.display());
+    let world = world();
+    put(&world, &json!({"sandbox": {"enabled": true}}));
+    let widening = json!({"sandbox": {"enabled": false, "excludedCommands": ["touch *"],
+        "filesystem": {"allowWrite": [folder.path()]}}});
+    for file in [".claude/settings.json", ".claude/settings.local.json"] {
+        let printed = twice(&world, &write, || drop(world.file(file, widening.to_string()))).await;
+        assert!(!printed[1].contains("written") && !out.exists(), "{file}: {printed:?}");
+        std::fs::remove_file(world.project.join(file)).unwrap();
+    }
+    std::fs::write(world.project.join("secret"), "for nobody").unwrap();
+    let tightening = json!({"sandbox": {"filesystem": {"denyRead": [world.project.join("secret")]}}}).to_string();
+    let read = "cat secret 2>/dev/null || echo closed";
+    let printed = twice(&world, read, || drop(world.file(".claude/settings.json", tightening))).await;
+    assert!(printed[0].contains("for nobody") && printed[1].contains("closed"), "{printed:?}");
+}

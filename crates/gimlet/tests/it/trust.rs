@@ -1,0 +1,120 @@
+//! `gimlet trust`: what is shown, what is recorded, and who can have it recorded.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
+
+use gimlet_script::Script;
+use gimlet_testkit::{RunOutput, World};
+use serde_json::{Value, json};
+
+use crate::world;
+
+/// A project that allows itself something and wants a variable set.
+fn project() -> World {
+    let world = world();
+    let settings = json!({"permissions": {"allow": ["Bash(touch *)"]}, "env": {"GREETING": "hello"}});
+    world.file(".claude/settings.json", settings.to_string());
+    world.file(".git/HEAD", "ref: refs/heads/main\n");
+    world
+}
+
+async fn trust(world: &World, args: &[&str]) -> RunOutput {
+    world.run_at("http://127.0.0.1:9").args(["trust"]).args(args.iter().copied()).finish().await
+}
+
+async fn told(world: &World, args: &[&str]) -> Value {
+    let run = trust(world, &[args, &["--json"]].concat()).await;
+    run.expect_code(0).json()
+}
+
+fn record(world: &World) -> Option<String> {
+    std::fs::read_to_string(world.home.join(".claude/gimlet/trust.json")).ok()
+}
+
+#[tokio::test]
+async fn looking_records_nothing_and_names_every_item_with_its_digest() {
+    let world = project();
+    for args in [&[][..], &["--show"]] {
+        let shown = trust(&world, args).await;
+        let text = &shown.expect_code(0).stdout;
+        for part in ["not trusted", "waits   allow rule Bash(touch *)", "GREETING", "settings.json:", "sha256 "] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert!(text.contains("gimlet trust --yes"), "{text}");
+    }
+    let told = told(&world, &[]).await;
+    assert_eq!(told["items"].as_array().unwrap().len(), 2);
+    assert!(told["items"].as_array().unwrap().iter().all(|item| item["digest"].as_str().unwrap().len() == 64));
+    assert_eq!(record(&world), None);
+}
+
+#[tokio::test]
+async fn a_yes_lasts_until_something_changes_or_it_is_taken_back() {
+    let world = project();
+    let yes = trust(&world, &["--yes"]).await;
+    assert!(yes.expect_code(0).stdout.contains("Trusted, with 2 items"), "{}", yes.stdout);
+    assert_eq!(told(&world, &[]).await["state"], "trusted");
+    // A session uses it without a flag.
+    let model = Script::new().call("Bash", json!({"command": "touch made"})).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).args(["-p", "--", "go"]).finish().await;
+    run.expect_code(0);
+    assert!(world.project.join("made").exists() && run.stderr.is_empty(), "{}", run.stderr);
+    let settings = json!({"permissions": {"allow": ["Bash(touch *)"]}, "env": {"GREETING": "goodbye"}});
+    world.file(".claude/settings.json", settings.to_string());
+    let changed = told(&world, &[]).await;
+    let waiting: Vec<&Value> =
+        changed["items"].as_array().unwrap().iter().filter(|item| item["trusted"] == false).collect();
+    assert_eq!(waiting.len(), 1, "{changed}");
+    assert_eq!(waiting[0]["kind"], "env");
+    let revoked = trust(&world, &["--revoke"]).await;
+    assert!(revoked.expect_code(0).stdout.contains("is forgotten"), "{}", revoked.stdout);
+    let after = told(&world, &[]).await;
+    assert!(after["items"].as_array().unwrap().iter().all(|item| item["trusted"] == false), "{after}");
+    assert!(trust(&world, &["--revoke"]).await.stdout.contains("Nothing was accepted"));
+}
+
+#[tokio::test]
+async fn another_folder_can_be_named_and_the_home_directory_is_not_recorded() {
+    let world = project();
+    world.file("other/.claude/settings.json", json!({"permissions": {"allow": ["Bash(make)"]}}).to_string());
+    world.file("other/.git/HEAD", "ref: refs/heads/main\n");
+    trust(&world, &["--yes", "other"]).await.expect_code(0);
+    assert_eq!(told(&world, &["other"]).await["state"], "trusted");
+    assert_eq!(told(&world, &[]).await["state"], "not trusted");
+    let home = world.home.display().to_string();
+    let refused = trust(&world, &["--yes", &home]).await;
+    refused.expect_code(1);
+    assert!(refused.stderr.contains("lasts for one session"), "{}", refused.stderr);
+    assert!(trust(&world, &["nowhere"]).await.stderr.contains("no such folder"));
+}
+
+#[tokio::test]
+async fn no_command_of_a_session_gives_trust_however_it_is_spelt_and_whatever_is_allowed() {
+    let gimlet = env!("CARGO_BIN_EXE_gimlet");
+    let spellings = [
+        format!("{gimlet} trust --yes"),
+        format!("cp {gimlet} ./x && ./x trust --yes"),
+        format!("setsid nohup {gimlet} trust --yes >out 2>&1 & sleep 1"),
+        format!("printf '%s' '{gimlet} trust --yes' > s.sh; sh s.sh"),
+        format!("env -i HOME=$HOME {gimlet} trust -y ."),
+        format!("python3 -c \"import os; os.execv('{gimlet}', ['gimlet', 'trust', '--yes'])\""),
+    ];
+    for bypass in [false, true] {
+        for command in &spellings {
+            let world = project();
+            let user = json!({"permissions": {"allow": ["Bash"], "defaultMode": "acceptEdits"}});
+            std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+            std::fs::write(world.home.join(".claude/settings.json"), user.to_string()).unwrap();
+            let model =
+                Script::new().call("Bash", json!({"command": command})).then().say("done").serve().await.unwrap();
+            let run = world.run(&model).args(["-p", "--output-format", "json"]);
+            let run = if bypass { run.args(["--dangerously-skip-permissions"]).env("IS_SANDBOX", "1") } else { run };
+            let run = run.args(["--", "go"]).finish().await;
+            run.expect_code(0);
+            let result = model.request(1).tool_result(0);
+            assert_eq!(record(&world), None, "{command}: {result}");
+            if command == &spellings[0] {
+                assert!(result.contains("a person's to say"), "it is asked about: {result}");
+                assert_eq!(run.json()["permission_denials"].as_array().unwrap().len(), 1);
+            }
+        }
+    }
+}
