@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use gimlet_proto::SessionId;
 
 use crate::LoadError;
-use crate::disk::{create_private_dirs, open_private};
+use crate::disk::{create_private_dirs, open_private, read_plain};
 use crate::entry::Stamp;
 use crate::layout::SessionFiles;
 use crate::load::{LoadOptions, Loaded, load};
@@ -68,7 +68,7 @@ impl AgentTranscripts {
                 let entry = entry.ok()?;
                 let name = entry.file_name().into_string().ok()?;
                 let id = name.strip_prefix("agent-")?.strip_suffix(".meta.json")?.to_owned();
-                let meta = serde_json::from_slice(&std::fs::read(entry.path()).ok()?).ok()?;
+                let meta = serde_json::from_str(&read_plain(&entry.path()).ok()?).ok()?;
                 Some((entry.metadata().ok()?.modified().ok()?, KnownAgent { id, meta }))
             })
             .collect();
@@ -79,7 +79,7 @@ impl AgentTranscripts {
     /// Notes that a person stopped a subagent, for runs to come. What others wrote into its description stays.
     pub fn note_stopped(&self, agent_id: &str) -> io::Result<()> {
         let Some(path) = self.files.as_ref().map(|files| files.agent_meta(agent_id)) else { return Ok(()) };
-        let mut meta: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&std::fs::read(&path)?)?;
+        let mut meta: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&read_plain(&path)?)?;
         meta.insert("stoppedByUser".to_owned(), true.into());
         let draft = path.with_extension("draft");
         let mut file = open_private(&draft, OpenOptions::new().write(true).create(true).truncate(true))?;

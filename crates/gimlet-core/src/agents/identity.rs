@@ -36,6 +36,11 @@ impl AgentIdentity {
         self.alone.load(Ordering::Relaxed)
     }
 
+    /// Somebody waits for it, and for whoever that is, up to the main conversation.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.is_alone() && self.sender.as_ref().is_none_or(|sender| sender.is_waited_for())
+    }
+
     /// The mode that holds for its calls: that of the session as everyone on the way down narrowed it.
     pub(crate) fn mode_under(
         &self,

@@ -66,6 +66,12 @@ fn may_go_on<'a>(scope: &CallScope, to: &str, receiver: &'a Receiver) -> Result<
             agent.id
         )));
     }
+    if agent.meta.agent_type.is_empty() || agent.meta.worktree_path.is_some() {
+        return Err(ToolError::failed(format!(
+            "Agent {} cannot go on: it worked in a tree of its own, or nothing is known of its type. Launch a new one.",
+            agent.id
+        )));
+    }
     if scope.host.roster.is_one_shot(&agent.meta.agent_type) {
         return Err(ToolError::failed(format!(
             "Agents of the type {} work once, and {} has ended. Launch a new one.",

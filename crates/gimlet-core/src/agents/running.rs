@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use gimlet_proto::{AgentPath, Body, Level, Notice, Say, TaskState, TurnEnd, TurnReport, Usage};
+use gimlet_proto::{AgentPath, Body, Level, Notice, Say, TaskState, TurnEnd, Usage};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
@@ -175,21 +175,25 @@ impl Errand {
     }
 }
 
-/// The task, and whatever is said to the agent before it is through.
+/// The task, and whatever is said to the agent before it is through. What it answers to each is its report: a word of
+/// thanks that comes late must not take the place of the work.
 async fn converse(conversation: &mut Conversation, turn: &Turn, first: Say) -> (TurnEnd, String, Usage) {
     let mut usage = Usage::default();
-    let mut next = Some(first);
-    let mut last: Option<TurnReport> = None;
-    while let Some(said) = next.take() {
+    let mut texts: Vec<String> = Vec::new();
+    let mut said = first;
+    loop {
         let report = turn::run(conversation, turn, said).await;
         usage.add(&report.usage);
-        if matches!(report.end, TurnEnd::Completed) {
-            next = turn.scope.services.mailboxes().next_or_close(&turn.scope.agent);
+        if !report.text.trim().is_empty() {
+            texts.push(report.text);
         }
-        last = Some(report);
+        let completed = matches!(report.end, TurnEnd::Completed);
+        let next = completed.then(|| turn.scope.services.mailboxes().next_or_close(&turn.scope.agent)).flatten();
+        match next {
+            Some(next) => said = next,
+            None => return (report.end, texts.join("\n\n"), usage),
+        }
     }
-    // The first prompt always runs, so there is a last report.
-    last.map_or((TurnEnd::Completed, String::new(), usage), |report| (report.end, report.text, usage))
 }
 
 /// Waits until an agent that nobody waits for gets nowhere any more; whoever waits for one sees for themselves.

@@ -109,22 +109,24 @@ impl InForce {
 }
 
 impl Gate {
-    /// Takes up settings that changed since the last look, unless a hook objects. Until then the old ones hold.
+    /// Takes up settings that changed since the last look, unless a hook objects. Until then the old ones hold. Whoever
+    /// stops waiting leaves the change to the next look.
     pub(crate) async fn refresh(&self, scope: &CallScope) {
-        let changed = lock(&self.live).as_mut().map(|live| live.changed()).unwrap_or_default();
-        if changed.is_empty() {
+        // One at a time: what one asks hooks about, another must not take up unasked.
+        let mut undecided = self.undecided.lock().await;
+        self.look(&mut undecided);
+        if undecided.is_empty() {
             return;
         }
         let mut held = Vec::new();
-        for change in changed {
-            if is_objected_to(scope, &change).await {
-                held.push(change.file);
+        for change in undecided.iter() {
+            match is_objected_to(scope, change).await {
+                Some(true) => held.push(change.file.clone()),
+                Some(false) => {}
+                None => return,
             }
         }
-        let mut live = lock(&self.live);
-        if let Some(live) = live.as_mut() {
-            self.take_up(&scope.services, live.take_up(&held));
-        }
+        self.settle(&scope.services, &mut undecided, &held);
     }
 
     /// The same for whoever cannot wait for hooks. Where a hook wants to be asked, the next call asks it.
@@ -132,12 +134,29 @@ impl Gate {
         if services.hooks().listens(HookEvent::ConfigChange) {
             return;
         }
-        // Held until all is taken up: of two that look at the same time, the older settings must not win.
-        let mut live = lock(&self.live);
-        if let Some(live) = live.as_mut()
-            && !live.changed().is_empty()
-        {
-            self.take_up(services, live.take_up(&[]));
+        if let Ok(mut undecided) = self.undecided.try_lock() {
+            self.look(&mut undecided);
+            if !undecided.is_empty() {
+                self.settle(services, &mut undecided, &[]);
+            }
+        }
+    }
+
+    /// Notes what changed.
+    fn look(&self, undecided: &mut Vec<ChangedSettings>) {
+        let changed = lock(&self.live).as_mut().map(|live| live.changed()).unwrap_or_default();
+        for change in changed {
+            if !undecided.iter().any(|known| known.file == change.file) {
+                undecided.push(change);
+            }
+        }
+    }
+
+    fn settle(&self, services: &Services, undecided: &mut Vec<ChangedSettings>, held: &[PathBuf]) {
+        undecided.clear();
+        let now = lock(&self.live).as_mut().map(|live| live.take_up(held));
+        if let Some(now) = now {
+            self.take_up(services, now);
         }
     }
 
@@ -227,9 +246,14 @@ impl Gate {
     }
 }
 
-/// Whether a hook wants a change not to be taken up. The administrator's word is not a hook's to stop.
-async fn is_objected_to(scope: &CallScope, change: &ChangedSettings) -> bool {
-    let Some(source) = change.source.name() else { return false };
-    let fired = scope.services.hooks().fire(scope, &Occasion::ConfigChange { source, file: &change.file }).await;
-    fired.blocked.is_some() && change.source != SettingsSource::Policy
+/// Whether a hook wants a change not to be taken up; `None` when the turn was stopped before they had said so. The
+/// administrator's word is not a hook's to stop.
+async fn is_objected_to(scope: &CallScope, change: &ChangedSettings) -> Option<bool> {
+    let hooks = scope.services.hooks();
+    let Some(source) = change.source.name().filter(|_| hooks.listens(HookEvent::ConfigChange)) else {
+        return Some(false);
+    };
+    let fired = hooks.fire(scope, &Occasion::ConfigChange { source, file: &change.file }).await;
+    let stopped = scope.cancel.is_cancelled() && fired.blocked.is_none();
+    (!stopped).then_some(fired.blocked.is_some() && change.source != SettingsSource::Policy)
 }

@@ -102,7 +102,7 @@ impl Gate {
             }
             Answer::No { message, interrupt } => {
                 // Nobody waits for a background agent: it loses this one call and finds another way.
-                let waited_for = scope.subagent.as_ref().is_none_or(|who| !who.is_alone());
+                let waited_for = scope.subagent.as_ref().is_none_or(|who| who.is_waited_for());
                 let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
             }
@@ -135,6 +135,13 @@ impl Gate {
         mut changes: watch::Receiver<()>,
         still_asks: impl Fn() -> bool,
     ) -> Result<Heard, Refusal> {
+        let look = async {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                self.refresh(scope).await;
+            }
+        };
+        tokio::pin!(look);
         loop {
             tokio::select! {
                 biased;
@@ -146,7 +153,7 @@ impl Gate {
                         return Ok(Heard::Overtaken);
                     }
                 }
-                () = tokio::time::sleep(LOOK_EVERY) => self.refresh(scope).await,
+                () = &mut look => {}
             }
         }
     }

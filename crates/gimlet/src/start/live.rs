@@ -72,8 +72,10 @@ impl Live {
         Self { watch, store, configured, walls, changed: Vec::new(), held: Vec::new() }
     }
 
+    /// Reads files again, but not those that wait for somebody's word.
     fn reload(&mut self) {
-        self.configured.loaded = self.configured.loaded.reload_but(&self.held, &self.configured.options);
+        let kept: Vec<PathBuf> = self.held.iter().chain(&self.changed).cloned().collect();
+        self.configured.loaded = self.configured.loaded.reload_but(&kept, &self.configured.options);
         self.configured.judge();
     }
 
