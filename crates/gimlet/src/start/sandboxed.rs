@@ -94,7 +94,7 @@ impl InForce {
     /// Hosts on no list are refused: nobody is asked here.
     pub(crate) fn walls(&self, temp_dir: &Path) -> InForceWalls {
         let settings = &self.configured.effective.settings.sandbox;
-        let mut spec = spec(&self.configured, &self.configured.now().directories, temp_dir);
+        let mut spec = spec(&self.configured, &self.configured.now(), temp_dir);
         spec.network = network(&self.configured, false);
         InForceWalls { spec, upstream: upstream(settings), enabled: settings.enabled == Some(true) }
     }
@@ -210,7 +210,7 @@ impl Walls {
         closing: &RuleSet,
     ) -> Plan {
         let settings = &configured.effective.settings.sandbox;
-        let mut spec = spec(configured, &now.directories, temp_dir);
+        let mut spec = spec(configured, now, temp_dir);
         // What was taken away from one command is not for the next.
         spec.deny_read.push(quarantine(configured));
         spec.max_memory = self.wishes.max_memory;
@@ -311,12 +311,12 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-fn spec(configured: &Configured, roots: &[PathBuf], temp_dir: &Path) -> SandboxSpec {
+fn spec(configured: &Configured, now: &SettingsNow, temp_dir: &Path) -> SandboxSpec {
     let Configured { around, effective, .. } = configured;
     let settings = &effective.settings.sandbox;
     let mut spec = default_sandbox(SandboxPlace {
         cwd: &around.cwd,
-        write: roots,
+        write: &now.directories,
         home: around.home.as_deref(),
         config_home: &around.config_home,
         temp_dir,
@@ -328,13 +328,13 @@ fn spec(configured: &Configured, roots: &[PathBuf], temp_dir: &Path) -> SandboxS
     spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
     let files = settings.credentials.files.iter().flatten().filter_map(|secret| secret.path.as_deref());
     spec.deny_read.extend(files.filter_map(|path| place(path, &around.cwd, around)));
-    for rule in &effective.rules {
-        match (rule.behavior, path_of_rule(rule, "Edit", around), path_of_rule(rule, "Read", around)) {
-            (RuleBehavior::Allow, Some(path), _) => spec.write.push(path),
-            (RuleBehavior::Deny, Some(path), _) => spec.deny_write.push(path),
-            (RuleBehavior::Deny, _, Some(path)) => spec.deny_read.push(path),
-            _ => {}
-        }
+    let allowed = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
+    spec.write.extend(allowed.filter_map(|rule| path_of_rule(&rule.text, &rule.anchor, "Edit", around)));
+    // What flags deny is closed as well.
+    for rule in now.rules.rules(Behavior::Deny) {
+        let path = |tool: &str| path_of_rule(&rule.text, &rule.source.anchor, tool, around);
+        spec.deny_write.extend(path("Edit"));
+        spec.deny_read.extend(path("Read"));
     }
     let network = &settings.network;
     spec.local_sockets = network.allow_local_binding == Some(true);
@@ -411,11 +411,11 @@ fn place(text: &str, base: &Path, around: &Surroundings) -> Option<PathBuf> {
 }
 
 /// The one place that a rule about files names, if it is one place.
-fn path_of_rule(rule: &RuleLine, tool: &str, around: &Surroundings) -> Option<PathBuf> {
-    let inside = rule.text.trim().strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')')?;
+fn path_of_rule(rule: &str, anchor: &Path, tool: &str, around: &Surroundings) -> Option<PathBuf> {
+    let inside = rule.trim().strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')')?;
     let anchored = inside.strip_prefix('/').filter(|rest| !rest.starts_with('/'));
     match anchored {
-        Some(rest) => place(rest, &rule.anchor, around),
+        Some(rest) => place(rest, anchor, around),
         // A name without a folder is meant at any depth.
         None if !inside.contains('/') => None,
         None => place(inside, &around.cwd, around),

@@ -238,6 +238,21 @@ async fn patterns_that_close_files_hold_for_programs_too() {
 }
 
 #[tokio::test]
+async fn what_a_flag_denies_is_closed_to_programs_too() {
+    let world = world();
+    world.file("keys/one", "content of one");
+    world.file("Makefile", "all:\n\t@cat keys/one 2>/dev/null; echo done\n");
+    let file = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, json!({"sandbox": {"enabled": true}}).to_string()).unwrap();
+    for (flags, wanted) in [(vec![], "content of onedone"), (vec!["--disallowedTools", "Read(./keys/one)"], "done")] {
+        let model = calls(&[command("make")]).await;
+        world.run(&model).args(["-p", "go"]).args(flags).finish().await.expect_code(0);
+        assert_eq!(results(&model)[0].trim(), wanted);
+    }
+}
+
+#[tokio::test]
 async fn variables_with_credentials_are_hidden_or_masked() {
     let world = world();
     let model = calls(&[command("echo \"[$HIDDEN_THING] [$MASKED_THING] [$OTHER_THING]\"")]).await;
