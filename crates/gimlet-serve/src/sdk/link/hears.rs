@@ -39,6 +39,7 @@ impl Link {
 
     /// The running turn stops, and what waits will not be taken up.
     pub(super) async fn forget_waiting(&mut self) {
+        self.forgets = true;
         self.discard_waiting().await;
         self.session.send(Op::Interrupt { cancel_queued: true, reply: Reply::nobody() });
     }
@@ -141,6 +142,11 @@ impl Link {
                 let key = id.as_str().unwrap_or_default().to_owned();
                 let work = self.replies.spawn(async move { Done::Answer { id, outcome: answer.await } });
                 self.under_way.insert(key, work);
+            }
+            Routed::Receipt(answer) => {
+                // What has been sent cannot be taken back, so its answer is not either.
+                self.receipts += 1;
+                self.replies.spawn(async move { Done::Receipt { id, outcome: answer.await } });
             }
         }
     }
