@@ -95,6 +95,8 @@ struct Link {
     opened: Option<Arc<Opened>>,
     /// What was said to the session that is ending; its successor has to know.
     standing: Option<oneshot::Receiver<Result<Standing, String>>>,
+    /// When the session last said something.
+    last_event: Option<Arc<str>>,
     /// Hooks that came later than the session.
     hooks: Option<Vec<DriverHook>>,
     /// The hooks of the first greeting are the session's already.
@@ -148,6 +150,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         agents: HashSet::new(),
         opened: None,
         standing: None,
+        last_event: None,
         hooks: None,
         greeted: job.greeted,
         busy: false,
@@ -226,6 +229,7 @@ async fn passed(deadline: Option<Instant>) {
 /// What the session says.
 impl Link {
     async fn event(&mut self, event: &Event) {
+        self.last_event = Some(event.at.clone());
         match &event.body {
             Body::Opened(opened) => {
                 self.busy = true;

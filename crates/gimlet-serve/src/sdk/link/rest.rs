@@ -155,7 +155,7 @@ impl Link {
         self.forget_questions().await;
         self.agents.clear();
         self.tally = Tally::new();
-        self.write(reset_line(&old.id, &self.session.id)).await;
+        self.write(reset_line(&old.id, &self.session.id, self.last_event.as_deref())).await;
         self.end_local(&said, Ok("")).await;
         for line in std::mem::take(&mut self.held) {
             // Boxed, because a held line may be what leads here again.
@@ -176,8 +176,9 @@ impl Link {
     }
 }
 
-fn reset_line(old: &SessionId, new: &SessionId) -> String {
+/// The old conversation ended with the last event of its session.
+fn reset_line(old: &SessionId, new: &SessionId, at: Option<&str>) -> String {
     json!({"type": "conversation_reset", "new_conversation_id": new, "trigger": "clear",
-        "uuid": frames::new_id(), "session_id": old})
+        "uuid": frames::new_id(), "session_id": old, "timestamp": at})
     .to_string()
 }
