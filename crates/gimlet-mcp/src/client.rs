@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gimlet_proto::Driver;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
-    FormElicitationCapability, Implementation, ProtocolVersion, UrlElicitationCapability,
+    Implementation, ProtocolVersion,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -27,11 +27,9 @@ impl Client {
 
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
-        let questions = ElicitationCapability::new()
-            .with_form(FormElicitationCapability::new())
-            .with_url(UrlElicitationCapability::new());
         let mut abilities = ClientCapabilities::default();
-        abilities.elicitation = Some(questions);
+        // The version below knows questions of one kind only, so there are no kinds to name.
+        abilities.elicitation = Some(ElicitationCapability::new());
         let mut info = ClientConfig::new(abilities, Implementation::new("gimlet", gimlet_proto::VERSION));
         info.protocol_version = ProtocolVersion::V_2025_06_18;
         info

@@ -125,7 +125,7 @@ impl SearchIndex {
     /// Takes in what was written since the last time.
     pub fn update(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Progress, SearchError> {
         let root = self.projects_root.clone();
-        self.guarded(|db| match feed::update(db, &root, progress) {
+        self.guarded(|db| match schema::patiently(db, |db| feed::update(db, &root, progress)) {
             // Another process has been filling it all this time. What it has taken in so far is there.
             Err(error) if schema::is_busy(&error) => Ok(Progress::default()),
             done => done,
@@ -135,7 +135,7 @@ impl SearchIndex {
     /// The newest entries that have the words.
     pub fn find(&mut self, search: &Search) -> Result<Vec<Hit>, SearchError> {
         let words = query::Words::parse(&search.text).ok_or(SearchError::NoWords)?;
-        let hits = self.guarded(|db| query::find(db, &words, search))?;
+        let hits = self.guarded(|db| schema::patiently(db, |db| query::find(db, &words, search)))?;
         Ok(found::shown(hits, &words, search.limit))
     }
 

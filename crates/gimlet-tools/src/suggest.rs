@@ -9,8 +9,8 @@ use ignore::WalkBuilder;
 
 use crate::walk::is_vcs_dir;
 
-/// No more files are looked at.
-const MOST_FILES: usize = 200_000;
+/// No more files and folders are looked at.
+const MOST_ENTRIES: usize = 200_000;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The files below a folder that fit best, at most so many, best first.
@@ -20,9 +20,10 @@ pub fn suggest_files(below: &Path, query: &str, most: usize) -> Vec<PathBuf> {
     walk.hidden(false).follow_links(false).current_dir(below).require_git(false);
     walk.filter_entry(|entry| entry.depth() == 0 || !is_vcs_dir(entry));
     // The worst of the best is on top, to be thrown out first.
-    let mut best: BinaryHeap<(usize, usize, PathBuf)> = BinaryHeap::with_capacity(most + 1);
-    let files = walk.build().flatten().filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
-    for entry in files.take(MOST_FILES).take_while(|_| began.elapsed() < PATIENCE) {
+    let mut best: BinaryHeap<(usize, usize, PathBuf)> = BinaryHeap::new();
+    // Folders and what cannot be read count too: a tree without files takes as long as one with many.
+    let walked = walk.build().take(MOST_ENTRIES).take_while(|_| began.elapsed() < PATIENCE);
+    for entry in walked.flatten().filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file())) {
         let relative = entry.path().strip_prefix(below).unwrap_or(entry.path()).to_string_lossy().to_lowercase();
         if let Some(rank) = rank(&relative, &query) {
             best.push((rank, relative.len(), entry.into_path()));

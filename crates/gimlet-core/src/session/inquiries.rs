@@ -11,10 +11,13 @@ use rustix::fs::{AtFlags, FileType, OFlags};
 use crate::dials::{Choice, Dials};
 use crate::files::Place;
 use crate::gate::Gate;
+use crate::redact::Redactor;
 use crate::services::Services;
 
 /// How much of the end of a task's output is given at once.
 const TAIL: u64 = 8 * 1024;
+/// What is read before that, so that a credential that the cut goes through is known as one.
+const BEFORE: u64 = 8 * 1024;
 /// The kinds of tasks whose output file holds what a command printed.
 const PRINTING: [&str; 2] = ["local_bash", "monitor"];
 
@@ -93,7 +96,7 @@ fn read_file(gate: &Gate, services: &Services, path: &Path, most: usize) -> Resu
 /// The end of what a command has printed, without gimlet's own credentials.
 fn tail(file: &Path, services: &Services) -> Result<TaskTail, String> {
     let trouble = |error: std::io::Error| format!("the output {} cannot be read: {error}", file.display());
-    let mut output = match std::fs::File::open(file) {
+    let mut output = match open_output(file) {
         Ok(output) => output,
         // One that has printed nothing yet, or whose output was cleared away.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -103,11 +106,80 @@ fn tail(file: &Path, services: &Services) -> Result<TaskTail, String> {
     };
     let total_bytes = output.seek(SeekFrom::End(0)).map_err(trouble)?;
     let start = total_bytes.saturating_sub(TAIL);
-    output.seek(SeekFrom::Start(start)).map_err(trouble)?;
+    let from = start.saturating_sub(BEFORE);
+    output.seek(SeekFrom::Start(from)).map_err(trouble)?;
     let mut bytes = Vec::new();
-    output.take(TAIL).read_to_end(&mut bytes).map_err(trouble)?;
+    output.take(total_bytes - from).read_to_end(&mut bytes).map_err(trouble)?;
+    let cut = usize::try_from(start - from).unwrap_or(0);
+    Ok(TaskTail { output: end_of(&bytes, cut, &services.redactor), total_bytes, truncated: start > 0 })
+}
+
+/// A command may put something else in the place of its output: a link to what nobody may read, or a pipe that never
+/// ends. Neither is opened.
+fn open_output(file: &Path) -> std::io::Result<std::fs::File> {
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    };
+    // Where the system keeps passing files may well be behind a link.
+    let output = Place::of(&folder.canonicalize()?.join(name))?.open(OFlags::RDONLY)?;
+    if !output.metadata()?.is_file() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok(output)
+}
+
+/// What was printed behind a cut, without credentials, also without the rest of one that began before it.
+fn end_of(bytes: &[u8], cut: usize, redactor: &Redactor) -> String {
+    let cut = cut.min(bytes.len());
     // A cut inside a character leaves the rest of it behind.
-    let whole = bytes.iter().position(|byte| byte & 0xC0 != 0x80).filter(|_| start > 0).unwrap_or(0);
-    let text = String::from_utf8_lossy(&bytes[whole..]).into_owned();
-    Ok(TaskTail { output: services.redactor.mask(&text).into_owned(), total_bytes, truncated: start > 0 })
+    let rest = &bytes[cut..];
+    let whole = rest.iter().position(|byte| byte & 0xC0 != 0x80).filter(|_| cut > 0).unwrap_or(0);
+    let (before, rest) = bytes.split_at(cut + whole);
+    let (mut all, rest) = (String::from_utf8_lossy(before).into_owned(), String::from_utf8_lossy(rest));
+    let length = redactor.mask(&rest).len();
+    all.push_str(&rest);
+    let all = redactor.mask(&all);
+    let mut start = all.len().saturating_sub(length);
+    while !all.is_char_boundary(start) {
+        start += 1;
+    }
+    all[start..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use gimlet_proto::Secret;
+
+    #[test]
+    fn a_credential_that_the_cut_goes_through_stays_hidden() {
+        let redactor = Redactor::new([Secret::new("sk-0123456789")]);
+        let text = "first\nKEY=sk-0123456789 é last\n";
+        for cut in 0..text.len() {
+            let shown = end_of(text.as_bytes(), cut, &redactor);
+            assert!(!shown.contains("6789") && !shown.contains('\u{fffd}'), "{cut}: {shown}");
+        }
+        assert_eq!(end_of(text.as_bytes(), 0, &redactor), "first\nKEY=*** é last\n");
+        assert_eq!(end_of(text.as_bytes(), 24, &redactor), "é last\n");
+        assert_eq!(end_of(b"abc", 9, &redactor), "");
+    }
+
+    #[test]
+    fn only_a_plain_file_is_a_tasks_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, link, folders) = (folder.path().join("f"), folder.path().join("l"), folder.path().join("d"));
+        std::fs::write(&plain, "x").unwrap();
+        symlink(&plain, &link).unwrap();
+        std::fs::create_dir(&folders).unwrap();
+        let pipe = folder.path().join("p");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        assert!(open_output(&plain).is_ok());
+        for odd in [link, folders, pipe] {
+            assert!(open_output(&odd).is_err(), "{}", odd.display());
+        }
+        let none = open_output(&folder.path().join("none/x")).unwrap_err();
+        assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
+    }
 }

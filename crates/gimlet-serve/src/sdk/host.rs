@@ -139,7 +139,8 @@ impl Driver for Host {
             server_name: &'a str,
             message: &'a RawValue,
         }
-        if message.get().len() > fit::MAX_LINE {
+        // Never in part: the server would do something else than it was asked.
+        if message.get().len() + server.len() >= fit::MAX_INPUT {
             let text = format!("the message to the server {server} is longer than its host can take");
             return Box::pin(std::future::ready(Err(DriverError::Failed(text))));
         }
@@ -243,6 +244,22 @@ mod tests {
             assert_eq!(output["hookSpecificOutput"]["permissionDecision"], decision, "{event}");
         }
         assert!(requests.lines.try_recv().is_err(), "nothing was sent");
+    }
+
+    #[tokio::test]
+    async fn a_message_to_a_server_goes_out_whole_or_not_at_all() {
+        let (host, mut requests) = Host::new();
+        let message = |length: usize| raw(&json!({"params": {"arguments": {"text": "x".repeat(length)}}}).to_string());
+        let largest = fit::MAX_INPUT - message(0).get().len() - "calc".len() - 1;
+        let sent = host.mcp("calc", message(largest));
+        let line = requests.lines.try_recv().unwrap();
+        assert_eq!(fit::fit(line.clone()), line, "nothing of it is left out");
+        drop(sent);
+        next(&mut requests);
+        for length in [largest + 1, fit::MAX_LINE - 100, 2 * fit::MAX_LINE] {
+            assert!(matches!(host.mcp("calc", message(length)).await, Err(DriverError::Failed(_))), "{length}");
+        }
+        assert!(requests.lines.try_recv().is_err());
     }
 
     #[tokio::test]

@@ -150,17 +150,27 @@ impl Welcome {
     }
 }
 
-/// The whole line: the answer, and the questions that wait for one.
-pub(super) fn welcome_line<'a>(id: &Value, response: &Value, open: impl Iterator<Item = &'a str>) -> String {
+/// The whole line: the answer, and the questions that wait for one. Questions that do not fit into it come after, as
+/// they were asked.
+pub(super) fn welcome_lines<'a>(
+    id: &Value,
+    response: &Value,
+    open: impl Iterator<Item = &'a str>,
+) -> (String, Vec<String>) {
     let mut pending: Vec<Value> = open.filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let mut left = Vec::new();
     loop {
         let line = json!({"type": "control_response", "response": {
             "subtype": "success", "request_id": id, "response": response,
             "pending_permission_requests": pending, "pending_user_dialog_requests": []}})
         .to_string();
         // A question is shown whole or not at all.
-        if line.len() < fit::MAX_LINE || pending.pop().is_none() {
-            return fit::fit(line);
+        if line.len() < fit::MAX_LINE {
+            return (line, left);
+        }
+        match pending.pop() {
+            Some(question) => left.push(question.to_string()),
+            None => return (fit::fit(line), left),
         }
     }
 }
@@ -204,6 +214,17 @@ mod tests {
         assert_eq!(many.append_system_prompt.as_deref(), Some("c"));
         assert_eq!(many.json_schema.unwrap().get(), r#"{"type":"object"}"#);
         assert_eq!((many.sdk_mcp_servers, many.forward_subagent_text), (vec!["calc".to_owned()], Some(true)));
+    }
+
+    #[test]
+    fn questions_that_do_not_fit_into_the_greeting_follow_it() {
+        let question = |n: usize| json!({"request_id": n.to_string(), "input": "x".repeat(fit::MAX_INPUT)}).to_string();
+        let open = [question(0), question(1), json!({"request_id": "2"}).to_string()];
+        let (line, left) = welcome_lines(&json!("r"), &json!({}), open.iter().map(String::as_str));
+        let line: Value = serde_json::from_str(&line).unwrap();
+        let inside = line["response"]["pending_permission_requests"].as_array().unwrap().len();
+        assert_eq!((inside, left.len()), (1, 2));
+        assert!(left.iter().all(|line| line.len() < fit::MAX_LINE));
     }
 
     #[test]

@@ -92,6 +92,11 @@ impl Lifecycle {
         self.ended(id, State::Discarded, session)
     }
 
+    /// Nothing that is still open will come to another end.
+    pub(super) fn all_discarded(&mut self, session: &SessionId) -> Vec<String> {
+        self.open.drain(..).map(|command| line(&command.id, State::Discarded, session)).collect()
+    }
+
     fn ended(&mut self, id: &EntryId, state: State, session: &SessionId) -> Vec<String> {
         let known = self.open.extract_if(.., |command| command.id == *id);
         known.map(|command| line(&command.id, state, session)).collect()

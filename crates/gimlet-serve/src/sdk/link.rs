@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, Opened, Reader, SessionHandle, Standing,
-    TaskState, TaskView,
+    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, Opened, PromptFate, Reader, SessionHandle,
+    Standing, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -40,6 +40,8 @@ pub(super) struct Ended {
 enum Done {
     /// The answer to a request of the host's.
     Answer { id: Value, outcome: Result<Value, String> },
+    /// The answer to an interrupt, which stands before the result of the turn that it ended.
+    Receipt { id: Value, outcome: Result<Value, String> },
     /// A tool's answer to a question.
     Decided { ask: AskId, answer: Answer },
     /// Everything that was sent to the session before has been taken up.
@@ -52,6 +54,8 @@ enum Phase {
     /// Ending, to make room for a new one.
     Closing(Said),
     Opening(Said, BoxFuture<'static, Result<SessionHandle, String>>),
+    /// There is none any more, and will be none; what a command wanted with it came to nothing.
+    Over(Option<Said>),
 }
 
 struct Link {
@@ -76,6 +80,8 @@ struct Link {
     replies: JoinSet<Done>,
     /// The requests of the host that are being answered.
     under_way: HashMap<String, AbortHandle>,
+    /// Interrupts that the session has not answered yet, as far as we know.
+    receipts: usize,
     /// Prompts behind one that gimlet answers by itself.
     waiting: VecDeque<Prompt>,
     /// Lines that came while one session gave way to another.
@@ -89,6 +95,8 @@ struct Link {
     opened: Option<Arc<Opened>>,
     /// What was said to the session that is ending; its successor has to know.
     standing: Option<oneshot::Receiver<Result<Standing, String>>>,
+    /// When the session last said something.
+    last_event: Option<Arc<str>>,
     /// Hooks that came later than the session.
     hooks: Option<Vec<DriverHook>>,
     /// The hooks of the first greeting are the session's already.
@@ -98,6 +106,8 @@ struct Link {
     ended: bool,
     deadline: Option<Instant>,
     closing: bool,
+    /// What waits will never have its turn.
+    forgets: bool,
     interrupted: bool,
     failed: bool,
     remark: Option<String>,
@@ -131,6 +141,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         questions: HashMap::new(),
         replies: JoinSet::new(),
         under_way: HashMap::new(),
+        receipts: 0,
         waiting: VecDeque::new(),
         held: VecDeque::new(),
         seen: HashSet::new(),
@@ -139,12 +150,14 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         agents: HashSet::new(),
         opened: None,
         standing: None,
+        last_event: None,
         hooks: None,
         greeted: job.greeted,
         busy: false,
         ended: false,
         deadline: None,
         closing: false,
+        forgets: false,
         interrupted: false,
         failed: false,
         remark: None,
@@ -164,8 +177,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
             // What the session said before it asked is written before the question.
             event = link.events.next(), if !matches!(link.phase, Phase::Opening(..)) => match event {
                 Some(event) => link.event(&event).await,
-                None if link.session_is_over() => break,
-                None => {}
+                None => link.session_is_over(),
             },
             opened = next_session(&mut link.phase) => link.go_on_in(opened).await,
             Some(done) = link.replies.join_next() => {
@@ -178,10 +190,13 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
             () = passed(link.deadline) => link.close(),
         }
         if matches!(link.phase, Phase::Opening(..)) && link.closing {
+            link.session_is_over();
+        }
+        if matches!(link.phase, Phase::Over(_)) {
             break;
         }
     }
-    link.flush_mirror().await;
+    link.leave().await;
     let end = match (link.remark.is_some() || link.failed, link.interrupted) {
         (_, true) => SdkEnd::Interrupted,
         (true, false) => SdkEnd::Failure,
@@ -193,7 +208,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
 async fn next_session(phase: &mut Phase) -> Result<SessionHandle, String> {
     match phase {
         Phase::Opening(_, opening) => opening.await,
-        Phase::Live | Phase::Closing(_) => std::future::pending().await,
+        Phase::Live | Phase::Closing(_) | Phase::Over(_) => std::future::pending().await,
     }
 }
 
@@ -214,6 +229,7 @@ async fn passed(deadline: Option<Instant>) {
 /// What the session says.
 impl Link {
     async fn event(&mut self, event: &Event) {
+        self.last_event = Some(event.at.clone());
         match &event.body {
             Body::Opened(opened) => {
                 self.busy = true;
@@ -225,7 +241,11 @@ impl Link {
             Body::AskClosed(ask) => self.ask_closed(*ask).await,
             Body::Task(task) => self.note_task(task),
             Body::PromptFate { prompt, fate } => {
-                let told = self.lifecycle.fate(prompt, *fate, &self.session.id);
+                let told = match fate {
+                    // Nobody withdrew it: gimlet ends before its turn.
+                    PromptFate::Withdrawn if self.forgets => self.lifecycle.discarded(prompt, &self.session.id),
+                    fate => self.lifecycle.fate(prompt, *fate, &self.session.id),
+                };
                 self.write_all(told).await;
             }
             Body::ToolFinished(finished) => self.tally.result(finished),
@@ -233,7 +253,11 @@ impl Link {
                 self.tally.turn(report);
                 self.finish_before_result().await;
                 self.flush_mirror().await;
-                let told = self.lifecycle.turn_ended(&self.session.id);
+                let mut told = self.lifecycle.turn_ended(&self.session.id);
+                if self.forgets {
+                    // No turn follows this one, and nothing may follow its result.
+                    told.extend(self.lifecycle.all_discarded(&self.session.id));
+                }
                 self.write_all(told).await;
             }
             _ => {}
@@ -253,8 +277,14 @@ impl Link {
 
     /// What the turn's end has settled is told before its result: the receipt of an interrupt, and what was withdrawn.
     async fn finish_before_result(&mut self) {
-        // The session has answered already; whoever waits for that only has to get their turn.
-        tokio::task::yield_now().await;
+        // The session has answered already, or does so next; whoever waits for that only has to get their turn.
+        while self.receipts > 0
+            && let Some(done) = self.replies.join_next().await
+        {
+            if let Ok(done) = done {
+                self.done(done).await;
+            }
+        }
         while let Some(done) = self.replies.try_join_next() {
             if let Ok(done) = done {
                 self.done(done).await;
@@ -330,15 +360,16 @@ impl Link {
         }
     }
 
-    /// The session has published its last event. Says whether that is the end of everything.
-    fn session_is_over(&mut self) -> bool {
-        match std::mem::replace(&mut self.phase, Phase::Live) {
+    /// The session has published its last event: a new one follows, or nothing does.
+    fn session_is_over(&mut self) {
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Over(None)) {
             Phase::Closing(said) if !self.closing => {
-                self.phase = Phase::Opening(said, self.backstage.reopen(self.session.snapshot().mode));
-                false
+                Phase::Opening(said, self.backstage.reopen(self.session.snapshot().mode))
             }
-            Phase::Closing(_) | Phase::Opening(..) | Phase::Live => true,
-        }
+            Phase::Closing(said) | Phase::Opening(said, _) => Phase::Over(Some(said)),
+            Phase::Live => Phase::Over(None),
+            over @ Phase::Over(_) => over,
+        };
     }
 }
 
@@ -382,6 +413,19 @@ impl Link {
         self.forget_waiting().await;
         if !self.busy {
             self.close();
+        }
+    }
+
+    /// What is left to be told at the very end.
+    async fn leave(&mut self) {
+        let told = self.lifecycle.all_discarded(&self.session.id);
+        self.write_all(told).await;
+        match std::mem::replace(&mut self.phase, Phase::Over(None)) {
+            Phase::Over(Some(said)) => {
+                let problem = "gimlet was stopped before the new conversation began".to_owned();
+                self.end_local(&said, Err(problem)).await;
+            }
+            _ => self.flush_mirror().await,
         }
     }
 

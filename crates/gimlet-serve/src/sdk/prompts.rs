@@ -12,6 +12,9 @@ pub const LOCAL_COMMANDS: [&str; 3] = ["clear", "reset", "new"];
 /// Commands that the reference has and gimlet has not. The model could only pretend to follow them.
 const NOT_YET: [&str; 1] = ["compact"];
 
+/// A longer id is none: it would have to be repeated in every line about the prompt.
+const LONGEST_ID: usize = 256;
+
 /// What a `user` line wants.
 #[derive(Debug)]
 pub(super) enum Prompt {
@@ -55,7 +58,8 @@ pub(super) struct Said {
 
 /// Reads a `user` line.
 pub(super) fn read_prompt(line: &HostLine) -> Prompt {
-    let uuid = line.text("uuid").filter(|uuid| !uuid.is_empty()).unwrap_or_else(super::frames::new_id);
+    let usable = |uuid: &String| (1..=LONGEST_ID).contains(&uuid.len());
+    let uuid = line.text("uuid").filter(usable).unwrap_or_else(super::frames::new_id);
     let said =
         Said { uuid: EntryId::new(uuid), origin: origin(line), message: line.raw("message").map(ToOwned::to_owned) };
     let (blocks, plain) = match content_of(line) {
@@ -142,6 +146,14 @@ mod tests {
         let blocks = say(json!({"message": {"content": [image, {"type": "text", "text": "what?"}]}, "uuid": "u-1"}));
         assert_eq!((blocks.plain, blocks.blocks.len()), (false, 2));
         assert_eq!(blocks.uuid, Some(EntryId::new("u-1")));
+    }
+
+    #[test]
+    fn an_id_of_any_length_is_not_repeated() {
+        let with = |id: &str| say(json!({"message": {"content": "x"}, "uuid": id})).uuid.unwrap();
+        let long = "x".repeat(LONGEST_ID);
+        assert_eq!(with(&long).as_str(), long);
+        assert_eq!(with(&format!("{long}x")).as_str().len(), 36);
     }
 
     #[test]

@@ -57,6 +57,8 @@ pub enum SavedSetting {
 pub(super) enum Routed {
     Now(Result<Value, String>),
     Later(BoxFuture<'static, Result<Value, String>>),
+    /// The answer to an interrupt: it comes soon, whatever the session does.
+    Receipt(BoxFuture<'static, Result<Value, String>>),
 }
 
 /// The members of a line's request.
@@ -181,16 +183,18 @@ async fn answered<T>(answer: oneshot::Receiver<Result<T, String>>) -> Result<T, 
 
 /// Stops the running turn. The prompts in `held` wait here and not in the session.
 pub(super) fn interrupt(session: &SessionHandle, cancel_queued: bool, held: Vec<EntryId>) -> Routed {
-    let op = |reply| Op::Interrupt { cancel_queued, reply };
-    ask(session, op, move |Interrupted { mut still_queued, mut cancelled }| {
+    let (reply, answer) = Reply::channel();
+    session.send(Op::Interrupt { cancel_queued, reply });
+    Routed::Receipt(Box::pin(async move {
+        let Interrupted { mut still_queued, mut cancelled } = answered(answer).await?;
         let queue = if cancel_queued { &mut cancelled } else { &mut still_queued };
         queue.extend(held);
         let mut response = json!({"still_queued": still_queued});
         if cancel_queued {
             response["cancelled"] = json!(cancelled);
         }
-        response
-    })
+        Ok(response)
+    }))
 }
 
 /// Files as they were at a prompt. That nothing is kept is an answer; that a prompt is not known is none.

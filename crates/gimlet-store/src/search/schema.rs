@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -14,7 +14,7 @@ use crate::disk::{create_private_dirs, open_private};
 const APPLICATION: i64 = 0x6769_6d73;
 /// To be raised whenever tables or the making of words change; an index of another version is made anew.
 const VERSION: i64 = 1;
-/// How long to wait for another process that is filling the index.
+/// How long to wait for others that are making or filling the index.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const TABLES: &str = "
@@ -85,6 +85,27 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
+/// Does something that others may be in the way of, again and again if need be. SQLite waits by itself only where that
+/// cannot end in a deadlock: two that switch the same new database to WAL, for one, are told at once that it is locked.
+pub(super) fn patiently<T>(
+    db: &mut Connection,
+    mut work: impl FnMut(&mut Connection) -> Result<T, rusqlite::Error>,
+) -> Result<T, rusqlite::Error> {
+    let began = Instant::now();
+    loop {
+        match work(db) {
+            Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => {
+                // Whoever asks for the lock while holding none does wait, until the others are done.
+                match db.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {
+                    Err(error) if !is_busy(&error) => return Err(error),
+                    _ => {}
+                }
+            }
+            done => return done,
+        }
+    }
+}
+
 /// The database is made here and not by SQLite, so that it is private from the beginning.
 fn make_file(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), create_private_dirs)?;
@@ -95,7 +116,7 @@ fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(PATIENCE)?;
-    db.pragma_update(None, "journal_mode", "WAL")?;
+    patiently(&mut db, |db| db.pragma_update(None, "journal_mode", "WAL"))?;
     // The index can be made again, so that a power cut may cost its last batch but never its order.
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
@@ -129,4 +150,26 @@ fn is_empty(db: &Connection) -> Result<bool, rusqlite::Error> {
 fn not_ours() -> rusqlite::Error {
     let failure = rusqlite::ffi::Error { code: ErrorCode::NotADatabase, extended_code: rusqlite::ffi::SQLITE_NOTADB };
     rusqlite::Error::SqliteFailure(failure, Some("it is not a search index of this version".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_finds_another_making_the_index_waits_for_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("search.db");
+        make_file(&path).unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (sender, outcome) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| sender.send(connect(&path).map(drop)).unwrap());
+            let early = outcome.recv_timeout(Duration::from_millis(300));
+            assert!(early.is_err(), "it did not wait: {early:?}");
+            other.execute_batch("COMMIT").unwrap();
+            outcome.recv().unwrap().unwrap();
+        });
+    }
 }

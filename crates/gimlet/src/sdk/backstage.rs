@@ -19,8 +19,8 @@ use crate::surroundings::Surroundings;
 
 /// The levels that a file keeps; the highest is for single sessions.
 const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
-/// Of the files that fit best, rules may close some.
-const SUGGESTIONS: usize = 50;
+/// Of the files that fit best, rules may close many; whoever asks judges them until there are enough.
+const SUGGESTIONS: usize = 10_000;
 
 type Life = BoxFuture<'static, ()>;
 

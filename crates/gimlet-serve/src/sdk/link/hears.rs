@@ -10,6 +10,9 @@ use crate::sdk::prompts::{self, Prompt};
 use crate::sdk::requests::{self, Routed};
 use crate::sdk::{fit, initialize};
 
+/// An answer has to repeat the id of its request, and to fit into a line with it.
+const LONGEST_ID: usize = 10_000;
+
 impl Link {
     pub(super) async fn line(&mut self, line: Option<Result<HostLine, LineError>>) {
         match line {
@@ -39,6 +42,7 @@ impl Link {
 
     /// The running turn stops, and what waits will not be taken up.
     pub(super) async fn forget_waiting(&mut self) {
+        self.forgets = true;
         self.discard_waiting().await;
         self.session.send(Op::Interrupt { cancel_queued: true, reply: Reply::nobody() });
     }
@@ -110,6 +114,10 @@ impl Link {
 
     pub(super) async fn request(&mut self, line: &HostLine) {
         let id: Value = line.get("request_id").unwrap_or(Value::Null);
+        if id.to_string().len() > LONGEST_ID {
+            let problem = Err(format!("a control request whose request_id has more than {LONGEST_ID} bytes"));
+            return self.write(frames::answer(&Value::Null, problem)).await;
+        }
         let request = requests::members(line);
         let subtype = request.as_ref().and_then(|request| request.text("subtype"));
         let (Some(request), Some(subtype)) = (request, subtype) else {
@@ -142,6 +150,11 @@ impl Link {
                 let work = self.replies.spawn(async move { Done::Answer { id, outcome: answer.await } });
                 self.under_way.insert(key, work);
             }
+            Routed::Receipt(answer) => {
+                // What has been sent cannot be taken back, so its answer is not either.
+                self.receipts += 1;
+                self.replies.spawn(async move { Done::Receipt { id, outcome: answer.await } });
+            }
         }
     }
 
@@ -169,6 +182,8 @@ impl Link {
             self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
         }
         let open = self.questions.values().map(|question| question.line.as_str());
-        self.write(initialize::welcome_line(id, &response, open)).await;
+        let (welcome, left) = initialize::welcome_lines(id, &response, open);
+        self.write(welcome).await;
+        self.write_all(left).await;
     }
 }

@@ -30,9 +30,15 @@ impl Link {
                 self.under_way.remove(id.as_str().unwrap_or_default());
                 self.write(fit::answer(&id, outcome)).await;
             }
+            Done::Receipt { id, outcome } => {
+                self.receipts -= 1;
+                self.write(fit::answer(&id, outcome)).await;
+            }
             Done::Decided { ask, answer } => {
-                self.deciding.remove(&ask);
-                self.session.send(Op::Answer { ask, answer });
+                // One that was withdrawn meanwhile has no answer; its number may belong to another question by now.
+                if self.deciding.remove(&ask).is_some() {
+                    self.session.send(Op::Answer { ask, answer });
+                }
             }
             Done::Settled if self.is_at_rest() => self.rest().await,
             Done::Settled => {}
@@ -127,11 +133,11 @@ impl Link {
         let new = match opened {
             Ok(new) => new,
             Err(problem) => {
-                self.discard_waiting().await;
+                // All of it before the result: the one command that has begun is not done either.
+                let told = self.lifecycle.all_discarded(&self.session.id);
+                self.write_all(told).await;
                 self.end_local(&said, Err(problem)).await;
-                self.ended = true;
-                self.closing = true;
-                self.phase = Phase::Opening(said, Box::pin(std::future::pending()));
+                self.phase = Phase::Over(None);
                 return;
             }
         };
@@ -146,9 +152,10 @@ impl Link {
         if let Some(hooks) = self.hooks.clone() {
             self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
         }
+        self.forget_questions().await;
         self.agents.clear();
         self.tally = Tally::new();
-        self.write(reset_line(&old.id, &self.session.id)).await;
+        self.write(reset_line(&old.id, &self.session.id, self.last_event.as_deref())).await;
         self.end_local(&said, Ok("")).await;
         for line in std::mem::take(&mut self.held) {
             // Boxed, because a held line may be what leads here again.
@@ -157,8 +164,21 @@ impl Link {
     }
 }
 
-fn reset_line(old: &SessionId, new: &SessionId) -> String {
+impl Link {
+    /// Questions of a conversation that is over: the next one counts its own from the start.
+    async fn forget_questions(&mut self) {
+        for (_, work) in self.deciding.drain() {
+            work.abort();
+        }
+        for (id, _) in std::mem::take(&mut self.questions) {
+            self.write(frames::cancel(&id)).await;
+        }
+    }
+}
+
+/// The old conversation ended with the last event of its session.
+fn reset_line(old: &SessionId, new: &SessionId, at: Option<&str>) -> String {
     json!({"type": "conversation_reset", "new_conversation_id": new, "trigger": "clear",
-        "uuid": frames::new_id(), "session_id": old})
+        "uuid": frames::new_id(), "session_id": old, "timestamp": at})
     .to_string()
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -17,6 +18,10 @@ use crate::sdk::lines::HostLine;
 const MAX_FILE: usize = 600_000;
 /// How many files are suggested.
 const SUGGESTIONS: usize = 15;
+/// Of files that may be suggested.
+const JUDGED_AT_ONCE: usize = 50;
+/// How long files are looked for among those that rules keep closed.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Takes a request to the session.
 pub(super) fn route(
@@ -78,6 +83,9 @@ fn read_file(request: &HostLine, session: &SessionHandle) -> Routed {
 /// A file as hosts get it. What a line cannot carry is cut, and said to be.
 fn file(mut part: FilePart, base64: bool) -> Value {
     loop {
+        if part.truncated && !base64 {
+            drop_half_character(&mut part.bytes);
+        }
         let mut answer = json!({"absPath": part.path.to_string_lossy()});
         if base64 {
             answer["contents"] = json!(BASE64_STANDARD.encode(&part.bytes));
@@ -99,16 +107,37 @@ fn file(mut part: FilePart, base64: bool) -> Value {
     }
 }
 
-/// Files whose path fits, without those that rules keep closed.
+/// Takes away the beginning of a character whose end was cut off.
+fn drop_half_character(bytes: &mut Vec<u8>) {
+    let Some(at) = bytes.iter().rposition(|byte| byte & 0xC0 != 0x80) else { return };
+    let length = match bytes[at] {
+        0xC2..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF4 => 4,
+        _ => 1,
+    };
+    if at + length > bytes.len() {
+        bytes.truncate(at);
+    }
+}
+
+/// Files whose path fits, without those that rules keep closed: judged from the best on, until there are enough.
 fn suggestions(query: String, session: &SessionHandle, backstage: &Arc<dyn Backstage>) -> Routed {
     let below = session.snapshot().cwd.clone();
     let found = backstage.suggest_files(below.clone(), query);
     let session = session.clone();
     Routed::Later(Box::pin(async move {
-        let (reply, readable) = Reply::channel();
-        session.send(Op::Inquire(Inquiry::Readable { paths: found.await, reply }));
-        let readable = answered(readable).await?;
-        let shown = readable.iter().take(SUGGESTIONS).map(|path| {
+        let (found, began) = (found.await, Instant::now());
+        let mut open = Vec::new();
+        for some in found.chunks(JUDGED_AT_ONCE) {
+            let (reply, readable) = Reply::channel();
+            session.send(Op::Inquire(Inquiry::Readable { paths: some.to_vec(), reply }));
+            open.extend(answered(readable).await?);
+            if open.len() >= SUGGESTIONS || began.elapsed() > PATIENCE {
+                break;
+            }
+        }
+        let shown = open.iter().take(SUGGESTIONS).map(|path| {
             let path = path.strip_prefix(&below).unwrap_or(path);
             json!({"path": path.to_string_lossy()})
         });
@@ -173,4 +202,25 @@ fn add_directory(request: &HostLine, session: &SessionHandle) -> Routed {
     }
     let inquiry = |reply| Op::Inquire(Inquiry::AddDirectory { directory: directory.into(), reply });
     ask(session, inquiry, |path| json!({"directory": path.to_string_lossy()}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_inside_a_character_leaves_no_part_of_it() {
+        let text = "aé€😀".as_bytes();
+        for (most, contents) in [(10, "aé€😀"), (9, "aé€"), (7, "aé€"), (6, "aé€"), (5, "aé"), (2, "a"), (1, "a")]
+        {
+            let part = FilePart { path: "/x".into(), bytes: text[..most].to_vec(), truncated: most < text.len() };
+            let answer = file(part, false);
+            assert_eq!((&answer["contents"], &answer["lossy"]), (&json!(contents), &json!(false)), "{most}");
+        }
+        let odd = |bytes: &[u8], truncated: bool| {
+            file(FilePart { path: "/x".into(), bytes: bytes.to_vec(), truncated }, false)
+        };
+        assert_eq!(odd(b"a\xffb", true)["lossy"], true);
+        assert_eq!(odd(b"a\xe2\x82", false)["lossy"], true, "nothing was cut here");
+    }
 }

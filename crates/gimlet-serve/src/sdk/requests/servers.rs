@@ -45,7 +45,12 @@ pub(super) fn route(subtype: &str, request: &HostLine, session: &SessionHandle, 
             if !uri.starts_with(PAGES) {
                 return Routed::Now(Err(format!("mcp_read_resource reads resources of the form {PAGES}… only")));
             }
-            Routed::Later(Box::pin(async move { small_enough(servers.read_resource(&name, &uri).await?) }))
+            let (reply, leave) = Reply::channel();
+            session.send(Op::Inquire(Inquiry::MayCall { tool: reading(&name), input: Map::new(), reply }));
+            Routed::Later(Box::pin(async move {
+                answered(leave).await.map_err(|why| format!("The resource was not read: {why}"))?;
+                small_enough(servers.read_resource(&name, &uri).await?)
+            }))
         }
         _ => missing(subtype, "serverName"),
     }
@@ -104,6 +109,14 @@ fn call(request: &HostLine, session: &SessionHandle, servers: Arc<dyn Servers>) 
         answered(leave).await.map_err(|why| format!("The tool did not run: {why}"))?;
         small_enough(servers.call(&tool, input).await?)
     }))
+}
+
+/// The name under which rules judge a look at a server's resource: no tool can have it, so only what is said about the
+/// whole server counts.
+fn reading(server: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let server: String = server.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    format!("mcp__{server}__resources/read")
 }
 
 /// What somebody else's server gave, unless it does not fit into a line: half of it could mean anything.

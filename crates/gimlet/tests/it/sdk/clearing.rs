@@ -24,6 +24,7 @@ async fn a_cleared_conversation_goes_on_as_a_new_session() {
     let turn: Vec<Value> = host.seen[before..].to_vec();
     assert_eq!(kinds(&turn), ["running", "init", "conversation_reset", "result", "idle"]);
     let reset = &turn[2];
+    assert!(reset["timestamp"].as_str().is_some_and(|time| time.ends_with('Z') && time.contains('T')), "{reset}");
     assert_eq!((&reset["session_id"], &reset["trigger"]), (&first["session_id"], &json!("clear")));
     assert_eq!(cleared["session_id"], reset["new_conversation_id"]);
     assert_ne!(cleared["session_id"], first["session_id"]);

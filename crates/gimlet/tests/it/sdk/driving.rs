@@ -246,6 +246,29 @@ async fn a_program_calls_tools_and_reads_pages_by_itself_unless_a_rule_forbids()
 }
 
 #[tokio::test]
+async fn the_pages_of_a_server_that_a_rule_forbids_are_not_read() {
+    let (world, model) = (world(), Script::new().serve().await.unwrap());
+    for (server, rule, open) in [
+        ("calc", "mcp__calc", false),
+        ("my.calc", "mcp__my.calc", false),
+        ("my.calc", "mcp__my_calc__*", false),
+        ("calc", "mcp__calc__read", true),
+        ("calc", "mcp__cal", true),
+    ] {
+        let deny = json!({"permissions": {"deny": [rule]}}).to_string();
+        let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions", "--settings", &deny]));
+        host.ask(json!({"subtype": "initialize", "sdkMcpServers": [server]})).await;
+        let page = json!({"subtype": "mcp_read_resource", "serverName": server, "uri": "ui://chart"});
+        host.send(json!({"type": "control_request", "request_id": "page", "request": page}));
+        let line = serve(&mut host, |line| line["response"]["request_id"] == "page").await;
+        assert_eq!(line["response"]["subtype"] == "success", open, "{rule}: {line}");
+        let read = host.seen.iter().any(|line| line["request"]["message"]["method"] == "resources/read");
+        assert_eq!(read, open, "{rule}");
+        host.end().await.clean(0);
+    }
+}
+
+#[tokio::test]
 async fn a_prompt_that_its_guard_cannot_see_whole_is_not_let_in() {
     let world = world();
     let model = Script::new().say("fine").serve().await.unwrap();
@@ -358,6 +381,10 @@ async fn a_servers_question_reaches_the_person_and_comes_back() {
     host.say("hi");
     let nothing = json!({});
     guard(&mut host, &nothing, |line| line["type"] == "result").await;
+    let hello = host.seen.iter().find(|line| line["request"]["message"]["method"] == "initialize").unwrap();
+    let params = &hello["request"]["message"]["params"];
+    assert_eq!(params["protocolVersion"], "2025-06-18");
+    assert_eq!(params["capabilities"]["elicitation"], json!({}), "this version knows no kinds of questions");
     let cases = [
         (
             Some(json!({"action": "accept", "content": {"name": "Ada"}})),

@@ -1,6 +1,7 @@
 //! What programs are told about the prompts that they gave ids.
 
 use gimlet_script::Script;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{Host, kinds};
@@ -144,4 +145,64 @@ async fn a_prompt_that_a_hook_blocks_was_refused_and_one_only_to_be_known_is_don
     host.result().await;
     let lines = host.end().await.clean(0);
     assert_eq!(story(&lines), ["k queued", "k started", "k completed", "b queued", "b refused", "result"]);
+}
+
+fn interrupt(host: &Host) {
+    let pid = Pid::from_raw(i32::try_from(host.child.pid()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+}
+
+#[tokio::test]
+async fn whatever_waits_when_gimlet_is_ended_is_discarded_before_the_last_result() {
+    for (way, code) in [("signal", 130), ("broken line", 1)] {
+        let world = world();
+        let model = Script::new().call("Bash", json!({"command": "touch begun; sleep 600"})).serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
+        host.send(prompt("p1", "first"));
+        host.until(|line| line["type"] == "assistant").await;
+        host.send(json!({"type": "user", "uuid": "p2", "priority": "later", "message": {"content": "later"}}));
+        host.send(prompt("p3", "/clear"));
+        host.send(prompt("p4", "behind the command"));
+        host.until(|line| line["command_uuid"] == "p4").await;
+        if way == "signal" {
+            interrupt(&host);
+        } else {
+            host.write("hello\n");
+        }
+        let end = host.ended().await;
+        end.output.expect_code(code);
+        let mut told = story(&end.lines);
+        told.retain(|line| !line.contains("queued") && !line.contains("started"));
+        assert_eq!(told.pop().as_deref(), Some("result"), "{way}");
+        told.sort();
+        assert_eq!(told, ["p1 completed", "p2 discarded", "p3 discarded", "p4 discarded"], "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_clearing_that_is_interrupted_is_not_completed_and_has_its_result() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let hooks = json!({"SessionEnd": [{"hookCallbackIds": ["end"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.send(prompt("p1", "/clear"));
+    host.asked("hook_callback").await;
+    interrupt(&host);
+    let lines = host.ended().await.clean(130);
+    assert_eq!(story(&lines), ["p1 queued", "p1 started", "p1 discarded", "result"]);
+}
+
+#[tokio::test]
+async fn a_clearing_that_cannot_open_a_new_conversation_is_not_completed() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    world.file("flags.json", "{}");
+    let mut host = Host::start(world.run(&model).args(["--settings", &world.path("flags.json")]));
+    host.ask(json!({"subtype": "initialize"})).await;
+    world.file("flags.json", "{");
+    host.send(prompt("p1", "/clear"));
+    assert_eq!(host.result().await["is_error"], true);
+    let lines = host.ended().await.clean(1);
+    assert_eq!(story(&lines), ["p1 queued", "p1 started", "p1 discarded", "result"]);
 }

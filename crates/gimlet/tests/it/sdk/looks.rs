@@ -86,6 +86,13 @@ async fn files_are_suggested_without_those_that_are_closed() {
     let mut host = Host::start(world.run(&model).args(["--settings", rules]));
     let found = host.ask(json!({"subtype": "file_suggestions", "query": "main"})).await["response"].clone();
     assert_eq!(found, json!({"suggestions": [{"path": "src/main.rs"}, {"path": "docs/main.md"}]}));
+    // However many of them fit better.
+    for number in 0..200 {
+        world.file(&format!("closed/key{number}"), "");
+    }
+    world.file("open/and/deep/key-of-all", "");
+    let found = host.ask(json!({"subtype": "file_suggestions", "query": "key"})).await["response"].clone();
+    assert_eq!(found, json!({"suggestions": [{"path": "open/and/deep/key-of-all"}]}));
     host.end().await.clean(0);
 }
 
