@@ -134,14 +134,13 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
     }
-    let mark = conversation.mark();
     let is_heavy = outcome::may_be_too_much(&prompt.blocks);
     match hooked::submit(conversation, turn, prompt).await {
-        Some((end, words)) => (end, words, None),
-        None => {
-            let ended = Rounds::new(conversation, turn).run().await;
+        Err((end, words)) => (end, words, None),
+        Ok(before) => {
+            let ended = Rounds::new(conversation, turn, &before).run().await;
             if is_heavy {
-                outcome::take_back(conversation, turn, &ended.0, mark);
+                outcome::take_back(conversation, turn, &ended.0, before);
             }
             ended
         }

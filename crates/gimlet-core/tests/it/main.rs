@@ -17,6 +17,7 @@ mod moving;
 mod overtaken;
 mod permission;
 mod planning;
+mod refused;
 mod results;
 mod rewinding;
 mod schedule;
