@@ -188,6 +188,8 @@ async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<Tu
     let call = conversation.deferred.take()?;
     let gone = turn.scope.tools.find(&call.name).is_none().then(|| call.name.clone());
     let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, false);
+    // On disk before it can change anything, like every request: it must not run twice because a run was cut off.
+    conversation.record.resumed(&call.id);
     calls.offer(call);
     let results = batch::run_calls(conversation, turn, &mut calls, turn.facts().context_window).await;
     let stopped = results.stop || turn.scope.cancel.is_cancelled();
