@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, Say, ToolDef, ToolUseId, TurnEnd,
+    Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, ToolDef, ToolUseId, TurnEnd,
 };
 
 use crate::call::Incoming;
@@ -48,8 +48,6 @@ pub(crate) struct Conversation {
     pub(crate) opening_prompt: Option<String>,
     /// The call that a hook left for later; the conversation ends with it, and it has no result.
     pub(crate) deferred: Option<Incoming>,
-    /// What was said meanwhile and begins no turn: nothing may stand between a call and its result.
-    pub(crate) held: Vec<Say>,
 }
 
 impl Conversation {
@@ -81,7 +79,6 @@ impl Conversation {
             opening: Vec::new(),
             opening_prompt: None,
             deferred: None,
-            held: Vec::new(),
         }
     }
 

@@ -11,6 +11,7 @@ mod hooked_calls;
 mod hooked_gate;
 mod hooked_turns;
 mod hosts;
+mod known;
 mod letters;
 mod live;
 mod moving;
