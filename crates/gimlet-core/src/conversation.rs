@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, Say, ToolDef, ToolUseId, TurnEnd,
+    Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, ToolDef, ToolUseId, TurnEnd,
 };
 
 use crate::call::Incoming;
@@ -48,8 +48,6 @@ pub(crate) struct Conversation {
     pub(crate) opening_prompt: Option<String>,
     /// The call that a hook left for later; the conversation ends with it, and it has no result.
     pub(crate) deferred: Option<Incoming>,
-    /// What was said meanwhile and begins no turn: nothing may stand between a call and its result.
-    pub(crate) held: Vec<Say>,
 }
 
 impl Conversation {
@@ -81,7 +79,6 @@ impl Conversation {
             opening: Vec::new(),
             opening_prompt: None,
             deferred: None,
-            held: Vec::new(),
         }
     }
 
@@ -160,6 +157,7 @@ impl Conversation {
             messages: self.messages.len(),
             blocks: self.messages.last().map_or(0, |last| last.blocks.len()),
             last_entry: self.record.transcript().last_entry().cloned(),
+            told_planning: self.told_planning,
         }
     }
 
@@ -174,20 +172,40 @@ impl Conversation {
             Arc::make_mut(last).blocks.truncate(mark.blocks);
         }
         self.sent = self.sent.map(|sent| sent.min(self.messages.len()));
-        self.room = Room::of(&self.messages);
-        self.gauge.forget();
-        self.messages.iter().for_each(|message| self.gauge.add(message.role, &message.blocks));
+        self.told_planning = mark.told_planning;
+        self.measure();
         self.record.transcript().rewind_to(mark.last_entry);
         true
     }
 
-    /// Puts notes in the place of images and documents that the server does not take: of those that it has not answered
-    /// yet, or, with `all`, of every one. Says how many blocks that changed.
-    pub(crate) fn shed_attachments(&mut self, all: bool) -> usize {
-        let first = if all { 0 } else { self.unanswered() };
+    /// Counts again what the messages carry, after some of it is gone.
+    fn measure(&mut self) {
+        self.room = Room::of(&self.messages);
+        self.gauge.forget();
+        self.messages.iter().for_each(|message| self.gauge.add(message.role, &message.blocks));
+    }
+
+    /// Puts notes in the place of the images and documents that no answer shows the server to take, except for those of
+    /// this prompt while it waits for its answer. Says how many blocks that changed.
+    pub(crate) fn shed_unanswered(&mut self, prompt: &Mark) -> usize {
+        self.shed(self.unanswered(), self.waiting_since(prompt))
+    }
+
+    /// The same with every image and document.
+    pub(crate) fn shed_all(&mut self) -> usize {
+        self.shed(0, None)
+    }
+
+    fn shed(&mut self, first: usize, before: Option<(usize, usize)>) -> usize {
         let mut shed = 0;
-        for message in self.messages[first..].iter_mut().filter(|message| message.role == Role::User) {
+        for (index, message) in self.messages.iter_mut().enumerate().skip(first) {
+            if message.role != Role::User {
+                continue;
+            }
             for at in 0..message.blocks.len() {
+                if before.is_some_and(|end| (index, at) >= end) {
+                    break;
+                }
                 let lighter = gimlet_store::without_attachments(&message.blocks[at], "the server refused it");
                 if let Some(lighter) = lighter {
                     Arc::make_mut(message).blocks[at] = lighter;
@@ -195,14 +213,22 @@ impl Conversation {
                 }
             }
         }
-        self.room = Room::of(&self.messages);
+        if shed > 0 {
+            self.measure();
+        }
         shed
     }
 
-    /// Whether the person shows something with the prompt that waits for its answer.
-    pub(crate) fn shows_attachments(&self) -> bool {
-        let blocks = self.messages[self.unanswered()..].iter().flat_map(|message| &message.blocks);
+    /// Whether the person shows something with this very prompt, and it waits for its answer.
+    pub(crate) fn shows_attachments(&self, prompt: &Mark) -> bool {
+        let Some((message, block)) = self.waiting_since(prompt) else { return false };
+        let blocks = self.messages.iter().skip(message).flat_map(|message| &message.blocks).skip(block);
         blocks.into_iter().any(|block| matches!(block.kind(), BlockKind::Image | BlockKind::Document))
+    }
+
+    /// The message and the block where a prompt begins, as long as the model has not answered it.
+    fn waiting_since(&self, prompt: &Mark) -> Option<(usize, usize)> {
+        (self.unanswered() <= prompt.messages).then(|| (prompt.messages.saturating_sub(1), prompt.blocks))
     }
 
     /// Where what the model has not answered yet begins.
@@ -275,11 +301,12 @@ impl Conversation {
     }
 }
 
-/// A place to go back to.
+/// A place to go back to: where a prompt begins.
 pub(crate) struct Mark {
     messages: usize,
     blocks: usize,
     last_entry: Option<EntryId>,
+    told_planning: bool,
 }
 
 fn call_ids(blocks: &[Block]) -> impl Iterator<Item = Box<str>> {

@@ -104,6 +104,11 @@ impl Record {
         self.transcript.deferred(call);
     }
 
+    /// A call that waited is about to run.
+    pub(crate) fn resumed(&mut self, call: &ToolUseId) {
+        self.transcript.resumed(call);
+    }
+
     /// Everything so far made durable. Starts at once; awaiting it is up to the caller.
     pub(crate) fn sync(&mut self) -> Durable {
         self.transcript.sync()

@@ -1,15 +1,20 @@
 //! Prompts that arrive while a turn runs: they wait here, and join after the running tool calls unless they want a turn
-//! of their own.
+//! of their own. What is only to be known waits here too while a call without a result must have the last word.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{EntryId, Say, When};
 
+/// How much is kept behind a call that waits, which may be for ever: so many prompts, and what a request can carry.
+const MOST_HELD: usize = 100;
+const MOST_HELD_BYTES: usize = 28_000_000;
+
 /// The queue between the actor and the running turn.
 #[derive(Clone, Default)]
 pub(crate) struct Steering {
     queue: Arc<Mutex<VecDeque<Say>>>,
+    held: Arc<Mutex<Vec<Say>>>,
 }
 
 impl Steering {
@@ -58,6 +63,21 @@ impl Steering {
         notices
     }
 
+    /// Keeps what begins no turn until the call that waits has its result. Gives it back when no more can be kept.
+    pub(crate) fn hold(&self, said: Say) -> Option<Say> {
+        let mut held = lock(&self.held);
+        let blocks = held.iter().flat_map(|said| &said.blocks).chain(&said.blocks);
+        if held.len() >= MOST_HELD || blocks.map(|block| block.json().len()).sum::<usize>() > MOST_HELD_BYTES {
+            return Some(said);
+        }
+        held.push(said);
+        None
+    }
+
+    pub(crate) fn take_held(&self) -> Vec<Say> {
+        std::mem::take(&mut *lock(&self.held))
+    }
+
     /// How many prompts wait.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().iter().filter(|said| !said.synthetic && !said.silent).count()
@@ -65,25 +85,35 @@ impl Steering {
 
     /// The prompts that wait, by the ids they came with.
     pub(crate) fn ids(&self) -> Vec<EntryId> {
-        self.lock().iter().filter(|said| !said.synthetic).filter_map(|said| said.uuid.clone()).collect()
+        let of_people = |said: &&Say| !said.synthetic;
+        let mut ids: Vec<EntryId> =
+            lock(&self.held).iter().filter(of_people).filter_map(|said| said.uuid.clone()).collect();
+        ids.extend(self.lock().iter().filter(of_people).filter_map(|said| said.uuid.clone()));
+        ids
     }
 
     /// Forgets a prompt; says whether it was here.
     pub(crate) fn withdraw(&self, prompt: &EntryId) -> bool {
-        let mut queue = self.lock();
-        let before = queue.len();
+        let (mut queue, mut held) = (self.lock(), lock(&self.held));
+        let before = queue.len() + held.len();
         queue.retain(|said| said.uuid.as_ref() != Some(prompt));
-        queue.len() < before
+        held.retain(|said| said.uuid.as_ref() != Some(prompt));
+        queue.len() + held.len() < before
     }
 
     /// Forgets everything that a person said; gives the ids.
     pub(crate) fn withdraw_all(&self) -> Vec<EntryId> {
         let ids = self.ids();
         self.lock().retain(|said| said.synthetic);
+        lock(&self.held).retain(|said| said.synthetic);
         ids
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Say>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

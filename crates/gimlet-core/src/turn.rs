@@ -111,7 +111,11 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
 /// Takes the prompt in and goes on from there, unless hooks object.
 async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (TurnEnd, String, Option<StopReason>) {
     hooked::open(conversation, turn).await;
-    match run_deferred(conversation, turn).await {
+    let ended = run_deferred(conversation, turn).await;
+    if conversation.deferred.is_none() {
+        turn.steering.take_held().into_iter().for_each(|said| take_note(conversation, turn, said));
+    }
+    match ended {
         Some(TurnEnd::Aborted { in_tools }) => {
             accept(conversation, turn, prompt);
             outcome::mark_interrupted(conversation, turn, in_tools);
@@ -128,24 +132,37 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
         }
         None => {}
     }
-    for said in std::mem::take(&mut conversation.held) {
-        accept(conversation, turn, said);
-    }
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
     }
-    let mark = conversation.mark();
     let is_heavy = outcome::may_be_too_much(&prompt.blocks);
     match hooked::submit(conversation, turn, prompt).await {
-        Some((end, words)) => (end, words, None),
-        None => {
-            let ended = Rounds::new(conversation, turn).run().await;
+        Err((end, words)) => (end, words, None),
+        Ok(before) => {
+            let ended = Rounds::new(conversation, turn, &before).run().await;
             if is_heavy {
-                outcome::take_back(conversation, turn, &ended.0, mark);
+                outcome::take_back(conversation, turn, &ended.0, before);
             }
             ended
         }
     }
+}
+
+/// Takes in what is only to be known, unless it does not fit. Nothing may stand between a call that waits and its result:
+/// until then it is kept.
+pub(crate) fn take_note(conversation: &mut Conversation, turn: &Turn, said: Say) {
+    if let Some(TurnEnd::PromptUnusable { reason, .. }) = conversation.objection(&said.blocks, &turn.facts()) {
+        refuse_note(turn, &said, reason);
+    } else if conversation.deferred.is_none() {
+        accept(conversation, turn, said);
+    } else if let Some(said) = turn.steering.hold(said) {
+        refuse_note(turn, &said, "The prompt was not taken up: a call waits, and too much waits behind it.");
+    }
+}
+
+fn refuse_note(turn: &Turn, said: &Say, reason: impl Into<String>) {
+    turn.notice(Level::Warning, reason);
+    turn.tell_fate(said, PromptFate::Refused);
 }
 
 /// Puts a prompt on disk, then into history, then before people's eyes. Gives its id.
@@ -189,6 +206,8 @@ async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<Tu
     let call = conversation.deferred.take()?;
     let gone = turn.scope.tools.find(&call.name).is_none().then(|| call.name.clone());
     let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, false);
+    // On disk before it can change anything, like every request: it must not run twice because a run was cut off.
+    conversation.record.resumed(&call.id);
     calls.offer(call);
     let results = batch::run_calls(conversation, turn, &mut calls, turn.facts().context_window).await;
     let stopped = results.stop || turn.scope.cancel.is_cancelled();

@@ -9,7 +9,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOp
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 /// Opens and makes the files that records go to.
 pub trait Disk: Send + Sync {
@@ -17,6 +18,9 @@ pub trait Disk: Send + Sync {
     fn create_dirs(&self, dir: &Path) -> io::Result<()>;
     /// Opens a file for appending and reading, for the owner only, never through a link.
     fn open_append(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
+    /// Gives a draft its name, unless somebody has written to a file of that name by now; says whether it has it.
+    fn place(&self, draft: &Path, path: &Path) -> io::Result<bool>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
@@ -44,6 +48,27 @@ impl Disk for RealDisk {
 
     fn open_append(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
         Ok(Arc::new(open_private(path, OpenOptions::new().read(true).append(true).create(true))?))
+    }
+
+    fn place(&self, draft: &Path, path: &Path) -> io::Result<bool> {
+        match rustix::fs::renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(true),
+            // The last ones are of file systems that cannot do both in one step.
+            Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match path.symlink_metadata() {
+            Ok(there) if !there.is_file() || there.len() > 0 => return Ok(false),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        std::fs::rename(draft, path)?;
+        Ok(true)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -157,6 +182,21 @@ mod tests {
     }
 
     #[test]
+    fn a_draft_takes_a_free_name_or_an_empty_files_and_no_other() {
+        let temp = tempfile::tempdir().unwrap();
+        let (draft, path) = (temp.path().join("draft"), temp.path().join("file"));
+        for (there, placed) in [(None, true), (Some(""), true), (Some("theirs"), false)] {
+            drop(std::fs::remove_file(&path));
+            if let Some(content) = there {
+                std::fs::write(&path, content).unwrap();
+            }
+            std::fs::write(&draft, "ours").unwrap();
+            assert_eq!(RealDisk.place(&draft, &path).unwrap(), placed, "{there:?}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), if placed { "ours" } else { "theirs" });
+        }
+    }
+
+    #[test]
     fn links_pipes_and_directories_are_refused() {
         let temp = tempfile::tempdir().unwrap();
         let target = temp.path().join("target");
@@ -164,7 +204,7 @@ mod tests {
         let link = temp.path().join("link");
         std::os::unix::fs::symlink(&target, &link).unwrap();
         let pipe = temp.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         for path in [link, pipe, temp.path().to_owned()] {
             assert!(RealDisk.open_append(&path).is_err(), "{}", path.display());
         }

@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 
 /// What is attached below a call that waits.
 pub(crate) const DEFERRED_CALL: &str = "deferred_tool_use";
+/// The attachment that says that such a call is about to run, and must not be run again.
+pub(crate) const RESUMED_CALL: &str = "deferred_tool_use_resumed";
 
 /// What every chain entry of a session says about where it was written.
 #[derive(Clone, Debug, Default)]
@@ -303,10 +305,10 @@ impl From<&Usage> for WireUsage {
     }
 }
 
-/// A call that waits without a result, and is not lost.
-pub(crate) fn deferred(place: Place<'_>, links: Links<'_>, call: &str) -> String {
+/// What became of a call that has no result yet: [`DEFERRED_CALL`] or [`RESUMED_CALL`].
+pub(crate) fn open_call(place: Place<'_>, links: Links<'_>, state: &str, call: &str) -> String {
     // Two texts always are a JSON object.
-    let json = serde_json::json!({ "type": DEFERRED_CALL, "toolUseId": call }).to_string();
+    let json = serde_json::json!({ "type": state, "toolUseId": call }).to_string();
     match RawValue::from_string(json) {
         Ok(mark) => attachment(place, links, &mark),
         Err(_) => String::new(),

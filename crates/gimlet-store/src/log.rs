@@ -3,7 +3,7 @@
 //! Other processes append to the same file, and a crash or a full disk can leave half a line at its end. So the log
 //! keeps no offset of its own: before it writes it looks whether the file is as it left it, and never puts a record
 //! onto somebody's torn tail. A record that could not be written waits and goes first at the next chance. The file is
-//! never truncated or rewritten.
+//! never truncated or rewritten; one that somebody removed comes back whole or not at all.
 
 use std::collections::VecDeque;
 use std::io;
@@ -219,32 +219,43 @@ impl Log {
         self.disk
             .create_dirs(dir)
             .map_err(|source| TranscriptError::CreateDirectory { path: dir.to_owned(), source: Arc::new(source) })?;
+        if let Some(removed) = &self.removed {
+            restore(&*self.disk, &**removed, &self.path)
+                .map_err(|source| TranscriptError::Append { path: self.path.clone(), source: Arc::new(source) })?;
+            // Only now: until its content has a name again, this is the only place that has it.
+            self.removed = None;
+            self.untold = Some(TranscriptError::Removed { path: self.path.clone() });
+        }
         let file = self
             .disk
             .open_append(&self.path)
             .map_err(|source| TranscriptError::Open { path: self.path.clone(), source: Arc::new(source) })?;
-        if let Some(removed) = self.removed.take() {
-            self.untold = Some(TranscriptError::Removed { path: self.path.clone() });
-            copy(&*removed, &*file)
-                .map_err(|source| TranscriptError::Append { path: self.path.clone(), source: Arc::new(source) })?;
-        }
         self.new_names_in = dir.ancestors().take(2).map(Path::to_owned).collect();
         self.file = Some(file.clone());
         Ok(file)
     }
 }
 
-/// Writes what a removed file has into an empty one. One that somebody else has begun to write is left to them.
+/// Writes what a removed file has to its path again, all of it or nothing. A file that somebody else has begun to write
+/// there is left to them.
+fn restore(disk: &dyn Disk, removed: &dyn LogFile, path: &Path) -> io::Result<()> {
+    let draft = path.with_extension(format!("{}.draft", uuid::Uuid::new_v4().simple()));
+    let placed =
+        disk.open_append(&draft).and_then(|file| copy(removed, &*file)).and_then(|()| disk.place(&draft, path));
+    if !matches!(placed, Ok(true)) {
+        // What cannot be removed only takes room: nothing reads a draft.
+        drop(disk.remove(&draft));
+    }
+    placed.map(drop)
+}
+
 fn copy(from: &dyn LogFile, to: &dyn LogFile) -> io::Result<()> {
     const PIECE: usize = 1 << 20;
-    if to.size()? > 0 {
-        return Ok(());
-    }
     let mut at = 0;
     loop {
         let piece = read_range(from, at, PIECE)?;
         if piece.is_empty() {
-            return Ok(());
+            return to.sync_data();
         }
         at += piece.len() as u64;
         let mut left = piece.as_slice();

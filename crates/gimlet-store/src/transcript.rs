@@ -306,8 +306,17 @@ impl Transcript {
 
     /// Records that the last call waits: it is to run when the session goes on.
     pub fn deferred(&mut self, call: &ToolUseId) -> EntryId {
+        self.open_call(entry::DEFERRED_CALL, call)
+    }
+
+    /// Records that a call which waited is about to run. Whoever finds no result behind this does not run it again.
+    pub fn resumed(&mut self, call: &ToolUseId) -> EntryId {
+        self.open_call(entry::RESUMED_CALL, call)
+    }
+
+    fn open_call(&mut self, state: &str, call: &ToolUseId) -> EntryId {
         let parent = self.last.clone();
-        self.chain(None, parent, |place, links| entry::deferred(place, links, call.as_str()))
+        self.chain(None, parent, |place, links| entry::open_call(place, links, state, call.as_str()))
     }
 
     /// Records a note of gimlet's own, such as `local_command` or `informational`.

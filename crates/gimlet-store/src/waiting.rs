@@ -1,5 +1,6 @@
 //! A conversation as it would go on: repaired, except for a call at its end that a hook left for later. That one has no
-//! result because it waits, not because anything was lost.
+//! result because it waits, not because anything was lost. Once it was about to run it waits no more: without a result it is
+//! lost like any other.
 
 use std::fs::File;
 use std::io;
@@ -48,7 +49,7 @@ fn deferred_call(file: &File, index: &Index, chain: &Chain) -> io::Result<Option
     };
     let mut buffer = Vec::new();
     read_span(file, row.span, &mut buffer)?;
-    // Anything else that is attached says nothing about calls.
+    // Anything else that is attached says nothing about calls that wait.
     let mark = serde_json::from_slice::<Entry>(&buffer).ok().map(|entry| entry.attachment);
     Ok(mark.filter(|mark| mark.r#type == DEFERRED_CALL).map(|mark| ToolUseId::new(mark.tool_use_id)))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gimlet_proto::{
     AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op,
-    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnEnd, TurnReport,
+    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
 use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -279,17 +279,8 @@ impl Actor {
 
     /// Something to be known, without a turn.
     fn take_in(&mut self, said: Say) {
-        if self.conversation.deferred.is_some() {
-            self.conversation.held.push(said);
-            return;
-        }
         let turn = self.turn(CancellationToken::new());
-        if let Some(TurnEnd::PromptUnusable { reason: text, .. }) =
-            self.conversation.objection(&said.blocks, &turn.facts())
-        {
-            return self.publish(Body::Notice(Notice { level: Level::Warning, text }));
-        }
-        turn::accept(&mut self.conversation, &turn, said);
+        turn::take_note(&mut self.conversation, &turn, said);
     }
 
     /// Idle: handles operations until something is said.
@@ -448,6 +439,7 @@ impl Actor {
 
     /// Background work gets a short grace, then everything ends and everything is written.
     async fn close(mut self) {
+        self.desk.withdraw_all();
         let (agents, commands): (Vec<_>, Vec<_>) =
             self.desk.services.tasks.running().into_iter().partition(|task| task.agent.is_some());
         let graces = async {

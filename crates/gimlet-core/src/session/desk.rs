@@ -59,8 +59,7 @@ impl Desk {
                 return Some(Call::Close);
             }
             Some(Op::Interrupt { cancel_queued, reply }) => {
-                let cancelled = if cancel_queued { self.steering.withdraw_all() } else { Vec::new() };
-                cancelled.iter().for_each(|prompt| self.tell_withdrawn(prompt));
+                let cancelled = if cancel_queued { self.withdraw_all() } else { Vec::new() };
                 reply.send(Ok(Interrupted { still_queued: self.steering.ids(), cancelled }));
                 return Some(Call::Interrupt);
             }
@@ -122,6 +121,13 @@ impl Desk {
             None => {}
         }
         false
+    }
+
+    /// Forgets what waits, tells whoever said it, and gives the ids.
+    pub(super) fn withdraw_all(&self) -> Vec<EntryId> {
+        let withdrawn = self.steering.withdraw_all();
+        withdrawn.iter().for_each(|prompt| self.tell_withdrawn(prompt));
+        withdrawn
     }
 
     fn tell_withdrawn(&self, prompt: &EntryId) {

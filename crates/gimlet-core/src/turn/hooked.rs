@@ -6,7 +6,7 @@ use serde_json::json;
 use super::outcome::{Limits, say};
 use super::{Turn, accept};
 use crate::call::Incoming;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Mark};
 use crate::hooks::{BatchCall, Fired, HookEvent, Occasion};
 use crate::mentions;
 use crate::results::Settled;
@@ -35,11 +35,11 @@ pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) {
     rename(conversation, fired.title);
 }
 
-/// Takes a prompt in, unless hooks object; then says how the turn ends and with which words.
-pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: Say) -> Option<(TurnEnd, String)> {
+/// Takes a prompt in and says where it begins, unless hooks object; then says how the turn ends and with which words.
+pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: Say) -> Result<Mark, (TurnEnd, String)> {
     if let Some(end) = conversation.objection(&said.blocks, &turn.facts()) {
         turn.tell_fate(&said, PromptFate::Refused);
-        return Some((end, String::new()));
+        return Err((end, String::new()));
     }
     let hooks = turn.scope.services.hooks();
     let of_a_person = !said.synthetic && turn.scope.subagent.is_none();
@@ -52,21 +52,21 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
             let original = if fired.hides_prompt { String::new() } else { format!("\nThe prompt was: {prompt}") };
             turn.notice(Level::Warning, format!("a hook blocked the prompt: {reason}{original}"));
             turn.tell_fate(&said, PromptFate::Refused);
-            return Some((TurnEnd::PromptBlocked { reason: reason.clone() }, reason));
+            return Err((TurnEnd::PromptBlocked { reason: reason.clone() }, reason));
         }
         if let Some(reason) = fired.stop {
             turn.tell_fate(&said, PromptFate::Refused);
-            return Some((TurnEnd::HookStopped, reason));
+            return Err((TurnEnd::HookStopped, reason));
         }
     }
     let opening = std::mem::take(&mut conversation.opening);
-    let (before, after) = if turn.scope.subagent.is_some() {
+    let (opening, after) = if turn.scope.subagent.is_some() {
         // A subagent's record begins with its task.
         (Vec::new(), opening)
     } else {
         (opening, Vec::new())
     };
-    for text in before {
+    for text in opening {
         super::open_conversation(conversation, turn);
         say(conversation, &text);
     }
@@ -74,13 +74,15 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
         accept(conversation, turn, Say::text(&text));
     }
     let named = if of_a_person { mentions::named(turn, &said) } else { Vec::new() };
+    // What stands before it is said once in a session: it stays, even if the prompt has to be taken back.
+    let before = conversation.mark();
     let prompt = accept(conversation, turn, said);
     mentions::attach(conversation, turn, named, &prompt).await;
     for text in after.into_iter().chain(fired.contexts) {
         say(conversation, &text);
     }
     rename(conversation, fired.title);
-    None
+    Ok(before)
 }
 
 fn rename(conversation: &mut Conversation, title: Option<String>) {

@@ -23,8 +23,6 @@ pub(crate) struct Limits {
     continuations: u32,
     cut_calls: u32,
     empty_replies: u32,
-    /// How often images were left out because the server refused them.
-    sheds: u32,
     /// How often hooks kept the turn from ending.
     pub(super) stop_blocks: u32,
 }
@@ -49,17 +47,18 @@ impl Reply {
     }
 }
 
-/// Takes a reply into history and says what follows from it.
+/// Takes a reply into history and says what follows from it. `prompt` is where the turn's own prompt begins.
 pub(crate) fn settle(
     conversation: &mut Conversation,
     turn: &Turn,
     limits: &mut Limits,
     reply: Reply,
     calls: &Calls,
+    prompt: &Mark,
 ) -> Next {
     match reply.ending {
         Ending::Failed(error) => {
-            if reply.blocks.is_empty() && shed(conversation, turn, limits, &error) {
+            if reply.blocks.is_empty() && shed(conversation, turn, &error, prompt) {
                 return Next::Again;
             }
             conversation.push_assistant(reply.blocks);
@@ -152,21 +151,22 @@ pub(crate) fn say(conversation: &mut Conversation, text: &str) {
 }
 
 /// Leaves out images and documents that the server refuses: first those that it sees for the first time, then all. What
-/// the person shows with this very prompt is not left out: without it the prompt would say something else.
-fn shed(conversation: &mut Conversation, turn: &Turn, limits: &mut Limits, error: &ModelError) -> bool {
+/// the person shows with this very prompt is not left out: without it the prompt would say something else. Whatever else
+/// waits for an answer is, or every later prompt would fail for it: what was only to be known, what joined the turn, and
+/// what an earlier turn could not send.
+fn shed(conversation: &mut Conversation, turn: &Turn, error: &ModelError, prompt: &Mark) -> bool {
     let words = error.message.to_ascii_lowercase();
     let is_about_them = ["image", "document", "pdf"].iter().any(|word| words.contains(word));
-    if error.kind != ErrorKind::InvalidRequest || !is_about_them || conversation.shows_attachments() {
+    if error.kind != ErrorKind::InvalidRequest || !is_about_them {
         return false;
     }
-    while limits.sheds < 2 {
-        limits.sheds += 1;
-        if conversation.shed_attachments(limits.sheds == 2) > 0 {
-            turn.notice(Level::Warning, "the server refused an image or a document; a note stands in its place now");
-            return true;
-        }
+    // Each time there is less of them, so this comes to an end.
+    let is_lighter = conversation.shed_unanswered(prompt) > 0
+        || !conversation.shows_attachments(prompt) && conversation.shed_all() > 0;
+    if is_lighter {
+        turn.notice(Level::Warning, "the server refused an image or a document; a note stands in its place now");
     }
-    false
+    is_lighter
 }
 
 /// Ends the turn with an error.

@@ -9,7 +9,7 @@ use super::batch::{self, BatchEnd};
 use super::hooked::{self, AtEnd};
 use super::outcome::{self, Limits, Next};
 use super::{Turn, say};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Mark};
 use crate::plans;
 use crate::reply::{self, Ending, Reply};
 use crate::schedule::Calls;
@@ -18,6 +18,8 @@ use crate::schedule::Calls;
 pub(super) struct Rounds<'a> {
     conversation: &'a mut Conversation,
     turn: &'a Turn,
+    /// Where the turn's own prompt begins.
+    prompt: &'a Mark,
     limits: Limits,
     last_text: String,
     /// The beginning of a text that was cut at the output limit and goes on in the next reply.
@@ -26,9 +28,9 @@ pub(super) struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    pub(super) fn new(conversation: &'a mut Conversation, turn: &'a Turn) -> Self {
+    pub(super) fn new(conversation: &'a mut Conversation, turn: &'a Turn, prompt: &'a Mark) -> Self {
         let limits = Limits::default();
-        Self { conversation, turn, limits, last_text: String::new(), begun: String::new(), stop_reason: None }
+        Self { conversation, turn, prompt, limits, last_text: String::new(), begun: String::new(), stop_reason: None }
     }
 
     /// How the turn ended, its last words, and why the model stopped.
@@ -59,7 +61,7 @@ impl<'a> Rounds<'a> {
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         let window = turn.facts().context_window;
         let reply = self.ask(&mut calls).await;
-        let next = outcome::settle(self.conversation, turn, &mut self.limits, reply, &calls);
+        let next = outcome::settle(self.conversation, turn, &mut self.limits, reply, &calls, self.prompt);
         let spent = self.overspent();
         if spent.is_some() {
             calls.cancel_waiting("the session reached its budget before this call began");
@@ -193,7 +195,7 @@ impl<'a> Rounds<'a> {
                 return;
             }
             // One that hooks do not let in is gone; the turn goes on without it.
-            hooked::submit(self.conversation, turn, said).await;
+            drop(hooked::submit(self.conversation, turn, said).await);
         }
     }
 

@@ -520,6 +520,12 @@ impl Bench {
         read_decisions(&self.files).unwrap().0
     }
 
+    /// Ends the session as a crash would: nothing more is written.
+    pub(crate) async fn crash(mut self) -> TempDir {
+        self.life.shutdown().await;
+        self.dir
+    }
+
     pub(crate) async fn close(mut self) -> TempDir {
         self.handle.send(Op::Close);
         while self.life.join_next().await.is_some() {}

@@ -343,6 +343,31 @@ async fn a_call_that_was_left_for_later_runs_when_the_session_is_resumed() {
 }
 
 #[tokio::test]
+async fn a_call_that_was_left_for_later_does_not_run_again_when_its_run_was_cut_off() {
+    let setup = || Setup { saved: true, ..Setup::default() };
+    let program = Program::default().says("h", crate::driver::decides("defer", ""));
+    let touch = reply(&[call("a", "Touch", json!({"name": "a", "manner": "hang"}))]);
+    let (mut first, _) = bench(setup(), program, vec![hook("PreToolUse", &["h"])], vec![touch]);
+    assert!(matches!(first.run("go").await.end, TurnEnd::Deferred { .. }));
+    let session = first.handle.id.clone();
+    let dir = first.close().await;
+
+    let cut_off = Bench::open(dir, session.clone(), setup(), Vec::new());
+    cut_off.say("go on");
+    cut_off.log.gate.notified().await;
+    let dir = cut_off.crash().await;
+
+    let mut last = Bench::open(dir, session, setup(), words(&["done"]));
+    assert!(matches!(last.run("and?").await.end, TurnEnd::Completed));
+    let begun = last.lines().into_iter().filter(|line| line == "touch a begins").count();
+    assert_eq!(begun, 1, "{:?}", last.lines());
+    let sent = last.model.requests().remove(0);
+    let told = sent.messages.iter().flat_map(|message| &message.blocks).find(|block| block.as_tool_result().is_some());
+    assert!(told.unwrap().json().contains("It may have run"), "{told:?}");
+    last.close().await;
+}
+
+#[tokio::test]
 async fn a_call_whose_tool_is_gone_when_it_should_run_ends_the_turn_with_an_error() {
     let program = Program::default().says("h", crate::driver::decides("defer", ""));
     let quiz = reply(&[call("a", "mcp__x__y", json!({}))]);

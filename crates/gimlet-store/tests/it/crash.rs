@@ -34,6 +34,14 @@ impl Disk for RecordingDisk {
         Ok(self.0.clone())
     }
 
+    fn place(&self, _draft: &Path, _path: &Path) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn remove(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
         self.0.state.lock().unwrap().name_synced = true;
         Ok(())

@@ -60,6 +60,15 @@ impl Disk for FaultyDisk {
         Ok(Arc::new(FaultyFile(self.clone(), RealDisk.open_append(path)?)))
     }
 
+    fn place(&self, draft: &Path, path: &Path) -> io::Result<bool> {
+        self.check()?;
+        RealDisk.place(draft, path)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
         self.check()
     }
@@ -67,7 +76,7 @@ impl Disk for FaultyDisk {
 
 impl LogFile for FaultyFile {
     fn is_removed(&self) -> io::Result<bool> {
-        Ok(false)
+        self.1.is_removed()
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -104,11 +113,22 @@ impl LogFile for FaultyFile {
 
 /// Runs a short session and returns what it was told and the entries it made.
 fn session(home: &Home, disk: FaultyDisk, fsync: Fsync) -> (Vec<TranscriptError>, Vec<EntryId>) {
+    session_with(home, disk, fsync, |_| {})
+}
+
+/// The same, with something else that happens before each turn.
+fn session_with(
+    home: &Home,
+    disk: FaultyDisk,
+    fsync: Fsync,
+    meanwhile: impl Fn(usize),
+) -> (Vec<TranscriptError>, Vec<EntryId>) {
     let options = TranscriptOptions { disk: Arc::new(disk), fsync };
     let mut transcript = Transcript::create(&home.files, stamp(), options).unwrap();
     let mut told = Vec::new();
     let mut ids = Vec::new();
     for turn in 0..3 {
+        meanwhile(turn);
         ids.push(say(&mut transcript, "go"));
         ids.push(transcript.assistant(&reply(&format!("m{turn}")), &call(&format!("t{turn}"))));
         told.extend(transcript.sync().wait().err());
@@ -133,6 +153,31 @@ fn assert_nothing_lost(home: &Home, ids: &[EntryId], context: &str) {
     let loaded = home.load();
     assert_eq!(fault(&loaded.messages), None, "{context}");
     assert_eq!(loaded.messages.len(), 12, "{context}");
+}
+
+#[test]
+fn a_transcript_that_was_removed_comes_back_whole_whichever_calls_fail_meanwhile() {
+    for fault in [Fault::Short, Fault::Torn, Fault::Error(Errno::NOSPC)] {
+        for first in 0.. {
+            let home = Home::new();
+            let calls = Arc::new(AtomicUsize::new(0));
+            let disk = FaultyDisk { calls: calls.clone(), broken: first..first + 2, fault };
+            let (told, ids) = session_with(&home, disk, Fsync::Turn, |turn| {
+                if turn == 1 && home.path().exists() {
+                    std::fs::remove_file(home.path()).unwrap();
+                }
+            });
+            let context = format!("{fault:?} at call {first}: {told:?}");
+            assert_nothing_lost(&home, &ids, &context);
+            let beside = std::fs::read_dir(home.path().parent().unwrap()).unwrap();
+            let names: Vec<_> = beside.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            assert!(!names.iter().any(|name| name.ends_with(".draft")), "{context}: {names:?}");
+            if calls.load(Ordering::Relaxed) <= first {
+                assert!(matches!(told[..], [TranscriptError::Removed { .. }]), "{context}");
+                break;
+            }
+        }
+    }
 }
 
 #[test]

@@ -402,6 +402,15 @@ fn a_call_that_was_left_for_later_is_no_damage_until_something_else_follows() {
     assert_eq!(loaded.deferred, Some(Message::assistant(vec![call.clone()])));
     assert_eq!((loaded.damage.total, check(&home.path()).unwrap().total), (0, 0));
 
+    transcript.resumed(&ToolUseId::new("t1"));
+    let cut_off = home.load();
+    assert_eq!(cut_off.deferred, None, "it may have run by now");
+    let lost = Block::tool_result("t1", &INTERRUPTED_CALL.into(), true);
+    assert_eq!(cut_off.messages[1..], [Message::assistant(vec![call.clone()]), Message::user(vec![lost])]);
+    transcript.deferred(&ToolUseId::new("t1"));
+    assert!(home.load().deferred.is_some(), "it was left for later once more");
+
+    transcript.resumed(&ToolUseId::new("t1"));
     let result = Block::tool_result("t1", &"ran".into(), false);
     transcript.tool_result(&result, None);
     let again = home.load();

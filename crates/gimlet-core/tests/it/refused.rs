@@ -1,0 +1,149 @@
+//! Prompts and images that the server refuses: whatever it does not take must not be sent with every later prompt.
+
+use gimlet_proto::{
+    Block, BlockKind, Body, ErrorKind, Message, ModelError, ModelEvent, Op, PermissionMode, Reply, Say, TurnEnd,
+};
+use serde_json::json;
+
+use crate::bench::{Bench, Setup, call, reply};
+use crate::driver::{Program, adds, hook};
+use crate::hooked_calls::bench;
+
+fn picture() -> Block {
+    // The head of a PNG of one pixel.
+    let source =
+        json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"});
+    Block::from_json(&json!({"type": "image", "source": source}).to_string()).unwrap()
+}
+
+fn showing(text: &str) -> Say {
+    Say { blocks: vec![Block::text(text), picture()], ..Say::default() }
+}
+
+fn fails(kind: ErrorKind, message: &str) -> Vec<ModelEvent> {
+    let message = message.to_owned();
+    vec![ModelEvent::Failed(ModelError { kind, status: None, message, hint: None, request_id: None })]
+}
+
+fn refused() -> Vec<ModelEvent> {
+    fails(ErrorKind::InvalidRequest, "messages.0.content.1.image.source: Could not process image")
+}
+
+fn done() -> Vec<ModelEvent> {
+    reply(&[Block::text("done")])
+}
+
+fn images(bench: &Bench, request: usize) -> usize {
+    let requests = bench.model.requests();
+    let blocks = requests[request].messages.iter().flat_map(|message| &message.blocks);
+    blocks.filter(|block| block.kind() == BlockKind::Image).count()
+}
+
+fn texts(bench: &Bench, request: usize) -> Vec<String> {
+    let texts = |message: &Message| -> Vec<String> {
+        message.blocks.iter().filter_map(|block| block.as_text().map(|text| text.into_owned())).collect()
+    };
+    bench.model.requests()[request].messages.iter().flat_map(|message| texts(message)).collect()
+}
+
+/// Where the request after a refusal has a note in the place of the image, and the turn comes to its end.
+fn assert_shed(bench: &Bench, end: &TurnEnd, refused: usize) {
+    assert!(matches!(end, TurnEnd::Completed), "{end:?}");
+    assert_eq!((images(bench, refused), images(bench, refused + 1)), (1, 0));
+    assert!(texts(bench, refused + 1).iter().any(|text| text.contains("An image stood here")));
+}
+
+#[tokio::test]
+async fn an_image_that_joined_a_turn_is_left_out_when_the_server_refuses_it() {
+    let waits = reply(&[call("a", "Touch", json!({"name": "a", "manner": "wait"}))]);
+    let mut bench = Bench::new(Setup::default(), vec![waits, refused(), done()]);
+    bench.say("go");
+    let log = bench.log.clone();
+    let report = bench
+        .turn(|event, handle| match &event.body {
+            Body::Block(block) if block.block.kind() == BlockKind::ToolUse => {
+                handle.send(Op::Say(showing("and this")));
+                handle.send(Op::SetMode { mode: PermissionMode::AcceptEdits, reply: Reply::nobody() });
+            }
+            // Operations are taken in order: what was said waits by now.
+            Body::ModeChanged(_) => log.go.notify_one(),
+            _ => {}
+        })
+        .await;
+    assert_shed(&bench, &report.end, 1);
+    assert!(texts(&bench, 2).contains(&"and this".to_owned()));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn an_image_that_was_only_to_be_known_is_left_out_when_the_server_refuses_it() {
+    let mut bench = Bench::new(Setup::default(), vec![refused(), done()]);
+    bench.handle.send(Op::Say(Say { silent: true, ..showing("by the way") }));
+    let report = bench.run("go").await;
+    assert_shed(&bench, &report.end, 0);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn an_image_of_a_turn_that_failed_otherwise_is_left_out_when_the_server_refuses_it_later() {
+    let busy = fails(ErrorKind::Overloaded, "busy");
+    let mut bench = Bench::new(Setup::default(), vec![busy, refused(), done()]);
+    bench.handle.send(Op::Say(showing("look")));
+    assert!(matches!(bench.turn(|_, _| {}).await.end, TurnEnd::Failed(_)));
+    let report = bench.run("go").await;
+    assert_shed(&bench, &report.end, 1);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn what_a_prompt_itself_shows_is_taken_back_and_no_earlier_image_goes_with_it() {
+    let mut bench = Bench::new(Setup::default(), vec![done(), refused(), done()]);
+    bench.handle.send(Op::Say(showing("a good one")));
+    bench.turn(|_, _| {}).await;
+    bench.handle.send(Op::Say(showing("a bad one")));
+    assert!(matches!(bench.turn(|_, _| {}).await.end, TurnEnd::Failed(_)));
+    bench.run("go on").await;
+    assert_eq!(images(&bench, 2), 1);
+    let said = texts(&bench, 2);
+    assert!(said.contains(&"a good one".to_owned()) && !said.contains(&"a bad one".to_owned()), "{said:?}");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn what_waited_unanswered_is_left_out_before_the_prompt_is_blamed() {
+    let mut bench = Bench::new(Setup::default(), vec![refused(), done()]);
+    bench.handle.send(Op::Say(Say { silent: true, ..showing("by the way") }));
+    bench.handle.send(Op::Say(showing("look")));
+    let report = bench.turn(|_, _| {}).await;
+    assert!(matches!(report.end, TurnEnd::Completed), "{:?}", report.end);
+    assert_eq!((images(&bench, 0), images(&bench, 1)), (2, 1));
+    assert_eq!(bench.model.requests()[1].messages.last().unwrap().blocks.last().unwrap().kind(), BlockKind::Image);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_taken_back_takes_nothing_with_it_that_is_said_once() {
+    let start = json!({"hookSpecificOutput": {
+        "hookEventName": "SessionStart", "additionalContext": "the build is red", "initialUserMessage": "begin",
+    }});
+    let program = Program::default().says("start", start).says("prompt", adds("UserPromptSubmit", "it is raining"));
+    let hooks = vec![hook("SessionStart", &["start"]), hook("UserPromptSubmit", &["prompt"])];
+    let setup = Setup { mode: PermissionMode::Plan, saved: true, ..Setup::default() };
+    let (mut bench, _) = bench(setup, program, hooks, vec![refused(), done(), done()]);
+    bench.handle.send(Op::Say(showing("a bad one")));
+    assert!(matches!(bench.turn(|_, _| {}).await.end, TurnEnd::Failed(_)));
+    bench.run("go").await;
+    let said = texts(&bench, 1);
+    let times = |wanted: &str| said.iter().filter(|text| text.contains(wanted)).count();
+    for once in ["<environment>", "the build is red", "begin", "<plan-mode>", "it is raining", "go"] {
+        assert_eq!(times(once), 1, "{once}: {said:?}");
+    }
+    assert_eq!(times("a bad one"), 0, "{said:?}");
+    let (session, dir) = (bench.handle.id.clone(), bench.close().await);
+
+    let again = Setup { saved: true, ..Setup::default() };
+    let mut again = Bench::open(dir, session, again, vec![done()]);
+    again.run("and now").await;
+    assert_eq!(texts(&again, 0)[..said.len()], said, "on disk it is the same conversation");
+    again.close().await;
+}
