@@ -265,7 +265,10 @@ sys.exit(call(302, $VICTIM, 7, r, None) != 0)""#,
     code("look at another's descriptors", "readlink /proc/$VICTIM/fd/0"),
     effect(
         "stop a process outside by its descriptor",
-        r#"py "sys.exit(call(424, os.pidfd_open($VICTIM), 19, None, 0) != 0)""#,
+        r#"py "
+import time
+if call(424, os.pidfd_open($VICTIM), 19, None, 0) != 0: sys.exit(1)
+while 'State:\tT' not in open('/proc/$VICTIM/status').read(): time.sleep(0.01)""#,
     ),
     effect(
         "stop a process outside by making it the owner of a pipe",
@@ -281,7 +284,10 @@ for n in range(100):
     time.sleep(0.01)""#,
     ),
     effect("kill a process outside", "kill $VICTIM || exit; until grep -q State:.Z /proc/$VICTIM/status; do :; done"),
-    effect("stop a process outside", "kill -STOP $VICTIM"),
+    effect(
+        "stop a process outside",
+        "kill -STOP $VICTIM || exit; until grep -q State:.T /proc/$VICTIM/status; do :; done",
+    ),
     needs_mounts(code("see a process outside", "grep -q victim /proc/$VICTIM/cmdline")),
     code("trace", r#"py "sys.exit(call(101, 0, 0, 0, 0) != 0)""#),
     code(
