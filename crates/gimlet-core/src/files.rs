@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
 
-pub use place::Place;
+pub use place::{Place, open_output};
 
 /// Most entries kept; the least recently used go first.
 const MAX_ENTRIES: usize = 1_000;

@@ -315,28 +315,30 @@ impl Gate {
             Pass::Granted(permit) => (Pass::Granted(permit), true),
             // Hooks look at it first, and they take their time.
             Pass::Undecided(prepared) if call::is_awaited(scope, &prepared) => (Pass::Undecided(prepared), false),
-            Pass::Undecided(prepared) => {
-                let (verdict, found) = self.decide(scope, &prepared, None);
-                if verdict.decision == Decision::Allow {
-                    let word = Word::allowed_by(Decider::Policy);
-                    self.ledger.note(scope, self.mode_of(scope), call, &prepared, &verdict, &word);
-                    self.show(&prepared);
-                    return (Pass::Granted(Box::new(Permit { call: *prepared, found })), true);
+            Pass::Undecided(prepared) => match self.grant(scope, call, prepared) {
+                Ok(permit) => {
+                    self.show(&permit.call);
+                    (Pass::Granted(Box::new(permit)), true)
                 }
-                (Pass::Undecided(prepared), false)
-            }
+                Err(prepared) => (Pass::Undecided(prepared), false),
+            },
         }
     }
 
-    /// Lets a file be read that a person named in a prompt, if no question is needed for that.
-    pub(crate) fn grant_mention(&self, scope: &CallScope, call: &ToolUseId, prepared: Prepared) -> Option<Permit> {
+    /// The permit for a call that needs no question; the call itself back otherwise.
+    pub(crate) fn grant(
+        &self,
+        scope: &CallScope,
+        call: &ToolUseId,
+        prepared: Box<Prepared>,
+    ) -> Result<Permit, Box<Prepared>> {
         let (verdict, found) = self.decide(scope, &prepared, None);
         if verdict.decision != Decision::Allow {
-            return None;
+            return Err(prepared);
         }
         let word = Word::allowed_by(Decider::Policy);
         self.ledger.note(scope, self.mode_of(scope), call, &prepared, &verdict, &word);
-        Some(Permit { call: prepared, found })
+        Ok(Permit { call: *prepared, found })
     }
 
     /// Decides on a call, asking when it must. `hook` is what hooks said about it.

@@ -20,6 +20,7 @@ use crate::dials::Dials;
 use crate::schedule::Calls;
 use crate::steering::Steering;
 use crate::structured::OutputSchema;
+pub(crate) use batch::apply_changes;
 pub(crate) use outcome::say;
 use rounds::Rounds;
 

@@ -235,7 +235,7 @@ async fn show(task: &Task, incremental: bool, filter: Option<Regex>) -> Result<(
 fn stretch(file: PathBuf, start: u64, end: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if end > start {
-        let mut file = std::fs::File::open(file)?;
+        let mut file = gimlet_core::files::open_output(&file)?;
         file.seek(SeekFrom::Start(start))?;
         file.take(end - start).read_to_end(&mut bytes)?;
     }

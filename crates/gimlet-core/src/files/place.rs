@@ -65,6 +65,20 @@ fn walk(folder: &Path) -> Result<OwnedFd> {
     Ok(handle)
 }
 
+/// A command may put something else in the place of its output: a link to what nobody may read, or a pipe that never
+/// ends. Neither is opened.
+pub fn open_output(file: &Path) -> std::io::Result<File> {
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    };
+    // Where the system keeps passing files may well be behind a link.
+    let output = Place::of(&folder.canonicalize()?.join(name))?.open(OFlags::RDONLY)?;
+    if !output.metadata()?.is_file() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok(output)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;

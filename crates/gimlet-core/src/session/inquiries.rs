@@ -9,7 +9,7 @@ use gimlet_proto::{FilePart, Inquiry, Standing, TaskTail};
 use rustix::fs::{AtFlags, FileType, OFlags};
 
 use crate::dials::{Choice, Dials};
-use crate::files::Place;
+use crate::files::{Place, open_output};
 use crate::gate::Gate;
 use crate::redact::Redactor;
 use crate::services::Services;
@@ -112,20 +112,6 @@ fn tail(file: &Path, services: &Services) -> Result<TaskTail, String> {
     output.take(total_bytes - from).read_to_end(&mut bytes).map_err(trouble)?;
     let cut = usize::try_from(start - from).unwrap_or(0);
     Ok(TaskTail { output: end_of(&bytes, cut, &services.redactor), total_bytes, truncated: start > 0 })
-}
-
-/// A command may put something else in the place of its output: a link to what nobody may read, or a pipe that never
-/// ends. Neither is opened.
-fn open_output(file: &Path) -> std::io::Result<std::fs::File> {
-    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
-        return Err(std::io::ErrorKind::InvalidInput.into());
-    };
-    // Where the system keeps passing files may well be behind a link.
-    let output = Place::of(&folder.canonicalize()?.join(name))?.open(OFlags::RDONLY)?;
-    if !output.metadata()?.is_file() {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
-    }
-    Ok(output)
 }
 
 /// What was printed behind a cut, without credentials, also without the rest of one that began before it.

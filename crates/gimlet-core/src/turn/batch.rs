@@ -130,7 +130,7 @@ impl Batch<'_> {
 }
 
 /// A result's changes to the session, in the order of the calls.
-fn apply_changes(turn: &Turn, settled: &mut Settled) {
+pub(crate) fn apply_changes(turn: &Turn, settled: &mut Settled) {
     let changes = settled.changes.drain(..);
     if settled.persisted {
         turn.scope.services.apply_unseen(changes);

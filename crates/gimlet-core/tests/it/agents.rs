@@ -419,44 +419,27 @@ async fn without_anyone_to_ask_an_agent_is_refused_like_everyone() {
 }
 
 #[tokio::test]
-async fn a_reader_by_definition_changes_nothing_although_its_parent_might_be_asked() {
-    let touch = call("w1", "Touch", json!({"name": "w1"}));
-    let planner = AgentSpec { permission_mode: Some(PermissionMode::Plan), ..spec(&["Touch"]) };
-    let setup = Setup {
-        tasks: vec![("write", vec![reply(&[touch]), says("I may not.")])],
-        agents: vec![("planner".to_owned(), planner)],
-        attended: true,
-        mode: PermissionMode::Default,
-        ..Setup::default()
-    };
-    let mut bench = Bench::new(setup, vec![reply(&[send_as("t1", "write", "planner")]), done()]);
-    bench.say("go");
-    bench.turn(|event, _| assert!(!matches!(event.body, Body::Ask(_)), "nobody is asked")).await;
-    let told = format!("{:?}", bench.model.requests()[1].messages);
-    assert!(told.contains("<plan-mode>") && told.contains("Report what you found out"), "{told}");
-    assert!(bench.results(2)[0].1, "{:?}", bench.results(2));
-    assert_eq!(bench.lines(), Vec::<String>::new());
-    bench.close().await;
-}
-
-#[tokio::test]
-async fn a_reader_by_definition_changes_nothing_although_the_session_could_bypass_permissions() {
-    let touch = call("w1", "Touch", json!({"name": "w1"}));
-    let planner = AgentSpec { permission_mode: Some(PermissionMode::Plan), ..spec(&["Touch"]) };
-    let setup = Setup {
-        tasks: vec![("write", vec![reply(&[touch]), says("I may not.")])],
-        agents: vec![("planner".to_owned(), planner)],
-        may_bypass: true,
-        attended: true,
-        mode: PermissionMode::Default,
-        ..Setup::default()
-    };
-    let mut bench = Bench::new(setup, vec![reply(&[send_as("t1", "write", "planner")]), done()]);
-    bench.say("go");
-    bench.turn(|event, _| assert!(!matches!(event.body, Body::Ask(_)), "nobody is asked")).await;
-    assert!(bench.results(2)[0].1, "{:?}", bench.results(2));
-    assert_eq!(bench.lines(), Vec::<String>::new());
-    bench.close().await;
+async fn a_reader_by_definition_changes_nothing_although_its_parent_might_be_asked_or_bypass_permissions() {
+    for may_bypass in [false, true] {
+        let touch = call("w1", "Touch", json!({"name": "w1"}));
+        let planner = AgentSpec { permission_mode: Some(PermissionMode::Plan), ..spec(&["Touch"]) };
+        let setup = Setup {
+            tasks: vec![("write", vec![reply(&[touch]), says("I may not.")])],
+            agents: vec![("planner".to_owned(), planner)],
+            may_bypass,
+            attended: true,
+            mode: PermissionMode::Default,
+            ..Setup::default()
+        };
+        let mut bench = Bench::new(setup, vec![reply(&[send_as("t1", "write", "planner")]), done()]);
+        bench.say("go");
+        bench.turn(|event, _| assert!(!matches!(event.body, Body::Ask(_)), "nobody is asked")).await;
+        let told = format!("{:?}", bench.model.requests()[1].messages);
+        assert!(told.contains("<plan-mode>") && told.contains("Report what you found out"), "{told}");
+        assert!(bench.results(2)[0].1, "{:?}", bench.results(2));
+        assert_eq!(bench.lines(), Vec::<String>::new());
+        bench.close().await;
+    }
 }
 
 #[tokio::test]
