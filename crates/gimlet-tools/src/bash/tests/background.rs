@@ -122,12 +122,14 @@ async fn many_background_commands_end_each_by_itself() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_command_that_the_user_moves_goes_on_as_a_task_and_can_be_stopped() {
     let mut bench = Bench::new();
-    let (sleep, services) = (unique_sleep(), bench.services.clone());
-    let input = json!({"command": format!("echo early; sleep {sleep}; echo late")});
+    let (sleep, services, mark) = (unique_sleep(), bench.services.clone(), bench.path("mark"));
+    let input = json!({"command": format!("echo early; touch '{}'; sleep {sleep}; echo late", mark.display())});
     let moving = async {
-        eventually("it runs", || !alive(&sleep).is_empty()).await;
+        eventually("it has printed", || mark.exists()).await;
         assert!(!services.move_to_background(Some(&ToolUseId::new("toolu_9"))), "another call is meant");
-        assert!(services.move_to_background(None));
+        // The command can be quicker than the call that waits for it.
+        eventually("it is moved", || services.move_to_background(None)).await;
+        eventually("it sleeps", || !alive(&sleep).is_empty()).await;
     };
     let (given, ()) = tokio::join!(bench.call(Bash, input), moving);
     let given = given.unwrap();
