@@ -16,6 +16,8 @@ use super::limits::Limits;
 use super::output::BashOutput;
 use super::{BashInput, background, own_process, report};
 
+/// How long output that is on its way is waited for when a command is moved.
+const LAST_WORDS: Duration = Duration::from_millis(20);
 /// A command is quiet for this long before its progress is told, then once every [`PROGRESS_EVERY`].
 const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -138,6 +140,14 @@ fn free_name(cx: &ToolContext) -> PathBuf {
     }
 }
 
+/// A command that is to go on in the background: what it has printed by now is still taken in, to be told with the move.
+async fn moved(command: &mut Foreground) -> Waited {
+    tokio::select! {
+        finished = command.finish() => Waited::Ended(Box::new(finished)),
+        () = tokio::time::sleep(LAST_WORDS) => Waited::Moved,
+    }
+}
+
 async fn wait(call: &Call<'_>, command: &mut Foreground) -> Waited {
     let begun = Instant::now();
     let deadline = begun + call.limits.timeout;
@@ -148,7 +158,7 @@ async fn wait(call: &Call<'_>, command: &mut Foreground) -> Waited {
             // A command that prints without pause must not keep the others from being heard, so it comes last.
             biased;
             () = call.cx.cancel.cancelled() => return Waited::Interrupted,
-            () = moving.wanted() => return Waited::Moved,
+            () = moving.wanted() => return moved(command).await,
             () = tokio::time::sleep_until(progress_at.min(deadline)) => {}
             finished = command.finish() => return Waited::Ended(Box::new(finished)),
         }
