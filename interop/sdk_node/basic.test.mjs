@@ -93,6 +93,29 @@ test("the permission callback allows, edits and denies", async () => {
   await made.close();
 });
 
+test("questions carry previews in the form that the program wants", async () => {
+  const options = [{ label: "A", description: "", preview: "<b>A</b>" }, { label: "B", description: "" }];
+  const ask = call("AskUserQuestion", { questions: [{ question: "Which look?", header: "Look", options, multiSelect: false }] });
+  for (const [toolConfig, preview] of [
+    [{ askUserQuestion: { previewFormat: "html" } }, "<b>A</b>"],
+    [undefined, undefined],
+  ]) {
+    const made = await bench([ask, say("ok")]);
+    const seen = [];
+    const canUseTool = async (name, input) => {
+      seen.push(input.questions[0].options[0].preview);
+      return { behavior: "allow", updatedInput: { ...input, answers: { "Which look?": "A" } } };
+    };
+    async function* prompts() {
+      yield { type: "user", message: { role: "user", content: "go" }, parent_tool_use_id: null, session_id: "" };
+    }
+    const messages = await collect(query({ prompt: prompts(), options: made.options({ canUseTool, toolConfig }) }));
+    assert.deepEqual(seen, [preview]);
+    assert.match(JSON.stringify(results(messages)), /Which look\? -> A/);
+    await made.close();
+  }
+});
+
 test("hooks see calls and can refuse them", async () => {
   const made = await bench([call("Bash", { command: "touch x" }), say("ok")]);
   const seen = [];

@@ -71,16 +71,36 @@ pub(crate) fn with_guests(own: &Arc<[ToolDef]>, guests: &[ToolRef]) -> Arc<[Tool
     own.iter().chain(guests.iter()).cloned().collect()
 }
 
-fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, Value> {
+/// A tool's schema as the model sees it here: without what makes no sense here.
+pub fn offered_schema<'a>(tool: &'a dyn AnyTool, cx: &PromptContext) -> Cow<'a, Value> {
     let hidden = tool.hidden_parameters(cx);
     if hidden.is_empty() {
         return Cow::Borrowed(tool.schema());
     }
     let mut schema = tool.schema().clone();
-    if let Some(parameters) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        parameters.retain(|name, _| !hidden.contains(&name.as_str()));
+    for path in hidden {
+        hide(&mut schema, path);
     }
     Cow::Owned(schema)
+}
+
+/// Takes one parameter out of a schema; `a[].b` is the parameter `b` of what the list `a` holds.
+fn hide(schema: &mut Value, path: &str) {
+    let (name, inner) = path.split_once('.').map_or((path, None), |(name, inner)| (name, Some(inner)));
+    let (name, is_list) = name.strip_suffix("[]").map_or((name, false), |name| (name, true));
+    let Some(parameters) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    match inner {
+        None => {
+            parameters.remove(name);
+        }
+        Some(inner) => {
+            let parameter = parameters.get_mut(name);
+            let holder = if is_list { parameter.and_then(|list| list.get_mut("items")) } else { parameter };
+            if let Some(holder) = holder {
+                hide(holder, inner);
+            }
+        }
+    }
 }
 
 /// The facts of this place, as the first thing in the conversation.

@@ -34,7 +34,7 @@ pub mod tool;
 mod turn;
 
 pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, Roster, Sent};
-pub use context::{SystemPrompt, git_branch, system_blocks, tool_defs, tools_from_json, tools_to_json};
+pub use context::{SystemPrompt, git_branch, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
     ChangedSettings, Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SandboxNow,
     SettingsNow, SettingsSource,

@@ -93,7 +93,8 @@ pub trait Tool: Send + Sync + 'static {
     /// The description the model sees in the tool list.
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
 
-    /// Parameters that make no sense here and are left out of the schema that the model sees.
+    /// Parameters that make no sense here and are left out of the schema that the model sees; one inside a list of
+    /// objects is written `list[].name`.
     fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
         &[]
     }

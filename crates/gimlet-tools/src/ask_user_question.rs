@@ -4,6 +4,8 @@
 //! back with `answers` filled in. The tool only hands them on. It never answers in a person's place, and what the model
 //! writes where answers belong is dropped before anyone sees it.
 
+mod preview;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -17,14 +19,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use self::preview::PreviewFormat;
+
 /// Codes of refused inputs.
 const QUESTION_COUNT: u32 = 1;
 const OPTION_COUNT: u32 = 2;
 const SAME_QUESTION: u32 = 3;
 const SAME_LABEL: u32 = 4;
+const UNFIT_PREVIEW: u32 = 5;
 
 /// What only the answer brings.
 const ANSWERED: &[&str] = &["answers", "annotations", "response", "metadata"];
+
+/// What the model is not to fill in where nobody shows previews.
+const NOT_OFFERED: &[&str] = &["answers", "annotations", "response", "metadata", "questions[].options[].preview"];
 
 const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself: take the option that you would \
                       recommend, go on, and say in your answer what you assumed.";
@@ -71,6 +79,9 @@ pub(crate) struct Choice {
     /// What choosing it means
     #[serde(default)]
     description: String,
+    /// What it would look like
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    preview: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,12 +104,16 @@ impl Tool for AskUserQuestion {
     type Input = AskUserQuestionInput;
     type Output = AskUserQuestionOutput;
 
-    fn prompt(&self, _cx: &PromptContext) -> Cow<'static, str> {
-        Cow::Borrowed(include_str!("ask_user_question.md").trim_ascii_end())
+    fn prompt(&self, cx: &PromptContext) -> Cow<'static, str> {
+        let text = include_str!("ask_user_question.md").trim_ascii_end();
+        match PreviewFormat::asked_for(&cx.env) {
+            Some(format) => Cow::Owned(format!("{text}{}", format.prompt())),
+            None => Cow::Borrowed(text),
+        }
     }
 
-    fn hidden_parameters(&self, _cx: &PromptContext) -> &'static [&'static str] {
-        ANSWERED
+    fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
+        if PreviewFormat::asked_for(&cx.env).is_some() { ANSWERED } else { NOT_OFFERED }
     }
 
     fn reserved_parameters(&self) -> &'static [&'static str] {
@@ -107,6 +122,13 @@ impl Tool for AskUserQuestion {
 
     fn needs(&self, _input: &AskUserQuestionInput, _cx: &PathContext) -> Vec<Need> {
         vec![Need::Session]
+    }
+
+    /// Nobody is shown a preview that nobody asked for.
+    fn backfill_observable_input(&self, input: &mut AskUserQuestionInput, cx: &PathContext) {
+        if PreviewFormat::asked_for(&cx.env).is_none() {
+            without_previews(&mut input.questions);
+        }
     }
 
     fn only_attended(&self) -> bool {
@@ -135,7 +157,7 @@ impl Tool for AskUserQuestion {
             .then_some("Only the main conversation asks the user. Decide yourself, and report what you assumed.")
     }
 
-    fn validate_input(&self, input: &AskUserQuestionInput, _cx: &PathContext) -> Result<(), InputProblem> {
+    fn validate_input(&self, input: &AskUserQuestionInput, cx: &PathContext) -> Result<(), InputProblem> {
         let count = input.questions.len();
         if !(1..=4).contains(&count) {
             let text = format!("Ask one to four questions in a call, not {count}.");
@@ -145,14 +167,19 @@ impl Tool for AskUserQuestion {
             let text = format!("The question {twice:?} is there twice; answers could not be told apart.");
             return Err(InputProblem::new(SAME_QUESTION, text));
         }
-        input.questions.iter().try_for_each(check_options)
+        input.questions.iter().try_for_each(check_options)?;
+        match PreviewFormat::asked_for(&cx.env) {
+            Some(format) => input.questions.iter().try_for_each(|question| check_previews(question, format)),
+            None => Ok(()),
+        }
     }
 
     async fn call(
         &self,
-        input: AskUserQuestionInput,
-        _cx: &ToolContext,
+        mut input: AskUserQuestionInput,
+        cx: &ToolContext,
     ) -> Result<ToolResult<AskUserQuestionOutput>, ToolError> {
+        self.backfill_observable_input(&mut input, &cx.paths);
         let given = input.answers.unwrap_or_default();
         let answers = given.into_iter().map(|(question, answer)| (question, Value::from(joined(answer))));
         Ok(ToolResult::new(AskUserQuestionOutput {
@@ -228,6 +255,24 @@ fn check_options(question: &Question) -> Result<(), InputProblem> {
     }
 }
 
+fn check_previews(question: &Question, format: PreviewFormat) -> Result<(), InputProblem> {
+    for option in &question.options {
+        if let Some(part) = option.preview.as_deref().and_then(|preview| format.objection(preview)) {
+            let text = format!(
+                "The preview of the option {:?} has `{part}`; it must be a piece of HTML without script, style sheet and \
+                 doctype. Write styles inline.",
+                option.label
+            );
+            return Err(InputProblem::new(UNFIT_PREVIEW, text));
+        }
+    }
+    Ok(())
+}
+
+fn without_previews(questions: &mut [Question]) {
+    questions.iter_mut().flat_map(|question| &mut question.options).for_each(|option| option.preview = None);
+}
+
 /// The first text that was there before.
 fn repeated<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = HashSet::new();
@@ -259,6 +304,8 @@ fn notes<'a>(output: &'a AskUserQuestionOutput, question: &str) -> Option<&'a st
 
 #[cfg(test)]
 mod tests {
+    use gimlet_core::offered_schema;
+    use gimlet_proto::Env;
     use serde_json::json;
 
     use super::*;
@@ -328,6 +375,45 @@ mod tests {
         ] {
             let text = Bench::new().prepare(&AskUserQuestion, json!({ "questions": input })).unwrap_err().model_text;
             assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn previews_are_for_those_who_asked_for_them() {
+        const FORMAT: &str = "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT";
+        let asking = |format: &str| {
+            let mut bench = Bench::new();
+            bench.env = Env::default().with(FORMAT, format);
+            bench
+        };
+        let input = |preview: &str| {
+            json!({"questions": [{"question": "Which look?", "header": "Look", "options": [
+                {"label": "A", "description": "", "preview": preview}, {"label": "B", "description": ""}]}],
+                "answers": {"Which look?": "A"}})
+        };
+        let preview = |output: &Value| output["questions"][0]["options"][0]["preview"].clone();
+        for (mut bench, seen) in [
+            (Bench::new(), Value::Null),
+            (asking("pdf"), Value::Null),
+            (asking("markdown"), "<STYLE>b{}</STYLE>".into()),
+        ] {
+            let given = bench.call(&AskUserQuestion, input("<STYLE>b{}</STYLE>")).await.unwrap();
+            assert_eq!(preview(&given.output), seen);
+        }
+        let mut html = asking("html");
+        let refused = html.prepare(&AskUserQuestion, input("<STYLE>b{}</STYLE>")).unwrap_err().model_text;
+        assert!(refused.contains("`<style`") && refused.contains("\"A\""), "{refused}");
+        let given = html.call(&AskUserQuestion, input("<b style='color:red'>x</b>")).await.unwrap();
+        assert_eq!(preview(&given.output), "<b style='color:red'>x</b>");
+        // The model hears of them under the same condition.
+        for (format, offered) in [(None, false), (Some("html"), true)] {
+            let env = format.map_or_else(Env::default, |format| Env::default().with(FORMAT, format));
+            let cx = PromptContext { env, tools: vec![], background: false, sandbox: None, agents: vec![] };
+            let schema = offered_schema(&AskUserQuestion, &cx);
+            let option = &schema["properties"]["questions"]["items"]["properties"]["options"]["items"]["properties"];
+            assert!(option["label"].is_object());
+            assert_eq!(option["preview"].is_object(), offered);
+            assert_eq!(Tool::prompt(&AskUserQuestion, &cx).contains("`preview`"), offered);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use gimlet_core::Roster;
 use gimlet_core::tool::{AnyTool, PromptContext};
+use gimlet_core::{Roster, offered_schema};
 use gimlet_policy::RuleSet;
 use gimlet_proto::Env;
 use serde_json::{Map, Value};
@@ -63,11 +63,7 @@ fn section(page: &mut String, tool: &dyn AnyTool, cx: &PromptContext) {
         page.push('\n');
     }
     page.push_str("\n| Parameter | Type | Meaning |\n|---|---|---|\n");
-    let mut schema = tool.schema().clone();
-    if let Some(properties) = schema["properties"].as_object_mut() {
-        properties.retain(|name, _| !tool.hidden_parameters(cx).contains(&name.as_str()));
-    }
-    parameters(page, "", &schema);
+    parameters(page, "", &offered_schema(tool, cx));
 }
 
 /// One row for each parameter; those of objects inside follow theirs, by path.

@@ -1,0 +1,50 @@
+//! Previews: what an option would look like, for programs that said that they can show it.
+
+use gimlet_proto::Env;
+
+/// How a program asks for previews; the Agent SDK sets it for `previewFormat`.
+const FORMAT: &str = "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT";
+
+/// What would act on, or break out of, the page that shows a piece of HTML.
+const NOT_IN_A_PIECE: &[&str] = &["<script", "<style", "<!doctype"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PreviewFormat {
+    Markdown,
+    Html,
+}
+
+impl PreviewFormat {
+    /// The format that was asked for; nobody shows previews that nobody asked for.
+    pub(super) fn asked_for(env: &Env) -> Option<Self> {
+        match env.get(FORMAT)? {
+            "markdown" => Some(Self::Markdown),
+            "html" => Some(Self::Html),
+            _ => None,
+        }
+    }
+
+    pub(super) fn prompt(self) -> &'static str {
+        match self {
+            Self::Markdown => {
+                "\n- `preview` of an option is Markdown shown in a fixed-width box while it is looked at. Give one where \
+                 things are easier seen than told (a layout, a piece of code or configuration), not for plain \
+                 preferences, and only without `multiSelect`."
+            }
+            Self::Html => {
+                "\n- `preview` of an option is a self-contained piece of HTML shown while it is looked at: inline styles, \
+                 no `<script>`, `<style>` or doctype. Give one where things are easier seen than told (a layout, a \
+                 diagram), not for plain preferences, and only without `multiSelect`."
+            }
+        }
+    }
+
+    /// What a preview must not hold and does.
+    pub(super) fn objection(self, preview: &str) -> Option<&'static str> {
+        if self == Self::Markdown {
+            return None;
+        }
+        let preview = preview.to_ascii_lowercase();
+        NOT_IN_A_PIECE.iter().find(|part| preview.contains(**part)).copied()
+    }
+}
