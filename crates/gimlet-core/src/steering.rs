@@ -9,6 +9,8 @@ use gimlet_proto::{EntryId, Say, When};
 /// How much is kept behind a call that waits, which may be for ever: so many prompts, and what a request can carry.
 const MOST_HELD: usize = 100;
 const MOST_HELD_BYTES: usize = 28_000_000;
+/// How many letters an agent may leave unread before whoever writes has to wait.
+pub(crate) const MOST_LETTERS: usize = 50;
 
 /// The queue between the actor and the running turn.
 #[derive(Clone, Default)]
@@ -20,6 +22,21 @@ pub(crate) struct Steering {
 impl Steering {
     pub(crate) fn push(&self, said: Say) {
         self.lock().push_back(said);
+    }
+
+    /// Takes what another agent wrote; says whether there was room. The same words that nobody has read yet count once.
+    pub(crate) fn post(&self, said: Say) -> bool {
+        let mut queue = self.lock();
+        let unread = || queue.iter().filter(|waiting| waiting.synthetic);
+        let words = |said: &Say| said.blocks.iter().map(|block| block.json().to_owned()).collect::<Vec<_>>();
+        if unread().any(|waiting| words(waiting) == words(&said)) {
+            return true;
+        }
+        let has_room = unread().count() < MOST_LETTERS;
+        if has_room {
+            queue.push_back(said);
+        }
+        has_room
     }
 
     /// What joins the running turn: everything up to the first that wants a turn of its own.
@@ -116,4 +133,24 @@ impl Steering {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use gimlet_proto::Block;
+
+    use super::*;
+
+    #[test]
+    fn letters_that_nobody_reads_do_not_pile_up() {
+        let letter = |text: &str| Say { blocks: vec![Block::text(text)], synthetic: true, ..Say::default() };
+        let steering = Steering::default();
+        steering.push(Say { synthetic: false, ..letter("a prompt") });
+        assert!((0..MOST_LETTERS).all(|number| steering.post(letter(&format!("letter {number}")))));
+        assert!(!steering.post(letter("one more")));
+        // One that waits already is no further one.
+        assert!(steering.post(letter("letter 7")));
+        assert_eq!(steering.take_joining().len(), 1 + MOST_LETTERS);
+        assert!(steering.post(letter("letter 7")));
+    }
 }

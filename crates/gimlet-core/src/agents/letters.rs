@@ -13,6 +13,7 @@ use super::launch::AgentReport;
 use super::report;
 use super::resume;
 use crate::call::CallScope;
+use crate::steering::MOST_LETTERS;
 use crate::tasks::Task;
 use crate::tool::{ToolContext, ToolError};
 
@@ -65,12 +66,25 @@ impl ToolContext {
         let running = self.services.tasks.find_named(to).filter(|task| task.state().0 == TaskState::Running);
         if let Some((id, path)) = running.as_ref().and_then(address) {
             refuse_another(scope, to, id, running.as_ref().map(|task| task.description.as_str()))?;
-            if scope.services.mailboxes().deliver(path, said.clone()).is_none() {
-                return Ok(Sent::Delivered { to: id.to_owned() });
+            if let Some(sent) = post(scope, id, path, &said) {
+                return sent;
             }
         }
         resume::resume(scope, self, to, said, letter.text).await
     }
+}
+
+/// Hands a letter to an agent that works; nothing when it has ended meanwhile.
+pub(super) fn post(scope: &CallScope, id: &str, path: &AgentPath, said: &Say) -> Option<Result<Sent, ToolError>> {
+    let had_room = scope.services.mailboxes().post(path, said.clone())?;
+    Some(if had_room {
+        Ok(Sent::Delivered { to: id.to_owned() })
+    } else {
+        Err(ToolError::failed(format!(
+            "This was not sent: {MOST_LETTERS} messages wait for agent {id}, which has read none of them yet. Write again \
+             when it has gone on."
+        )))
+    })
 }
 
 /// The id and the path of a task that is an agent.

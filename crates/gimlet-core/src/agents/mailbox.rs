@@ -46,6 +46,11 @@ impl Mailboxes {
         }
     }
 
+    /// Puts a letter into the queue of an agent that works; says whether there was room, or nothing when nobody is there.
+    pub(crate) fn post(&self, agent: &AgentPath, letter: Say) -> Option<bool> {
+        self.lock().get(agent).map(|steering| steering.post(letter))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<AgentPath, Steering>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,9 +32,9 @@ pub(super) async fn resume(
     let receiver = letters::find(scope, to).await?;
     if let Some(task) = &receiver.task {
         if let Some((id, path)) = letters::address(task)
-            && scope.services.mailboxes().deliver(path, said.clone()).is_none()
+            && let Some(sent) = letters::post(scope, id, path, &said)
         {
-            return Ok(Sent::Delivered { to: id.to_owned() });
+            return sent;
         }
         task.over().await;
     }
