@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use gimlet_core::tool::{ToolRef, ToolSource};
+use gimlet_policy::server_tool_names;
 use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, Servers, ServersChanged};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -246,6 +247,16 @@ impl Servers for McpServers {
             }
             self.connect_all().await;
             self.standing(server)
+        })
+    }
+
+    fn names_of<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Vec<String>> {
+        Box::pin(async move {
+            self.connect_all().await;
+            let entries = self.lock();
+            let own =
+                entries.iter().filter_map(|entry| Some((entry, entry.connection()?.own_name(&entry.name, tool)?)));
+            own.flat_map(|(entry, own)| server_tool_names(&entry.name, &own)).collect()
         })
     }
 

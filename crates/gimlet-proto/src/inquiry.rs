@@ -24,8 +24,9 @@ pub enum Inquiry {
     Hooks { reply: Reply<Vec<HookListing>> },
     /// Work in this folder too; it must lie inside one of the session's. Gives its link-free path.
     AddDirectory { directory: PathBuf, reply: Reply<PathBuf> },
-    /// Whether rules forbid this call of a server's tool. Whoever calls it by themselves needs no leave beyond that.
-    MayCall { tool: String, input: Map<String, Value>, reply: Reply<()> },
+    /// Whether rules forbid this call of a server's tool, by any of its names. Whoever calls it by themselves needs no
+    /// leave beyond that.
+    MayCall { tool: String, also_named: Vec<String>, input: Map<String, Value>, reply: Reply<()> },
     /// What was said to the session while it ran and holds for one in its place.
     Standing { reply: Reply<Standing> },
     /// Makes what was said to another session hold in this one.

@@ -67,6 +67,8 @@ pub trait Servers: Send + Sync {
     fn enable<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>>;
     /// Replaces what earlier calls set and all servers inside the driving program; `servers` is an object of configurations.
     fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>>;
+    /// What else rules may call the tool of this full name, which was shortened if it was long.
+    fn names_of<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Vec<String>>;
     /// Calls a tool by its full name; gives the server's own result, an object.
     fn call<'a>(&'a self, tool: &'a str, input: Map<String, Value>) -> BoxFuture<'a, Result<Value, String>>;
     /// Takes a JSON-RPC message that a server inside the driving program sends by itself.

@@ -24,8 +24,9 @@ impl Gate {
         self.refresh_unasked(services);
         let path = services.paths().expand(path);
         let needs = [Need::Read(path.clone())];
-        let Judgement { verdict, resolved, .. } =
-            self.judge_aside(PermissionMode::Default, services, READING, &needs, None);
+        let own = &PermissionVerdict::Passthrough;
+        let judged = Judged { tool: READING, also_named: &[], needs: &needs, input: None, needs_person: false, own };
+        let Judgement { verdict, resolved, .. } = self.judge_aside(PermissionMode::Default, services, judged);
         match verdict.decision {
             Decision::Allow => {}
             Decision::Deny => return Err(verdict.model_text(READING)),
@@ -37,10 +38,18 @@ impl Gate {
     }
 
     /// Whether rules forbid a call of a server's tool that the program makes itself.
-    pub(crate) fn may_call(&self, services: &Services, tool: &str, input: &Map<String, Value>) -> Result<(), String> {
+    pub(crate) fn may_call(
+        &self,
+        services: &Services,
+        tool: &str,
+        also_named: &[String],
+        input: &Map<String, Value>,
+    ) -> Result<(), String> {
         self.refresh_unasked(services);
         let mode = PermissionMode::BypassPermissions;
-        let judgement = self.judge_aside(mode, services, tool, &[Need::Opaque], Some(input));
+        let own = &PermissionVerdict::Passthrough;
+        let judged = Judged { tool, also_named, needs: &[Need::Opaque], input: Some(input), needs_person: false, own };
+        let judgement = self.judge_aside(mode, services, judged);
         match judgement.verdict.decision {
             Decision::Deny => Err(judgement.verdict.model_text(tool)),
             // The wish itself is the answer to whatever would ask.
@@ -120,16 +129,7 @@ impl Gate {
         }
     }
 
-    fn judge_aside(
-        &self,
-        mode: PermissionMode,
-        services: &Services,
-        tool: &str,
-        needs: &[Need],
-        input: Option<&Map<String, Value>>,
-    ) -> Judgement {
-        let judged =
-            Judged { tool, also_named: &[], needs, input, needs_person: false, own: &PermissionVerdict::Passthrough };
+    fn judge_aside(&self, mode: PermissionMode, services: &Services, judged: Judged<'_>) -> Judgement {
         self.judging_in(mode, services, Walls::None, |judging| judging.judge(judged, None))
     }
 }

@@ -66,7 +66,9 @@ pub(super) fn answer(inquiry: Inquiry, services: &Arc<Services>, gate: &Arc<Gate
             dials.set_thinking(Some(standing.thinking));
             dials.set_display(standing.display);
         }
-        Inquiry::MayCall { tool, input, reply } => reply.send(gate.may_call(services, &tool, &input)),
+        Inquiry::MayCall { tool, also_named, input, reply } => {
+            reply.send(gate.may_call(services, &tool, &also_named, &input));
+        }
     }
 }
 

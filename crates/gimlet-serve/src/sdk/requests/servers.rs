@@ -46,7 +46,12 @@ pub(super) fn route(subtype: &str, request: &HostLine, session: &SessionHandle, 
                 return Routed::Now(Err(format!("mcp_read_resource reads resources of the form {PAGES}… only")));
             }
             let (reply, leave) = Reply::channel();
-            session.send(Op::Inquire(Inquiry::MayCall { tool: reading(&name), input: Map::new(), reply }));
+            session.send(Op::Inquire(Inquiry::MayCall {
+                tool: reading(&name),
+                also_named: Vec::new(),
+                input: Map::new(),
+                reply,
+            }));
             Routed::Later(Box::pin(async move {
                 answered(leave).await.map_err(|why| format!("The resource was not read: {why}"))?;
                 small_enough(servers.read_resource(&name, &uri).await?)
@@ -103,9 +108,11 @@ fn call(request: &HostLine, session: &SessionHandle, servers: Arc<dyn Servers>) 
             None => return Routed::Now(Err("arguments must be an object".to_owned())),
         },
     };
-    let (reply, leave) = Reply::channel();
-    session.send(Op::Inquire(Inquiry::MayCall { tool: tool.clone(), input: input.clone(), reply }));
+    let session = session.clone();
     Routed::Later(Box::pin(async move {
+        let also_named = servers.names_of(&tool).await;
+        let (reply, leave) = Reply::channel();
+        session.send(Op::Inquire(Inquiry::MayCall { tool: tool.clone(), also_named, input: input.clone(), reply }));
         answered(leave).await.map_err(|why| format!("The tool did not run: {why}"))?;
         small_enough(servers.call(&tool, input).await?)
     }))

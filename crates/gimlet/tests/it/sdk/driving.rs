@@ -71,6 +71,11 @@ async fn a_later_greeting_brings_its_own_hooks() {
     assert_eq!(kinds(&lines).iter().filter(|kind| *kind == "hook_callback").count(), 1);
 }
 
+/// The tool of a server inside the host; a wordy server has one whose full name is too long for providers.
+fn own_name(server: &Value) -> String {
+    if server == "wordy" { "add".repeat(30) } else { "add".to_owned() }
+}
+
 /// Answers as a server with one tool does, until there is a line that fits.
 async fn serve(host: &mut Host, is_it: impl Fn(&Value) -> bool) -> Value {
     loop {
@@ -86,8 +91,10 @@ async fn serve(host: &mut Host, is_it: impl Fn(&Value) -> bool) -> Value {
         let result = match message["method"].as_str().unwrap() {
             "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                 "serverInfo": {"name": "calc", "version": "1"}}),
-            "tools/list" => json!({"tools": [{"name": "add", "description": "Adds", "inputSchema":
-                {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}}]}),
+            "tools/list" => {
+                json!({"tools": [{"name": own_name(&line["request"]["server_name"]), "description": "Adds", "inputSchema":
+                {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}}]})
+            }
             "tools/call" => {
                 let sum = arguments["a"].as_f64().unwrap() + arguments["b"].as_f64().unwrap();
                 json!({"content": [{"type": "text", "text": format!("{sum}")}]})
@@ -243,6 +250,24 @@ async fn a_program_calls_tools_and_reads_pages_by_itself_unless_a_rule_forbids()
     let called = host.seen.iter().filter(|line| line["request"]["message"]["method"] == "tools/call").count();
     assert_eq!(called, 1, "what is forbidden never reaches the server");
     host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn a_tool_whose_name_was_shortened_is_forbidden_by_its_whole_name() {
+    let whole = own_name(&json!("wordy"));
+    let (short, rule) = (gimlet_mcp::tool_name("wordy", &whole), format!("mcp__wordy__{whole}"));
+    assert_ne!(short, rule);
+    for (rule, runs) in [(rule.as_str(), false), ("mcp__other__add", true)] {
+        let (world, model) = (world(), Script::new().serve().await.unwrap());
+        let mut host = Host::start(world.run(&model).args(["--disallowedTools", rule]));
+        host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["wordy"]})).await;
+        let request = json!({"subtype": "mcp_call", "tool": short, "arguments": {"a": 1, "b": 2}});
+        host.send(json!({"type": "control_request", "request_id": "own", "request": request}));
+        let line = serve(&mut host, |line| line["response"]["request_id"] == "own").await;
+        let called = host.seen.iter().any(|line| line["request"]["message"]["method"] == "tools/call");
+        assert_eq!((line["response"]["subtype"] == "success", called), (runs, runs), "{rule}: {line}");
+        host.end().await.clean(0);
+    }
 }
 
 #[tokio::test]
