@@ -87,6 +87,9 @@ pub trait LiveSettings: Send {
     /// The person trusts what the question named.
     fn accept_trust(&mut self) -> SettingsNow;
 
+    /// What rules that hold for this session alone make of the walls around commands.
+    fn said_in_session(&mut self, rules: &RuleSet) -> (SandboxNow, Vec<String>);
+
     /// Writes a change to the settings file that it is meant for.
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String>;
 }
@@ -186,17 +189,10 @@ impl Gate {
             directories.extend(added);
         }
         services.set_added_directories(directories);
-        match sandbox {
-            SandboxNow::Same => {}
-            SandboxNow::Off => services.walls().replace(None),
-            SandboxNow::On(sandboxing) => services.walls().replace(Some(sandboxing)),
-        }
+        rebuild(services, sandbox, remarks);
         self.changes.send_replace(());
         if let (Some(env), Ok((_, shell))) = (env, services.processes()) {
             shell.set_environment(&env);
-        }
-        for text in remarks {
-            services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
         }
     }
 
@@ -239,10 +235,27 @@ impl Gate {
             services.set_added_directories(changed.directories);
         }
         self.changes.send_replace(());
-        match lock(&self.live).as_mut() {
-            Some(live) if update.destination().is_kept() => live.keep(update),
-            _ => Ok(()),
+        let rules = self.rules();
+        let mut live = lock(&self.live);
+        let Some(live) = live.as_mut() else { return Ok(()) };
+        if update.destination().is_kept() {
+            return live.keep(update);
         }
+        let (sandbox, remarks) = live.said_in_session(&rules);
+        rebuild(services, sandbox, remarks);
+        Ok(())
+    }
+}
+
+/// Puts other walls around the commands that begin from now on, and says what is to be said about them.
+fn rebuild(services: &Services, sandbox: SandboxNow, remarks: Vec<String>) {
+    match sandbox {
+        SandboxNow::Same => {}
+        SandboxNow::Off => services.walls().replace(None),
+        SandboxNow::On(sandboxing) => services.walls().replace(Some(sandboxing)),
+    }
+    for text in remarks {
+        services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
     }
 }
 

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::{ChangedSettings, LiveSettings, Sandboxing, SettingsNow};
+use gimlet_core::{ChangedSettings, LiveSettings, SandboxNow, Sandboxing, SettingsNow};
 use gimlet_exec::{Available, Backend, Proxy, ProxyConfig, Sandbox};
-use gimlet_policy::PermissionUpdate;
+use gimlet_policy::{PermissionUpdate, RuleSet};
 use gimlet_proto::{Answer, Approval, AskBody, Body, Op, PermissionMode, SandboxNetwork, SandboxSpec, TrustQuestion};
 use gimlet_store::{Decider, Outcome};
 use serde_json::json;
@@ -177,6 +177,10 @@ impl LiveSettings for Keeping {
 
     fn accept_trust(&mut self) -> SettingsNow {
         SettingsNow::default()
+    }
+
+    fn said_in_session(&mut self, _: &RuleSet) -> (SandboxNow, Vec<String>) {
+        (SandboxNow::Same, Vec::new())
     }
 
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::{ChangedSettings, LiveSettings, SettingsNow, SettingsSource};
+use gimlet_core::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{Answer, Approval, AskBody, Block, Body, Op, PermissionMode, TrustItem, TrustQuestion};
 use serde_json::json;
@@ -66,6 +66,10 @@ impl LiveSettings for Fake {
     fn accept_trust(&mut self) -> SettingsNow {
         *self.accepted.lock().unwrap() = true;
         now(Behavior::Allow, "Touch")
+    }
+
+    fn said_in_session(&mut self, _: &RuleSet) -> (SandboxNow, Vec<String>) {
+        (SandboxNow::Same, Vec::new())
     }
 
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::{ChangedSettings, LiveSettings, SettingsNow, SettingsSource};
+use gimlet_core::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{Answer, Approval, AskId, Block, Body, Op, PermissionMode, Reply, TrustQuestion};
 use serde_json::json;
@@ -119,6 +119,10 @@ impl LiveSettings for Later {
 
     fn accept_trust(&mut self) -> SettingsNow {
         SettingsNow::default()
+    }
+
+    fn said_in_session(&mut self, _: &RuleSet) -> (SandboxNow, Vec<String>) {
+        (SandboxNow::Same, Vec::new())
     }
 
     fn keep(&mut self, _: &PermissionUpdate) -> Result<(), String> {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_config::{Edit, Item, ItemKind, Reload, Scope, TrustStore, Watch, key_changes, save};
-use gimlet_core::{ChangedSettings, LiveSettings, SettingsNow, SettingsSource};
-use gimlet_policy::{Behavior, Destination, PermissionUpdate};
+use gimlet_core::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
+use gimlet_policy::{Behavior, Destination, PermissionUpdate, RuleScope, RuleSet};
 use gimlet_proto::{TrustItem, TrustQuestion};
 use serde_json::Value;
 
@@ -181,6 +181,15 @@ impl LiveSettings for Live {
         let mut now = self.now();
         now.remarks.extend(trouble);
         now
+    }
+
+    fn said_in_session(&mut self, rules: &RuleSet) -> (SandboxNow, Vec<String>) {
+        let own = rules.rules(Behavior::Deny).iter().filter(|rule| rule.source.scope == RuleScope::Session);
+        if !self.walls.forbid(own.cloned().collect()) {
+            return (SandboxNow::Same, Vec::new());
+        }
+        let now = self.configured.now();
+        self.walls.renew(&self.configured, &now)
     }
 
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String> {

@@ -9,7 +9,7 @@ use gimlet_core::{SandboxNow, Sandboxing, SettingsNow, WatchState};
 use gimlet_exec::{
     Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, probe,
 };
-use gimlet_policy::{Behavior, ClosedFiles, RuleScope, RuleSet, RuleSource, World};
+use gimlet_policy::{Behavior, ClosedFiles, Rule, RuleScope, RuleSet, RuleSource, World};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
 use gimlet_store::new_session_id;
 
@@ -94,7 +94,7 @@ impl InForce {
     /// Hosts on no list are refused: nobody is asked here.
     pub(crate) fn walls(&self, temp_dir: &Path) -> InForceWalls {
         let settings = &self.configured.effective.settings.sandbox;
-        let mut spec = spec(&self.configured, &self.configured.now(), temp_dir);
+        let mut spec = spec(&self.configured, &self.configured.now(), &[], temp_dir);
         spec.network = network(&self.configured, false);
         InForceWalls { spec, upstream: upstream(settings), enabled: settings.enabled == Some(true) }
     }
@@ -108,6 +108,8 @@ pub(super) struct Walls {
     scratch: PathBuf,
     wishes: Wishes,
     state: Arc<Mutex<WatchState>>,
+    /// Deny rules that hold for this session alone.
+    said: Vec<Rule>,
     /// What the walls that stand were built from.
     plan: Option<Plan>,
     /// How often they were built.
@@ -132,7 +134,15 @@ impl Walls {
     /// No walls yet.
     pub(super) fn none(scratch: PathBuf) -> Self {
         let state = Arc::default();
-        Self { available: None, scratch, wishes: Wishes::default(), state, plan: None, builds: 0 }
+        Self { available: None, scratch, wishes: Wishes::default(), state, said: Vec::new(), plan: None, builds: 0 }
+    }
+
+    /// Keeps in mind what was forbidden for this session alone; says whether that is news to walls that stand.
+    pub(super) fn forbid(&mut self, said: Vec<Rule>) -> bool {
+        let texts = |rules: &[Rule]| rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
+        let is_news = texts(&said) != texts(&self.said);
+        self.said = said;
+        is_news && self.plan.is_some()
     }
 
     /// What settings that changed make of the walls, and what people should know about it.
@@ -168,7 +178,7 @@ impl Walls {
         }
         let temp_dir = self.scratch.join("tmp");
         make_private(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
-        let closing = closing_rules(configured, now);
+        let closing = closing_rules(configured, now, &self.said);
         let plan = self.plan_of(configured, now, &available, &temp_dir, &closing);
         if self.plan.as_ref() == Some(&plan) {
             return Ok((None, Vec::new()));
@@ -210,7 +220,7 @@ impl Walls {
         closing: &RuleSet,
     ) -> Plan {
         let settings = &configured.effective.settings.sandbox;
-        let mut spec = spec(configured, now, temp_dir);
+        let mut spec = spec(configured, now, &self.said, temp_dir);
         // What was taken away from one command is not for the next.
         spec.deny_read.push(quarantine(configured));
         spec.max_memory = self.wishes.max_memory;
@@ -311,7 +321,7 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-fn spec(configured: &Configured, now: &SettingsNow, temp_dir: &Path) -> SandboxSpec {
+fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Path) -> SandboxSpec {
     let Configured { around, effective, .. } = configured;
     let settings = &effective.settings.sandbox;
     let mut spec = default_sandbox(SandboxPlace {
@@ -330,8 +340,8 @@ fn spec(configured: &Configured, now: &SettingsNow, temp_dir: &Path) -> SandboxS
     spec.deny_read.extend(files.filter_map(|path| place(path, &around.cwd, around)));
     let allowed = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
     spec.write.extend(allowed.filter_map(|rule| path_of_rule(&rule.text, &rule.anchor, "Edit", around)));
-    // What flags deny is closed as well.
-    for rule in now.rules.rules(Behavior::Deny) {
+    // What flags deny is closed as well, and what somebody denies while the session runs.
+    for rule in now.rules.rules(Behavior::Deny).iter().chain(said) {
         let path = |tool: &str| path_of_rule(&rule.text, &rule.source.anchor, tool, around);
         spec.deny_write.extend(path("Edit"));
         spec.deny_read.extend(path("Read"));
@@ -351,10 +361,10 @@ fn spec(configured: &Configured, now: &SettingsNow, temp_dir: &Path) -> SandboxS
 }
 
 /// What `Read(…)` deny rules and lists in settings close by patterns, which walls do not know.
-fn closing_rules(configured: &Configured, now: &SettingsNow) -> RuleSet {
+fn closing_rules(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> RuleSet {
     let Configured { around, effective, .. } = configured;
     let mut closing = RuleSet::default();
-    for rule in now.rules.rules(Behavior::Deny) {
+    for rule in now.rules.rules(Behavior::Deny).iter().chain(said) {
         let inside = rule.text.trim().strip_prefix("Read(").and_then(|rest| rest.strip_suffix(')'));
         // A name without a folder is meant at any depth.
         if inside.is_some_and(|inside| has_pattern(inside) || !inside.contains('/')) {

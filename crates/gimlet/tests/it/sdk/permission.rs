@@ -226,3 +226,34 @@ async fn a_mode_that_asks_as_well_leaves_the_question_open() {
     assert!(!host.seen.iter().any(|line| line["type"] == "control_cancel_request"));
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn what_is_forbidden_for_the_session_is_closed_to_programs_in_the_sandbox_too() {
+    let world = world();
+    world.file("secret.txt", "for nobody");
+    // What a script does is not in the words of the command, so only walls can keep it from anything.
+    world.file("show.sh", "cat secret.txt 2>/dev/null || echo closed");
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    let settings = json!({"sandbox": {"enabled": true}}).to_string();
+    std::fs::write(world.home.join(".claude/settings.json"), settings).unwrap();
+    let (show, asking) =
+        (json!({"command": "sh show.sh"}), json!({"file_path": world.project.join("x"), "content": ""}));
+    let script = Script::new().call("Bash", show.clone()).then().call("Write", asking).then().call("Bash", show);
+    let model = script.then().say("done").serve().await.unwrap();
+    let mut host = Host::attended(&world, &model);
+    host.say("go");
+    let deny = json!({"type": "addRules", "behavior": "deny", "destination": "session",
+        "rules": [{"toolName": "Read", "ruleContent": "secret.txt"}]});
+    loop {
+        let line = host.until(|line| line["type"] == "result" || line["type"] == "control_request").await;
+        match line["request"]["tool_name"].as_str() {
+            Some("Write") => host.answer(&line, json!({"behavior": "allow", "updatedPermissions": [deny]})),
+            Some(_) => host.answer(&line, json!({"behavior": "allow"})),
+            None => break,
+        }
+    }
+    host.end().await.output.expect_code(0);
+    assert!(model.request(1).tool_result(0).contains("for nobody"));
+    let after = model.request(3).tool_result(0);
+    assert!(after.contains("closed") && !after.contains("for nobody"), "{after}");
+}
