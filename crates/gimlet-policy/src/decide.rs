@@ -418,6 +418,11 @@ impl Judge<'_> {
             return Some(Reason::GivesTrust);
         }
         let lifted = matches!(self.world.mode, PermissionMode::BypassPermissions | PermissionMode::Plan);
+        let changes_settings =
+            |subject: &Subject| matches!(subject, Subject::Run { analysis, .. } if analysis.changes_settings);
+        if (!lifted || self.world.walled) && self.subjects.iter().any(changes_settings) {
+            return Some(Reason::ChangesSettings);
+        }
         let counts = |path: &PathBuf| !lifted || (self.world.walled && self.world.governs(path));
         self.subjects.iter().find_map(|subject| self.protected_write(subject).filter(counts)).map(Reason::ProtectedPath)
     }

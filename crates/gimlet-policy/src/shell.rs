@@ -126,6 +126,8 @@ pub struct Analysis {
     pub critical_removal: Option<String>,
     /// It runs gimlet to give or take back trust.
     pub gives_trust: bool,
+    /// It runs gimlet to change settings.
+    pub changes_settings: bool,
     /// The command whose exit status counts (`grep`, `git diff`), when that is plain to see.
     pub last_pipeline_command: Option<String>,
     /// The file that a single viewing command shows.
@@ -345,6 +347,7 @@ fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'
     analysis.runs_unseen_text |= reached.iter().any(|words| wrappers::runs_unseen_text(words));
     let critical = reached.iter().find_map(|words| removal::critical(words, &directories, loops, facts));
     analysis.gives_trust = reached.iter().any(|words| own::gives_trust(words));
+    analysis.changes_settings = reached.iter().any(|words| own::changes_settings(words));
     analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);
     analysis.destructive = destructive || critical.is_some();
     analysis.runs_git = runs_git;

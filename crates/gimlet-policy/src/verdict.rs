@@ -81,6 +81,8 @@ pub enum Reason {
     LeavesSandbox,
     /// The command would give or take back trust in a folder.
     GivesTrust,
+    /// The command would change settings, which can hold rules.
+    ChangesSettings,
     /// Nothing allows it.
     Default,
     /// Nothing allows this part of a command; perhaps a rule comes near.
@@ -164,6 +166,7 @@ impl Reason {
             Reason::GivesTrust => {
                 "it would change what a folder is trusted with, which is a person's to say".to_owned()
             }
+            Reason::ChangesSettings => "it would change gimlet's settings".to_owned(),
             Reason::Default => "no rule allows it".to_owned(),
             Reason::Unmatched { part, near: None } => format!("nothing allows `{part}`"),
             Reason::Unmatched { part, near: Some(near) } => {
@@ -195,6 +198,7 @@ impl Reason {
             }
             Reason::OddPath(_) => "Use a plain absolute path.",
             Reason::GivesTrust => "Tell the user what should be trusted and why; they can do it in a terminal.",
+            Reason::ChangesSettings => "Leave settings alone, or tell the user what should be changed and why.",
             Reason::LeavesSandbox => "Run it inside the sandbox, or tell the user what it needs outside.",
             Reason::ReadOnly
             | Reason::Sandboxed

@@ -121,6 +121,7 @@ fn is_for_a_person(reason: &Reason) -> bool {
             | Reason::ProtectedPath(_)
             | Reason::CriticalRemoval(_)
             | Reason::GivesTrust
+            | Reason::ChangesSettings
             | Reason::NotUnderstood(Trouble::TooLong)
     )
 }

@@ -160,6 +160,7 @@ pub(super) fn kind(verdict: &Verdict) -> &'static str {
         Some(
             Reason::CriticalRemoval(_)
             | Reason::ProtectedPath(_)
+            | Reason::ChangesSettings
             | Reason::Credentials(_)
             | Reason::GitRuns(_)
             | Reason::OddPath(_),

@@ -60,6 +60,7 @@ pub(super) enum ReasonForm {
     Sandboxed,
     LeavesSandbox,
     GivesTrust,
+    ChangesSettings,
     Default,
     Unmatched {
         part: String,
@@ -95,6 +96,7 @@ impl From<Reason> for ReasonForm {
             Reason::Sandboxed => ReasonForm::Sandboxed,
             Reason::LeavesSandbox => ReasonForm::LeavesSandbox,
             Reason::GivesTrust => ReasonForm::GivesTrust,
+            Reason::ChangesSettings => ReasonForm::ChangesSettings,
             Reason::Default => ReasonForm::Default,
             Reason::Unmatched { part, near } => ReasonForm::Unmatched { part, near },
         }
@@ -124,6 +126,7 @@ impl From<ReasonForm> for Reason {
             ReasonForm::Sandboxed => Reason::Sandboxed,
             ReasonForm::LeavesSandbox => Reason::LeavesSandbox,
             ReasonForm::GivesTrust => Reason::GivesTrust,
+            ReasonForm::ChangesSettings => Reason::ChangesSettings,
             ReasonForm::Default => Reason::Default,
             ReasonForm::Unmatched { part, near } => Reason::Unmatched { part, near },
         }
@@ -160,6 +163,7 @@ mod tests {
             Reason::Sandboxed,
             Reason::LeavesSandbox,
             Reason::GivesTrust,
+            Reason::ChangesSettings,
             Reason::Default,
             Reason::Unmatched { part: "rm a".into(), near: None },
             Reason::Unmatched {
