@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gimlet_core::tool::{ToolContext, ToolError, ToolResult};
-use gimlet_core::{Watch, WatchedEnd};
+use gimlet_core::{Moving, Watch, WatchedEnd};
 use gimlet_exec::{CaptureLimits, Exit, Finished, Foreground, Progress, ShellCommand, ShellError, ShellRun};
 use gimlet_policy::shell::{Analysis, Word};
 use tokio::time::Instant;
@@ -53,11 +53,14 @@ enum Waited {
 
 /// Runs the command of a call.
 pub(super) async fn run(input: &BashInput, cx: &ToolContext) -> Result<ToolResult<BashOutput>, ToolError> {
-    let (call, mut command) = start(input, cx).await?;
     if input.wants_background() {
+        let (call, command) = start(input, cx).await?;
         return Ok(background::begun(&call, background::carry(&call, command)));
     }
-    match wait(&call, &mut command).await {
+    // A wish to move it counts from here: the first command of a session may take a while to start.
+    let moving = cx.movable();
+    let (call, mut command) = start(input, cx).await?;
+    match wait(&call, &mut command, &moving).await {
         Waited::Ended(finished) => report::ended(&call, *finished).await,
         Waited::Moved => {
             let so_far = command.progress(background::LINES_SO_FAR);
@@ -148,11 +151,10 @@ async fn moved(command: &mut Foreground) -> Waited {
     }
 }
 
-async fn wait(call: &Call<'_>, command: &mut Foreground) -> Waited {
+async fn wait(call: &Call<'_>, command: &mut Foreground, moving: &Moving) -> Waited {
     let begun = Instant::now();
     let deadline = begun + call.limits.timeout;
     let mut progress_at = begun + FIRST_PROGRESS;
-    let moving = call.cx.movable();
     loop {
         tokio::select! {
             // A command that prints without pause must not keep the others from being heard, so it comes last.
