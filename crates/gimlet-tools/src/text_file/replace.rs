@@ -66,7 +66,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<Metadata, ReplaceError
         Err(source) => return Err(failed(source.into())),
     }
     temporary.keep();
-    sync_folder(&place.folder);
+    sync_folder(place.folder);
     Ok(metadata)
 }
 
@@ -82,7 +82,10 @@ pub(crate) fn replace(path: &Path, old: &Loaded, new: &[u8], backups: &Path) -> 
         return target.write_in_place(new);
     }
     match target.replace_by_rename(new)? {
-        Some(metadata) => Ok(metadata),
+        Some(metadata) => {
+            sync_folder(target.place.folder);
+            Ok(metadata)
+        }
         None => target.write_in_place(new),
     }
 }
@@ -128,7 +131,6 @@ impl Target<'_> {
             Err(error) => return Err(self.failed(error)),
         }
         temporary.keep();
-        sync_folder(&self.place.folder);
         Ok(Some(metadata))
     }
 
@@ -203,11 +205,18 @@ pub(crate) fn has_settled(modified: SystemTime) -> bool {
     SystemTime::now().duration_since(modified).is_ok_and(|age| age >= SETTLED)
 }
 
-/// Makes a rename durable. The content is safe already, so a file system that cannot do this is no failure.
-fn sync_folder(folder: &OwnedFd) {
-    // The handle may only serve for reaching files; syncing needs one that reads.
-    if let Ok(folder) = rustix::fs::openat(folder, ".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-        let _ = rustix::fs::fsync(folder);
+/// Makes a rename durable. The content is safe already, so a file system that cannot do this is no failure, and nobody
+/// waits for it: until it is done, a power cut leaves the old content, whole.
+fn sync_folder(folder: OwnedFd) {
+    let sync = move || {
+        // The handle may only serve for reaching files; syncing needs one that reads.
+        if let Ok(folder) = rustix::fs::openat(&folder, ".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            let _ = rustix::fs::fsync(folder);
+        }
+    };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(sync)),
+        Err(_) => sync(),
     }
 }
 
