@@ -105,6 +105,10 @@ impl Reader<'_> {
             ModelEvent::Started(start) => self.start = start,
             ModelEvent::BlockStarted { index, kind, name, .. } => {
                 let item = self.turn.next_item();
+                if let Some(tool) = name.as_deref().filter(|_| kind == BlockKind::ToolUse) {
+                    let scope = &self.turn.scope;
+                    scope.tools.find(tool).inspect(|tool| tool.anticipate(&scope.services));
+                }
                 self.open.insert(index, Open { item, kind, text: String::new() });
                 self.turn.publish(Body::BlockStarted { item, kind, name });
             }

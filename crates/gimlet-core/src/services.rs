@@ -244,6 +244,11 @@ impl Services {
         &self.walls
     }
 
+    /// Whether commands run behind walls.
+    pub fn is_walled(&self) -> bool {
+        self.walls.now().is_some()
+    }
+
     /// Lets calls start processes.
     pub fn with_processes(mut self, processes: Processes) -> Self {
         self.processes = Some(Arc::new(processes));

@@ -99,6 +99,10 @@ pub trait Tool: Send + Sync + 'static {
         &[]
     }
 
+    /// A call is about to come: its name has been said, its input has not. Whatever takes time and has no effect can be
+    /// made ready.
+    fn anticipate(&self, _services: &Services) {}
+
     /// Does the work. Reached only through the gate.
     fn call(
         &self,

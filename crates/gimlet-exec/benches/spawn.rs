@@ -85,7 +85,8 @@ fn sandboxed_bash_true(bencher: Bencher<'_, '_>, kind: &str) {
 #[divan::bench(sample_count = 500)]
 fn shell_call_true(bencher: Bencher<'_, '_>) {
     let (runtime, exec) = (runtime(), exec());
-    let config = ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None };
+    let config =
+        ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None, ahead: false };
     let shell = Shell::find(config).expect("a shell");
     bencher.bench_local(|| {
         runtime.block_on(async {
@@ -101,7 +102,8 @@ fn shell_call_true(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 100)]
 fn first_call_with_custodian(bencher: Bencher<'_, '_>) {
     let runtime = runtime();
-    let config = ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None };
+    let config =
+        ShellConfig { env: env(), session_id: "bench".into(), effort: None, snapshot_file: None, ahead: false };
     let shell = Shell::find(config).expect("a shell");
     bencher.bench_local(|| {
         let exec = exec();

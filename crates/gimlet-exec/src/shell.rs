@@ -5,6 +5,7 @@
 
 mod environment;
 mod snapshot;
+mod waiting;
 mod wrapper;
 
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ use crate::sandbox::{Sandbox, SandboxError};
 pub(crate) use environment::for_errands as errand_environment;
 pub use environment::is_credential_name;
 use snapshot::Snapshot;
+use waiting::{Environment, Told, Waiting};
 use wrapper::Language;
 
 /// The kernel's limit for one argument, its terminator included.
@@ -35,6 +37,8 @@ pub struct ShellConfig {
     /// Where the functions, aliases and options of the user's start-up file are kept for this session; the number of
     /// this process is added to the name. Without it commands run in a plain shell.
     pub snapshot_file: Option<PathBuf>,
+    /// Whether a shell may be started before there is a command for it.
+    pub ahead: bool,
 }
 
 /// One command.
@@ -78,12 +82,14 @@ pub enum ShellError {
 pub struct Shell {
     path: PathBuf,
     language: Language,
-    env: Mutex<Arc<[(OsString, OsString)]>>,
+    env: Mutex<Environment>,
     session_id: String,
     effort: Option<String>,
     prefix: Vec<OsString>,
     env_file: Option<PathBuf>,
     snapshot: Snapshot,
+    ahead: bool,
+    waiting: Waiting,
 }
 
 impl Shell {
@@ -105,6 +111,8 @@ impl Shell {
             path,
             language,
             snapshot,
+            ahead: config.ahead,
+            waiting: Waiting::default(),
         })
     }
 
@@ -129,6 +137,18 @@ impl Shell {
     /// append to.
     pub fn set_env_file(&mut self, path: PathBuf) {
         self.env_file = Some(path);
+    }
+
+    /// Has a shell ready for a command that is about to come; it is started beside.
+    pub fn prepare(&self, exec: &Exec) {
+        if self.may_wait() {
+            self.waiting.prepare(exec, &self.path, &self.environment(), true);
+        }
+    }
+
+    /// Whether a shell can be started before its command is known.
+    fn may_wait(&self) -> bool {
+        self.ahead && self.language == Language::Bash && self.prefix.is_empty()
     }
 
     /// Starts a command. The first one may wait for the snapshot of the user's start-up file.
@@ -159,9 +179,17 @@ impl Shell {
         let environment = self.environment();
         let snapshot = self.snapshot.get(exec, &self.path, &environment).await;
         let env_file = self.env_file.as_deref().filter(|file| file.exists());
+        let (cwd, vanished_cwd) = nearest_directory(command.cwd);
+        if sandbox.is_none() && command.env.is_empty() && self.may_wait() && may_enter(&cwd) {
+            let told = Told { cwd: &cwd, text: command.text, snapshot, env_file };
+            let running = self.waiting.take(&environment, &told);
+            self.waiting.prepare(exec, &self.path, &environment, false);
+            if let Some(running) = running {
+                return Ok(ShellRun { running, cwd, vanished_cwd });
+            }
+        }
         let args = wrapper::arguments(self.language, command.text, snapshot, env_file);
         let (program, args) = self.behind_prefix(args)?;
-        let (cwd, vanished_cwd) = nearest_directory(command.cwd);
         let mut env = environment.to_vec();
         env.retain(|(name, _)| name != "PWD" && !command.env.iter().any(|(own, _)| own == name));
         env.push(("PWD".into(), cwd.clone().into()));
@@ -216,6 +244,10 @@ fn split_prefix(prefix: &str) -> Vec<OsString> {
         return vec![prefix.into()];
     }
     prefix.split_whitespace().map(OsString::from).collect()
+}
+
+fn may_enter(directory: &Path) -> bool {
+    rustix::fs::access(directory, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 /// The directory, or its nearest parent that exists together with the one that was wanted.

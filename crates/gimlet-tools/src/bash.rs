@@ -24,6 +24,7 @@ mod tests;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use gimlet_core::Services;
 use gimlet_core::tool::{
     ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
 };
@@ -135,6 +136,13 @@ impl Tool for Bash {
             (true, false) => &["dangerouslyDisableSandbox"],
             (false, true) => &["run_in_background"],
             (false, false) => &["dangerouslyDisableSandbox", "run_in_background"],
+        }
+    }
+
+    /// Loading a shell takes longer than most commands. Behind walls it is another one for each command.
+    fn anticipate(&self, services: &Services) {
+        if let (Ok((exec, shell)), false) = (services.processes(), services.is_walled()) {
+            shell.prepare(exec);
         }
     }
 

@@ -77,6 +77,7 @@ pub trait AnyTool: Send + Sync {
     ) -> Result<Option<Map<String, Value>>, ToolError> {
         Ok(None)
     }
+    fn anticipate(&self, _services: &Services) {}
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
     fn for_agents(&self) -> ForAgents;
@@ -121,6 +122,10 @@ impl<T: Tool> AnyTool for T {
 
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str] {
         Tool::hidden_parameters(self, cx)
+    }
+
+    fn anticipate(&self, services: &Services) {
+        Tool::anticipate(self, services);
     }
 
     fn reserved_parameters(&self) -> &'static [&'static str] {

@@ -479,6 +479,7 @@ impl Bench {
                     session_id: id.to_string(),
                     effort: None,
                     snapshot_file: None,
+                    ahead: false,
                 }),
             },
         };

@@ -96,6 +96,20 @@ impl Running {
         self.exit
     }
 
+    /// Whether it has ended by now, or lost its keeper.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let mut message = [0; STATUS_BYTES];
+        match socket::receive(self.status.get_ref(), &mut message) {
+            Ok(received) => {
+                if let Some(News::Exited { status }) = News::decode(message.get(..received.len).unwrap_or_default()) {
+                    self.exit = Some(Exit::from_raw(status));
+                }
+                true
+            }
+            Err(error) => error != Errno::AGAIN,
+        }
+    }
+
     /// Ends the whole tree: TERM to all of it, `grace`, then KILL to whatever is left. Returns when nothing is left.
     ///
     /// Works after the command itself exited, too: then it ends what the command left behind.

@@ -42,6 +42,14 @@ const BASH: &str = concat!(
     r#"{ __gimlet_command=$?; \set +x; \builtin pwd -P >&3; \exec 3>&-; \exit "$__gimlet_command"; } 2>/dev/null"#,
 );
 
+/// Before it, in a bash that waits for its command: takes the directory and the arguments from standard input, which is
+/// empty from then on, and goes to the directory without leaving a trace of where it waited.
+const BASH_WAITS: &str = concat!(
+    r#". /dev/stdin; \exec 0</dev/null; if [[ $# -ne 4 ]]; then \exit 0; fi; "#,
+    r#"__gimlet_command=${OLDPWD-}; \builtin cd -- "$1" || \exit; shift; "#,
+    r#"if [[ $__gimlet_command ]]; then OLDPWD=$__gimlet_command; else unset OLDPWD; export OLDPWD; fi; SECONDS=0; "#,
+);
+
 /// Zsh, in words that every POSIX shell understands: no report after `exit`, everything else alike.
 const POSIX: &str = concat!(
     r#"__gimlet_command=$1 __gimlet_env_file=$3; shift 3; "#,
@@ -72,6 +80,21 @@ pub(super) fn arguments(
     args.extend(["-c", wrapper, name, text].map(OsString::from));
     args.extend([path(snapshot), path(env_file)]);
     args
+}
+
+/// The arguments of a bash that waits for its command.
+pub(super) fn waiting_arguments() -> Vec<OsString> {
+    ["--norc", "--noprofile", "-c", &format!("{BASH_WAITS}{BASH}"), "bash"].map(OsString::from).into()
+}
+
+/// What such a bash is told when the command comes.
+pub(super) fn order(cwd: &Path, text: &str, snapshot: Option<&Path>, env_file: Option<&Path>) -> Vec<u8> {
+    let path = |path: Option<&'_ Path>| path.map(|path| path.as_os_str().to_owned()).unwrap_or_default();
+    let words = [cwd.as_os_str().to_owned(), text.into(), path(snapshot), path(env_file)];
+    let mut order = b"set -- ".to_vec();
+    order.extend(quote(words.iter().map(OsString::as_os_str)).into_vec());
+    order.push(b'\n');
+    order
 }
 
 /// Words as one line that a shell reads back as the same words.

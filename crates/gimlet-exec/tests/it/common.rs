@@ -38,6 +38,13 @@ impl Session {
         Self { exec: exec(None), shell: shell(env, None), dir }
     }
 
+    /// One whose shells are started before their commands are known.
+    pub(crate) fn ahead(env: Env) -> Self {
+        let config =
+            ShellConfig { env, session_id: "session-1".into(), effort: None, snapshot_file: None, ahead: true };
+        Self { shell: Shell::find(config).unwrap(), ..Self::new() }
+    }
+
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap()
     }
@@ -73,7 +80,7 @@ pub(crate) fn exec(runtime_dir: Option<PathBuf>) -> Exec {
 }
 
 pub(crate) fn shell(env: Env, snapshot_file: Option<PathBuf>) -> Shell {
-    Shell::find(ShellConfig { env, session_id: "session-1".into(), effort: None, snapshot_file }).unwrap()
+    Shell::find(ShellConfig { env, session_id: "session-1".into(), effort: None, snapshot_file, ahead: false }).unwrap()
 }
 
 pub(crate) fn base_env() -> Env {

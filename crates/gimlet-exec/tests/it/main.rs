@@ -20,6 +20,7 @@ mod sandbox_proxy;
 mod sandboxed;
 mod shell;
 mod spawning;
+mod waiting;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -119,6 +120,13 @@ tests! {
     spawning::streams_can_be_split_and_input_piped,
     spawning::a_hundred_commands_at_once_all_report,
     spawning::a_custodian_outlives_the_thread_that_started_it,
+    waiting::a_shell_that_waited_is_like_any_other,
+    waiting::it_reports_its_directory_in_every_form_of_exit,
+    waiting::it_is_used_once_and_the_next_one_follows,
+    waiting::one_that_is_gone_or_has_an_old_environment_is_not_used,
+    waiting::it_keeps_nothing_busy_and_ends_with_the_session,
+    waiting::a_long_command_and_an_odd_directory_are_no_trouble,
+    waiting::where_something_stands_before_the_shell_none_waits,
 }
 
 fn main() -> ExitCode {

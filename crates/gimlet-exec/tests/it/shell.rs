@@ -6,37 +6,39 @@ use gimlet_exec::{Ended, ShellCommand, ShellError};
 
 use crate::common::{Session, base_env, exec, shell};
 
+/// Texts that all end in `/usr`, with their exit codes.
+pub(crate) const FORMS_OF_EXIT: &[(&str, i32)] = &[
+    ("cd /usr", 0),
+    ("cd /usr; exit 7", 7),
+    ("cd /usr; (exit 4)", 4),
+    ("set -e; cd /usr; false; cd /", 1),
+    ("set -u; cd /usr; echo $undefined_name; cd /", 127),
+    ("cd /usr; trap 'echo bye' EXIT", 0),
+    ("cd /usr; trap 'true' DEBUG ERR; false", 1),
+    ("cd /usr; f() { exit 9; }; f", 9),
+    ("cd /usr; f() { set -x; exit 9; }; f 2>/dev/null", 9),
+    ("cd /usr; f() { set -e; false; }; f", 1),
+    ("cd /usr; . /dev/stdin <<< 'exit 4'", 4),
+    ("cd /usr; eval 'exit 4'", 4),
+    ("cd /usr; for i in 1; do while :; do exit 4; done; done", 4),
+    ("cd /usr; { exit 6; } 4>/dev/null", 6),
+    ("exec 3>/dev/null; cd /usr; exit 2", 2),
+    ("exec 10>/dev/null; cd /usr; exit 2", 2),
+    ("set -o posix; cd /usr; exit 5", 5),
+    ("cd /usr; return 3", 2),
+    ("pwd() { echo /wrong; }; cd /usr", 0),
+    ("cd /usr; set -x", 0),
+    ("cd /usr; echo | { cd /tmp; }", 0),
+    ("cd /usr && (cd /tmp; exit 8)", 8),
+    ("cd /usr; shopt -s extglob; [[ x == @(x|y) ]]", 0),
+];
+
 pub(crate) async fn the_directory_is_reported_in_every_form_of_exit() {
     let session = Session::new();
-    let forms = [
-        ("cd /usr", 0),
-        ("cd /usr; exit 7", 7),
-        ("cd /usr; (exit 4)", 4),
-        ("set -e; cd /usr; false; cd /", 1),
-        ("set -u; cd /usr; echo $undefined_name; cd /", 127),
-        ("cd /usr; trap 'echo bye' EXIT", 0),
-        ("cd /usr; trap 'true' DEBUG ERR; false", 1),
-        ("cd /usr; f() { exit 9; }; f", 9),
-        ("cd /usr; f() { set -x; exit 9; }; f 2>/dev/null", 9),
-        ("cd /usr; f() { set -e; false; }; f", 1),
-        ("cd /usr; . /dev/stdin <<< 'exit 4'", 4),
-        ("cd /usr; eval 'exit 4'", 4),
-        ("cd /usr; for i in 1; do while :; do exit 4; done; done", 4),
-        ("cd /usr; { exit 6; } 4>/dev/null", 6),
-        ("exec 3>/dev/null; cd /usr; exit 2", 2),
-        ("exec 10>/dev/null; cd /usr; exit 2", 2),
-        ("set -o posix; cd /usr; exit 5", 5),
-        ("cd /usr; return 3", 2),
-        ("pwd() { echo /wrong; }; cd /usr", 0),
-        ("cd /usr; set -x", 0),
-        ("cd /usr; echo | { cd /tmp; }", 0),
-        ("cd /usr && (cd /tmp; exit 8)", 8),
-        ("cd /usr; shopt -s extglob; [[ x == @(x|y) ]]", 0),
-    ];
-    for (text, code) in forms {
+    for (text, code) in FORMS_OF_EXIT {
         let finished = session.run(text).await;
         assert!(
-            matches!(finished.ended, Ended::Exited(exit) if exit.code == Some(code)),
+            matches!(finished.ended, Ended::Exited(exit) if exit.code == Some(*code)),
             "{text}: {:?}",
             finished.ended
         );

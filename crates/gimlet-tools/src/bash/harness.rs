@@ -171,7 +171,13 @@ fn services(
         session_marker: "test-session".into(),
         runtime_dir: None,
     });
-    let config = ShellConfig { env: env.clone(), session_id: "session-1".into(), effort: None, snapshot_file: None };
+    let config = ShellConfig {
+        env: env.clone(),
+        session_id: "session-1".into(),
+        effort: None,
+        snapshot_file: None,
+        ahead: true,
+    };
     let hub = Hub::default();
     let reader = hub.subscribe();
     let (ops, said) = mpsc::unbounded_channel();

@@ -54,6 +54,7 @@ pub(super) fn processes(
         session_id: id.to_string(),
         effort,
         snapshot_file: Some(config_home.join("shell-snapshots").join(format!("{id}.sh"))),
+        ahead: true,
     });
     Processes { exec, shell }
 }

@@ -80,8 +80,13 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
     let files = Locations::new(&project.join("home")).project(project).session(&id);
     let exec =
         Exec::new(ExecConfig { custodian: CustodianProgram::Fork, session_marker: id.to_string(), runtime_dir: None });
-    let shell =
-        Shell::find(ShellConfig { env: env.clone(), session_id: id.to_string(), effort: None, snapshot_file: None });
+    let shell = Shell::find(ShellConfig {
+        env: env.clone(),
+        session_id: id.to_string(),
+        effort: None,
+        snapshot_file: None,
+        ahead: false,
+    });
     SessionConfig {
         model: Arc::new(Anthropic::new(provider)),
         model_id: "default".to_owned(),
