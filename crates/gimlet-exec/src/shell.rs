@@ -182,7 +182,7 @@ impl Shell {
         let (cwd, vanished_cwd) = nearest_directory(command.cwd);
         if sandbox.is_none() && command.env.is_empty() && self.may_wait() && may_enter(&cwd) {
             let told = Told { cwd: &cwd, text: command.text, snapshot, env_file };
-            let running = self.waiting.take(&environment, &told);
+            let running = self.waiting.take(&environment, &told).await;
             self.waiting.prepare(exec, &self.path, &environment, false);
             if let Some(running) = running {
                 return Ok(ShellRun { running, cwd, vanished_cwd });

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::wrapper;
@@ -28,8 +29,14 @@ pub(super) struct Waiting {
     next: Mutex<Option<Next>>,
 }
 
-/// The task that starts a shell, or has, and the environment of that shell.
-type Next = (JoinSet<Option<Running>>, Environment);
+/// A shell that waits or is being started.
+#[derive(Debug)]
+struct Next {
+    starting: JoinSet<Option<Running>>,
+    /// There is a command for it, so that there is nothing to put off any more.
+    wanted: Arc<Notify>,
+    environment: Environment,
+}
 
 /// What a shell that waits has to be told.
 pub(super) struct Told<'a> {
@@ -43,44 +50,37 @@ impl Waiting {
     /// Sees to it that the next command finds a shell that waits: at once, or after the command that just began.
     pub(super) fn prepare(&self, exec: &Exec, bash: &Path, environment: &Environment, at_once: bool) {
         let mut next = self.lock();
-        if next.as_ref().is_some_and(|(_, own)| Arc::ptr_eq(own, environment)) {
+        if next.as_ref().is_some_and(|next| Arc::ptr_eq(&next.environment, environment)) {
             return;
         }
-        let (exec, spawn) = (exec.clone(), spawn(bash, environment));
-        let mut starting = JoinSet::new();
+        let (exec, spawn, wanted) = (exec.clone(), spawn(bash, environment), Arc::new(Notify::new()));
+        let (mut starting, heard) = (JoinSet::new(), Arc::clone(&wanted));
         starting.spawn(async move {
             if !at_once {
-                tokio::time::sleep(LATER).await;
+                drop(tokio::time::timeout(LATER, heard.notified()).await);
             }
             // Without one the next command starts its own shell and says what is wrong.
             exec.spawn(spawn).await.ok()
         });
-        *next = Some((starting, Arc::clone(environment)));
+        *next = Some(Next { starting, wanted, environment: Arc::clone(environment) });
     }
 
     /// Gives the command to the shell that waits; `None` when there is none for it.
-    pub(super) fn take(&self, environment: &Environment, told: &Told<'_>) -> Option<Running> {
+    pub(super) async fn take(&self, environment: &Environment, told: &Told<'_>) -> Option<Running> {
         let order = wrapper::order(told.cwd, told.text, told.snapshot, told.env_file);
         if order.len() > MOST_BYTES {
             return None;
         }
-        let mut running = self.take_started(environment)?;
+        let Next { mut starting, wanted, environment: own } = self.lock().take()?;
+        if !Arc::ptr_eq(&own, environment) {
+            return None;
+        }
+        wanted.notify_one();
+        let mut running = starting.join_next().await?.ok()??;
         let stdin = running.stdin.take()?;
         // A shell that did not get the whole of it does nothing, and ends with what is dropped here.
         let is_told = !running.has_ended() && stdin.try_write(&order).is_ok_and(|written| written == order.len());
         is_told.then_some(running)
-    }
-
-    /// A shell that was started with this environment. One that is just being started stays for the next command.
-    fn take_started(&self, environment: &Environment) -> Option<Running> {
-        let mut next = self.lock();
-        let (starting, own) = next.as_mut()?;
-        let started = starting.try_join_next();
-        let is_current = Arc::ptr_eq(own, environment);
-        if started.is_some() || !is_current {
-            *next = None;
-        }
-        started.filter(|_| is_current)?.ok()?
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Next>> {
