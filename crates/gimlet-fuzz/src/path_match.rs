@@ -1,6 +1,7 @@
 //! Path patterns against paths, compared with a matcher that is as simple as it is slow, and with the one that ripgrep
 //! ignores files by.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
@@ -162,29 +163,59 @@ impl<'p> Slow<'p> {
 
 /// Whether patterns of names match names one after the other.
 fn in_turn(patterns: &[&str], names: &[&str], forbids: bool) -> bool {
-    match (patterns, names) {
+    in_turn_from(patterns, names, forbids, &mut HashSet::new())
+}
+
+/// The same from some place on. A rest that did not fit once does not fit later: without that, a few stars take for ever.
+fn in_turn_from(patterns: &[&str], names: &[&str], forbids: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
+    if failed.contains(&(patterns.len(), names.len())) {
+        return false;
+    }
+    let fits = match (patterns, names) {
         ([], _) => names.is_empty(),
         // What allows a folder's content does not allow the folder.
         (["**"], _) => forbids || !names.is_empty(),
-        (["**", rest @ ..], _) => (0..=names.len()).any(|skipped| in_turn(rest, &names[skipped..], forbids)),
+        (["**", rest @ ..], _) => {
+            (0..=names.len()).any(|skipped| in_turn_from(rest, &names[skipped..], forbids, failed))
+        }
         ([pattern, patterns @ ..], [name, names @ ..]) => {
             let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-            spells(&pattern, &name, forbids) && in_turn(patterns, names, forbids)
+            spells(&pattern, &name, forbids) && in_turn_from(patterns, names, forbids, failed)
         }
         (_, []) => false,
+    };
+    if !fits {
+        failed.insert((patterns.len(), names.len()));
     }
+    fits
 }
 
 /// Whether the pattern of one name matches it.
 fn spells(pattern: &[char], name: &[char], fold: bool) -> bool {
+    spells_from(pattern, name, fold, &mut HashSet::new())
+}
+
+/// The same from some place on, as above.
+fn spells_from(pattern: &[char], name: &[char], fold: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
+    if failed.contains(&(pattern.len(), name.len())) {
+        return false;
+    }
+    let fits = spells_here(pattern, name, fold, failed);
+    if !fits {
+        failed.insert((pattern.len(), name.len()));
+    }
+    fits
+}
+
+fn spells_here(pattern: &[char], name: &[char], fold: bool, failed: &mut HashSet<(usize, usize)>) -> bool {
     let same = |expected: char, c: char| expected == c || (fold && expected.eq_ignore_ascii_case(&c));
-    let step = |rest: &[char], fits: &dyn Fn(char) -> bool| match name {
-        [c, name @ ..] => fits(*c) && spells(rest, name, fold),
+    let mut step = |rest: &[char], fits: &dyn Fn(char) -> bool| match name {
+        [c, name @ ..] => fits(*c) && spells_from(rest, name, fold, failed),
         [] => false,
     };
     match pattern {
         [] => name.is_empty(),
-        ['*', rest @ ..] => (0..=name.len()).any(|taken| spells(rest, &name[taken..], fold)),
+        ['*', rest @ ..] => (0..=name.len()).any(|taken| spells_from(rest, &name[taken..], fold, failed)),
         ['?', rest @ ..] => step(rest, &|_| true),
         ['\\', c, rest @ ..] => step(rest, &|found| same(*c, found)),
         ['[', inside @ ..] => match class(inside) {

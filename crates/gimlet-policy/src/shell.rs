@@ -346,8 +346,13 @@ fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'
     }
     analysis.runs_unseen_text |= reached.iter().any(|words| wrappers::runs_unseen_text(words));
     let critical = reached.iter().find_map(|words| removal::critical(words, &directories, loops, facts));
-    analysis.gives_trust = reached.iter().any(|words| own::gives_trust(words));
-    analysis.changes_settings = reached.iter().any(|words| own::changes_settings(words));
+    for words in &analysis.commands {
+        let more = own::adds_words(words);
+        for words in reachable(words) {
+            analysis.gives_trust |= own::gives_trust(words, more);
+            analysis.changes_settings |= own::changes_settings(words, more);
+        }
+    }
     analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);
     analysis.destructive = destructive || critical.is_some();
     analysis.runs_git = runs_git;

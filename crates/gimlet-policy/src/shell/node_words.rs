@@ -118,3 +118,39 @@ fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     }
     builder.double_quoted(text.get(from..node.end_byte().saturating_sub(1)).unwrap_or(""));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::super::{ShellFacts, analyse};
+
+    /// The grammar ends a word at a dollar sign that stands behind an expansion; bash does not.
+    #[test]
+    fn a_word_is_not_cut_at_a_dollar_sign() {
+        let roots = [PathBuf::from("/repo")];
+        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None };
+        for (text, expected) in [
+            ("psql htl < a$l$-l", ["psql", "htl"].as_slice()),
+            ("psql htl < a$l$/x", &["psql", "htl"]),
+            ("psql htl > a$l$-l b", &["psql", "htl", "b"]),
+            ("psql htl 2> a$l$-l < x$l$/y b", &["psql", "htl", "b"]),
+            ("< a$l$-l psql htl", &["psql", "htl"]),
+            ("psql htl <<< a$l$-l", &["psql", "htl"]),
+            ("x=a$l$-l psql htl", &["psql", "htl"]),
+            ("for x in a$l$-l; do psql htl; done", &["psql", "htl"]),
+            ("case a$l$-l in x) psql htl;; esac", &["psql", "htl"]),
+            ("(psql htl < a$l$-l)", &["psql", "htl"]),
+        ] {
+            let analysis = analyse(text, &facts);
+            let found: Vec<Vec<&str>> = analysis
+                .commands
+                .iter()
+                .map(|words| words.iter().map(|word| word.value().unwrap_or("?")).collect())
+                .collect();
+            assert!(analysis.trouble.is_some() || found == [expected], "{text}: {found:?}");
+            assert!(found.iter().any(|words| words.starts_with(&["psql", "htl"])), "{text}: {found:?}");
+            assert!(!found.iter().flatten().any(|word| ["-l", "/x", "/y"].contains(word)), "{text}: {found:?}");
+        }
+    }
+}

@@ -4,20 +4,32 @@ use super::word::Word;
 use super::wrappers::base_name;
 
 /// Whether a command may give or take back trust in a folder. One that only shows what waits may not.
-pub(super) fn gives_trust(words: &[Word]) -> bool {
-    is_own(words, &["trust"], &["--yes", "-y", "--revoke"])
+pub(super) fn gives_trust(words: &[Word], more: bool) -> bool {
+    is_own(words, more, "trust", &["--yes", "-y", "--revoke"])
 }
 
 /// Whether a command may change settings: the same as writing to the file that holds them.
-pub(super) fn changes_settings(words: &[Word]) -> bool {
-    is_own(words, &["config"], &["set", "add", "remove", "unset"])
+pub(super) fn changes_settings(words: &[Word], more: bool) -> bool {
+    is_own(words, more, "config", &["set", "add", "remove", "unset"]) || is_own(words, more, "auto-mode", &["reset"])
 }
 
-/// Whether a command runs gimlet with one word of each of these lists, or with words that could be anything.
-fn is_own(words: &[Word], one: &[&str], other: &[&str]) -> bool {
+/// Whether a command adds words that nobody knows to those of the command that it runs.
+pub(super) fn adds_words(words: &[Word]) -> bool {
+    let adds = |word: &Word| word.value().is_some_and(|name| matches!(base_name(name), "xargs" | "parallel"));
+    words.iter().any(adds)
+}
+
+/// Whether a command runs gimlet with this subcommand and one of these words, as far as its words are known. A program
+/// whose own name is not known counts when the subcommand is spelled out.
+fn is_own(words: &[Word], more: bool, subcommand: &str, other: &[&str]) -> bool {
     let Some((name, arguments)) = words.split_first() else { return false };
-    let has = |wanted: &[&str]| arguments.iter().any(|word| word.value().is_none_or(|text| wanted.contains(&text)));
-    name.value().is_some_and(|name| base_name(name) == "gimlet") && has(one) && has(other)
+    let spells = |wanted: &[&str]| arguments.iter().any(|word| word.value().is_some_and(|text| wanted.contains(&text)));
+    let unknown = more || arguments.iter().any(|word| word.value().is_none());
+    let named = match name.value() {
+        Some(name) => base_name(name) == "gimlet" && (unknown || spells(&[subcommand])),
+        None => spells(&[subcommand]),
+    };
+    named && (unknown || spells(other))
 }
 
 #[cfg(test)]
@@ -42,6 +54,11 @@ mod tests {
             "gimlet trust $flag",
             "gimlet $what --yes",
             "timeout 5 gimlet --debug trust --yes",
+            "~/.local/bin/gimlet trust --yes",
+            "$HOME/bin/gimlet trust -y",
+            "G=gimlet; $G trust --yes",
+            "`which gimlet` trust --revoke",
+            "echo --yes | xargs gimlet trust",
         ] {
             assert!(gives(command), "{command}");
         }
@@ -63,10 +80,20 @@ mod tests {
             "true; timeout 5 gimlet config unset sandbox",
             "sh -c 'gimlet config remove permissions.deny x'",
             "gimlet config $what model opus",
+            "gimlet auto-mode reset -y",
+            "~/bin/gimlet config set model opus",
+            "echo set model opus | xargs gimlet config",
+            "printf 'config set a b' | xargs -n 4 nice gimlet",
         ] {
             assert!(changes(command), "{command}");
         }
-        for command in ["gimlet config list", "gimlet config get model", "git config set a.b c", "gimlet doctor"] {
+        for command in [
+            "gimlet config list",
+            "gimlet config get model",
+            "git config set a.b c",
+            "gimlet doctor",
+            "$x add config.rs",
+        ] {
             assert!(!changes(command), "{command}");
         }
     }

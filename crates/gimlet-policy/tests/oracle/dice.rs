@@ -309,6 +309,9 @@ impl Dice {
             "--output=$x",
             "$file",
         ];
+        if self.one_in(10) {
+            return self.glued();
+        }
         match self.below(10) {
             0..=5 => self.pick(PLAIN).to_owned(),
             6..=7 => self.pick(EXPANDED).to_owned(),
@@ -325,5 +328,47 @@ impl Dice {
                 }
             }
         }
+    }
+
+    /// One word of pieces that touch: where it ends is for bash to say.
+    fn glued(&mut self) -> String {
+        const PIECES: &[&str] = &[
+            "a",
+            "b",
+            "-l",
+            "/y",
+            "$x",
+            "$",
+            "$-",
+            "$?",
+            "${x}",
+            "\"b\"",
+            "'c'",
+            "$'d'",
+            "$(echo a)",
+            "`echo b`",
+            "~",
+            "*",
+            "{",
+            "}",
+            ",",
+            "=",
+            ":",
+            "!",
+            "%",
+            "^",
+            "@",
+            "[",
+            "]",
+            "#",
+            "\\ ",
+            "\\\n",
+            "+=",
+            "$[1]",
+            "$((1))",
+            "1",
+        ];
+        let count = 2 + self.below(4);
+        (0..count).map(|_| self.pick(PIECES)).collect()
     }
 }

@@ -233,8 +233,16 @@ impl<'a> Walk<'a> {
         let mut assignments = Vec::new();
         let mut words = Words::new(self.text);
         let mut cursor = node.walk();
+        let mut before = None;
         for child in node.children(&mut cursor) {
-            match child.kind() {
+            // The grammar may cut a value or a target at a dollar sign; what it cut off is no word of the command.
+            let touches = before.is_some_and(|end| is_continuation(self.text.get(end..child.start_byte())));
+            let kind = child.kind();
+            let redirects = matches!(kind, "file_redirect" | "herestring_redirect");
+            let cut_off = touches && !redirects;
+            before = (cut_off || redirects || kind == "variable_assignment").then(|| child.end_byte());
+            match kind {
+                _ if cut_off => self.trouble(Trouble::Syntax),
                 "variable_assignment" => assignments.push(self.assignment(child)),
                 "file_redirect" => {}
                 "herestring_redirect" => self.herestring(child),
@@ -345,10 +353,7 @@ impl<'a> Walk<'a> {
         let mut extra = Vec::new();
         let mut cursor = node.walk();
         for redirect in node.children(&mut cursor).filter(|child| child.kind() == "file_redirect") {
-            let mut inner = redirect.walk();
-            let mut words = Words::new(self.text);
-            redirect.children_by_field_name("destination", &mut inner).skip(1).for_each(|node| words.add(node));
-            extra.extend(words.finish());
+            extra.extend(self.destinations(redirect).skip(1));
         }
         if extra.is_empty() {
             return;
@@ -362,9 +367,17 @@ impl<'a> Walk<'a> {
     fn file_redirect(&mut self, node: Node<'_>) {
         let mut cursor = node.walk();
         let operator = node.children(&mut cursor).find(|child| !child.is_named()).map(|child| self.source(child));
-        let target = node.child_by_field_name("destination").map(|target| word_of(target, self.text));
+        let target = self.destinations(node).next();
         let redirect = Redirect { operator: operator.unwrap_or("").to_owned(), target: target.unwrap_or_default() };
         self.parsed.redirects.push(redirect);
+    }
+
+    /// The words behind the sign of a redirection. A dollar sign inside a word is where the grammar may cut it.
+    fn destinations(&self, redirect: Node<'_>) -> impl Iterator<Item = Word> + use<> {
+        let mut cursor = redirect.walk();
+        let mut words = Words::new(self.text);
+        redirect.children_by_field_name("destination", &mut cursor).for_each(|node| words.add(node));
+        words.finish().into_iter()
     }
 
     fn herestring(&mut self, node: Node<'_>) {
