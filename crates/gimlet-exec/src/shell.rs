@@ -1,7 +1,7 @@
 //! How a command text becomes a process: which shell, with what around the text, in which environment and directory.
 //!
-//! The text goes to the shell as one argument and nothing is ever woven into it; so do the paths that gimlet adds. What
-//! surrounds it is a constant line that runs it with `eval` and then says on descriptor 3 where the shell ended up.
+//! The text goes to the shell as one word and nothing is ever woven into it; so do the paths that gimlet adds: as
+//! arguments, or on the standard input of a shell that waits for them. What surrounds it is a constant line that runs it with `eval` and then says on descriptor 3 where the shell ended up.
 
 mod environment;
 mod snapshot;
@@ -142,7 +142,7 @@ impl Shell {
     /// Has a shell ready for a command that is about to come; it is started beside.
     pub fn prepare(&self, exec: &Exec) {
         if self.may_wait() {
-            self.waiting.prepare(exec, &self.path, &self.environment(), true);
+            self.waiting.prepare(exec, &self.path, &self.environment());
         }
     }
 
@@ -183,7 +183,7 @@ impl Shell {
         if sandbox.is_none() && command.env.is_empty() && self.may_wait() && may_enter(&cwd) {
             let told = Told { cwd: &cwd, text: command.text, snapshot, env_file };
             let running = self.waiting.take(&environment, &told).await;
-            self.waiting.prepare(exec, &self.path, &environment, false);
+            self.waiting.prepare(exec, &self.path, &environment);
             if let Some(running) = running {
                 return Ok(ShellRun { running, cwd, vanished_cwd });
             }

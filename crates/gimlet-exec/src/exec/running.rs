@@ -96,6 +96,14 @@ impl Running {
         self.exit
     }
 
+    /// Sends a signal to the command alone, which must not have ended.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(process) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            // One that is gone meanwhile shows by what it says.
+            let _ = rustix::process::kill_process(process, signal);
+        }
+    }
+
     /// Whether it has ended by now, or lost its keeper.
     pub(crate) fn has_ended(&mut self) -> bool {
         let mut message = [0; STATUS_BYTES];

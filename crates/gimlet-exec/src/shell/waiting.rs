@@ -7,16 +7,13 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use tokio::sync::Notify;
+use rustix::process::Signal;
 use tokio::task::JoinSet;
 
 use super::wrapper;
 use crate::exec::{Exec, Running, Spawn, Stdin, Streams};
 
-/// How long after a command the next shell is started: a short command is over then and its result on its way.
-const LATER: Duration = Duration::from_millis(2);
 /// The longest order that is written at once; an empty pipe holds twice as much.
 const MOST_BYTES: usize = 32 * 1024;
 
@@ -33,8 +30,6 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 struct Next {
     starting: JoinSet<Option<Running>>,
-    /// There is a command for it, so that there is nothing to put off any more.
-    wanted: Arc<Notify>,
     environment: Environment,
 }
 
@@ -47,22 +42,17 @@ pub(super) struct Told<'a> {
 }
 
 impl Waiting {
-    /// Sees to it that the next command finds a shell that waits: at once, or after the command that just began.
-    pub(super) fn prepare(&self, exec: &Exec, bash: &Path, environment: &Environment, at_once: bool) {
+    /// Sees to it that the next command finds a shell that waits.
+    pub(super) fn prepare(&self, exec: &Exec, bash: &Path, environment: &Environment) {
         let mut next = self.lock();
         if next.as_ref().is_some_and(|next| Arc::ptr_eq(&next.environment, environment)) {
             return;
         }
-        let (exec, spawn, wanted) = (exec.clone(), spawn(bash, environment), Arc::new(Notify::new()));
-        let (mut starting, heard) = (JoinSet::new(), Arc::clone(&wanted));
-        starting.spawn(async move {
-            if !at_once {
-                drop(tokio::time::timeout(LATER, heard.notified()).await);
-            }
-            // Without one the next command starts its own shell and says what is wrong.
-            exec.spawn(spawn).await.ok()
-        });
-        *next = Some(Next { starting, wanted, environment: Arc::clone(environment) });
+        let (exec, spawn) = (exec.clone(), spawn(bash, environment));
+        let mut starting = JoinSet::new();
+        // Without one the next command starts its own shell and says what is wrong.
+        starting.spawn(async move { exec.spawn(spawn).await.ok() });
+        *next = Some(Next { starting, environment: Arc::clone(environment) });
     }
 
     /// Gives the command to the shell that waits; `None` when there is none for it.
@@ -71,15 +61,19 @@ impl Waiting {
         if order.len() > MOST_BYTES {
             return None;
         }
-        let Next { mut starting, wanted, environment: own } = self.lock().take()?;
+        let Next { mut starting, environment: own } = self.lock().take()?;
         if !Arc::ptr_eq(&own, environment) {
             return None;
         }
-        wanted.notify_one();
         let mut running = starting.join_next().await?.ok()??;
         let stdin = running.stdin.take()?;
+        if running.has_ended() {
+            return None;
+        }
+        // An earlier command may have stopped it.
+        running.signal(Signal::CONT);
         // A shell that did not get the whole of it does nothing, and ends with what is dropped here.
-        let is_told = !running.has_ended() && stdin.try_write(&order).is_ok_and(|written| written == order.len());
+        let is_told = stdin.try_write(&order).is_ok_and(|written| written == order.len());
         is_told.then_some(running)
     }
 

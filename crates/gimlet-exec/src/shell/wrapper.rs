@@ -45,8 +45,9 @@ const BASH: &str = concat!(
 /// Before it, in a bash that waits for its command: takes the directory and the arguments from standard input, which is
 /// empty from then on, and goes to the directory without leaving a trace of where it waited.
 const BASH_WAITS: &str = concat!(
-    r#". /dev/stdin; \exec 0</dev/null; if [[ $# -ne 4 ]]; then \exit 0; fi; "#,
-    r#"__gimlet_command=${OLDPWD-}; \builtin cd -- "$1" || \exit; shift; "#,
+    r#". /dev/stdin; \exec 0</dev/null; "#,
+    r#"if [[ $# -ne 5 || $5 != whole ]]; then echo 'The shell did not get its command.'; \exit 126; fi; "#,
+    r#"__gimlet_command=${OLDPWD-}; \builtin cd -- "$1" || \exit; set -- "$2" "$3" "$4"; "#,
     r#"if [[ $__gimlet_command ]]; then OLDPWD=$__gimlet_command; else unset OLDPWD; export OLDPWD; fi; SECONDS=0; "#,
 );
 
@@ -90,10 +91,10 @@ pub(super) fn waiting_arguments() -> Vec<OsString> {
 /// What such a bash is told when the command comes.
 pub(super) fn order(cwd: &Path, text: &str, snapshot: Option<&Path>, env_file: Option<&Path>) -> Vec<u8> {
     let path = |path: Option<&'_ Path>| path.map(|path| path.as_os_str().to_owned()).unwrap_or_default();
-    let words = [cwd.as_os_str().to_owned(), text.into(), path(snapshot), path(env_file)];
+    // The last word is the last byte: half an order is none.
+    let words = [cwd.as_os_str().to_owned(), text.into(), path(snapshot), path(env_file), "whole".into()];
     let mut order = b"set -- ".to_vec();
     order.extend(quote(words.iter().map(OsString::as_os_str)).into_vec());
-    order.push(b'\n');
     order
 }
 
