@@ -235,13 +235,12 @@ impl Gate {
             services.set_added_directories(changed.directories);
         }
         self.changes.send_replace(());
-        let rules = self.rules();
         let mut live = lock(&self.live);
         let Some(live) = live.as_mut() else { return Ok(()) };
         if update.destination().is_kept() {
             return live.keep(update);
         }
-        let (sandbox, remarks) = live.said_in_session(&rules);
+        let (sandbox, remarks) = live.said_in_session(&self.rules());
         rebuild(services, sandbox, remarks);
         Ok(())
     }

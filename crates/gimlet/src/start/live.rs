@@ -189,7 +189,11 @@ impl LiveSettings for Live {
             return (SandboxNow::Same, Vec::new());
         }
         let now = self.configured.now();
-        self.walls.renew(&self.configured, &now)
+        match self.walls.renew(&self.configured, &now) {
+            // What is to be said about walls of this kind was said when the first ones were built.
+            (SandboxNow::On(sandboxing), _) => (SandboxNow::On(sandboxing), Vec::new()),
+            unchanged => unchanged,
+        }
     }
 
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String> {
