@@ -27,7 +27,7 @@ impl Steering {
     /// Takes what another agent wrote; says whether there was room. The same words that nobody has read yet count once.
     pub(crate) fn post(&self, said: Say) -> bool {
         let mut queue = self.lock();
-        let unread = || queue.iter().filter(|waiting| waiting.synthetic);
+        let unread = || queue.iter().filter(|waiting| waiting.letter);
         let words = |said: &Say| said.blocks.iter().map(|block| block.json().to_owned()).collect::<Vec<_>>();
         if unread().any(|waiting| words(waiting) == words(&said)) {
             return true;
@@ -143,9 +143,10 @@ mod tests {
 
     #[test]
     fn letters_that_nobody_reads_do_not_pile_up() {
-        let letter = |text: &str| Say { blocks: vec![Block::text(text)], synthetic: true, ..Say::default() };
+        let letter =
+            |text: &str| Say { blocks: vec![Block::text(text)], synthetic: true, letter: true, ..Say::default() };
         let steering = Steering::default();
-        steering.push(Say { synthetic: false, ..letter("a prompt") });
+        steering.push(Say { letter: false, ..letter("a notice") });
         assert!((0..MOST_LETTERS).all(|number| steering.post(letter(&format!("letter {number}")))));
         assert!(!steering.post(letter("one more")));
         // One that waits already is no further one.

@@ -108,6 +108,8 @@ pub struct Say {
     pub uuid: Option<EntryId>,
     /// Written by gimlet (a background task ended) or by a program, not by a person.
     pub synthetic: bool,
+    /// Written by another agent of the session.
+    pub letter: bool,
     pub origin: Option<Origin>,
     pub when: When,
     /// Only to be known: no turn begins because of it.

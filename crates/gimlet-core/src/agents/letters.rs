@@ -137,7 +137,13 @@ fn words(from: &str, text: &str) -> Say {
     let text = format!(
         "<agent-message from=\"{from}\">\n{text}\n</agent-message>\n(Another agent of this session wrote this, not the user.)"
     );
-    Say { blocks: vec![Block::text(&text)], synthetic: true, origin: Some(Origin::TaskNotification), ..Say::default() }
+    Say {
+        blocks: vec![Block::text(&text)],
+        synthetic: true,
+        letter: true,
+        origin: Some(Origin::TaskNotification),
+        ..Say::default()
+    }
 }
 
 /// Finds whom a letter is for among those that have ended, or says who there is.

@@ -88,6 +88,7 @@ pub(super) fn read_prompt(line: &HostLine) -> Prompt {
         plain,
         uuid: Some(said.uuid),
         synthetic: line.flag("isSynthetic"),
+        letter: false,
         origin: said.origin,
         when: match line.text("priority").as_deref() {
             Some("now") => When::Now,
