@@ -5,7 +5,7 @@ use gimlet_proto::Env;
 /// How a program asks for previews; the Agent SDK sets it for `previewFormat`.
 const FORMAT: &str = "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT";
 
-/// What would act on, or break out of, the page that shows a piece of HTML.
+/// What no piece of HTML has that is to be put into a page. Whoever shows one still has to make it safe.
 const NOT_IN_A_PIECE: &[&str] = &["<script", "<style", "<!doctype"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -206,7 +206,7 @@ pub(crate) fn has_settled(modified: SystemTime) -> bool {
 }
 
 /// Makes a rename durable. The content is safe already, so a file system that cannot do this is no failure, and nobody
-/// waits for it: until it is done, a power cut leaves the old content, whole.
+/// waits for it: until it is done, a power cut leaves what was there before, whole.
 fn sync_folder(folder: OwnedFd) {
     let sync = move || {
         // The handle may only serve for reaching files; syncing needs one that reads.
