@@ -64,7 +64,7 @@ impl Jail {
     fn reset(&self) -> std::io::Result<()> {
         for folder in [self.work(), self.home()] {
             if folder.exists() {
-                fs::remove_dir_all(&folder)?;
+                remove(&folder)?;
             }
         }
         for folder in ["work/sub", "work/out", "home"] {
@@ -135,6 +135,18 @@ impl Drop for Jail {
     }
 }
 
+/// Removes a folder into which something that goes on in the background may still write.
+fn remove(folder: &Path) -> std::io::Result<()> {
+    let mut left = 100;
+    loop {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty && left > 0 => left -= 1,
+            removed => return removed,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 /// The words of every call, one file each, named by the process.
 fn take_log(log: &Path) -> std::io::Result<Vec<Vec<String>>> {
     let mut started = Vec::new();
@@ -147,6 +159,6 @@ fn take_log(log: &Path) -> std::io::Result<Vec<Vec<String>>> {
             started.push(words);
         }
     }
-    fs::remove_dir_all(log)?;
+    remove(log)?;
     Ok(started)
 }
