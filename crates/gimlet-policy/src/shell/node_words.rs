@@ -125,6 +125,17 @@ mod tests {
 
     use super::super::{ShellFacts, analyse};
 
+    /// To bash this brace is the beginning of a word.
+    #[test]
+    fn a_brace_that_touches_a_substitution_closes_nothing() {
+        let roots = [PathBuf::from("/repo")];
+        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None };
+        for text in ["{ wc -l; }<(evil)x < a\n}", "if true; then ls; fi>(evil)\nfi"] {
+            assert!(analyse(text, &facts).trouble.is_some(), "{text}");
+        }
+        assert_eq!(analyse("{ wc -l; } <a", &facts).trouble, None);
+    }
+
     /// The grammar ends a word at a dollar sign that stands behind an expansion; bash does not.
     #[test]
     fn a_word_is_not_cut_at_a_dollar_sign() {

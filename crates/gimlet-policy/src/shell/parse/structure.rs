@@ -41,7 +41,10 @@ pub(super) fn is_delimited(node: Node<'_>, parent: &str, text: &str) -> bool {
     let before = text.get(..node.start_byte()).and_then(|text| text.chars().next_back());
     let after = text.get(node.end_byte()..).and_then(|text| text.chars().next());
     let blank = |c: Option<char>| matches!(c, Some(' ' | '\t' | '\n'));
-    let ends = |c: Option<char>| c.is_none() || blank(c) || matches!(c, Some(';' | '&' | '|' | '(' | ')' | '<' | '>'));
+    // A substitution of a process is part of the word that it touches, unlike a redirection.
+    let goes_on = text.get(node.end_byte()..).is_some_and(|rest| rest.starts_with("<(") || rest.starts_with(">("));
+    let signs = |c: Option<char>| matches!(c, Some(';' | '&' | '|' | '(' | ')' | '<' | '>'));
+    let ends = |c: Option<char>| !goes_on && (c.is_none() || blank(c) || signs(c));
     match (node.kind(), parent) {
         (";", _) => !matches!(after, Some(';' | '&')),
         ("&", _) => !matches!(after, Some('&' | '>')),
