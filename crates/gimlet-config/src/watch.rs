@@ -9,6 +9,9 @@ use crate::load::{Loaded, Options, drop_in_files, load};
 use crate::locations::Locations;
 use crate::problem::Severity;
 
+/// What is said of a file that is broken now, in place of which its earlier content counts.
+const HELD: &str = "; what it said before still holds";
+
 /// What a file looked like from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
@@ -70,20 +73,25 @@ impl Watch {
 }
 
 impl Loaded {
-    /// Reads everything again. A file that was good and is broken now goes on saying what it said: an editor in the
-    /// middle of its work must not open what a rule had closed.
+    /// Reads everything again. A file that was good and is broken now, be it one value of it, goes on saying what it
+    /// said: an editor in the middle of its work must not open what a rule or a wall had closed.
     pub fn reload(&self, options: &Options) -> Loaded {
         let mut now = load(&self.locations, options);
         for layer in &self.layers {
-            let broken = |problem: &&mut crate::Problem| {
-                problem.severity == Severity::Error && problem.file == layer.file && problem.key.is_empty()
-            };
-            let is_whole = now.layers.iter().any(|other| other.file == layer.file && !other.salvaged);
-            if is_whole || layer.salvaged {
+            if layer.salvaged {
                 continue;
             }
+            let was_there = |problem: &crate::Problem| {
+                let same = |old: &crate::Problem| {
+                    old.file == problem.file && old.key == problem.key && !old.message.ends_with(HELD)
+                };
+                self.problems.iter().any(same)
+            };
+            let broken = |problem: &&mut crate::Problem| {
+                problem.severity == Severity::Error && problem.file == layer.file && !was_there(problem)
+            };
             if let Some(problem) = now.problems.iter_mut().find(broken) {
-                problem.message.push_str("; what it said before still holds");
+                problem.message.push_str(HELD);
                 now.layers.retain(|other| other.file != layer.file);
                 let at = now.layers.partition_point(|other| other.scope <= layer.scope);
                 now.layers.insert(at, layer.clone());

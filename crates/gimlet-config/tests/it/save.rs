@@ -141,3 +141,29 @@ fn a_file_that_breaks_while_gimlet_runs_goes_on_forbidding() {
     let gone = now.reload(&world.options);
     assert_eq!(gone.effective(&Inventory::collect(&gone), &Trust::nothing()).rules, [], "taken away on purpose");
 }
+
+#[test]
+fn a_bad_value_that_comes_while_gimlet_runs_takes_nothing_away() {
+    let good = r#"{"permissions":{"deny":["Read(a)"]},"sandbox":{"enabled":true}}"#;
+    for bad in [
+        r#"{"permissions":{"deny":["Read(a)"]},"sandbox":{"enabled":true},"cleanupPeriodDays":0}"#,
+        r#"{"permissions":{"deny":"Read(a)"},"sandbox":{"enabled":true}}"#,
+        r#"{"permissions":{"deny":["Read(a)"]},"sandbox":{"enabled":"yes"}}"#,
+    ] {
+        let world = World::new();
+        world.user(good);
+        let loaded = world.load();
+        world.user(bad);
+        let now = loaded.reload(&world.options);
+        let effective = now.effective(&Inventory::collect(&now), &Trust::nothing());
+        assert_eq!((effective.rules.len(), effective.settings.sandbox.enabled), (1, Some(true)), "{bad}");
+        assert!(now.problems.iter().any(|problem| problem.message.contains("still holds")), "{:?}", now.problems);
+        // The same again, and the person's next word counts.
+        let again = now.reload(&world.options);
+        let effective = again.effective(&Inventory::collect(&again), &Trust::nothing());
+        assert_eq!((effective.rules.len(), effective.settings.sandbox.enabled), (1, Some(true)), "{bad}, again");
+        world.user("{}");
+        let changed = again.reload(&world.options);
+        assert_eq!(changed.effective(&Inventory::collect(&changed), &Trust::nothing()).rules, [], "{bad}");
+    }
+}
