@@ -136,12 +136,15 @@ impl Wanted<'_> {
         // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
         let loaded = load_session(source, &options)?;
         let (files, loaded) = if run.fork_session {
-            drop(loaded);
+            let mode = loaded.permission_mode;
+            drop(loaded.messages);
             let target = places.project(&around.cwd).session(&new_id(run, around, &places)?);
             gimlet_store::fork(source, &options, &target).map_err(|error| Report::new(error.to_string()))?;
             copy_whole(mirror, &target.transcript());
             let whole = LoadOptions { up_to: None, ..options };
-            let loaded = load_session(&target, &whole)?;
+            let mut loaded = load_session(&target, &whole)?;
+            // A copy has the conversation alone; what the session was like goes with it.
+            loaded.permission_mode = loaded.permission_mode.or(mode);
             (target, loaded)
         } else {
             (source.clone(), loaded)

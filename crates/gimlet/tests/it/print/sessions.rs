@@ -2,7 +2,7 @@
 
 use gimlet_script::{Script, Server};
 use gimlet_testkit::{RunOutput, World, entries_of};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world;
 
@@ -91,6 +91,23 @@ async fn what_cannot_be_resumed_is_one_line_and_one_result() {
         run.expect_code(1);
         assert_eq!((run.stderr.lines().count(), run.stdout.as_str()), (1, ""), "{}", run.stderr);
         assert!(model.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_fork_goes_on_in_the_mode_of_its_source() {
+    let world = world();
+    let init = async |more: &[&str]| -> Value {
+        let model = said("one").await;
+        let flags = ["-p", "--output-format", "stream-json", "--verbose"];
+        let run = world.run(&model).args(flags).args(more.iter().copied()).args(["--", "go"]).finish().await;
+        run.expect_code(0);
+        serde_json::from_str(run.stdout.lines().next().unwrap()).unwrap()
+    };
+    let first = init(&["--permission-mode", "acceptEdits"]).await;
+    let id = first["session_id"].as_str().unwrap();
+    for more in [&["--resume", id, "--fork-session"][..], &["--resume", id], &["--continue", "--fork-session"]] {
+        assert_eq!(init(more).await["permissionMode"], "acceptEdits", "{more:?}");
     }
 }
 
