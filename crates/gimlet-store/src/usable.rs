@@ -85,7 +85,9 @@ fn judge_shape(role: Role, block: &Block) -> Fit {
             let known = ["\"search_result\"", "\"container_upload\"", "\"tool_reference\""];
             keep(member(block.json(), "type").is_some_and(|kind| known.contains(&kind)))
         }
-        (Role::Assistant, BlockKind::Other) => keep(member(block.json(), "type").is_some_and(|kind| kind.len() > 2)),
+        (Role::Assistant, BlockKind::Other) => {
+            keep(member(block.json(), "type").is_some_and(|kind| kind.starts_with('"') && kind.len() > 2))
+        }
         _ => Fit::Fine,
     }
 }

@@ -113,9 +113,8 @@ impl Refusal {
             Refusal::ByPerson { message, stop_turn } if message.trim().is_empty() => {
                 (by_person("The user refused this call. Wait for what they say next.".to_owned()), stop_turn)
             }
-            Refusal::ByPerson { message, stop_turn } => {
-                (by_person(format!("The user refused this call and said: {message}")), stop_turn)
-            }
+            // Whoever answers words it: it may be a program's own explanation.
+            Refusal::ByPerson { message, stop_turn } => (by_person(message), stop_turn),
         };
         let Denied { origin, message, summary, reason, allow_with } = denied;
         let denial = Denial {

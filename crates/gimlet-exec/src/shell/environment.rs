@@ -107,7 +107,9 @@ fn is_passed_on(name: &OsStr, scrub: bool) -> bool {
     // A name that is not text is none of those below, but an exported function may have any name.
     let name = name.to_string_lossy();
     let injects = SHELL_INJECTION.contains(&&*name) || name.starts_with("BASH_FUNC_");
-    let leaks = name.starts_with("OTEL_") || (scrub && is_credential_name(&name));
+    let leaks = name.starts_with("OTEL_")
+        || name == "CLAUDE_AGENT_SDK_DERIVED_CLIENT_APP"
+        || (scrub && is_credential_name(&name));
     !injects && !leaks
 }
 

@@ -125,6 +125,8 @@ pub(crate) fn result(event: &Event, report: &TurnReport) -> Result {
             set("deferred_tool_use", json!({"id": call, "name": tool, "input": input}));
         }
         TurnEnd::DeferredUnavailable { .. } => set("stop_reason", json!("tool_deferred_unavailable")),
+        // The reason of the last reply is not why this turn ended.
+        TurnEnd::Aborted { .. } => set("stop_reason", Value::Null),
         _ => set("stop_reason", json!(report.stop_reason.as_ref().map(|reason| reason.as_str()))),
     }
     set("session_id", json!(event.session));

@@ -112,7 +112,7 @@ impl Stage {
 impl Backstage for Stage {
     fn reopen(&self, mode: PermissionMode) -> BoxFuture<'static, Result<SessionHandle, String>> {
         let mut run = self.run.clone();
-        (run.resume, run.session_id, run.name) = (None, None, None);
+        (run.resume, run.session_id) = (None, None);
         (run.resume_session_at, run.resume_drops_turn) = (None, None);
         (run.continue_session, run.fork_session) = (false, false);
         let could_bypass =
