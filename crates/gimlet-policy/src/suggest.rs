@@ -8,8 +8,10 @@ use gimlet_proto::{Need, PermissionMode};
 
 use crate::decide::{Call, NeedFacts, World, decide_seeing};
 use crate::paths::{FileView, holds_secrets, is_inside, normalise, pattern_for};
-use crate::rules::{Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, host_of};
-use crate::shell::{ShellFacts, Word, analyse, reachable};
+use crate::rules::{
+    Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, host_of, is_interpreter,
+};
+use crate::shell::{ShellFacts, Word, analyse, base_name, reachable};
 use crate::verdict::Decision;
 
 /// More rules than a person reads before saying yes.
@@ -88,34 +90,6 @@ const OPEN_ENDED: &[&[&str]] = &[
     &["git", "rebase"],
     &["git", "submodule"],
     &["git", "filter-branch"],
-];
-
-/// Programs that run what they are given to read.
-const INTERPRETERS: &[&str] = &[
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "fish",
-    "python",
-    "python2",
-    "python3",
-    "perl",
-    "ruby",
-    "node",
-    "deno",
-    "bun",
-    "php",
-    "lua",
-    "tclsh",
-    "osascript",
-    "pwsh",
-    "R",
-    "Rscript",
-    "psql",
-    "mysql",
-    "sqlite3",
 ];
 
 /// A change that would have let a call pass.
@@ -283,12 +257,11 @@ fn for_part(words: &[Word], world: &World) -> Vec<Suggestion> {
 fn command_rule(words: &[&str]) -> Option<String> {
     let plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/@".contains(c));
     let nested = NESTED.iter().find(|(start, _)| words.starts_with(start));
-    let interprets = |word: &&str| INTERPRETERS.contains(word);
+    let interprets = |word: &&str| is_interpreter(word);
     let open_ended = OPEN_ENDED.iter().any(|start| words.starts_with(start))
         || nested.is_some_and(|(_, length)| words.iter().take(*length).skip(1).any(interprets));
     // A shell without a script runs whatever comes down the pipe, which no rule about its words speaks of.
-    let name = words.first()?.rsplit('/').next()?;
-    if interprets(&name) && words[1..].iter().all(|word| word.starts_with('-')) {
+    if is_interpreter(base_name(words.first()?)) && words[1..].iter().all(|word| word.starts_with('-')) {
         return None;
     }
     if let Some((_, length)) = nested.filter(|(_, length)| words.len() >= *length && !open_ended) {

@@ -60,6 +60,11 @@ const RUNNERS: &[(&str, &[&str])] = &[
     ("just", &[]),
 ];
 
+/// Whether a program of this name runs whatever text or file it is given.
+pub(crate) fn is_interpreter(name: &str) -> bool {
+    INTERPRETERS.contains(&name)
+}
+
 /// Whether auto mode sets this allow rule aside; with `all_shell`, every rule about commands.
 pub(crate) fn is_set_aside(rule: &Rule, all_shell: bool) -> bool {
     match &rule.specifier {
@@ -93,7 +98,7 @@ fn runs_anything(pattern: &CommandPattern) -> bool {
 }
 
 fn is_runner(name: &str, next: Option<&str>) -> bool {
-    if INTERPRETERS.contains(&name) && !RUNNERS.iter().any(|(runner, _)| *runner == name) {
+    if is_interpreter(name) && !RUNNERS.iter().any(|(runner, _)| *runner == name) {
         return true;
     }
     RUNNERS.iter().any(|(runner, words)| {
