@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
-use crate::shell::{Launches, Trouble, launches, places, reachable};
+use crate::shell::{Analysis, Launches, Trouble, launches, places, reachable};
 use crate::verdict::{Decision, PartVerdict, Reason, Verdict};
 use subject::{Files, Subject};
 
@@ -402,8 +402,11 @@ impl Judge<'_> {
         if self.call.needs_person {
             return Some(Reason::NeedsPerson);
         }
+        let runs = |what: fn(&Analysis) -> bool| {
+            self.subjects.iter().any(|subject| matches!(subject, Subject::Run { analysis, .. } if what(analysis)))
+        };
         // Nobody looked for what must not be removed.
-        if self.subjects.iter().any(|subject| matches!(subject, Subject::Run { analysis, .. } if analysis.unread)) {
+        if runs(|analysis| analysis.unread) {
             return Some(Reason::NotUnderstood(Trouble::TooLong));
         }
         let critical = self.subjects.iter().find_map(|subject| match subject {
@@ -413,14 +416,11 @@ impl Judge<'_> {
         if let Some(what) = critical {
             return Some(Reason::CriticalRemoval(what));
         }
-        let gives_trust = |subject: &Subject| matches!(subject, Subject::Run { analysis, .. } if analysis.gives_trust);
-        if self.subjects.iter().any(gives_trust) {
+        if runs(|analysis| analysis.gives_trust) {
             return Some(Reason::GivesTrust);
         }
         let lifted = matches!(self.world.mode, PermissionMode::BypassPermissions | PermissionMode::Plan);
-        let changes_settings =
-            |subject: &Subject| matches!(subject, Subject::Run { analysis, .. } if analysis.changes_settings);
-        if (!lifted || self.world.walled) && self.subjects.iter().any(changes_settings) {
+        if (!lifted || self.world.walled) && runs(|analysis| analysis.changes_settings) {
             return Some(Reason::ChangesSettings);
         }
         let counts = |path: &PathBuf| !lifted || (self.world.walled && self.world.governs(path));

@@ -318,9 +318,17 @@ fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Anal
 fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'_>) {
     let mut directories = vec![facts.cwd.to_path_buf()];
     let mut seen: HashSet<PathBuf> = directories.iter().cloned().collect();
-    let reached: Vec<&[Word]> = analysis.commands.iter().flat_map(|words| reachable(words)).collect();
+    // Each with whether words are added to it that nobody knows.
+    let reached: Vec<(&[Word], bool)> = analysis
+        .commands
+        .iter()
+        .flat_map(|words| {
+            let more = own::adds_words(words);
+            reachable(words).into_iter().map(move |inner| (inner, more))
+        })
+        .collect();
     let (mut destructive, mut runs_git, mut writer, mut moves) = (false, false, false, false);
-    for words in &reached {
+    for (words, _) in &reached {
         let known = facts::known_words(words);
         destructive |= facts::is_destructive(&known);
         runs_git |= known.first() == Some(&"git");
@@ -344,15 +352,10 @@ fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'
         // What was not followed could be just the protected one.
         analysis.trouble.get_or_insert(Trouble::TooMany);
     }
-    analysis.runs_unseen_text |= reached.iter().any(|words| wrappers::runs_unseen_text(words));
-    let critical = reached.iter().find_map(|words| removal::critical(words, &directories, loops, facts));
-    for words in &analysis.commands {
-        let more = own::adds_words(words);
-        for words in reachable(words) {
-            analysis.gives_trust |= own::gives_trust(words, more);
-            analysis.changes_settings |= own::changes_settings(words, more);
-        }
-    }
+    analysis.runs_unseen_text |= reached.iter().any(|(words, _)| wrappers::runs_unseen_text(words));
+    let critical = reached.iter().find_map(|(words, _)| removal::critical(words, &directories, loops, facts));
+    analysis.gives_trust = reached.iter().any(|(words, more)| own::gives_trust(words, *more));
+    analysis.changes_settings = reached.iter().any(|(words, more)| own::changes_settings(words, *more));
     analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);
     analysis.destructive = destructive || critical.is_some();
     analysis.runs_git = runs_git;

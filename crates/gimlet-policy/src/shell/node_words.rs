@@ -121,26 +121,20 @@ fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
-
-    use super::super::{ShellFacts, analyse};
+    use super::super::tests::look;
 
     /// To bash this brace is the beginning of a word.
     #[test]
     fn a_brace_that_touches_a_substitution_closes_nothing() {
-        let roots = [PathBuf::from("/repo")];
-        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None };
         for text in ["{ wc -l; }<(evil)x < a\n}", "if true; then ls; fi>(evil)\nfi"] {
-            assert!(analyse(text, &facts).trouble.is_some(), "{text}");
+            assert!(look(text).trouble.is_some(), "{text}");
         }
-        assert_eq!(analyse("{ wc -l; } <a", &facts).trouble, None);
+        assert_eq!(look("{ wc -l; } <a").trouble, None);
     }
 
     /// The grammar ends a word at a dollar sign that stands behind an expansion; bash does not.
     #[test]
     fn a_word_is_not_cut_at_a_dollar_sign() {
-        let roots = [PathBuf::from("/repo")];
-        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None };
         for (text, expected) in [
             ("psql htl < a$l$-l", ["psql", "htl"].as_slice()),
             ("psql htl < a$l$/x", &["psql", "htl"]),
@@ -153,7 +147,7 @@ mod tests {
             ("case a$l$-l in x) psql htl;; esac", &["psql", "htl"]),
             ("(psql htl < a$l$-l)", &["psql", "htl"]),
         ] {
-            let analysis = analyse(text, &facts);
+            let analysis = look(text);
             let found: Vec<Vec<&str>> = analysis
                 .commands
                 .iter()

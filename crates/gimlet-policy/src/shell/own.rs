@@ -34,15 +34,11 @@ fn is_own(words: &[Word], more: bool, subcommand: &str, other: &[&str]) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
-
-    use super::super::{ShellFacts, analyse};
+    use super::super::tests::look;
 
     #[test]
     fn trust_that_is_given_by_a_command_is_seen_in_every_plain_spelling() {
-        let roots = [PathBuf::from("/repo")];
-        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None };
-        let gives = |command: &str| analyse(command, &facts).gives_trust;
+        let gives = |command: &str| look(command).gives_trust;
         for command in [
             "gimlet trust --yes",
             "gimlet trust -y /repo",
@@ -71,9 +67,7 @@ mod tests {
 
     #[test]
     fn settings_that_are_changed_by_a_command_are_seen_too() {
-        let roots = [PathBuf::from("/repo")];
-        let facts = ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: None };
-        let changes = |command: &str| analyse(command, &facts).changes_settings;
+        let changes = |command: &str| look(command).changes_settings;
         for command in [
             "gimlet config set permissions.defaultMode bypassPermissions",
             "./target/debug/gimlet config add permissions.allow Bash --scope local",

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Analysis, ShellFacts, Trouble, Word, analyse};
 
-fn look(text: &str) -> Analysis {
+pub(super) fn look(text: &str) -> Analysis {
     let roots = [PathBuf::from("/repo")];
     analyse(text, &ShellFacts { cwd: Path::new("/repo"), roots: &roots, home: Some(Path::new("/home/dev")) })
 }
