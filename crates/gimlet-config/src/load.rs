@@ -166,7 +166,7 @@ impl Loaded {
             return;
         }
         let (file, anchor) = (path.to_owned(), anchor.to_owned());
-        self.layers.push(Layer { scope, file, author, anchor, text: Arc::new(text), root, salvaged });
+        self.layers.push(Layer { scope, file, author, anchor, text: Arc::new(text), root, salvaged, held: false });
     }
 
     fn unreadable(&mut self, scope: Scope, path: &Path, error: &ReadError) {

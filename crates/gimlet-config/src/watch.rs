@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::effective::Effective;
 use crate::keys::{self, Effect, Reload};
-use crate::load::{Loaded, Options, drop_in_files, load};
+use crate::load::{Layer, Loaded, Options, drop_in_files, load};
 use crate::locations::Locations;
 use crate::problem::Severity;
-
-/// What is said of a file that is broken now, in place of which its earlier content counts.
-const HELD: &str = "; what it said before still holds";
 
 /// What a file looked like from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,20 +78,19 @@ impl Loaded {
             if layer.salvaged {
                 continue;
             }
+            // What was wrong with it when it was taken up is no reason to stay with it.
             let was_there = |problem: &crate::Problem| {
-                let same = |old: &crate::Problem| {
-                    old.file == problem.file && old.key == problem.key && !old.message.ends_with(HELD)
-                };
-                self.problems.iter().any(same)
+                let same = |old: &crate::Problem| old.file == problem.file && old.key == problem.key;
+                !layer.held && self.problems.iter().any(same)
             };
             let broken = |problem: &&mut crate::Problem| {
                 problem.severity == Severity::Error && problem.file == layer.file && !was_there(problem)
             };
             if let Some(problem) = now.problems.iter_mut().find(broken) {
-                problem.message.push_str(HELD);
+                problem.message.push_str("; what it said before still holds");
                 now.layers.retain(|other| other.file != layer.file);
                 let at = now.layers.partition_point(|other| other.scope <= layer.scope);
-                now.layers.insert(at, layer.clone());
+                now.layers.insert(at, Layer { held: true, ..layer.clone() });
             }
         }
         now
