@@ -1,7 +1,8 @@
 //! How a command text becomes a process: which shell, with what around the text, in which environment and directory.
 //!
 //! The text goes to the shell as one word and nothing is ever woven into it; so do the paths that gimlet adds: as
-//! arguments, or on the standard input of a shell that waits for them. What surrounds it is a constant line that runs it with `eval` and then says on descriptor 3 where the shell ended up.
+//! arguments, or on the standard input of a shell that waits for them. What surrounds it is a constant line that runs it
+//! with `eval` and then says on descriptor 3 where the shell ended up.
 
 mod environment;
 mod snapshot;
@@ -20,7 +21,7 @@ use crate::sandbox::{Sandbox, SandboxError};
 pub(crate) use environment::for_errands as errand_environment;
 pub use environment::is_credential_name;
 use snapshot::Snapshot;
-use waiting::{Environment, Told, Waiting};
+use waiting::{Environment, Waiting};
 use wrapper::Language;
 
 /// The kernel's limit for one argument, its terminator included.
@@ -181,8 +182,8 @@ impl Shell {
         let env_file = self.env_file.as_deref().filter(|file| file.exists());
         let (cwd, vanished_cwd) = nearest_directory(command.cwd);
         if sandbox.is_none() && command.env.is_empty() && self.may_wait() && may_enter(&cwd) {
-            let told = Told { cwd: &cwd, text: command.text, snapshot, env_file };
-            let running = self.waiting.take(&environment, &told).await;
+            let order = wrapper::order(&cwd, command.text, snapshot, env_file);
+            let running = self.waiting.take(&environment, &order).await;
             self.waiting.prepare(exec, &self.path, &environment);
             if let Some(running) = running {
                 return Ok(ShellRun { running, cwd, vanished_cwd });

@@ -33,14 +33,6 @@ struct Next {
     environment: Environment,
 }
 
-/// What a shell that waits has to be told.
-pub(super) struct Told<'a> {
-    pub(super) cwd: &'a Path,
-    pub(super) text: &'a str,
-    pub(super) snapshot: Option<&'a Path>,
-    pub(super) env_file: Option<&'a Path>,
-}
-
 impl Waiting {
     /// Sees to it that the next command finds a shell that waits.
     pub(super) fn prepare(&self, exec: &Exec, bash: &Path, environment: &Environment) {
@@ -55,9 +47,8 @@ impl Waiting {
         *next = Some(Next { starting, environment: Arc::clone(environment) });
     }
 
-    /// Gives the command to the shell that waits; `None` when there is none for it.
-    pub(super) async fn take(&self, environment: &Environment, told: &Told<'_>) -> Option<Running> {
-        let order = wrapper::order(told.cwd, told.text, told.snapshot, told.env_file);
+    /// Gives an order to the shell that waits; `None` when there is none for it.
+    pub(super) async fn take(&self, environment: &Environment, order: &[u8]) -> Option<Running> {
         if order.len() > MOST_BYTES {
             return None;
         }
@@ -73,7 +64,7 @@ impl Waiting {
         // An earlier command may have stopped it.
         running.signal(Signal::CONT);
         // A shell that did not get the whole of it does nothing, and ends with what is dropped here.
-        let is_told = stdin.try_write(&order).is_ok_and(|written| written == order.len());
+        let is_told = stdin.try_write(order).is_ok_and(|written| written == order.len());
         is_told.then_some(running)
     }
 
