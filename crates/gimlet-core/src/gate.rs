@@ -454,7 +454,7 @@ impl Gate {
             walls,
             plan_reviewed: self.review_in_plan,
             governing: &self.governing,
-            walled: services.walls().now().is_some(),
+            walled: services.is_walled(),
             view: &OnDisk,
         })
     }
