@@ -1,6 +1,7 @@
 //! What programs are told about the prompts that they gave ids.
 
-use gimlet_script::Script;
+use gimlet_script::{Script, Server};
+use gimlet_testkit::World;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -22,6 +23,17 @@ fn story(lines: &[Value]) -> Vec<String> {
         _ => None,
     };
     lines.iter().filter_map(word).collect()
+}
+
+/// A session that is busy for long, with two prompts behind the one that it works on.
+async fn with_two_that_wait(world: &World) -> (Server, Host) {
+    let model = Script::new().call("Bash", json!({"command": "touch begun; sleep 600"})).serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
+    host.send(prompt("p1", "first"));
+    host.until(|line| line["type"] == "assistant").await;
+    host.send(json!({"type": "user", "uuid": "p2", "priority": "later", "message": {"content": "later"}}));
+    host.send(prompt("p3", "/clear"));
+    (model, host)
 }
 
 #[tokio::test]
@@ -115,12 +127,7 @@ async fn prompts_that_wait_join_are_withdrawn_or_forgotten() {
 #[tokio::test]
 async fn an_interrupt_that_forgets_what_waits_says_so_for_each() {
     let world = world();
-    let model = Script::new().call("Bash", json!({"command": "touch begun; sleep 600"})).serve().await.unwrap();
-    let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
-    host.send(prompt("p1", "first"));
-    host.until(|line| line["type"] == "assistant").await;
-    host.send(json!({"type": "user", "uuid": "p2", "priority": "later", "message": {"content": "later"}}));
-    host.send(prompt("p3", "/clear"));
+    let (_model, mut host) = with_two_that_wait(&world).await;
     let reply = host.ask(json!({"subtype": "interrupt", "cancel_queued": true})).await;
     assert_eq!(reply["response"]["cancelled"], json!(["p2", "p3"]));
     host.result().await;
@@ -156,12 +163,7 @@ fn interrupt(host: &Host) {
 async fn whatever_waits_when_gimlet_is_ended_is_discarded_before_the_last_result() {
     for (way, code) in [("signal", 130), ("broken line", 1)] {
         let world = world();
-        let model = Script::new().call("Bash", json!({"command": "touch begun; sleep 600"})).serve().await.unwrap();
-        let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
-        host.send(prompt("p1", "first"));
-        host.until(|line| line["type"] == "assistant").await;
-        host.send(json!({"type": "user", "uuid": "p2", "priority": "later", "message": {"content": "later"}}));
-        host.send(prompt("p3", "/clear"));
+        let (_model, mut host) = with_two_that_wait(&world).await;
         host.send(prompt("p4", "behind the command"));
         host.until(|line| line["command_uuid"] == "p4").await;
         if way == "signal" {
