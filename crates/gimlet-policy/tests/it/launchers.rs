@@ -205,7 +205,8 @@ proptest! {
 
     #[test]
     fn no_launcher_hides_a_forbidden_program(
-        launcher in "[a-z]{3,8}",
+        // No program that gimlet knows has such a name: `fmt denied x` only reads a file of that name.
+        launcher in "[a-z]{3,8}9",
         options in prop::collection::vec(select(&["-x", "--yes", "-n 5", "--into=a", "file", "--"]), 0..3),
         form in select(&["@", "'@'", "-c '@'", "--run='@'", "-e'@'", "\"true; @\"", "'sh -c \"@\"'", "'{ @; }'", "VAR='@'"]),
     ) {
