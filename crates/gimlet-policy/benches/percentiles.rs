@@ -1,5 +1,6 @@
 //! How long the slow ones among many decisions take: median, 99th percentile and maximum for texts of every shape, of one
 //! and of ten kilobytes, nesting and here-documents among them. The limits are 2 ms and 50 ms for the 99th percentile.
+//! An argument that is not an option measures only the shapes whose name has it in it.
 
 #[path = "common/shapes.rs"]
 mod shapes;
@@ -14,11 +15,12 @@ const ROUNDS: usize = 500;
 const WARMING: usize = 20;
 
 fn main() -> io::Result<()> {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let mut out = io::stdout().lock();
     writeln!(out, "{:>8} {:>10} {:>10} {:>10}  text", "bytes", "p50 us", "p99 us", "max us")?;
     for length in LENGTHS {
         let mut worst = Duration::ZERO;
-        for (name, text) in texts(*length) {
+        for (name, text) in texts(*length).into_iter().filter(|(name, _)| name.contains(&wanted)) {
             let bytes = text.len();
             let times = times(&Question::about(text));
             let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| at(&times, share));

@@ -237,7 +237,9 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     found.incomplete |= at != found.commands.len();
     // What holds for a command holds for it wherever it stands again.
     let mut known = HashSet::with_capacity(found.commands.len());
-    found.commands.retain(|words| known.insert(words.clone()));
+    let is_new: Vec<bool> = found.commands.iter().map(|words| known.insert(words)).collect();
+    let mut is_new = is_new.into_iter();
+    found.commands.retain(|_| is_new.next().unwrap_or(true));
     found
 }
 
@@ -303,10 +305,16 @@ fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Anal
     if parsed.commands.is_empty() || analysis.redirects.iter().any(|redirect| redirect.writes) {
         return;
     }
-    let scene = scene::Scene::new(parsed, facts);
     let readings: Option<Vec<_>> = analysis.parts.iter().map(|part| part.reading.as_ref()).collect();
-    let sources: Option<Vec<_>> = analysis.redirects.iter().map(|redirect| scene.source(&redirect.target)).collect();
-    let (Some(readings), Some(sources)) = (readings, sources) else { return };
+    let Some(readings) = readings else { return };
+    let mut sources = Vec::new();
+    if !analysis.redirects.is_empty() {
+        let scene = scene::Scene::new(parsed, facts);
+        for redirect in &analysis.redirects {
+            let Some(source) = scene.source(&redirect.target) else { return };
+            sources.push(source);
+        }
+    }
     let trees = readings.iter().any(|reading| reading.recursive);
     let mut known = HashSet::new();
     let reads = readings.iter().flat_map(|reading| reading.paths.clone()).chain(sources.concat());

@@ -37,7 +37,21 @@ impl<'a> Words<'a> {
 
 /// Nothing between two nodes but line continuations: one word.
 pub(super) fn is_continuation(gap: Option<&str>) -> bool {
-    gap.is_some_and(|gap| gap.replace("\\\n", "").is_empty())
+    gap.is_some_and(|gap| without_continuations(gap).next().is_none())
+}
+
+/// What is left of the space between two nodes when lines that go on are one line.
+pub(super) fn without_continuations(gap: &str) -> impl Iterator<Item = char> {
+    let mut rest = gap;
+    std::iter::from_fn(move || {
+        while let Some(after) = rest.strip_prefix("\\\n") {
+            rest = after;
+        }
+        let mut chars = rest.chars();
+        let next = chars.next();
+        rest = chars.as_str();
+        next
+    })
 }
 
 pub(super) fn word_of(node: Node<'_>, text: &str) -> Word {

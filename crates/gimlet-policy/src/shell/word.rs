@@ -126,23 +126,30 @@ impl WordBuilder {
     pub(crate) fn quoted(&mut self, text: &str) {
         self.started = true;
         self.after_assignment = false;
-        for c in text.chars() {
-            self.push_char(c);
-        }
+        self.push(text);
     }
 
     /// Adds the source of an unquoted stretch: escapes are removed, globs and tildes noticed.
     pub(crate) fn unquoted(&mut self, source: &str) {
+        const SPECIAL: [char; 8] = ['\\', '*', '?', '[', '~', '{', '=', ':'];
         let mut chars = source.chars();
-        while let Some(c) = chars.next() {
+        loop {
+            let rest = chars.as_str();
+            let (plain, special) = rest.split_at(rest.find(SPECIAL).unwrap_or(rest.len()));
+            if !plain.is_empty() {
+                (self.started, self.after_assignment) = (true, false);
+                self.push(plain);
+            }
+            chars = special.chars();
+            let Some(c) = chars.next() else { return };
             let first = !self.started;
             let after_assignment = std::mem::take(&mut self.after_assignment);
             self.started = true;
             match c {
                 '\\' => match chars.next() {
                     Some('\n') => self.started = !first,
-                    Some(escaped) => self.push_char(escaped),
-                    None => self.push_char('\\'),
+                    Some(escaped) => self.push(escaped.encode_utf8(&mut [0; 4])),
+                    None => self.push("\\"),
                 },
                 '*' | '?' | '[' => {
                     self.splits = true;
@@ -152,7 +159,7 @@ impl WordBuilder {
                 _ => {
                     self.unquoted_brace |= c == '{';
                     self.after_assignment = matches!(c, '=' | ':');
-                    self.push_char(c);
+                    self.push(c.encode_utf8(&mut [0; 4]));
                 }
             }
         }
@@ -162,19 +169,22 @@ impl WordBuilder {
     pub(crate) fn double_quoted(&mut self, source: &str) {
         self.started = true;
         self.after_assignment = false;
-        let mut chars = source.chars().peekable();
-        while let Some(c) = chars.next() {
-            match (c, chars.peek()) {
-                ('\\', Some('\n')) => {
-                    chars.next();
+        let mut rest = source;
+        while let Some((before, after)) = rest.split_once('\\') {
+            self.push(before);
+            rest = match after.as_bytes().first() {
+                Some(b'\n') => &after[1..],
+                Some(b'$' | b'`' | b'"' | b'\\') => {
+                    self.push(&after[..1]);
+                    &after[1..]
                 }
-                ('\\', Some(&escaped @ ('$' | '`' | '"' | '\\'))) => {
-                    chars.next();
-                    self.push_char(escaped);
+                _ => {
+                    self.push("\\");
+                    after
                 }
-                _ => self.push_char(c),
-            }
+            };
         }
+        self.push(rest);
     }
 
     /// Adds the inside of `$'…'`. A value that Rust or bash could see differently becomes unknown.
@@ -200,14 +210,17 @@ impl WordBuilder {
         self.pieces.push(piece);
     }
 
-    fn push_char(&mut self, c: char) {
+    fn push(&mut self, text: &str) {
         // The stand-in itself must not occur as text.
-        if c == UNKNOWN_CHAR {
-            return self.pieces.push(Piece::Unknown);
-        }
-        match self.pieces.last_mut() {
-            Some(Piece::Text(text)) => text.push(c),
-            _ => self.pieces.push(Piece::Text(c.to_string())),
+        for (number, known) in text.split(UNKNOWN_CHAR).enumerate() {
+            if number > 0 {
+                self.pieces.push(Piece::Unknown);
+            }
+            match self.pieces.last_mut() {
+                _ if known.is_empty() => {}
+                Some(Piece::Text(text)) => text.push_str(known),
+                _ => self.pieces.push(Piece::Text(known.to_owned())),
+            }
         }
     }
 

@@ -3,9 +3,9 @@
 use tree_sitter::Node;
 
 /// Whether every section of a compound command has a statement in it.
-pub(super) fn is_complete(node: Node<'_>) -> bool {
+pub(super) fn is_complete(node: Node<'_>, kind: &str) -> bool {
     if !matches!(
-        node.kind(),
+        kind,
         "if_statement"
             | "elif_clause"
             | "else_clause"
@@ -37,7 +37,7 @@ pub(super) fn is_complete(node: Node<'_>) -> bool {
 }
 
 /// Whether bash, too, would see this sign or word by itself: the grammar lets some of them touch their neighbours.
-pub(super) fn is_delimited(node: Node<'_>, parent: &str, text: &str) -> bool {
+pub(super) fn is_delimited(node: Node<'_>, kind: &str, parent: &str, text: &str) -> bool {
     let before = text.get(..node.start_byte()).and_then(|text| text.chars().next_back());
     let after = text.get(node.end_byte()..).and_then(|text| text.chars().next());
     let blank = |c: Option<char>| matches!(c, Some(' ' | '\t' | '\n'));
@@ -45,7 +45,7 @@ pub(super) fn is_delimited(node: Node<'_>, parent: &str, text: &str) -> bool {
     let goes_on = text.get(node.end_byte()..).is_some_and(|rest| rest.starts_with("<(") || rest.starts_with(">("));
     let signs = |c: Option<char>| matches!(c, Some(';' | '&' | '|' | '(' | ')' | '<' | '>'));
     let ends = |c: Option<char>| !goes_on && (c.is_none() || blank(c) || signs(c));
-    match (node.kind(), parent) {
+    match (kind, parent) {
         (";", _) => !matches!(after, Some(';' | '&')),
         ("&", _) => !matches!(after, Some('&' | '>')),
         ("|", _) => !matches!(after, Some('|' | '&')),

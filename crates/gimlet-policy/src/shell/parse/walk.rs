@@ -5,7 +5,7 @@ use tree_sitter::{Node, Tree};
 
 use super::structure::{self, Expanded};
 use super::{Assignment, Command, Loop, Parsed, Redirect, documents};
-use crate::shell::node_words::{Words, is_continuation, word_of};
+use crate::shell::node_words::{Words, is_continuation, without_continuations, word_of};
 use crate::shell::scan::ansi_c_end;
 use crate::shell::word::Word;
 use crate::shell::{Trouble, kinds, prescan};
@@ -25,8 +25,7 @@ struct Inside {
 }
 
 impl Inside {
-    fn below(self, node: Node<'_>) -> Self {
-        let kind = node.kind();
+    fn below(self, node: Node<'_>, kind: &'static str) -> Self {
         let substitution = matches!(kind, "command_substitution" | "process_substitution");
         // `[ … ]` is an ordinary command to bash, whatever the grammar makes of it.
         let bracket = kind == "test_command" && node.child(0).is_some_and(|child| child.kind() == "[");
@@ -77,13 +76,14 @@ impl<'a> Walk<'a> {
         let mut inside = vec![Inside::default()];
         loop {
             let node = cursor.node();
+            let kind = node.kind();
             let around = inside.last().copied().unwrap_or_default();
-            self.visit(node, around);
+            self.visit(node, kind, around);
             if cursor.goto_first_child() {
-                inside.push(around.below(node));
+                inside.push(around.below(node, kind));
                 continue;
             }
-            self.leaf(node, around);
+            self.leaf(node, kind, around);
             while !cursor.goto_next_sibling() {
                 if !cursor.goto_parent() {
                     self.end(tree.root_node());
@@ -117,9 +117,8 @@ impl<'a> Walk<'a> {
         self.text.get(node.byte_range()).unwrap_or("")
     }
 
-    fn visit(&mut self, node: Node<'_>, around: Inside) {
-        let kind = node.kind();
-        if node.is_error() || node.is_missing() || !structure::is_complete(node) {
+    fn visit(&mut self, node: Node<'_>, kind: &'static str, around: Inside) {
+        if node.is_error() || node.is_missing() || !structure::is_complete(node, kind) {
             self.trouble(Trouble::Syntax);
         }
         if node.is_named() && !kinds::is_known(kind) {
@@ -174,23 +173,22 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn leaf(&mut self, node: Node<'_>, around: Inside) {
+    fn leaf(&mut self, node: Node<'_>, kind: &'static str, around: Inside) {
         // What stands before a node is not its own.
         let opens = around.border == Some(node.start_byte());
         let loose = if opens { around.loose_outside } else { around.loose };
         let gap = self.text.get(self.read_to..node.start_byte()).unwrap_or("");
         // A newline inside a command, which the grammar skipped instead of ending the command there.
         let may_break = self.newline_may_follow || self.line_may_start == Some(node.start_byte());
-        let swallowed = gap.replace("\\\n", "").contains('\n') && !may_break;
+        let swallowed = !may_break && without_continuations(gap).any(|c| c == '\n');
         if !loose && (!is_blank(gap) || swallowed) {
             self.trouble(Trouble::Syntax);
         }
         self.parsed.unspoken |= loose && has_bare_special(gap);
         self.read_to = self.read_to.max(node.end_byte());
-        self.newline_may_follow =
-            (around.parent == "case_item" && node.kind() == ")") || kinds::is_open_ended(node.kind());
+        self.newline_may_follow = (around.parent == "case_item" && kind == ")") || kinds::is_open_ended(kind);
         let source = self.source(node);
-        let sound = match node.kind() {
+        let sound = match kind {
             "raw_string" => source.len() >= 2 && source.matches('\'').count() == 2,
             "ansi_c_string" => ansi_c_end(source, 2).is_some_and(|end| end + 1 == source.len()),
             "word" => {
@@ -205,7 +203,7 @@ impl<'a> Walk<'a> {
             }
             "variable_name" => loose || !source.chars().any(prescan::is_invisible),
             "comment" => starts_word(&self.text[..node.start_byte()]),
-            _ => structure::is_delimited(node, around.parent, self.text),
+            _ => structure::is_delimited(node, kind, around.parent, self.text),
         };
         if !sound {
             self.trouble(Trouble::Syntax);
@@ -431,7 +429,7 @@ fn starts_word(mut before: &str) -> bool {
 
 /// Blanks, newlines and line continuations: what bash, too, skips between words.
 fn is_blank(gap: &str) -> bool {
-    gap.replace("\\\n", " ").chars().all(|c| matches!(c, ' ' | '\t' | '\n'))
+    without_continuations(gap).all(|c| matches!(c, ' ' | '\t' | '\n'))
 }
 
 /// A command word that bash reads as something else than the grammar did.
