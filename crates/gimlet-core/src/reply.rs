@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::call::Incoming;
 use crate::conversation::Conversation;
 use crate::schedule::Calls;
+use crate::tool::Sign;
 use crate::turn::Turn;
 
 /// A reply as far as it came.
@@ -48,6 +49,7 @@ pub(crate) async fn read(
     conversation.record.begin_reply();
     turn.publish(Body::Requesting);
     let mut stream = turn.model.stream(request);
+    let mut is_awaited = false;
     let ending = loop {
         let event = tokio::select! {
             biased;
@@ -57,6 +59,12 @@ pub(crate) async fn read(
                 break Ending::Aborted;
             }
             event = stream.next() => event,
+            // Once there is nothing to do but wait.
+            () = std::future::ready(()), if !is_awaited => {
+                is_awaited = true;
+                turn.scope.tools.offered().for_each(|tool| tool.anticipate(Sign::Asked, &turn.scope.services));
+                continue;
+            }
         };
         match event {
             Some(ModelEvent::Done(end)) => break Ending::Complete(end),
@@ -107,7 +115,7 @@ impl Reader<'_> {
                 let item = self.turn.next_item();
                 if let Some(tool) = name.as_deref().filter(|_| kind == BlockKind::ToolUse) {
                     let scope = &self.turn.scope;
-                    scope.tools.find(tool).inspect(|tool| tool.anticipate(&scope.services));
+                    scope.tools.find(tool).inspect(|tool| tool.anticipate(Sign::Named, &scope.services));
                 }
                 self.open.insert(index, Open { item, kind, text: String::new() });
                 self.turn.publish(Body::BlockStarted { item, kind, name });

@@ -51,6 +51,15 @@ pub enum PermissionVerdict {
     Deny(String),
 }
 
+/// What lets a tool expect a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// The model has been asked and may call any tool that it was offered.
+    Asked,
+    /// The model has said the tool's name and not yet the input.
+    Named,
+}
+
 /// What a call comes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scene {
@@ -99,9 +108,8 @@ pub trait Tool: Send + Sync + 'static {
         &[]
     }
 
-    /// A call is about to come: its name has been said, its input has not. Whatever takes time and has no effect can be
-    /// made ready.
-    fn anticipate(&self, _services: &Services) {}
+    /// A call may come. Whatever takes time and has no effect can be made ready.
+    fn anticipate(&self, _sign: Sign, _services: &Services) {}
 
     /// Does the work. Reached only through the gate.
     fn call(

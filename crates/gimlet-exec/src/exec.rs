@@ -141,6 +141,15 @@ impl Exec {
         drop(self.shared.memory.set(group));
     }
 
+    /// Starts the custodian in the background if there is none, so that the first command need not wait for it. Where
+    /// that fails, the first command tries again and says what is wrong.
+    pub fn make_ready(&self) {
+        if self.custodian_pid().is_none() {
+            let shared = Arc::clone(&self.shared);
+            tokio::task::spawn_blocking(move || drop(shared.lock().ensure(shared.custodian())));
+        }
+    }
+
     /// Starts a program in a session of its own, under custody. A custodian that was killed is replaced once.
     pub async fn spawn(&self, spawn: Spawn) -> Result<Running, ExecError> {
         let program = program::resolve(&spawn)?;
@@ -223,6 +232,10 @@ impl Shared {
         self.custody.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn custodian(&self) -> link::Start<'_> {
+        link::Start { config: &self.config, run: &self.run, memory: self.memory.get() }
+    }
+
     fn temporary(&self) -> std::sync::MutexGuard<'_, Vec<PathBuf>> {
         // A list of names cannot be half changed.
         self.temporary.lock().unwrap_or_else(PoisonError::into_inner)
@@ -253,8 +266,7 @@ impl Shared {
         let parcel = running::pack(order, &message, &far)?;
         let mut waited = Duration::ZERO;
         loop {
-            let start = link::Start { config: &self.config, run: &self.run, memory: self.memory.get() };
-            let sent = self.lock().send(start, parcel.message(), &parcel.descriptors());
+            let sent = self.lock().send(self.custodian(), parcel.message(), &parcel.descriptors());
             match sent {
                 Ok(()) => break,
                 // The custodian is momentarily behind; its socket holds dozens of orders.

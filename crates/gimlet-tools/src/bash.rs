@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 
 use gimlet_core::Services;
 use gimlet_core::tool::{
-    ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Tool, ToolContext, ToolError, ToolResult,
+    ForAgents, InputProblem, PathContext, PromptContext, ResultCap, Sign, Tool, ToolContext, ToolError, ToolResult,
 };
 use gimlet_policy::shell::{Analysis, ShellFacts, analyse};
 use gimlet_proto::{Need, ResultContent, View};
@@ -140,9 +140,11 @@ impl Tool for Bash {
     }
 
     /// Loading a shell takes longer than most commands. Behind walls it is another one for each command.
-    fn anticipate(&self, services: &Services) {
-        if let (Ok((exec, shell)), false) = (services.processes(), services.is_walled()) {
-            shell.prepare(exec);
+    fn anticipate(&self, sign: Sign, services: &Services) {
+        match (sign, services.processes()) {
+            (Sign::Asked, Ok((exec, _))) => exec.make_ready(),
+            (Sign::Named, Ok((exec, shell))) if !services.is_walled() => shell.prepare(exec),
+            _ => {}
         }
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::{
     ErrorClass, ForAgents, OnInterrupt, Outcome, PathContext, PermissionVerdict, Problem, PromptContext, ResultCap,
-    Scene, Tool, ToolContext, ToolError, coerce,
+    Scene, Sign, Tool, ToolContext, ToolError, coerce,
 };
 use crate::gate::Permit;
 use crate::services::Services;
@@ -77,7 +77,7 @@ pub trait AnyTool: Send + Sync {
     ) -> Result<Option<Map<String, Value>>, ToolError> {
         Ok(None)
     }
-    fn anticipate(&self, _services: &Services) {}
+    fn anticipate(&self, _sign: Sign, _services: &Services) {}
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
     fn for_agents(&self) -> ForAgents;
@@ -124,8 +124,8 @@ impl<T: Tool> AnyTool for T {
         Tool::hidden_parameters(self, cx)
     }
 
-    fn anticipate(&self, services: &Services) {
-        Tool::anticipate(self, services);
+    fn anticipate(&self, sign: Sign, services: &Services) {
+        Tool::anticipate(self, sign, services);
     }
 
     fn reserved_parameters(&self) -> &'static [&'static str] {

@@ -51,7 +51,7 @@ pub(super) struct Custody {
 }
 
 #[derive(Debug)]
-struct Link {
+pub(super) struct Link {
     orders: OwnedFd,
     custodian: Custodian,
 }
@@ -103,28 +103,33 @@ impl Custody {
         message: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
-        if self.shut_down {
-            return Err(SendError::Failed(ExecError::ShutDown));
-        }
-        let link = match &mut self.link {
-            Some(link) => link,
-            none => {
-                if let (None, Some(dir)) = (&self.record, &with.config.runtime_dir) {
-                    // For the next start only; a session must not fail because it could not be written.
-                    self.record = with.run.hold_in(dir).ok();
-                }
-                let link = none.insert(start(with.config, with.run, &mut self.lifeline).map_err(SendError::Failed)?);
-                // Before its first order, so that no command is outside. That it works was tried when it was made.
-                drop(with.memory.map(|group| group.admit(link.custodian.pid())));
-                link
-            }
-        };
+        let link = self.ensure(with).map_err(SendError::Failed)?;
         match socket::send(&link.orders, message, descriptors).map_err(SendError::from) {
             Err(SendError::Failed(error)) => {
                 self.forget_dead_link();
                 Err(SendError::Failed(error))
             }
             outcome => outcome,
+        }
+    }
+
+    /// The connection to the custodian, which is started if there is none.
+    pub(super) fn ensure(&mut self, with: Start<'_>) -> Result<&Link, ExecError> {
+        if self.shut_down {
+            return Err(ExecError::ShutDown);
+        }
+        match &mut self.link {
+            Some(link) => Ok(link),
+            none => {
+                if let (None, Some(dir)) = (&self.record, &with.config.runtime_dir) {
+                    // For the next start only; a session must not fail because it could not be written.
+                    self.record = with.run.hold_in(dir).ok();
+                }
+                let link = none.insert(start(with.config, with.run, &mut self.lifeline)?);
+                // Before its first order, so that no command is outside. That it works was tried when it was made.
+                drop(with.memory.map(|group| group.admit(link.custodian.pid())));
+                Ok(link)
+            }
         }
     }
 

@@ -328,6 +328,32 @@ pub(crate) async fn the_custodian_is_small() {
     assert_eq!(open, Vec::<String>::new());
 }
 
+/// One that never had an order leaves like any other, and its spare keeper with it.
+pub(crate) async fn a_custodian_that_was_made_ready_serves_the_first_command_and_leaves_without_one() {
+    for runs_a_command in [true, false] {
+        let exec = exec(None);
+        exec.make_ready();
+        eventually("the custodian is there", || exec.custodian_pid().is_some()).await;
+        let custodian = exec.custodian_pid().unwrap();
+        exec.make_ready();
+        eventually("it has its spare", || !children_of(custodian).is_empty()).await;
+        let spares = children_of(custodian);
+        if runs_a_command {
+            let mut running = exec.spawn(plain("true", &[])).await.unwrap();
+            running.wait().await;
+        }
+        assert_eq!(exec.custodian_pid(), Some(custodian));
+        exec.shutdown(Duration::ZERO).await;
+        assert!(!is_alive(custodian));
+        eventually("the spare ends", || spares.iter().all(|spare| !is_alive(*spare))).await;
+    }
+    let exec = exec(None);
+    exec.shutdown(Duration::ZERO).await;
+    exec.make_ready();
+    assert!(matches!(exec.spawn(plain("true", &[])).await, Err(ExecError::ShutDown)));
+    assert_eq!(exec.custodian_pid(), None);
+}
+
 pub(crate) async fn a_forked_custodian_keeps_as_well() {
     let config = ExecConfig { custodian: CustodianProgram::Fork, session_marker: "forked".into(), runtime_dir: None };
     let (exec, shell, sleep) = (Exec::new(config), shell(base_env(), None), unique_sleep());

@@ -55,6 +55,7 @@ tests! {
     custody::a_killed_spare_keeper_is_replaced,
     custody::a_spare_keeper_leaves_with_its_custodian,
     custody::the_custodian_is_small,
+    custody::a_custodian_that_was_made_ready_serves_the_first_command_and_leaves_without_one,
     custody::a_forked_custodian_keeps_as_well,
     custody::a_fork_storm_is_ended,
     errand::the_answer_is_what_was_printed_and_nothing_else,
