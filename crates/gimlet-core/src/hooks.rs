@@ -44,6 +44,8 @@ pub(crate) struct HookSurroundings {
     pub(crate) files: Option<ResultFiles>,
     /// How the session came to be; told before its first prompt.
     pub(crate) source: Option<StartSource>,
+    /// What the main conversation runs as.
+    pub(crate) agent: Option<String>,
 }
 
 /// The hooks of a session.
@@ -55,6 +57,7 @@ pub struct Hooks {
     driver: Option<Arc<dyn Driver>>,
     transcript: Option<PathBuf>,
     files: Option<ResultFiles>,
+    agent: Option<String>,
 }
 
 #[derive(Default)]
@@ -77,9 +80,9 @@ const DRIVER: &str = "driver";
 
 impl Hooks {
     pub(crate) fn new(around: HookSurroundings) -> Self {
-        let HookSurroundings { driver, transcript, files, source } = around;
+        let HookSurroundings { driver, transcript, files, source, agent } = around;
         let now = Mutex::new(Now { source, ..Now::default() });
-        Self { listened: AtomicU32::new(0), now, driver, transcript, files }
+        Self { listened: AtomicU32::new(0), now, driver, transcript, files, agent }
     }
 
     /// Puts these hooks in place of all that the same group brought before.
@@ -134,6 +137,11 @@ impl Hooks {
     /// How the session came to be, for whoever tells it first.
     pub(crate) fn take_source(&self) -> Option<StartSource> {
         self.lock().source.take()
+    }
+
+    /// Whether the first turn has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.lock().source.is_none()
     }
 
     /// The prompt that everything is about from now on.
@@ -223,6 +231,8 @@ impl Hooks {
         if let Some(agent) = &scope.subagent {
             set("agent_id", json!(agent.id));
             set("agent_type", json!(agent.kind));
+        } else if let Some(agent) = &self.agent {
+            set("agent_type", json!(agent));
         }
         occasion.tell(&mut told, &scope.services);
         told

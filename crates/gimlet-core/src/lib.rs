@@ -51,6 +51,6 @@ pub use redact::Redactor;
 pub use sandboxing::{Sandboxing, Watch, WatchState, WatchedEnd};
 pub use schedule::concurrency;
 pub use services::{Processes, Services};
-pub use session::{SessionConfig, SessionState, open};
+pub use session::{MainAgent, SessionConfig, SessionState, open};
 pub use structured::{OutputSchema, OutputSchemaError};
 pub use turn::TurnOptions;

@@ -250,6 +250,15 @@ impl Servers for McpServers {
         })
     }
 
+    fn admit(&self, names: &[String]) {
+        let mut entries = self.lock();
+        for name in names {
+            if !entries.iter().any(|entry| entry.name == *name) {
+                entries.push(Entry::new(name.clone(), ServerConfig::in_driver(name), Origin::Launch));
+            }
+        }
+    }
+
     fn names_of<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
             self.connect_all().await;

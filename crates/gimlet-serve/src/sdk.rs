@@ -32,7 +32,7 @@ pub use lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;
 pub use lines::{HostLine, HostLines, LineError};
 pub use mirror::{Mirror, MirrorFeed, mirror};
 pub use prompts::LOCAL_COMMANDS;
-pub use requests::{Backstage, SavedSetting};
+pub use requests::{Backstage, Reopen, Reopened, SavedSetting};
 pub use state::StateLines;
 
 /// How long the reader of remarks may take for the rest of them.
@@ -42,8 +42,8 @@ const DRAIN: Duration = Duration::from_secs(30);
 pub struct SdkJob {
     /// Read before the session was opened.
     pub first: Option<Result<HostLine, LineError>>,
-    /// It was a greeting, and the session was opened with what it asked for.
-    pub greeted: bool,
+    /// What it asked for if it was a greeting; the session was opened with that.
+    pub wishes: Option<Initialize>,
     pub lines: HostLines,
     pub host: Host,
     pub requests: HostRequests,

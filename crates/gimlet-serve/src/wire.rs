@@ -67,6 +67,16 @@ impl Wire {
         Self { lines, face, shown: Vec::new(), tasks: TaskLines::default(), ended_badly: false }
     }
 
+    /// From now on also what subagents say and think.
+    pub(crate) fn show_subagent_text(&mut self) {
+        self.lines.subagent_text = true;
+    }
+
+    /// Another session takes the place of the last.
+    pub(crate) fn set_face(&mut self, face: Face) {
+        self.face = face;
+    }
+
     /// The last turn ended with an error.
     pub(crate) fn ended_badly(&self) -> bool {
         self.ended_badly

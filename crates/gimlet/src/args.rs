@@ -182,6 +182,9 @@ pub(crate) struct RunArgs {
     /// Kinds of subagents, as JSON: {"name": {"description": "...", "prompt": "..."}}
     #[arg(long, value_name = "JSON")]
     pub(crate) agents: Option<String>,
+    /// Run the conversation as this kind of agent: with its prompt, tools and model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
     /// Permission rules that allow, such as Edit or "Bash(npm test *)"
     #[arg(long = "allowedTools", alias = "allowed-tools", value_name = "RULES", num_args = 1..)]
     pub(crate) allowed_tools: Vec<String>,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use gimlet_model::ModelOffer;
 use gimlet_proto::{AgentOffer, Driver, Env};
 use gimlet_serve::sdk::{
-    self, AgentCard, Answers, Host, HostLines, Initialize, LOCAL_COMMANDS, ModelCard, SdkEnd, SdkJob, StateLines,
-    Welcome,
+    self, AgentCard, Answers, Host, HostLine, HostLines, Initialize, LOCAL_COMMANDS, LineError, ModelCard, SdkEnd,
+    SdkJob, StateLines, Welcome,
 };
 use gimlet_serve::{Face, Output};
 use serde_json::{Map, Value};
@@ -34,7 +34,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let notes = Output::new(std::io::stderr()).map_err(print::no_thread)?;
     let mut lines = HostLines::start(std::io::stdin()).map_err(print::no_thread)?;
     // What the host wants of the session must be known before there is one.
-    let first = lines.next().await;
+    let first = first_request(&mut lines).await;
     let wishes = match &first {
         Some(Ok(line)) => Initialize::of(line),
         Some(Err(_)) | None => None,
@@ -47,18 +47,16 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let (mirror, feed) = sdk::mirror();
     let feed = run.session_mirror.then_some(feed);
     let answers = answers(run);
-    let greeted = wishes.is_some();
-    let wishes = wishes.unwrap_or_default();
     let manner = Manner {
         attended: answers != Answers::Nobody,
         wire_events: run.include_partial_messages,
         mirror: feed.is_some().then_some(mirror),
         driver: Some(Arc::new(host.clone()) as Arc<dyn Driver>),
-        hooks: wishes.hooks.clone().unwrap_or_default(),
-        driver_servers: wishes.sdk_mcp_servers.clone(),
+        hooks: wishes.as_ref().and_then(|wishes| wishes.hooks.clone()).unwrap_or_default(),
+        driver_servers: wishes.as_ref().map(|wishes| wishes.sdk_mcp_servers.clone()).unwrap_or_default(),
         ..Manner::default()
     };
-    let run = as_wished(run, wishes);
+    let run = as_wished(run, wishes.clone().unwrap_or_default());
     let started = start::start(&run, around, &manner).await?;
     print::show_warnings(&started.warnings, &notes).await;
     let log = print::debug_log(&run, around, &started.handle)?;
@@ -68,7 +66,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let handle = troupe.join(started);
     let job = SdkJob {
         first,
-        greeted,
+        wishes,
         lines,
         host,
         requests,
@@ -122,6 +120,16 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         SdkEnd::Interrupted => ExitCode::from(print::INTERRUPTED),
         SdkEnd::OutputClosed => ExitCode::from(print::PIPE_CLOSED),
     })
+}
+
+/// The first line that asks for something.
+async fn first_request(lines: &mut HostLines) -> Option<Result<HostLine, LineError>> {
+    loop {
+        match lines.next().await {
+            Some(Ok(line)) if !line.asks() => {}
+            first => return first,
+        }
+    }
 }
 
 /// Flags that contradict the protocol are refused.

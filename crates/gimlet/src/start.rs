@@ -34,6 +34,7 @@ use gimlet_store::{Checkpoints, Locations};
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
+use agents::Role;
 pub(crate) use configured::Configured;
 pub(crate) use live::FlagSettings;
 use live::Live;
@@ -122,16 +123,19 @@ pub(crate) async fn start(
 ) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
     let mut configured = Configured::open(run, around).await?.following(&manner.flag_settings);
     let env = &configured.env.clone();
+    let now = configured.now();
+    let role = Role::of(run, env, &now.rules)?;
+    let run = &role.run.clone();
     let redactor = Redactor::new(credentials(env));
     let key_helper = configured.key_helper(&redactor);
     let provider =
         provider::provider(run, &configured, key_helper.clone().map(|helper| helper as Arc<dyn Credentials>))?;
-    let now = configured.now();
     let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted()).collect();
+    warnings.extend(role.remark.clone());
     warnings.extend(provider.warnings().iter().cloned());
     let start = mode::mode(run, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
-    let toolbox = Toolbox::of(run, manner, env, &now.rules)?;
+    let toolbox = Toolbox::of(&role, manner, env, &now.rules)?;
     let memory = Memory::of(env);
     warnings.extend(memory.remark.clone());
     let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
@@ -180,7 +184,7 @@ pub(crate) async fn start(
         effort: provider::effort(run, &configured),
         api_key_source,
         tools: toolbox.tools,
-        guests: servers.clone().map(|servers| servers as Arc<dyn ToolSource>),
+        guests: servers.clone().map(|servers| role.guests(servers as Arc<dyn ToolSource>)),
         agents: toolbox.agents,
         system: past.segment.system,
         tool_defs: past.segment.tools,
@@ -215,6 +219,7 @@ pub(crate) async fn start(
         checkpoints,
         driver: manner.driver.clone(),
         hooks: manner.hooks.clone(),
+        main_agent: role.main_agent(),
         source: if manner.cleared { StartSource::Clear } else { past.source },
     };
     let (handle, life) = gimlet_core::open(config);

@@ -86,6 +86,11 @@ impl Roster {
         kept.map(|kind| AgentOffer { name: kind.name.clone(), description: kind.spec.description.clone() }).collect()
     }
 
+    /// The definition by this name, or words about those there are.
+    pub fn definition(&self, name: &str, rules: &RuleSet) -> Result<(&str, &AgentSpec), String> {
+        self.find(Some(name), rules).map(|kind| (kind.name.as_str(), &kind.spec))
+    }
+
     /// The kind by this name, or words for the model about the kinds there are. Case does not matter where only one kind
     /// can be meant.
     pub(super) fn find(&self, name: Option<&str>, rules: &RuleSet) -> Result<&AgentKind, String> {

@@ -92,8 +92,17 @@ pub struct SessionConfig {
     /// The program that drives the session, where there is one, and the hooks that it wants called at first.
     pub driver: Option<Arc<dyn Driver>>,
     pub hooks: Vec<DriverHook>,
+    /// The agent that the main conversation runs as, if it does.
+    pub main_agent: Option<MainAgent>,
     /// How the session came to be.
     pub source: StartSource,
+}
+
+/// A kind of agent that the main conversation runs as. Its prompt and tools are the session's already.
+pub struct MainAgent {
+    pub name: String,
+    /// Said before the first prompt.
+    pub initial_prompt: Option<String>,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
@@ -108,9 +117,11 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         transcript: config.record.transcript().path().map(ToOwned::to_owned),
         files: Some(config.result_files.clone()),
         source: Some(config.source),
+        agent: config.main_agent.as_ref().map(|agent| agent.name.clone()),
     });
     let odd_hooks = hooks.set_driver_hooks(&config.hooks).err();
     let history: Vec<_> = config.history.into_iter().map(Arc::new).collect();
+    let initial_prompt = config.main_agent.and_then(|agent| agent.initial_prompt).filter(|_| history.is_empty());
     let services = Arc::new(
         Services::new(
             config.id.clone(),
@@ -140,6 +151,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let own_defs = config.tool_defs.clone();
     let mut conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
     conversation.told_planning = config.plans.was_planning;
+    conversation.opening_prompt = initial_prompt;
     if let Some(asking) = config.deferred {
         conversation.leave_waiting(asking.blocks);
     }
@@ -428,6 +440,9 @@ impl Actor {
     async fn tell_hooks_of_the_end(&mut self) {
         let services = self.desk.services.clone();
         let hooks = services.hooks();
+        if !hooks.has_begun() && !self.desk.cleared {
+            return;
+        }
         let Some(longest) = hooks.longest_chosen(HookEvent::SessionEnd) else { return };
         let scope = self.turn(CancellationToken::new()).scope;
         let budget = end_budget(&services.env, longest);

@@ -31,7 +31,7 @@ pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) {
         hooks.fire(&turn.scope, &Occasion::SessionStart { source, model: &turn.facts().id }).await
     };
     conversation.opening.extend(fired.contexts);
-    conversation.opening_prompt = fired.first_prompt;
+    conversation.opening_prompt = fired.first_prompt.or(conversation.opening_prompt.take());
     rename(conversation, fired.title);
 }
 

@@ -467,6 +467,7 @@ impl Bench {
             checkpoints: setup.checkpoints,
             driver: setup.driver,
             hooks: setup.hooks,
+            main_agent: None,
             source: gimlet_core::StartSource::Startup,
             processes: Processes {
                 exec: Exec::new(ExecConfig {

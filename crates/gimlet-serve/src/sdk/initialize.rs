@@ -67,6 +67,21 @@ impl Initialize {
             title: request.text("title").filter(|title| !title.trim().is_empty()),
         }
     }
+
+    /// What it asks for that a session has from its beginning, as far as it was not opened with the same.
+    pub(super) fn reshapes(&self, opened_with: &Self) -> Vec<&'static str> {
+        let raw = |json: &Option<Box<RawValue>>| json.as_ref().map(|json| json.get().to_owned());
+        let members = |wishes: &Self| {
+            [
+                ("agents", raw(&wishes.agents)),
+                ("systemPrompt", wishes.system_prompt.clone()),
+                ("appendSystemPrompt", wishes.append_system_prompt.clone()),
+                ("jsonSchema", raw(&wishes.json_schema)),
+            ]
+        };
+        let pairs = members(self).into_iter().zip(members(opened_with));
+        pairs.filter(|((_, now), (_, then))| now.is_some() && now != then).map(|((name, _), _)| name).collect()
+    }
 }
 
 fn prompt_text(raw: &RawValue) -> Option<String> {

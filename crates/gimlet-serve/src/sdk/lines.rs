@@ -47,6 +47,11 @@ impl HostLine {
         Self { members }
     }
 
+    /// Whether it asks for something, and is more than a sign of life or a line that another version understands.
+    pub fn asks(&self) -> bool {
+        matches!(self.kind().as_deref(), Some("user" | "control_request"))
+    }
+
     pub(super) fn kind(&self) -> Option<String> {
         self.text("type")
     }

@@ -8,20 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, Opened, PromptFate, Reader, SessionHandle,
-    Standing, TaskState, TaskView,
+    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, Opened, PermissionMode, PromptFate,
+    Reader, SessionHandle, Standing, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::initialize::Welcome;
+use super::initialize::{Initialize, Welcome};
 use super::lifecycle::Lifecycle;
 use super::lines::HostLine;
 use super::permission::{self, Question};
 use super::prompts::{Prompt, Said};
-use super::requests::{Backstage, Tally};
+use super::requests::{Backstage, Reopened, Tally};
 use super::state::{State, States};
 use super::{Answers, Host, HostRequests, MirrorFeed, SdkEnd, SdkJob, fit, frames};
 use crate::wire::{Lines, Wire};
@@ -52,10 +52,18 @@ enum Done {
 enum Phase {
     Live,
     /// Ending, to make room for a new one.
-    Closing(Said),
-    Opening(Said, BoxFuture<'static, Result<SessionHandle, String>>),
-    /// There is none any more, and will be none; what a command wanted with it came to nothing.
-    Over(Option<Said>),
+    Closing(Change),
+    Opening(Change, BoxFuture<'static, Result<Reopened, String>>),
+    /// There is none any more, and will be none; what somebody wanted with it came to nothing.
+    Over(Option<Change>),
+}
+
+/// Who wants another session in place of this one.
+enum Change {
+    /// A command, for an empty conversation.
+    Clear(Said),
+    /// A greeting that came before any prompt but not first; this is the id of its request.
+    Greeting { id: Value, wishes: Box<Initialize> },
 }
 
 struct Link {
@@ -101,6 +109,12 @@ struct Link {
     hooks: Option<Vec<DriverHook>>,
     /// The hooks of the first greeting are the session's already.
     greeted: bool,
+    /// What the session was opened with.
+    wishes: Initialize,
+    /// Its model and mode then.
+    outset: (String, PermissionMode),
+    /// Something was said to it.
+    begun: bool,
     busy: bool,
     /// The host has said its last line.
     ended: bool,
@@ -122,6 +136,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         hook_events: job.hook_events,
         subagent_text: job.subagent_text,
     };
+    let outset = (session.snapshot().model.clone(), session.snapshot().mode);
     let mut link = Link {
         events: session.subscribe(),
         session,
@@ -152,7 +167,10 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         standing: None,
         last_event: None,
         hooks: None,
-        greeted: job.greeted,
+        greeted: job.wishes.is_some(),
+        wishes: job.wishes.unwrap_or_default(),
+        outset,
+        begun: false,
         busy: false,
         ended: false,
         deadline: None,
@@ -205,7 +223,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
     Ended { end, out: link.out, notes, remark: link.remark }
 }
 
-async fn next_session(phase: &mut Phase) -> Result<SessionHandle, String> {
+async fn next_session(phase: &mut Phase) -> Result<Reopened, String> {
     match phase {
         Phase::Opening(_, opening) => opening.await,
         Phase::Live | Phase::Closing(_) | Phase::Over(_) => std::future::pending().await,
@@ -363,10 +381,11 @@ impl Link {
     /// The session has published its last event: a new one follows, or nothing does.
     fn session_is_over(&mut self) {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Over(None)) {
-            Phase::Closing(said) if !self.closing => {
-                Phase::Opening(said, self.backstage.reopen(self.session.snapshot().mode))
+            Phase::Closing(change) if !self.closing => {
+                let opening = self.backstage.reopen(self.reopening(&change));
+                Phase::Opening(change, opening)
             }
-            Phase::Closing(said) | Phase::Opening(said, _) => Phase::Over(Some(said)),
+            Phase::Closing(change) | Phase::Opening(change, _) => Phase::Over(Some(change)),
             Phase::Live => Phase::Over(None),
             over @ Phase::Over(_) => over,
         };
@@ -421,9 +440,13 @@ impl Link {
         let told = self.lifecycle.all_discarded(&self.session.id);
         self.write_all(told).await;
         match std::mem::replace(&mut self.phase, Phase::Over(None)) {
-            Phase::Over(Some(said)) => {
+            Phase::Over(Some(Change::Clear(said))) => {
                 let problem = "gimlet was stopped before the new conversation began".to_owned();
                 self.end_local(&said, Err(problem)).await;
+            }
+            Phase::Over(Some(Change::Greeting { id, .. })) => {
+                let problem = "gimlet was stopped before the session began".to_owned();
+                self.write(frames::answer(&id, Err(problem))).await;
             }
             _ => self.flush_mirror().await,
         }

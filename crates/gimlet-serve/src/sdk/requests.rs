@@ -15,15 +15,16 @@ use gimlet_proto::{
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+use super::initialize::{Initialize, Welcome};
 use super::lines::{HostLine, read};
-use crate::wire;
+use crate::wire::{self, Face};
 
 pub(super) use usage::Tally;
 
 /// What a session's front end needs from behind the stage: it is made of things that only the binary has.
 pub trait Backstage: Send + Sync {
-    /// Opens a new session in place of one that ended in this mode.
-    fn reopen(&self, mode: PermissionMode) -> BoxFuture<'static, Result<SessionHandle, String>>;
+    /// Opens a new session in place of one that ended.
+    fn reopen(&self, why: Reopen) -> BoxFuture<'static, Result<Reopened, String>>;
 
     /// The tool servers of the session that runs.
     fn servers(&self) -> Option<Arc<dyn Servers>>;
@@ -42,6 +43,21 @@ pub trait Backstage: Send + Sync {
 
     /// Gives a session a title.
     fn rename(&self, session: &SessionId, title: &str) -> Result<(), String>;
+}
+
+/// Why a session gives way to another.
+pub enum Reopen {
+    /// The conversation is to be empty; the mode stays.
+    Cleared { mode: PermissionMode },
+    /// Nothing was said yet, and the host wants to have the session otherwise. The mode is one that it chose before.
+    Greeted { wishes: Box<Initialize>, mode: Option<PermissionMode> },
+}
+
+/// A session in place of another, and what the host is told about it.
+pub struct Reopened {
+    pub session: SessionHandle,
+    pub welcome: Welcome,
+    pub face: Face,
 }
 
 /// The settings that hosts may write. Each of these files can also hold rules and hooks, so the list is short.

@@ -14,7 +14,6 @@ enum Takes {
 /// Flags of the reference CLI whose features gimlet does not have yet. People get them refused by name; programs that
 /// drive a session pass whatever their own callers gave them, and go on without.
 const NOT_YET: &[(&str, Takes)] = &[
-    ("--agent", Takes::One),
     ("--plugin-dir", Takes::One),
     ("--plugin-dir-no-mcp", Takes::One),
     ("--plugin-url", Takes::One),

@@ -7,7 +7,7 @@ use gimlet_config::{Edit, Scope};
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_proto::{BoxFuture, PermissionMode, Servers, SessionHandle, SessionId};
-use gimlet_serve::sdk::{Backstage, SavedSetting};
+use gimlet_serve::sdk::{Backstage, Reopen, Reopened, SavedSetting};
 use gimlet_store::clean_title;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -77,7 +77,8 @@ impl Troupe {
 
 /// The stage with everything that a session was opened with.
 pub(super) struct Stage {
-    run: RunArgs,
+    /// With what the host wished for later.
+    run: Mutex<RunArgs>,
     around: Surroundings,
     manner: Manner,
     troupe: Troupe,
@@ -85,18 +86,22 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new(run: RunArgs, around: Surroundings, manner: Manner, troupe: Troupe) -> Self {
-        Self { run, around, manner, troupe }
+        Self { run: Mutex::new(run), around, manner, troupe }
+    }
+
+    fn run(&self) -> RunArgs {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn configured(&self) -> Result<Configured, String> {
-        let mut run = self.run.clone();
+        let mut run = self.run();
         run.settings = self.manner.flag_settings.text().or(run.settings);
         Configured::read(&run, &self.around).map_err(|report| report.text())
     }
 
     /// The settings of the command line as they are now.
     fn flag_layer(&self) -> Result<Map<String, Value>, String> {
-        let Some(flag) = self.manner.flag_settings.text().or_else(|| self.run.settings.clone()) else {
+        let Some(flag) = self.manner.flag_settings.text().or_else(|| self.run().settings) else {
             return Ok(Map::new());
         };
         let text = match flag.trim() {
@@ -109,22 +114,57 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// A copy that was made for the session is the one to go on with; it is not made twice.
+    fn with_same_conversation(&self, mut run: RunArgs) -> RunArgs {
+        if run.fork_session {
+            let copy = self.troupe.lock().name_plate.as_ref().map(|plate| plate.files.id().to_string());
+            run = with_new_conversation(run);
+            run.resume = copy;
+        }
+        run
+    }
+}
+
+/// The flags for a session that begins with nothing.
+fn with_new_conversation(mut run: RunArgs) -> RunArgs {
+    (run.resume, run.session_id) = (None, None);
+    (run.resume_session_at, run.resume_drops_turn) = (None, None);
+    (run.continue_session, run.fork_session) = (false, false);
+    run
+}
+
+/// The flags for a session in this mode, from which the same modes can be reached.
+fn in_mode(mut run: RunArgs, mode: PermissionMode) -> RunArgs {
+    let could_bypass =
+        run.dangerously_skip_permissions || run.permission_mode == Some(PermissionMode::BypassPermissions);
+    run.allow_dangerously_skip_permissions |= could_bypass;
+    (run.dangerously_skip_permissions, run.permission_mode) = (false, Some(mode));
+    run
+}
+
 impl Backstage for Stage {
-    fn reopen(&self, mode: PermissionMode) -> BoxFuture<'static, Result<SessionHandle, String>> {
-        let mut run = self.run.clone();
-        (run.resume, run.session_id) = (None, None);
-        (run.resume_session_at, run.resume_drops_turn) = (None, None);
-        (run.continue_session, run.fork_session) = (false, false);
-        let could_bypass =
-            run.dangerously_skip_permissions || run.permission_mode == Some(PermissionMode::BypassPermissions);
-        run.allow_dangerously_skip_permissions |= could_bypass;
-        (run.dangerously_skip_permissions, run.permission_mode) = (false, Some(mode));
+    fn reopen(&self, why: Reopen) -> BoxFuture<'static, Result<Reopened, String>> {
+        let cleared = matches!(why, Reopen::Cleared { .. });
+        let run = match why {
+            Reopen::Cleared { mode } => in_mode(with_new_conversation(self.run()), mode),
+            Reopen::Greeted { wishes, mode } => {
+                let run = super::as_wished(&self.run(), *wishes);
+                self.run.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&run);
+                let run = self.with_same_conversation(run);
+                match mode {
+                    Some(mode) => in_mode(run, mode),
+                    None => run,
+                }
+            }
+        };
         let (around, troupe) = (self.around.clone(), self.troupe.clone());
-        let manner = Manner { cleared: true, servers: self.troupe.lock().servers.clone(), ..self.manner.clone() };
+        let manner = Manner { cleared, servers: self.troupe.lock().servers.clone(), ..self.manner.clone() };
         manner.flag_settings.renew();
         Box::pin(async move {
             let started = start::start(&run, &around, &manner).await.map_err(|report| report.text())?;
-            Ok(troupe.join(started))
+            let (welcome, face) = (super::welcome(&started.facts), super::face(&started.facts));
+            Ok(Reopened { session: troupe.join(started), welcome, face })
         })
     }
 
@@ -151,7 +191,7 @@ impl Backstage for Stage {
             }
         }
         let text = Value::Object(layer).to_string();
-        let mut run = self.run.clone();
+        let mut run = self.run();
         run.settings = Some(text.clone());
         let configured = Configured::read(&run, &self.around).map_err(|report| report.text())?;
         if let Some(problem) = configured.flag_problem() {
@@ -162,7 +202,7 @@ impl Backstage for Stage {
     }
 
     fn save_setting(&self, setting: SavedSetting) -> Result<(), String> {
-        let sources = self.run.setting_sources.unwrap_or_default();
+        let sources = self.run().setting_sources.unwrap_or_default();
         let (scope, is_read, key, value) = match setting {
             SavedSetting::OutputStyle(style) => (Scope::Local, sources.local, "outputStyle", style),
             SavedSetting::EffortLevel(level) if !EFFORTS.contains(&level.as_str()) => {
@@ -184,7 +224,7 @@ impl Backstage for Stage {
     }
 
     fn rename(&self, session: &SessionId, title: &str) -> Result<(), String> {
-        if self.run.no_session_persistence {
+        if self.run().no_session_persistence {
             return Err("this session is not kept, so it cannot have a title".to_owned());
         }
         let title = clean_title(title).map_err(|error| error.to_string())?;
@@ -192,6 +232,8 @@ impl Backstage for Stage {
         // A session that goes on with one of another folder stays there.
         let plate = troupe.name_plate.as_ref().filter(|plate| plate.files.id() == session);
         let plate = plate.ok_or_else(|| format!("session {session} is over"))?;
+        // Whatever session takes its place keeps the name.
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).name = Some(title.clone());
         if plate.early.give(&title) {
             return Ok(());
         }

@@ -1,8 +1,11 @@
-//! The kinds of subagents that a caller defines, and what is odd about them.
+//! The kinds of subagents that a caller defines, what is odd about them, and the one that the main conversation runs as.
 
-use gimlet_core::tool::nearest;
-use gimlet_policy::names_in_list;
-use gimlet_proto::AgentSpec;
+use std::sync::Arc;
+
+use gimlet_core::tool::{ToolRef, ToolSource, nearest};
+use gimlet_core::{AgentSource, MainAgent, Roster};
+use gimlet_policy::{RuleSet, names_in_list};
+use gimlet_proto::{AgentSpec, BoxFuture, Env, ServerView};
 
 use super::known_tools;
 use super::toolbox::{NOT_A_FILE, names_a_file};
@@ -21,6 +24,89 @@ pub(super) fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> 
     };
     let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
     given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
+}
+
+/// What the main conversation runs as, and the flags with what that means for them.
+pub(super) struct Role {
+    pub(super) run: RunArgs,
+    agent: Option<(String, AgentSpec)>,
+    pub(super) remark: Option<String>,
+}
+
+impl Role {
+    /// The agent that `--agent` names. A program may name one that it defines in a moment, so it goes on without.
+    pub(super) fn of(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<Self, Report> {
+        let plain = |remark| Self { run: run.clone(), agent: None, remark };
+        let Some(name) = run.agent.as_deref().filter(|name| !name.is_empty()) else { return Ok(plain(None)) };
+        let roster = Roster::built_in(env).with(AgentSource::Caller, agents(run)?);
+        match roster.definition(name, rules) {
+            Ok((name, spec)) => {
+                Ok(Self { run: as_agent(run, spec), agent: Some((name.to_owned(), spec.clone())), remark: None })
+            }
+            Err(problem) if run.is_driven() => Ok(plain(Some(format!("--agent: {problem}")))),
+            Err(problem) => Err(Report::new(format!("--agent: {problem}"))),
+        }
+    }
+
+    /// Whether it may have this tool.
+    pub(super) fn has(&self, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
+        let Some((_, spec)) = &self.agent else { return true };
+        has(spec, name, also_named, aliases)
+    }
+
+    /// The guests that it may have.
+    pub(super) fn guests(&self, source: Arc<dyn ToolSource>) -> Arc<dyn ToolSource> {
+        match &self.agent {
+            Some((_, spec)) => Arc::new(Chosen { source, spec: spec.clone() }),
+            None => source,
+        }
+    }
+
+    pub(super) fn main_agent(self) -> Option<MainAgent> {
+        self.agent.map(|(name, spec)| MainAgent { name, initial_prompt: spec.initial_prompt })
+    }
+}
+
+/// The flags of a session that runs as this agent. What was said on the command line counts more, but for a system prompt
+/// that is empty: programs that have none say so.
+fn as_agent(run: &RunArgs, spec: &AgentSpec) -> RunArgs {
+    let mut run = run.clone();
+    let own_prompt = run.system_prompt.as_deref().is_some_and(|text| !text.is_empty());
+    if !own_prompt && run.system_prompt_file.is_none() {
+        run.system_prompt = Some(spec.prompt.clone());
+    }
+    run.model = run.model.or_else(|| spec.model.clone().filter(|model| model != "inherit"));
+    run.effort = run.effort.or_else(|| spec.effort.clone());
+    run.max_turns = run.max_turns.or(spec.max_turns);
+    if !run.dangerously_skip_permissions {
+        run.permission_mode = run.permission_mode.or(spec.permission_mode);
+    }
+    run
+}
+
+fn has(spec: &AgentSpec, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
+    let means = |entry: &String| names_in_list(entry, name, also_named) || aliases.contains(&entry.trim());
+    spec.tools.as_ref().is_none_or(|wanted| wanted.iter().any(means)) && !spec.disallowed_tools.iter().any(means)
+}
+
+/// Guests as far as an agent may have them.
+struct Chosen {
+    source: Arc<dyn ToolSource>,
+    spec: AgentSpec,
+}
+
+impl ToolSource for Chosen {
+    fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
+        Box::pin(async move {
+            let mut tools = self.source.tools().await;
+            tools.retain(|tool| has(&self.spec, tool.name(), tool.also_named(), tool.aliases()));
+            tools
+        })
+    }
+
+    fn servers(&self) -> Vec<ServerView> {
+        self.source.servers()
+    }
 }
 
 /// Names of tools that nobody knows: one that was to be taken away would stay, under its right name. Tools of servers are

@@ -7,7 +7,8 @@ use gimlet_core::{AgentSource, OutputSchema, Roster};
 use gimlet_policy::{RuleSet, removes_tool};
 use gimlet_proto::{AgentSpec, Env};
 
-use super::{Manner, agents};
+use super::Manner;
+use super::agents::{self, Role};
 use crate::args::RunArgs;
 use crate::report::Report;
 
@@ -20,8 +21,9 @@ pub(super) struct Toolbox {
 }
 
 impl Toolbox {
-    pub(super) fn of(run: &RunArgs, manner: &Manner, env: &Env, rules: &RuleSet) -> Result<Self, Report> {
-        let tools = tools(run, env, rules)?;
+    pub(super) fn of(role: &Role, manner: &Manner, env: &Env, rules: &RuleSet) -> Result<Self, Report> {
+        let run = &role.run;
+        let tools = tools(role, env, rules)?;
         let tools = if manner.attended { tools } else { tools.unattended() };
         let output = output_schema(run, env)?;
         let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
@@ -56,13 +58,14 @@ fn output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, 
     })
 }
 
-fn tools(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
+fn tools(role: &Role, env: &Env, rules: &RuleSet) -> Result<ToolSet, Report> {
     let all: Vec<&'static dyn AnyTool> =
         gimlet_tools::builtin().into_iter().filter(|tool| tool.is_enabled(env)).collect();
-    let wanted = wanted_tools(run, &all)?;
+    let wanted = wanted_tools(&role.run, &all)?;
     let kept = all.into_iter().filter(|tool| {
         wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|name| name == tool.name()))
             && !removes_tool(rules, tool.name(), &[])
+            && role.has(tool.name(), &[], tool.aliases())
     });
     Ok(ToolSet::new(kept))
 }

@@ -119,6 +119,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         checkpoints: None,
         driver: None,
         hooks: Vec::new(),
+        main_agent: None,
         source: gimlet_core::StartSource::Startup,
         processes: Processes { exec, shell },
         id,

@@ -4,11 +4,12 @@ use gimlet_proto::{DriverError, Op, Reply};
 use serde_json::{Value, json};
 
 use super::{Done, Link, Phase, refuse};
+use crate::sdk::fit;
 use crate::sdk::frames::{self, HostAnswer};
+use crate::sdk::initialize::{self, Initialize};
 use crate::sdk::lines::{HostLine, LineError};
 use crate::sdk::prompts::{self, Prompt};
 use crate::sdk::requests::{self, Routed};
-use crate::sdk::{fit, initialize};
 
 /// An answer has to repeat the id of its request, and to fit into a line with it.
 const LONGEST_ID: usize = 10_000;
@@ -98,6 +99,7 @@ impl Link {
         {
             return;
         }
+        self.begun = true;
         // Only whoever gave a prompt an id can make something of what becomes of it.
         if let Some(id) = prompt.id().filter(|id| line.text("uuid").as_deref() == Some(id.as_str())) {
             let told = self.lifecycle.queued(id, prompt.is_silent(), &self.session.id);
@@ -172,15 +174,45 @@ impl Link {
         self.write_all(told.unwrap_or_default()).await;
     }
 
-    /// The first greeting has been heeded when the session was opened.
+    /// The session was opened with a greeting that came first. What another one wants is done as far as it still can be;
+    /// when something cannot, nothing is.
     pub(super) async fn greet(&mut self, id: &Value, request: &HostLine) {
-        let again = !std::mem::take(&mut self.greeted);
-        let hooks = initialize::Initialize::read(request).hooks;
-        let response = self.welcome.response(hooks.is_some().then_some(true));
-        if let Some(hooks) = hooks.filter(|_| again) {
+        let wishes = Initialize::read(request);
+        if std::mem::take(&mut self.greeted) {
+            return self.tell_welcome(id, &wishes).await;
+        }
+        let reshapes = wishes.reshapes(&self.wishes);
+        if reshapes.is_empty() {
+            self.heed(&wishes);
+            self.tell_welcome(id, &wishes).await;
+        } else if self.begun {
+            let problem = format!("initialize came after the first prompt, too late for: {}", reshapes.join(", "));
+            self.write(frames::answer(id, Err(problem))).await;
+        } else {
+            self.change_shape(id, wishes);
+        }
+    }
+
+    /// What can change in a session that is there.
+    pub(super) fn heed(&mut self, wishes: &Initialize) {
+        if let Some(hooks) = wishes.hooks.clone() {
             self.hooks = Some(hooks.clone());
             self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
         }
+        if let Some(servers) = self.backstage.servers() {
+            servers.admit(&wishes.sdk_mcp_servers);
+        }
+        if wishes.forward_subagent_text == Some(true) {
+            self.wire.show_subagent_text();
+        }
+        if let Some(title) = &wishes.title {
+            // A session that is not kept has no title.
+            drop(self.backstage.rename(&self.session.id, title));
+        }
+    }
+
+    pub(super) async fn tell_welcome(&mut self, id: &Value, wishes: &Initialize) {
+        let response = self.welcome.response(wishes.hooks.is_some().then_some(true));
         let open = self.questions.values().map(|question| question.line.as_str());
         let (welcome, left) = initialize::welcome_lines(id, &response, open);
         self.write(welcome).await;

@@ -1,12 +1,13 @@
 //! A session that comes to rest, and what is done then: turns without the model, a new conversation, the end.
 
 use gimlet_proto::{EntryId, Inquiry, Op, Opened, Reply, SessionHandle, SessionId};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Done, Link, Phase};
+use super::{Change, Done, Link, Phase};
+use crate::sdk::initialize::Initialize;
 use crate::sdk::prompts::{Local, Prompt, Said};
-use crate::sdk::requests::Tally;
+use crate::sdk::requests::{Reopen, Reopened, Tally};
 use crate::sdk::state::State;
 use crate::sdk::{fit, frames};
 use crate::wire;
@@ -118,33 +119,73 @@ impl Link {
     /// Ends the conversation; a new one follows.
     pub(super) async fn clear(&mut self, said: Said) {
         self.begin_local(&said).await;
-        self.phase = Phase::Closing(said);
+        self.phase = Phase::Closing(Change::Clear(said));
         // What runs in the background belongs to what is being forgotten.
         self.session.send(Op::interrupt());
-        let (reply, standing) = Reply::channel();
-        self.session.send(Op::Inquire(Inquiry::Standing { reply }));
-        self.standing = Some(standing);
+        self.ask_standing();
         self.session.send(Op::Clear);
     }
 
-    /// The new conversation is there, or cannot be had.
-    pub(super) async fn go_on_in(&mut self, opened: Result<SessionHandle, String>) {
-        let Phase::Opening(said, _) = std::mem::replace(&mut self.phase, Phase::Live) else { return };
-        let new = match opened {
-            Ok(new) => new,
-            Err(problem) => {
-                // All of it before the result: the one command that has begun is not done either.
-                let told = self.lifecycle.all_discarded(&self.session.id);
-                self.write_all(told).await;
-                self.end_local(&said, Err(problem)).await;
-                self.phase = Phase::Over(None);
-                return;
+    /// Ends a session that nothing was said to; one of another shape follows.
+    pub(super) fn change_shape(&mut self, id: &Value, wishes: Initialize) {
+        self.phase = Phase::Closing(Change::Greeting { id: id.clone(), wishes: Box::new(wishes) });
+        self.ask_standing();
+        self.session.send(Op::Close);
+    }
+
+    fn ask_standing(&mut self) {
+        let (reply, standing) = Reply::channel();
+        self.session.send(Op::Inquire(Inquiry::Standing { reply }));
+        self.standing = Some(standing);
+    }
+
+    /// What the next session is opened for.
+    pub(super) fn reopening(&self, change: &Change) -> Reopen {
+        let mode = self.session.snapshot().mode;
+        match change {
+            Change::Clear(_) => Reopen::Cleared { mode },
+            Change::Greeting { wishes, .. } => {
+                Reopen::Greeted { wishes: wishes.clone(), mode: (mode != self.outset.1).then_some(mode) }
             }
-        };
+        }
+    }
+
+    /// The new session is there, or cannot be had.
+    pub(super) async fn go_on_in(&mut self, opened: Result<Reopened, String>) {
+        let Phase::Opening(change, _) = std::mem::replace(&mut self.phase, Phase::Live) else { return };
+        match opened {
+            Ok(new) => {
+                let old = self.move_into(new, &change);
+                match change {
+                    Change::Clear(said) => self.begin_anew(&old, &said).await,
+                    Change::Greeting { id, wishes } => {
+                        self.heed(&wishes);
+                        self.tell_welcome(&id, &wishes).await;
+                        self.wishes = *wishes;
+                        self.settle();
+                    }
+                }
+            }
+            Err(problem) => return self.give_up(change, problem).await,
+        }
+        for line in std::mem::take(&mut self.held) {
+            // Boxed, because a held line may be what leads here again.
+            Box::pin(self.host_line(line)).await;
+        }
+    }
+
+    /// Takes up the new session with what was chosen in the old one, which is given back.
+    fn move_into(&mut self, new: Reopened, change: &Change) -> SessionHandle {
         // Before anything can happen in it.
-        self.events = new.subscribe();
-        let old = std::mem::replace(&mut self.session, new);
-        self.session.send(Op::SetModel { model: Some(old.snapshot().model.clone()), reply: Reply::nobody() });
+        self.events = new.session.subscribe();
+        self.welcome = new.welcome;
+        self.wire.set_face(new.face);
+        let old = std::mem::replace(&mut self.session, new.session);
+        let model = old.snapshot().model.clone();
+        // One that nobody chose gives way to what the greeting wants.
+        if matches!(change, Change::Clear(_)) || model != self.outset.0 {
+            self.session.send(Op::SetModel { model: Some(model), reply: Reply::nobody() });
+        }
         // The old session has answered before it ended, or never will.
         if let Some(Ok(standing)) = self.standing.take().and_then(|mut standing| standing.try_recv().ok()) {
             self.session.send(Op::Inquire(Inquiry::Adopt(standing)));
@@ -152,15 +193,32 @@ impl Link {
         if let Some(hooks) = self.hooks.clone() {
             self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
         }
+        old
+    }
+
+    async fn begin_anew(&mut self, old: &SessionHandle, said: &Said) {
         self.forget_questions().await;
         self.agents.clear();
         self.tally = Tally::new();
         self.write(reset_line(&old.id, &self.session.id, self.last_event.as_deref())).await;
-        self.end_local(&said, Ok("")).await;
-        for line in std::mem::take(&mut self.held) {
-            // Boxed, because a held line may be what leads here again.
-            Box::pin(self.host_line(line)).await;
+        self.end_local(said, Ok("")).await;
+    }
+
+    /// There is no session any more: whoever wanted another one is told why.
+    async fn give_up(&mut self, change: Change, problem: String) {
+        // All of it before the result: the one command that has begun is not done either.
+        let told = self.lifecycle.all_discarded(&self.session.id);
+        self.write_all(told).await;
+        match change {
+            Change::Clear(said) => self.end_local(&said, Err(problem)).await,
+            Change::Greeting { id, .. } => {
+                self.write(frames::answer(&id, Err(problem.clone()))).await;
+                let kind = wire::StartupFailure::default();
+                self.write(wire::startup_failure(&problem, &kind, self.session.id.as_str())).await;
+                self.remark = Some(problem);
+            }
         }
+        self.phase = Phase::Over(None);
     }
 }
 

@@ -241,25 +241,34 @@ async fn serve_tools(host: &mut Host, tools: &Value, answer: &str) -> Value {
         if line["type"] == "result" {
             return line;
         }
-        if line["request"]["subtype"] != "mcp_message" {
-            continue;
-        }
-        let message = &line["request"]["message"];
-        let result = match message["method"].as_str().unwrap() {
-            "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-                "serverInfo": {"name": "s", "version": "1"}})
-            .to_string(),
-            "tools/list" => json!({"tools": tools}).to_string(),
-            "tools/call" => answer.to_owned(),
-            _ => "{}".to_owned(),
-        };
-        let (request, id) = (&line["request_id"], &message["id"]);
-        let response = format!(r#"{{"mcp_response":{{"jsonrpc":"2.0","id":{id},"result":{result}}}}}"#);
-        host.write(&format!(
-            r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{request},"response":{response}}}}}"#
-        ));
-        host.write("\n");
+        answer_with(host, &line, tools, answer);
     }
+}
+
+/// Answers for a server with one tool if the line is a message to one.
+pub(super) fn answer_server(host: &mut Host, line: &Value, answer: &str) {
+    answer_with(host, line, &json!([{"name": "t", "inputSchema": {"type": "object"}}]), answer);
+}
+
+pub(super) fn answer_with(host: &mut Host, line: &Value, tools: &Value, answer: &str) {
+    if line["request"]["subtype"] != "mcp_message" {
+        return;
+    }
+    let message = &line["request"]["message"];
+    let result = match message["method"].as_str().unwrap() {
+        "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "s", "version": "1"}})
+        .to_string(),
+        "tools/list" => json!({"tools": tools}).to_string(),
+        "tools/call" => answer.to_owned(),
+        _ => "{}".to_owned(),
+    };
+    let (request, id) = (&line["request_id"], &message["id"]);
+    let response = format!(r#"{{"mcp_response":{{"jsonrpc":"2.0","id":{id},"result":{result}}}}}"#);
+    host.write(&format!(
+        r#"{{"type":"control_response","response":{{"subtype":"success","request_id":{request},"response":{response}}}}}"#
+    ));
+    host.write("\n");
 }
 
 #[tokio::test]

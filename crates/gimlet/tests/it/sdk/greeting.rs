@@ -1,0 +1,210 @@
+//! When the host's wishes reach the session: first of all, after other requests, or too late.
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::{Host, items, result_text};
+use crate::world;
+
+const RESUMED: &str = "--resume=11111111-2222-4333-8444-555555555555";
+
+fn agents() -> Value {
+    json!({"pirate": {"description": "Talks like one", "prompt": "You are a pirate.", "tools": ["Read", "mcp__calc"],
+        "model": "claude-opus-4-5", "initialPrompt": "Greet me first."}})
+}
+
+#[tokio::test]
+async fn wishes_that_come_before_the_first_prompt_shape_the_session() {
+    let before: [&[Value]; 3] = [
+        &[json!({"type": "keep_alive"}), json!({"type": "heard_of_later", "x": 1})],
+        &[json!({"type": "control_request", "request_id": "early", "request": {"subtype": "get_binary_version"}})],
+        &[json!({"type": "control_request", "request_id": "early", "request": {"subtype": "initialize", "hooks": {}}})],
+    ];
+    for lines in before {
+        let world = world();
+        let model = Script::new()
+            .call("mcp__calc__t", json!({}))
+            .then()
+            .call("StructuredOutput", json!({"n": 1}))
+            .serve()
+            .await
+            .unwrap();
+        let mut host = Host::start(world.run(&model).args(["--allowedTools", "mcp__calc"]));
+        for line in lines {
+            host.send(line.clone());
+        }
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let hooks = json!({"PreToolUse": [{"matcher": "mcp__calc__t", "hookCallbackIds": ["h"]}]});
+        let welcome = host
+            .ask(json!({"subtype": "initialize", "agents": agents(), "jsonSchema": schema, "hooks": hooks,
+                "systemPrompt": ["by hand"], "sdkMcpServers": ["calc"], "title": "Named late"}))
+            .await;
+        let named = welcome["response"]["agents"].as_array().unwrap().iter().any(|agent| agent["name"] == "pirate");
+        assert!(named && welcome["response"]["hooks_applied"] == true, "{lines:?}: {welcome}");
+        host.say("go");
+        let asked = async {
+            loop {
+                let line = host.next().await;
+                if line["request"]["subtype"] == "hook_callback" {
+                    host.answer(&line, json!({}));
+                    return;
+                }
+                items::answer_server(&mut host, &line, r#"{"content":[{"type":"text","text":"served"}]}"#);
+            }
+        };
+        asked.await;
+        let result = items::serve(&mut host, r#"{"content":[{"type":"text","text":"served"}]}"#).await;
+        assert_eq!(result["structured_output"], json!({"n": 1}), "{lines:?}: {result}");
+        let init = host.seen.iter().find(|line| line["subtype"] == "init").unwrap();
+        assert!(init["agents"].as_array().unwrap().contains(&json!("pirate")), "{lines:?}: {init}");
+        let served = host.seen.iter().find(|line| line["type"] == "user").map(result_text);
+        assert_eq!(served.as_deref(), Some("served"), "{lines:?}");
+        assert_eq!(model.request(0).system_text(), "by hand", "{lines:?}");
+        host.end().await.clean(0);
+        assert_eq!(world.transcripts().len(), 1, "the session that gave way has left nothing");
+        assert!(world.entries().iter().any(|entry| entry["customTitle"] == "Named late"), "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_chosen_before_the_wishes_still_holds_with_them() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let id = "aaaaaaaa-0000-4000-8000-000000000001";
+    let mut host = Host::start(world.run(&model).args(["--session-id", id]));
+    host.ask(json!({"subtype": "set_permission_mode", "mode": "acceptEdits"})).await;
+    host.ask(json!({"subtype": "set_model", "model": "claude-opus-4-5"})).await;
+    host.ask(json!({"subtype": "initialize", "appendSystemPrompt": "be brief"})).await;
+    host.say("hi");
+    let init = host.until(|line| line["subtype"] == "init").await;
+    assert_eq!(
+        (&init["permissionMode"], &init["model"], &init["session_id"]),
+        (&json!("acceptEdits"), &json!("claude-opus-4-5"), &json!(id))
+    );
+    host.result().await;
+    host.end().await.clean(0);
+    assert!(model.request(0).system_text().contains("be brief"));
+}
+
+#[tokio::test]
+async fn wishes_that_come_too_late_are_refused_by_name_and_the_rest_is_done() {
+    let world = world();
+    let model =
+        Script::new().say("one").then().call("mcp__calc__t", json!({})).then().say("two").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "mcp__calc"]));
+    host.say("first");
+    host.result().await;
+    let late = host.ask(json!({"subtype": "initialize", "agents": agents(), "jsonSchema": {"type": "object"}})).await;
+    let error = late["error"].as_str().unwrap_or_default();
+    assert!(error.contains("after the first prompt") && error.ends_with("agents, jsonSchema"), "{late}");
+    let still = host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["calc"]})).await;
+    assert_eq!(still["subtype"], "success");
+    host.say("second");
+    let result = items::serve(&mut host, r#"{"content":[{"type":"text","text":"served"}]}"#).await;
+    assert_eq!(result["result"], "two");
+    assert_eq!(model.request(2).tool_result(0), "served");
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn a_greeting_that_is_repeated_is_answered_again() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let greeting = json!({"subtype": "initialize", "agents": agents()});
+    let first = host.ask(greeting.clone()).await;
+    host.say("hi");
+    host.result().await;
+    let again = host.ask(greeting).await;
+    assert_eq!((&again["subtype"], &again["response"]), (&json!("success"), &first["response"]));
+    host.say("hi");
+    host.result().await;
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn a_shape_that_cannot_be_had_ends_the_start() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.ask(json!({"subtype": "get_binary_version"})).await;
+    let answer = host.ask(json!({"subtype": "initialize", "jsonSchema": {"type": 7}})).await;
+    assert_eq!(answer["subtype"], "error", "{answer}");
+    let result = host.result().await;
+    assert_eq!((&result["is_error"], &result["errors"][0]), (&json!(true), &answer["error"]));
+    let end = host.ended().await;
+    end.output.expect_code(1);
+    assert!(end.output.stderr.contains("json-schema"), "{}", end.output.stderr);
+}
+
+#[tokio::test]
+async fn a_resumed_session_is_the_same_one_and_a_copy_is_made_once() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").then().say("three").serve().await.unwrap();
+    let id = RESUMED.trim_start_matches("--resume=");
+    let mut host = Host::start(world.run(&model).args(["--session-id", id]));
+    host.say("first");
+    host.end().await.clean(0);
+    for (flags, same, count) in [(vec![RESUMED], true, 1), (vec![RESUMED, "--fork-session"], false, 2)] {
+        let mut host = Host::start(world.run(&model).args(flags.clone()));
+        host.ask(json!({"subtype": "get_binary_version"})).await;
+        host.ask(json!({"subtype": "initialize", "agents": agents()})).await;
+        host.say("again");
+        let result = host.result().await;
+        assert_eq!(result["session_id"] == id, same, "{flags:?}: {result}");
+        host.end().await.clean(0);
+        assert_eq!(world.transcripts().len(), count, "{flags:?}");
+        assert!(model.requests().last().unwrap().body_text().contains("first"), "{flags:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_conversation_runs_as_the_agent_that_the_greeting_defines() {
+    for early in [true, false] {
+        let world = world();
+        let model = Script::new().say("arr").serve().await.unwrap();
+        let flags = ["--agent", "pirate", "--system-prompt", ""];
+        let config = json!({"mcpServers": {"calc": {"type": "sdk"}, "other": {"type": "sdk"}}}).to_string();
+        let mut host = Host::start(world.run(&model).args(flags).args(["--mcp-config", &config]));
+        if early {
+            host.ask(json!({"subtype": "get_binary_version"})).await;
+        }
+        let hooks = json!({"SessionStart": [{"hookCallbackIds": ["s"]}]});
+        host.ask(json!({"subtype": "initialize", "agents": agents(), "hooks": hooks})).await;
+        host.say("hi");
+        let told = loop {
+            let line = host.next().await;
+            if line["request"]["subtype"] == "hook_callback" {
+                host.answer(&line, json!({}));
+                break line["request"]["input"].clone();
+            }
+            items::answer_server(&mut host, &line, "{}");
+        };
+        assert_eq!(told["agent_type"], "pirate");
+        host.result().await;
+        let end = host.end().await;
+        end.output.expect_code(0);
+        let request = model.request(0);
+        assert_eq!(request.system_text(), "You are a pirate.", "{early}");
+        assert_eq!(request.tool_names(), ["Read", "mcp__calc__t"], "{early}: its tools and no others");
+        assert_eq!(request.json()["model"], "claude-opus-4-5", "{early}");
+        let sent = request.body_text().into_owned();
+        assert!(sent.find("Greet me first.").unwrap() < sent.rfind("\"hi\"").unwrap(), "{early}: {sent}");
+        // Before the greeting nobody knew the agent.
+        assert_eq!(end.output.stderr.contains("--agent: There is no agent type named `pirate`"), early);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_nobody_knows_is_refused_to_people() {
+    let world = world();
+    let model = Script::new().say("ok").then().say("looked").serve().await.unwrap();
+    let run = world.run(&model).args(["-p", "--agent", "pirat", "hi"]).finish().await;
+    run.expect_code(1);
+    assert!(run.stderr.contains("no agent type named `pirat`"), "{}", run.stderr);
+    let given = json!({"x": {"description": "d", "prompt": "Only x.", "disallowedTools": ["Bash"]}}).to_string();
+    let run = world.run(&model).args(["-p", "--agents", &given, "--agent", "x", "hi"]).finish().await;
+    run.expect_code(0);
+    assert_eq!(model.request(0).system_text(), "Only x.");
+    assert!(!model.request(0).tool_names().contains(&"Bash".to_owned()));
+}
