@@ -185,6 +185,11 @@ impl BatchBudget {
         Self { left: usize::try_from(tokens_left / BATCH_SHARE * 4).unwrap_or(usize::MAX) }
     }
 
+    /// Whether a result leaves room for others as it is.
+    pub(crate) fn holds(&self, settled: &Settled) -> bool {
+        settled.content.text_len() <= self.left
+    }
+
     /// Shrinks the results of a group that would take too much: the largest go to files first.
     pub(crate) fn fit(&mut self, batch: &mut [(ToolUseId, Settled)], files: &ResultFiles) {
         let mut total: usize = batch.iter().map(|(_, settled)| settled.content.text_len()).sum();

@@ -1,7 +1,7 @@
 //! Which calls run when: readers together, everything else alone, in the order the model gave.
 //!
-//! Calls that only read may start while the reply still streams, up to the first one that may not. Results are placed
-//! by the call's position whatever finishes first; a failing call never takes its siblings along.
+//! Calls that only read may start while the reply still streams, up to the first one that may not. Results come as they
+//! end, each with its call's position; a failing call never takes its siblings along.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -63,6 +63,15 @@ pub(crate) struct Group {
     pub(crate) calls: std::ops::Range<usize>,
     /// Something in it may change the world.
     pub(crate) has_effects: bool,
+}
+
+/// What came out of one call.
+pub(crate) struct Outcome {
+    /// Its place in the reply.
+    pub(crate) position: usize,
+    pub(crate) call: Incoming,
+    pub(crate) cap: ResultCap,
+    pub(crate) settled: Settled,
 }
 
 impl Calls {
@@ -178,24 +187,28 @@ impl Calls {
         }
     }
 
-    /// Runs one group to its end and gives its results in order. Their changes are the caller's to apply.
-    pub(crate) async fn run_group(&mut self, group: &Group) -> Vec<(Incoming, ResultCap, Settled)> {
+    /// Starts what of a group does not run yet.
+    pub(crate) fn start_group(&mut self, group: &Group) {
         for position in group.calls.clone() {
             self.start(position);
         }
-        while group.calls.clone().any(|position| matches!(self.slots[position].state, State::Running)) {
+    }
+
+    /// The next result of a group that was started, as they end; `None` when each of its calls has given one. Their
+    /// changes are the caller's to apply.
+    pub(crate) async fn next_result(&mut self, group: &Group) -> Option<Outcome> {
+        loop {
+            let over = |position: &usize| matches!(self.slots[*position].state, State::Over(_));
+            if let Some(position) = group.calls.clone().find(over) {
+                let slot = &mut self.slots[position];
+                let State::Over(settled) = std::mem::replace(&mut slot.state, State::Taken) else { continue };
+                return Some(Outcome { position, call: slot.incoming.clone(), cap: slot.cap, settled: *settled });
+            }
+            if !group.calls.clone().any(|position| matches!(self.slots[position].state, State::Running)) {
+                return None;
+            }
             self.reap().await;
         }
-        let mut results = Vec::with_capacity(group.calls.len());
-        for position in group.calls.clone() {
-            let slot = &mut self.slots[position];
-            let settled = match std::mem::replace(&mut slot.state, State::Taken) {
-                State::Over(settled) => *settled,
-                State::Waiting(..) | State::Running | State::Taken => cancelled("the turn was stopped"),
-            };
-            results.push((slot.incoming.clone(), slot.cap, settled));
-        }
-        results
     }
 
     /// When an earlier call moved the working directory, a waiting call is prepared again: its paths must mean what

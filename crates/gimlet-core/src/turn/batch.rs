@@ -1,4 +1,7 @@
-//! Runs the calls of one reply and takes their results into history: one for each, in the order of the calls.
+//! Runs the calls of one reply and takes their results in: one for each. They are recorded and told as they end; what they
+//! change and what the model reads is in the order of the calls.
+
+use std::collections::BTreeMap;
 
 use gimlet_proto::{Block, Body, ToolFinished, ToolUseId, TurnEnd};
 
@@ -6,8 +9,8 @@ use super::{Turn, hooked};
 use crate::call::Incoming;
 use crate::conversation::{Conversation, Room};
 use crate::results::{BatchBudget, Settled};
-use crate::schedule::Calls;
-use crate::tool::ResultCap;
+use crate::schedule::{Calls, Group, Outcome};
+use crate::tool::Change;
 
 /// What the results say about the turn.
 #[derive(Default)]
@@ -18,7 +21,7 @@ pub(super) struct BatchEnd {
     pub(super) ends: Option<TurnEnd>,
 }
 
-/// Runs the calls of a reply, group by group, and appends their results: one per call, in order.
+/// Runs the calls of a reply, group by group, and takes their results in: one per call.
 pub(super) async fn run_calls(
     conversation: &mut Conversation,
     turn: &Turn,
@@ -31,8 +34,16 @@ pub(super) async fn run_calls(
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
     let room = conversation.room();
     let budget = BatchBudget::new(window.saturating_sub(conversation.context_tokens));
-    let mut batch =
-        Batch { conversation, turn, room, budget, blocks: Vec::new(), extra: Vec::new(), end: BatchEnd::default() };
+    let mut batch = Batch {
+        conversation,
+        turn,
+        room,
+        budget,
+        taken: BTreeMap::new(),
+        early: BTreeMap::new(),
+        due: 0,
+        end: BatchEnd::default(),
+    };
     let mut whole = hooked::Batch::new(turn);
     for group in groups {
         calls.decide_group(&group);
@@ -42,8 +53,8 @@ pub(super) async fn run_calls(
             let outcome = durable.await;
             batch.conversation.record.remember(outcome);
         }
-        let finished = calls.run_group(&group).await;
-        batch.take_in(finished, &mut whole);
+        calls.start_group(&group);
+        batch.take_group(calls, &group, &mut whole).await;
         if let Some(reason) = batch.why_no_more() {
             calls.cancel_waiting(reason);
         }
@@ -59,32 +70,55 @@ struct Batch<'a> {
     room: Room,
     /// For text.
     budget: BatchBudget,
-    blocks: Vec<Block>,
-    /// What the model is told behind the results.
-    extra: Vec<String>,
+    /// Results and what the model is told behind them, by the call's position.
+    taken: BTreeMap<usize, (Block, Vec<String>)>,
+    /// Changes of calls that ended before an earlier one.
+    early: BTreeMap<usize, Changes>,
+    /// The call whose changes come next.
+    due: usize,
     end: BatchEnd,
 }
 
+/// What a result changes in the session.
+struct Changes {
+    list: Vec<Change>,
+    /// The model does not see the text that they come from.
+    unseen: bool,
+}
+
+impl Changes {
+    fn of(settled: &mut Settled) -> Self {
+        Self { list: std::mem::take(&mut settled.changes), unseen: settled.persisted }
+    }
+}
+
 impl Batch<'_> {
-    /// Takes in the results of one group, made to fit what room there is.
-    fn take_in(&mut self, finished: Vec<(Incoming, ResultCap, Settled)>, whole: &mut hooked::Batch<'_>) {
-        let turn = self.turn;
-        let mut settled: Vec<(ToolUseId, Settled)> = Vec::with_capacity(finished.len());
-        let mut incoming: Vec<Incoming> = Vec::with_capacity(finished.len());
-        for (call, cap, mut one) in finished {
-            self.room.fit(&mut one.content);
-            one.cap(&call.id, cap, &turn.result_files);
-            settled.push((call.id.clone(), one));
-            incoming.push(call);
+    /// Takes in the results of one group as they end, made to fit what room there is. Those that are too much for it wait
+    /// for the rest, so that the largest of them give way.
+    async fn take_group(&mut self, calls: &mut Calls, group: &Group, whole: &mut hooked::Batch<'_>) {
+        let files = &self.turn.result_files;
+        let (mut places, mut waiting): (Vec<(usize, Incoming)>, Vec<(ToolUseId, Settled)>) = Default::default();
+        while let Some(Outcome { position, call, cap, mut settled }) = calls.next_result(group).await {
+            self.room.fit(&mut settled.content);
+            settled.cap(&call.id, cap, files);
+            if self.budget.holds(&settled) {
+                let mut alone = [(call.id.clone(), settled)];
+                self.budget.fit(&mut alone, files);
+                let [(_, settled)] = alone;
+                self.take_one(position, call, settled, whole);
+            } else {
+                waiting.push((call.id.clone(), settled));
+                places.push((position, call));
+            }
         }
-        self.budget.fit(&mut settled, &turn.result_files);
-        for (call, (_, settled)) in incoming.into_iter().zip(settled) {
-            self.take_one(call, settled, whole);
+        self.budget.fit(&mut waiting, files);
+        for ((position, call), (_, settled)) in places.into_iter().zip(waiting) {
+            self.take_one(position, call, settled, whole);
         }
     }
 
-    fn take_one(&mut self, call: Incoming, mut settled: Settled, whole: &mut hooked::Batch<'_>) {
-        apply_changes(self.turn, &mut settled);
+    fn take_one(&mut self, position: usize, call: Incoming, mut settled: Settled, whole: &mut hooked::Batch<'_>) {
+        self.change(position, &mut settled);
         if let Some(output) = &self.turn.output {
             output.note(&call.name, settled.error.is_some());
         }
@@ -97,9 +131,18 @@ impl Batch<'_> {
             self.conversation.deferred = Some(call);
             return;
         }
-        whole.note(&call, &settled);
-        self.blocks.push(append_result(self.conversation, self.turn, &call, &settled));
-        self.extra.append(&mut settled.new_messages);
+        whole.note(position, &call, &settled);
+        let block = append_result(self.conversation, self.turn, &call, &settled);
+        self.taken.insert(position, (block, settled.new_messages));
+    }
+
+    /// Applies a result's changes once those of all calls before it are.
+    fn change(&mut self, position: usize, settled: &mut Settled) {
+        self.early.insert(position, Changes::of(settled));
+        while let Some(changes) = self.early.remove(&self.due) {
+            apply(self.turn, changes);
+            self.due += 1;
+        }
     }
 
     /// Why calls that have not begun are not begun any more.
@@ -118,10 +161,10 @@ impl Batch<'_> {
     }
 
     async fn close(mut self, whole: hooked::Batch<'_>) -> BatchEnd {
-        self.conversation.push_user(self.blocks);
-        let (mut told, ends_after) = whole.finish().await;
-        self.extra.append(&mut told);
-        for text in self.extra {
+        let (blocks, extra): (Vec<Block>, Vec<Vec<String>>) = std::mem::take(&mut self.taken).into_values().unzip();
+        self.conversation.push_user(blocks);
+        let (told, ends_after) = whole.finish().await;
+        for text in extra.into_iter().flatten().chain(told) {
             self.conversation.record.meta(&text);
             self.conversation.push_user(vec![Block::text(&text)]);
         }
@@ -129,13 +172,16 @@ impl Batch<'_> {
     }
 }
 
-/// A result's changes to the session, in the order of the calls.
+/// Applies what a result that stands by itself changes.
 pub(crate) fn apply_changes(turn: &Turn, settled: &mut Settled) {
-    let changes = settled.changes.drain(..);
-    if settled.persisted {
-        turn.scope.services.apply_unseen(changes);
+    apply(turn, Changes::of(settled));
+}
+
+fn apply(turn: &Turn, Changes { list, unseen }: Changes) {
+    if unseen {
+        turn.scope.services.apply_unseen(list);
     } else {
-        turn.scope.services.apply(changes);
+        turn.scope.services.apply(list);
     }
     if let Some(mode) = turn.scope.services.take_mode_wish().and_then(|wish| turn.scope.gate.grant_wish(wish)) {
         turn.publish(Body::ModeChanged(mode));

@@ -1,5 +1,7 @@
 //! Hooks around a turn: how it begins, which prompts it takes, what follows a batch of calls, and whether it may end.
 
+use std::collections::BTreeMap;
+
 use gimlet_proto::{Block, Level, ModelError, PromptFate, ResultContent, Say, TurnEnd};
 use serde_json::json;
 
@@ -99,29 +101,31 @@ fn words(blocks: &[Block]) -> String {
 /// The calls of a batch, kept for hooks that want to see them together; empty when there are none.
 pub(super) struct Batch<'a> {
     turn: &'a Turn,
-    calls: Option<Vec<BatchCall>>,
+    /// By position.
+    calls: Option<BTreeMap<usize, BatchCall>>,
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(turn: &'a Turn) -> Self {
         let listens = turn.scope.services.hooks().listens(HookEvent::PostToolBatch);
-        Self { turn, calls: listens.then(Vec::new) }
+        Self { turn, calls: listens.then(BTreeMap::new) }
     }
 
-    pub(super) fn note(&mut self, call: &Incoming, settled: &Settled) {
+    pub(super) fn note(&mut self, position: usize, call: &Incoming, settled: &Settled) {
         if let Some(calls) = &mut self.calls {
             let response = match &settled.content {
                 ResultContent::Text(text) => json!(text),
                 ResultContent::Parts(parts) => json!(parts),
             };
             let (id, tool, input) = (call.id.clone(), call.name.clone(), call.input.clone());
-            calls.push(BatchCall { id, tool, input, response });
+            calls.insert(position, BatchCall { id, tool, input, response });
         }
     }
 
     /// Tells hooks of the whole batch; gives what the model is told, and the end of the turn if they want that.
     pub(super) async fn finish(self) -> (Vec<String>, Option<TurnEnd>) {
         let Some(calls) = self.calls.filter(|calls| !calls.is_empty()) else { return (Vec::new(), None) };
+        let calls: Vec<BatchCall> = calls.into_values().collect();
         let hooks = self.turn.scope.services.hooks();
         let fired = hooks.fire(&self.turn.scope, &Occasion::PostToolBatch { calls: &calls }).await;
         let ends = fired.stop.is_some() || fired.blocked.is_some();

@@ -3,7 +3,7 @@
 use gimlet_script::{At, Fault, Script};
 use serde_json::{Value, json};
 
-use super::{Host, kinds, result_text};
+use super::{Host, items, kinds, result_text};
 use crate::world;
 
 #[tokio::test]
@@ -350,4 +350,61 @@ async fn a_reply_that_stalls_can_be_interrupted_and_the_next_prompt_works() {
     host.say("again");
     assert_eq!(host.result().await["result"], "fine");
     host.end().await.clean(0);
+}
+
+/// Answers a call of a server's tool with a text.
+fn answer_call(host: &mut Host, line: &Value, text: &str) {
+    items::answer_with(host, line, &json!([]), &json!({"content": [{"type": "text", "text": text}]}).to_string());
+}
+
+#[tokio::test]
+async fn results_are_told_as_they_end_and_sent_in_the_order_of_the_calls() {
+    let world = world();
+    let model = Script::new()
+        .call("mcp__calc__look", json!({"n": 0}))
+        .call("mcp__calc__look", json!({"n": 1}))
+        .call("mcp__calc__look", json!({"n": 2}))
+        .then()
+        .say("done")
+        .then()
+        .say("again")
+        .serve()
+        .await
+        .unwrap();
+    let config = json!({"mcpServers": {"calc": {"type": "sdk"}}}).to_string();
+    let flags = ["--mcp-config", &config, "--allowedTools", "mcp__calc"];
+    let mut host = Host::start(world.run(&model).args(flags));
+    host.say("go");
+    let tools = json!([{"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}]);
+    let mut calls: Vec<Value> = Vec::new();
+    while calls.len() < 3 {
+        let line = host.next().await;
+        match line["request"]["message"]["method"].as_str() {
+            Some("tools/call") => calls.push(line),
+            _ => items::answer_with(&mut host, &line, &tools, "{}"),
+        }
+    }
+    let number = |line: &Value| line["request"]["message"]["params"]["arguments"]["n"].as_u64().unwrap();
+    calls.sort_by_key(number);
+    for n in [2, 0, 1] {
+        answer_call(&mut host, &calls[n], &format!("result {n}"));
+        let told = host.until(|line| line["type"] == "user").await;
+        assert_eq!(result_text(&told), format!("result {n}"), "it did not wait for the others");
+    }
+    let session = host.result().await["session_id"].as_str().unwrap().to_owned();
+    host.end().await.clean(0);
+    let in_order = |request: usize| {
+        let sent = model.request(request).body_text().into_owned();
+        let places: Vec<_> = (0..3).map(|n| sent.find(&format!("result {n}")).unwrap()).collect();
+        places.is_sorted()
+    };
+    assert!(in_order(1));
+    let ended: Vec<String> =
+        world.entries().iter().filter(|entry| !entry["toolUseResult"].is_null()).map(result_text).collect();
+    assert_eq!(ended, ["result 2", "result 0", "result 1"], "the transcript has them as they ended");
+    let fsck = world.run(&model).args(["sessions", "fsck", &session]).finish().await;
+    fsck.expect_code(0);
+    let run = world.run(&model).args(["-p", "--resume", &session, "more"]).finish().await;
+    run.expect_code(0);
+    assert!(in_order(2), "a later run sends them as this one did");
 }
