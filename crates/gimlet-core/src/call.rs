@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agents::{AgentHost, AgentIdentity};
 use crate::dials::Dials;
 use crate::gate::{Gate, Pass, Permit};
+use crate::recorded::Recorded;
 use crate::results::Settled;
 use crate::services::Services;
 use crate::tool::{
@@ -129,7 +130,14 @@ pub(crate) use hooked::is_awaited;
 
 /// Stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics. `alone` says that the
 /// reply has no other call.
-pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef, pass: Pass, alone: bool) -> Settled {
+pub(crate) async fn run(
+    scope: Arc<CallScope>,
+    incoming: Incoming,
+    tool: ToolRef,
+    pass: Pass,
+    alone: bool,
+    recorded: Recorded,
+) -> Settled {
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
     }
@@ -140,7 +148,7 @@ pub(crate) async fn run(scope: Arc<CallScope>, incoming: Incoming, tool: ToolRef
         Ok(cleared) => cleared,
         Err(settled) => return *settled,
     };
-    let mut settled = run_cleared(&scope, &incoming, &tool, pass, say).await;
+    let mut settled = run_cleared(&scope, &incoming, &tool, pass, say, recorded).await;
     // What hooks said before the call belongs to its result whatever came of it, and before what they said after it.
     settled.new_messages.splice(0..0, contexts);
     settled
@@ -153,6 +161,7 @@ async fn run_cleared(
     tool: &ToolRef,
     pass: Pass,
     say: Option<HookSay>,
+    recorded: Recorded,
 ) -> Settled {
     let name = tool.name();
     let permit = match scope.gate.pass(scope, &**tool, incoming, pass, say.as_ref()).await {
@@ -162,7 +171,7 @@ async fn run_cleared(
     if scope.cancel.is_cancelled() {
         return crate::results::cancelled("the turn was stopped before this call began");
     }
-    let cx = context(scope, incoming, name, &permit);
+    let cx = ToolContext { recorded, ..context(scope, incoming, name, &permit) };
     scope.note_call(&incoming.name, permit.summary());
     let label = permit.user_facing_name().to_string();
     let told = hooked::Told::of(scope, tool, &permit);

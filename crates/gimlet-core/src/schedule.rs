@@ -12,6 +12,7 @@ use tokio::task::{Id, JoinSet};
 
 use crate::call::{self, Author, CallScope, Incoming};
 use crate::gate::Pass;
+use crate::recorded::{Recorded, Recording};
 use crate::results::{Settled, cancelled};
 use crate::tool::{ErrorClass, ResultCap, ToolError, ToolRef};
 
@@ -126,7 +127,8 @@ impl Calls {
         }
         let granted = self.grant(position);
         if granted {
-            self.start(position);
+            // It only reads.
+            self.start(position, Recorded::default());
         }
         granted
     }
@@ -143,7 +145,7 @@ impl Calls {
         granted
     }
 
-    fn start(&mut self, position: usize) {
+    fn start(&mut self, position: usize, recorded: Recorded) {
         let slot = &mut self.slots[position];
         if !matches!(slot.state, State::Waiting(..)) {
             return;
@@ -154,7 +156,7 @@ impl Calls {
         let handle = self.running.spawn(async move {
             // The semaphore is never closed, so acquiring can only succeed.
             let _slot = permits.acquire_owned().await;
-            call::run(scope, incoming, tool, *pass, alone).await
+            call::run(scope, incoming, tool, *pass, alone, recorded).await
         });
         self.positions.insert(handle.id(), position);
     }
@@ -190,8 +192,23 @@ impl Calls {
     /// Starts what of a group does not run yet.
     pub(crate) fn start_group(&mut self, group: &Group) {
         for position in group.calls.clone() {
-            self.start(position);
+            self.start(position, Recorded::default());
         }
+    }
+
+    /// Starts those of a group that may begin before its requests are safe on disk; they wait for the word.
+    pub(crate) fn start_unrecorded(&mut self, group: &Group) -> Recording {
+        let (recording, recorded) = Recording::pair();
+        for position in group.calls.clone() {
+            let begins = match &self.slots[position].state {
+                State::Waiting(tool, pass) => tool.begins_unrecorded() && matches!(**pass, Pass::Granted(_)),
+                State::Running | State::Over(_) | State::Taken => false,
+            };
+            if begins {
+                self.start(position, recorded.clone());
+            }
+        }
+        recording
     }
 
     /// The next result of a group that was started, as they end; `None` when each of its calls has given one. Their

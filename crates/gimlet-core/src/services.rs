@@ -21,6 +21,7 @@ use crate::hooks::Hooks;
 use crate::movable::Movable;
 use crate::past::PastCalls;
 use crate::plans::Plans;
+use crate::recorded::Recorded;
 use crate::redact::Redactor;
 use crate::sandboxing::{Sandboxing, WallsInForce};
 use crate::session::{ModeWish, SessionState};
@@ -296,6 +297,7 @@ impl Services {
         resolved: Vec<(PathBuf, PathBuf)>,
     ) -> ToolContext {
         ToolContext {
+            recorded: Recorded::default(),
             call,
             agent,
             cancel,

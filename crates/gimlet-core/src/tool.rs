@@ -111,6 +111,12 @@ pub trait Tool: Send + Sync + 'static {
     /// A call may come. Whatever takes time and has no effect can be made ready.
     fn anticipate(&self, _sign: Sign, _services: &Services) {}
 
+    /// Whether a call may begin while its request is still being made safe on disk. One that may waits for
+    /// [`ToolContext::recorded`] itself, before its first effect that anybody can see.
+    fn begins_unrecorded(&self) -> bool {
+        false
+    }
+
     /// Does the work. Reached only through the gate.
     fn call(
         &self,

@@ -13,11 +13,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_core::Services;
 use gimlet_core::files::{ContentHash, Stamp, hash_beside};
 use gimlet_core::tool::{
     ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
+use gimlet_core::{Recorded, Services};
 use gimlet_proto::{DiffHunk, Need, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,7 @@ impl Tool for Edit {
         let job = Job {
             memory: Memory::of(&target, cx),
             services: cx.services.clone(),
+            recorded: cx.recorded(),
             lenient: cx.services.env.flag("GIMLET_EDIT_LENIENT"),
             paths: cx.paths.clone(),
             path,
@@ -148,6 +149,11 @@ impl Tool for Edit {
         OnInterrupt::FinishAtomically
     }
 
+    /// The new content is written beside the old one; only putting it in its place waits.
+    fn begins_unrecorded(&self) -> bool {
+        true
+    }
+
     fn for_agents(&self) -> ForAgents {
         ForAgents::Always
     }
@@ -161,6 +167,7 @@ impl Tool for Edit {
 struct Job {
     memory: Memory,
     services: Arc<Services>,
+    recorded: Recorded,
     lenient: bool,
     paths: PathContext,
     /// As spelled, for people and programs.
@@ -206,7 +213,7 @@ impl Job {
     fn create(&self) -> Result<Made, ToolError> {
         let content = &self.input.new_string;
         self.services.before_change(&self.target, None);
-        let metadata = replace::create(&self.target, content.as_bytes())?;
+        let metadata = replace::create(&self.target, content.as_bytes(), &self.recorded)?;
         Ok(Made {
             stamp: Stamp::of(content.as_bytes(), &metadata),
             before: Standing::Whole,
@@ -235,7 +242,7 @@ impl Job {
         } else {
             self.services.before_change(&self.target, Some((&old.bytes, old.metadata.mode())));
             let backups = self.services.results_dir.join("backups");
-            let replace = || replace::replace(&self.target, old, &bytes, &backups);
+            let replace = || replace::replace(&self.target, old, &bytes, &backups, &self.recorded);
             let (hash, metadata) = hash_beside(&bytes, replace);
             Stamp::new(hash, &metadata?)
         };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use gimlet_core::tool::{
     ForAgents, ModeWish, PathContext, PromptContext, Scene, Tool, ToolContext, ToolError, ToolResult,
 };
-use gimlet_core::{OnDisk, Services, SessionState};
+use gimlet_core::{OnDisk, Recorded, Services, SessionState};
 use gimlet_policy::FileView;
 use gimlet_proto::{Need, PermissionMode, ResultContent, View};
 use schemars::JsonSchema;
@@ -183,9 +183,13 @@ fn save(file: &Path, plan: &str) -> Result<(), ToolError> {
     // The configuration folder may well be reached through a link of the person's own.
     let file = OnDisk.follow(file).map_or_else(|| file.to_owned(), |followed| followed.real);
     let backups: PathBuf = file.with_extension("backups");
+    // The call began when it was.
+    let recorded = Recorded::default();
     match load_if_there(&file)? {
-        None => replace::create(&file, plan.as_bytes())?,
-        Some(old) if TextFile::decode(&old.bytes).is_ok() => replace::replace(&file, &old, plan.as_bytes(), &backups)?,
+        None => replace::create(&file, plan.as_bytes(), &recorded)?,
+        Some(old) if TextFile::decode(&old.bytes).is_ok() => {
+            replace::replace(&file, &old, plan.as_bytes(), &backups, &recorded)?
+        }
         Some(_) => return Err(ToolError::failed(format!("{} is not text; the plan was not kept", file.display()))),
     };
     Ok(())

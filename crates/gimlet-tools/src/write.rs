@@ -9,11 +9,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_core::Services;
 use gimlet_core::files::{Stamp, hash_beside};
 use gimlet_core::tool::{
     ForAgents, InputProblem, OnInterrupt, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult,
 };
+use gimlet_core::{Recorded, Services};
 use gimlet_proto::{DiffHunk, Need, ResultContent, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,7 @@ impl Tool for Write {
         let job = Job {
             memory: Memory::of(&target, cx),
             services: cx.services.clone(),
+            recorded: cx.recorded(),
             path,
             target,
             content: input.content,
@@ -124,6 +125,11 @@ impl Tool for Write {
         OnInterrupt::FinishAtomically
     }
 
+    /// The new content is written beside the old one; only putting it in its place waits.
+    fn begins_unrecorded(&self) -> bool {
+        true
+    }
+
     fn for_agents(&self) -> ForAgents {
         ForAgents::Always
     }
@@ -137,6 +143,7 @@ impl Tool for Write {
 struct Job {
     memory: Memory,
     services: Arc<Services>,
+    recorded: Recorded,
     /// As spelled, for people and programs.
     path: PathBuf,
     /// What the gate judged: the file that is written.
@@ -154,7 +161,7 @@ impl Job {
 
     fn create(self) -> Result<ToolResult<WriteOutput>, ToolError> {
         self.services.before_change(&self.target, None);
-        let metadata = replace::create(&self.target, self.content.as_bytes())?;
+        let metadata = replace::create(&self.target, self.content.as_bytes(), &self.recorded)?;
         let stamp = Stamp::of(self.content.as_bytes(), &metadata);
         Ok(self.result(WriteKind::Create, None, Vec::new(), stamp))
     }
@@ -197,7 +204,7 @@ impl Job {
         } else {
             self.services.before_change(&self.target, Some((&old.bytes, old.metadata.mode())));
             let backups = self.services.results_dir.join("backups");
-            let replace = || replace::replace(&self.target, &old, &bytes, &backups);
+            let replace = || replace::replace(&self.target, &old, &bytes, &backups, &self.recorded);
             let (hash, metadata) = hash_beside(&bytes, replace);
             Stamp::new(hash, &metadata?)
         };

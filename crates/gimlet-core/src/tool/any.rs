@@ -78,6 +78,9 @@ pub trait AnyTool: Send + Sync {
         Ok(None)
     }
     fn anticipate(&self, _sign: Sign, _services: &Services) {}
+    fn begins_unrecorded(&self) -> bool {
+        false
+    }
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
     fn for_agents(&self) -> ForAgents;
@@ -126,6 +129,10 @@ impl<T: Tool> AnyTool for T {
 
     fn anticipate(&self, sign: Sign, services: &Services) {
         Tool::anticipate(self, sign, services);
+    }
+
+    fn begins_unrecorded(&self) -> bool {
+        Tool::begins_unrecorded(self)
     }
 
     fn reserved_parameters(&self) -> &'static [&'static str] {

@@ -9,6 +9,7 @@ use gimlet_proto::{AgentOffer, AgentPath, Env, ToolUseId};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::CallScope;
+use crate::recorded::Recorded;
 use crate::sandboxing::Sandboxing;
 use crate::services::Services;
 use crate::session::SessionState;
@@ -91,12 +92,18 @@ pub struct ToolContext {
     pub(crate) sandbox: Option<Arc<Sandboxing>>,
     /// Where the call comes from; `None` for one outside a session.
     pub(crate) scope: Option<Arc<CallScope>>,
+    pub(crate) recorded: Recorded,
 }
 
 impl ToolContext {
     /// Whether the conversation that the call belongs to has a tool of this name.
     pub fn offers(&self, tool: &str) -> bool {
         self.scope.as_ref().is_some_and(|scope| scope.tools.offered().any(|offered| offered.name() == tool))
+    }
+
+    /// What to wait for before the first effect, for a tool that [begins unrecorded](super::Tool::begins_unrecorded).
+    pub fn recorded(&self) -> Recorded {
+        self.recorded.clone()
     }
 
     /// Puts the call's commands behind these walls.

@@ -50,7 +50,9 @@ pub(super) async fn run_calls(
         if group.has_effects
             && let Some(durable) = durable.take()
         {
+            let recording = calls.start_unrecorded(&group);
             let outcome = durable.await;
+            recording.is_done();
             batch.conversation.record.remember(outcome);
         }
         calls.start_group(&group);
@@ -97,7 +99,8 @@ impl Batch<'_> {
     /// for the rest, so that the largest of them give way.
     async fn take_group(&mut self, calls: &mut Calls, group: &Group, whole: &mut hooked::Batch<'_>) {
         let files = &self.turn.result_files;
-        let (mut places, mut waiting): (Vec<(usize, Incoming)>, Vec<(ToolUseId, Settled)>) = Default::default();
+        let mut places: Vec<(usize, Incoming)> = Vec::new();
+        let mut waiting: Vec<(ToolUseId, Settled)> = Vec::new();
         while let Some(Outcome { position, call, cap, mut settled }) = calls.next_result(group).await {
             self.room.fit(&mut settled.content);
             settled.cap(&call.id, cap, files);

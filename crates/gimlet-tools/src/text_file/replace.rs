@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use gimlet_core::files::Place;
 use gimlet_core::tool::ToolError;
+use gimlet_core::{NotRecorded, Recorded};
 use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
@@ -28,6 +29,8 @@ pub(crate) enum ReplaceError {
     Changed(PathBuf),
     #[error("{0} is read-only, so nothing was written. Ask before you change its mode.")]
     ReadOnly(PathBuf),
+    #[error("{path} was not written: {source}")]
+    Stopped { path: PathBuf, source: NotRecorded },
     #[error("the folder {path} could not be created: {source}")]
     Parent { path: PathBuf, source: io::Error },
     #[error("{path} could not be created: {source}")]
@@ -45,7 +48,8 @@ impl From<ReplaceError> for ToolError {
 }
 
 /// Creates `path` with its missing parents; a file that appears meanwhile is not overwritten.
-pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<Metadata, ReplaceError> {
+pub(crate) fn create(path: &Path, bytes: &[u8], recorded: &Recorded) -> Result<Metadata, ReplaceError> {
+    recorded.wait().map_err(|source| ReplaceError::Stopped { path: path.to_owned(), source })?;
     let failed = |source| ReplaceError::Create { path: path.to_owned(), source };
     let parent = path.parent().unwrap_or(path);
     let made = std::fs::create_dir_all(parent).and_then(|()| Ok(Place::of(path)?));
@@ -70,11 +74,18 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> Result<Metadata, ReplaceError
     Ok(metadata)
 }
 
-/// Replaces the content of the file that was loaded as `old`, if it still is what was loaded.
-pub(crate) fn replace(path: &Path, old: &Loaded, new: &[u8], backups: &Path) -> Result<Metadata, ReplaceError> {
+/// Replaces the content of the file that was loaded as `old`, if it still is what was loaded. Until it is recorded that
+/// somebody wants that, there is only a temporary file.
+pub(crate) fn replace(
+    path: &Path,
+    old: &Loaded,
+    new: &[u8],
+    backups: &Path,
+    recorded: &Recorded,
+) -> Result<Metadata, ReplaceError> {
     let place =
         Place::of(path).map_err(|source| ReplaceError::Write { path: path.to_owned(), source: source.into() })?;
-    let target = Target { place, path, old, backups };
+    let target = Target { place, path, old, backups, recorded };
     if !target.is_writable() {
         return Err(ReplaceError::ReadOnly(path.to_owned()));
     }
@@ -96,9 +107,14 @@ struct Target<'a> {
     path: &'a Path,
     old: &'a Loaded,
     backups: &'a Path,
+    recorded: &'a Recorded,
 }
 
 impl Target<'_> {
+    fn wait_for_record(&self) -> Result<(), ReplaceError> {
+        self.recorded.wait().map_err(|source| ReplaceError::Stopped { path: self.path.to_owned(), source })
+    }
+
     fn failed(&self, source: impl Into<io::Error>) -> ReplaceError {
         ReplaceError::Write { path: self.path.to_owned(), source: source.into() }
     }
@@ -122,6 +138,7 @@ impl Target<'_> {
             return Ok(None);
         }
         let metadata = temporary.fill(new).map_err(|error| self.failed(error))?;
+        self.wait_for_record()?;
         if !self.is_unchanged() {
             return Err(ReplaceError::Changed(self.path.to_owned()));
         }
@@ -136,6 +153,7 @@ impl Target<'_> {
 
     /// Writes into the file itself. The old bytes are stored first and put back when the write fails.
     fn write_in_place(&self, new: &[u8]) -> Result<Metadata, ReplaceError> {
+        self.wait_for_record()?;
         std::fs::create_dir_all(self.backups).map_err(|error| self.failed(error))?;
         let backups = File::open(self.backups).map_err(|error| self.failed(error))?.into();
         let mut backup = Temporary::create(&backups, 0o600).map_err(|error| self.failed(error))?;

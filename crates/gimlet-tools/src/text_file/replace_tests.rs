@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use gimlet_core::Recording;
+
 use super::super::open::load;
 use super::*;
 
@@ -28,7 +30,7 @@ impl Folder {
     }
 
     fn replace(&self, path: &Path, old: &Loaded, new: &str) -> Result<Metadata, ReplaceError> {
-        replace(path, old, new.as_bytes(), &self.path("backups"))
+        replace(path, old, new.as_bytes(), &self.path("backups"), &Recorded::default())
     }
 
     /// All names in the folder of the files and in that of the backups.
@@ -158,7 +160,7 @@ fn a_folder_that_became_a_link_is_not_written_through() {
     fs::rename(folder.path("in"), folder.path("elsewhere")).unwrap();
     symlink(folder.path("elsewhere"), folder.path("in")).unwrap();
     assert!(folder.replace(&path, &old, "new").is_err());
-    assert!(create(&path.with_file_name("other"), b"x").is_err());
+    assert!(create(&path.with_file_name("other"), b"x", &Recorded::default()).is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
     assert_eq!(folder.names(), ["f"]);
 }
@@ -167,12 +169,12 @@ fn a_folder_that_became_a_link_is_not_written_through() {
 fn creating_makes_parents_and_never_overwrites() {
     let folder = Folder::new();
     let path = folder.path("in/a/b/new.txt");
-    create(&path, b"x").unwrap();
+    create(&path, b"x", &Recorded::default()).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"x");
-    assert!(matches!(create(&path, b"y"), Err(ReplaceError::Changed(_))));
+    assert!(matches!(create(&path, b"y", &Recorded::default()), Err(ReplaceError::Changed(_))));
     assert_eq!(fs::read(&path).unwrap(), b"x");
     let (file, _) = folder.file("f", "old", 0o644);
-    assert!(matches!(create(&file.join("below"), b"y"), Err(ReplaceError::Parent { .. })));
+    assert!(matches!(create(&file.join("below"), b"y", &Recorded::default()), Err(ReplaceError::Parent { .. })));
     assert_eq!(fs::read_dir(folder.path("in/a/b")).unwrap().count(), 1);
     assert_eq!(folder.names(), ["a", "f"]);
 }
@@ -182,7 +184,7 @@ fn a_new_file_has_the_mode_that_the_umask_gives() {
     let folder = Folder::new();
     let (plain, new) = (folder.path("in/plain"), folder.path("in/new"));
     fs::write(&plain, "").unwrap();
-    create(&new, b"").unwrap();
+    create(&new, b"", &Recorded::default()).unwrap();
     assert_eq!(new.metadata().unwrap().mode(), plain.metadata().unwrap().mode());
 }
 
@@ -195,4 +197,39 @@ fn a_failed_write_removes_its_temporary_file() {
     assert_eq!(folder.names().len(), 1);
     drop(temporary);
     assert!(folder.names().is_empty());
+}
+
+/// By rename, in place, and of a new file: until the request is safe on disk, the content is what it was.
+#[tokio::test]
+async fn nothing_is_replaced_before_it_is_recorded_that_somebody_wants_it() {
+    for (is_recorded, is_linked) in [(true, false), (true, true), (false, false), (false, true)] {
+        let folder = Folder::new();
+        let (path, _) = folder.file("a", "old", 0o644);
+        if is_linked {
+            fs::hard_link(&path, folder.path("in").join("b")).unwrap();
+        }
+        let (loaded, backups, new) = (load(&path).unwrap(), folder.path("backups"), folder.path("in").join("new"));
+        let (recording, recorded) = Recording::pair();
+        let (target, created) = (path.clone(), new.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            let replaced = replace(&target, &loaded, b"changed", &backups, &recorded);
+            (replaced.is_ok(), create(&created, b"new", &recorded).is_ok())
+        });
+        // As far as it gets without the word.
+        let ready = || is_linked || folder.names().iter().any(|name| name.ends_with(".tmp"));
+        while !ready() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert!(!work.is_finished() && !new.exists());
+        if is_recorded {
+            recording.is_done();
+        } else {
+            drop(recording);
+        }
+        assert_eq!(work.await.unwrap(), (is_recorded, is_recorded));
+        assert_eq!(fs::read_to_string(&path).unwrap(), if is_recorded { "changed" } else { "old" });
+        assert_eq!(new.exists(), is_recorded);
+        assert!(!folder.names().iter().any(|name| name.ends_with(".tmp")), "{:?}", folder.names());
+    }
 }
