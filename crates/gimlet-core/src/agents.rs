@@ -22,4 +22,4 @@ pub use launch::{AgentReport, Launch, Launched};
 pub use letters::{Letter, Sent};
 pub(crate) use mailbox::Mailboxes;
 pub(crate) use pulse::Pulse;
-pub use roster::{AgentSource, Roster};
+pub use roster::{AgentSource, MainAgent, Roster};

@@ -34,7 +34,7 @@ pub mod tasks;
 pub mod tool;
 mod turn;
 
-pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, Roster, Sent};
+pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, MainAgent, Roster, Sent};
 pub use context::{SystemPrompt, git_branch, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
     ChangedSettings, Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SandboxNow,
@@ -53,6 +53,6 @@ pub use redact::Redactor;
 pub use sandboxing::{Sandboxing, Watch, WatchState, WatchedEnd};
 pub use schedule::concurrency;
 pub use services::{Processes, Services};
-pub use session::{MainAgent, SessionConfig, SessionState, open};
+pub use session::{SessionConfig, SessionState, open};
 pub use structured::{OutputSchema, OutputSchemaError};
 pub use turn::TurnOptions;

@@ -5,5 +5,5 @@ mod desk;
 mod inquiries;
 mod state;
 
-pub use actor::{MainAgent, SessionConfig, open};
+pub use actor::{SessionConfig, open};
 pub use state::{ModeWish, SessionState};

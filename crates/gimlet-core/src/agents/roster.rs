@@ -41,6 +41,13 @@ impl AgentKind {
     }
 }
 
+/// A kind of agent that the main conversation runs as. Its prompt and tools are the session's already.
+pub struct MainAgent {
+    pub name: String,
+    /// Said before the first prompt.
+    pub initial_prompt: Option<String>,
+}
+
 /// All kinds, in the order in which they are offered.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {

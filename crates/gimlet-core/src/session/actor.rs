@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
 use super::desk::{Call, Desk};
-use crate::agents::{AgentHost, AgentSource, HostParts, Roster};
+use crate::agents::{AgentHost, AgentSource, HostParts, MainAgent, Roster};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
@@ -96,13 +96,6 @@ pub struct SessionConfig {
     pub main_agent: Option<MainAgent>,
     /// How the session came to be.
     pub source: StartSource,
-}
-
-/// A kind of agent that the main conversation runs as. Its prompt and tools are the session's already.
-pub struct MainAgent {
-    pub name: String,
-    /// Said before the first prompt.
-    pub initial_prompt: Option<String>,
 }
 
 /// Opens a session. The returned future is the session's life; the caller runs it.
