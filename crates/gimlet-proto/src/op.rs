@@ -24,6 +24,8 @@ pub enum Op {
     Interrupt {
         /// Forget the prompts that wait as well.
         cancel_queued: bool,
+        /// Stop the agents in the background as well.
+        stop_agents: bool,
         reply: Reply<Interrupted>,
     },
     SetMode {
@@ -94,7 +96,7 @@ pub enum Op {
 impl Op {
     /// Stop the running turn and nothing else; nobody waits for an answer.
     pub fn interrupt() -> Self {
-        Op::Interrupt { cancel_queued: false, reply: Reply::nobody() }
+        Op::Interrupt { cancel_queued: false, stop_agents: false, reply: Reply::nobody() }
     }
 }
 

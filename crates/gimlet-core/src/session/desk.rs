@@ -39,8 +39,9 @@ pub(super) struct Desk {
     pub(super) cleared: bool,
 }
 
-/// Keeps for later runs that a person stopped an agent.
-async fn note_stopped(task: &Task, transcripts: AgentTranscripts) {
+/// Stops a task because a person wants it so, and keeps for later runs that they stopped an agent.
+async fn stop(task: &Task, transcripts: AgentTranscripts) {
+    task.stop_for_user().await;
     if task.agent.is_some() {
         let id = task.id.clone();
         // Where nothing can be written, this run still knows.
@@ -58,7 +59,10 @@ impl Desk {
                 self.cleared = true;
                 return Some(Call::Close);
             }
-            Some(Op::Interrupt { cancel_queued, reply }) => {
+            Some(Op::Interrupt { cancel_queued, stop_agents, reply }) => {
+                if stop_agents {
+                    self.stop_lone_agents();
+                }
                 let cancelled = if cancel_queued { self.withdraw_all() } else { Vec::new() };
                 reply.send(Ok(Interrupted { still_queued: self.steering.ids(), cancelled }));
                 return Some(Call::Interrupt);
@@ -99,14 +103,23 @@ impl Desk {
                 let (task, transcripts) = (self.services.tasks.find(&task), self.agents.clone());
                 self.services.spawn(async move {
                     if let Some(task) = task {
-                        task.stop_for_user().await;
-                        note_stopped(&task, transcripts).await;
+                        stop(&task, transcripts).await;
                     }
                     reply.send(Ok(()));
                 });
             }
         }
         None
+    }
+
+    /// Stops the agents that nobody waits for; those that somebody does end with the turn.
+    fn stop_lone_agents(&self) {
+        for task in self.services.tasks.running() {
+            if task.agent.is_some() && task.is_backgrounded() {
+                let transcripts = self.agents.clone();
+                self.services.spawn(async move { stop(&task, transcripts).await });
+            }
+        }
     }
 
     /// Settles an operation that comes while a turn runs or is about to; says whether the session is to close.

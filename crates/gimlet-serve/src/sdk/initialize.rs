@@ -29,6 +29,8 @@ pub struct Initialize {
     pub sdk_mcp_servers: Vec<String>,
     pub forward_subagent_text: Option<bool>,
     pub title: Option<String>,
+    /// The host has a way for its person to stop single tasks.
+    pub per_task_stop: bool,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +67,7 @@ impl Initialize {
             sdk_mcp_servers: request.get("sdkMcpServers").unwrap_or_default(),
             forward_subagent_text: request.get("forwardSubagentText"),
             title: request.text("title").filter(|title| !title.trim().is_empty()),
+            per_task_stop: request.flag("perTaskStopAffordance"),
         }
     }
 

@@ -113,6 +113,8 @@ struct Link {
     wishes: Initialize,
     /// Its model and mode then.
     outset: (String, PermissionMode),
+    /// The host can stop tasks one by one, so an interrupt leaves agents in the background alone.
+    stops_tasks: bool,
     /// Something was said to it.
     begun: bool,
     busy: bool,
@@ -168,6 +170,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         last_event: None,
         hooks: None,
         greeted: job.wishes.is_some(),
+        stops_tasks: job.wishes.as_ref().is_some_and(|wishes| wishes.per_task_stop),
         wishes: job.wishes.unwrap_or_default(),
         outset,
         begun: false,

@@ -198,9 +198,9 @@ async fn answered<T>(answer: oneshot::Receiver<Result<T, String>>) -> Result<T, 
 }
 
 /// Stops the running turn. The prompts in `held` wait here and not in the session.
-pub(super) fn interrupt(session: &SessionHandle, cancel_queued: bool, held: Vec<EntryId>) -> Routed {
+pub(super) fn interrupt(session: &SessionHandle, cancel_queued: bool, stop_agents: bool, held: Vec<EntryId>) -> Routed {
     let (reply, answer) = Reply::channel();
-    session.send(Op::Interrupt { cancel_queued, reply });
+    session.send(Op::Interrupt { cancel_queued, stop_agents, reply });
     Routed::Receipt(Box::pin(async move {
         let Interrupted { mut still_queued, mut cancelled } = answered(answer).await?;
         let queue = if cancel_queued { &mut cancelled } else { &mut still_queued };

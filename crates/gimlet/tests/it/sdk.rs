@@ -15,6 +15,7 @@ mod mirroring;
 mod names;
 mod opening;
 mod permission;
+mod stopping;
 
 use std::io::Write;
 use std::time::Duration;

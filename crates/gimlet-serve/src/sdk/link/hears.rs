@@ -45,7 +45,7 @@ impl Link {
     pub(super) async fn forget_waiting(&mut self) {
         self.forgets = true;
         self.discard_waiting().await;
-        self.session.send(Op::Interrupt { cancel_queued: true, reply: Reply::nobody() });
+        self.session.send(Op::Interrupt { cancel_queued: true, stop_agents: false, reply: Reply::nobody() });
     }
 
     /// Prompts that wait here will never have their turn.
@@ -136,7 +136,7 @@ impl Link {
                         self.tell_cancelled(&prompt).await;
                     }
                 }
-                requests::interrupt(&self.session, cancel_queued, held)
+                requests::interrupt(&self.session, cancel_queued, !self.stops_tasks, held)
             }
             "cancel_async_message" if self.withdraw_waiting(&request).await => {
                 Routed::Now(Ok(json!({"cancelled": true})))
@@ -202,6 +202,7 @@ impl Link {
         if let Some(servers) = self.backstage.servers() {
             servers.admit(&wishes.sdk_mcp_servers);
         }
+        self.stops_tasks = wishes.per_task_stop;
         if wishes.forward_subagent_text == Some(true) {
             self.wire.show_subagent_text();
         }

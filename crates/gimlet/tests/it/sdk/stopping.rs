@@ -1,0 +1,71 @@
+//! What an interrupt stops besides the turn.
+
+use gimlet_script::{Expect, Script};
+use serde_json::{Value, json};
+
+use super::Host;
+use crate::world;
+
+/// An agent in the background that waits for a command, and a command of the session's own beside it.
+fn script() -> Script {
+    let agent = json!({"description": "Wait", "prompt": "Wait.", "run_in_background": true});
+    let of_agent = Expect { system_contains: Some("You are an agent of gimlet".into()), ..Expect::default() };
+    Script::new()
+        .call("Agent", agent)
+        .call("Bash", json!({"command": "sleep 601", "run_in_background": true}))
+        .then()
+        .say("both run")
+        .then()
+        .when(of_agent)
+        .call("Bash", json!({"command": "touch begun; sleep 602"}))
+}
+
+fn ended(line: &Value, kind: &str) -> bool {
+    line["subtype"] == "task_notification"
+        && line["status"] == "stopped"
+        && line["summary"].as_str().unwrap_or_default().contains(kind)
+}
+
+#[tokio::test]
+async fn an_interrupt_stops_agents_in_the_background_and_no_commands() {
+    let world = world();
+    let model = script().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    host.ask(json!({"subtype": "initialize"})).await;
+    host.say("go");
+    host.result().await;
+    while !world.project.join("begun").exists() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(host.ask(json!({"subtype": "interrupt"})).await["subtype"], "success");
+    host.until(|line| ended(line, "Wait")).await;
+    let level = host.until(|line| line["subtype"] == "background_tasks_changed").await;
+    let left: Vec<&Value> = level["tasks"].as_array().unwrap().iter().map(|task| &task["task_type"]).collect();
+    assert_eq!(left, ["local_bash"], "the command goes on");
+    host.state("idle").await;
+    let lines = host.end().await.lines;
+    assert_eq!(lines.iter().filter(|line| line["type"] == "result").count(), 1, "nobody tells the model of it");
+}
+
+#[tokio::test]
+async fn a_host_that_stops_tasks_one_by_one_keeps_its_agents() {
+    let world = world();
+    let model = script().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    host.ask(json!({"subtype": "initialize", "perTaskStopAffordance": true})).await;
+    host.say("go");
+    host.result().await;
+    let started = host.seen.iter().find(|line| line["task_type"] == "local_agent").unwrap().clone();
+    while !world.project.join("begun").exists() {
+        tokio::task::yield_now().await;
+    }
+    host.ask(json!({"subtype": "interrupt"})).await;
+    // Whatever the interrupt stopped would be told before the answer to the next request.
+    host.ask(json!({"subtype": "get_session_cost"})).await;
+    assert!(!host.seen.iter().any(|line| ended(line, "Wait")));
+    host.ask(json!({"subtype": "stop_task", "task_id": started["task_id"]})).await;
+    if !host.seen.iter().any(|line| ended(line, "Wait")) {
+        host.until(|line| ended(line, "Wait")).await;
+    }
+    host.end().await;
+}
