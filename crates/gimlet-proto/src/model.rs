@@ -274,6 +274,8 @@ pub struct Interruption {
 /// The class of a failure; front ends and exit codes go by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
+    /// There is no credential to send.
+    NotLoggedIn,
     Authentication,
     Permission,
     Billing,
@@ -295,7 +297,7 @@ impl ErrorKind {
     /// The word that stream-json uses for this class.
     pub fn wire_code(self) -> &'static str {
         match self {
-            ErrorKind::Authentication | ErrorKind::Permission => "authentication_failed",
+            ErrorKind::NotLoggedIn | ErrorKind::Authentication | ErrorKind::Permission => "authentication_failed",
             ErrorKind::Billing => "billing_error",
             ErrorKind::RateLimit => "rate_limit",
             ErrorKind::Overloaded => "overloaded",
@@ -317,6 +319,19 @@ pub struct ModelError {
     /// What the person can do about it, when we know.
     pub hint: Option<String>,
     pub request_id: Option<String>,
+}
+
+impl ModelError {
+    /// What programs look for to find out that their person has to log in.
+    pub const NOT_LOGGED_IN: &str = "Not logged in · Please run /login";
+
+    /// What stands in the conversation in place of an answer.
+    pub fn in_place_of_answer(&self) -> String {
+        match self.kind {
+            ErrorKind::NotLoggedIn => self.message.clone(),
+            _ => format!("API Error: {self}"),
+        }
+    }
 }
 
 impl std::fmt::Display for ModelError {

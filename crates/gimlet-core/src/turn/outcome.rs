@@ -171,7 +171,7 @@ fn shed(conversation: &mut Conversation, turn: &Turn, error: &ModelError, prompt
 
 /// Ends the turn with an error.
 fn fail(conversation: &mut Conversation, turn: &Turn, error: ModelError) -> Next {
-    stand_in(conversation, turn, &format!("API Error: {error}"), &error);
+    stand_in(conversation, turn, &error.in_place_of_answer(), &error);
     Next::End(TurnEnd::Failed(error))
 }
 
@@ -234,7 +234,7 @@ pub(super) fn take_back(conversation: &mut Conversation, turn: &Turn, end: &Turn
         matches!(error.kind, ErrorKind::InvalidRequest | ErrorKind::PromptTooLong | ErrorKind::RequestTooLarge);
     if refused && conversation.withdraw(before) {
         // On disk this stands behind what is kept, so that a resumed session does not end with what was taken back.
-        conversation.record.api_error(&format!("API Error: {error}"));
+        conversation.record.api_error(&error.in_place_of_answer());
         turn.notice(Level::Warning, "the server refused the prompt; it was taken out of the conversation again");
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn local_result(
 struct Verdict {
     subtype: &'static str,
     is_error: bool,
-    terminal_reason: &'static str,
+    terminal_reason: Option<&'static str>,
     text: Option<String>,
     errors: Option<Vec<String>>,
 }
@@ -134,7 +134,9 @@ pub(crate) fn result(event: &Event, report: &TurnReport) -> Result {
     set("usage", usage(&report.usage));
     set("modelUsage", model_usage(&report.by_model));
     set("permission_denials", Value::Array(report.denials.iter().map(denial).collect()));
-    set("terminal_reason", json!(verdict.terminal_reason));
+    if let Some(reason) = verdict.terminal_reason {
+        set("terminal_reason", json!(reason));
+    }
     if let Some(origin) = &report.origin {
         set("origin", json!(origin));
     }
@@ -154,22 +156,27 @@ fn verdict(report: &TurnReport) -> Verdict {
     let success = |is_error, terminal_reason, text| Verdict {
         subtype: "success",
         is_error,
-        terminal_reason,
+        terminal_reason: Some(terminal_reason),
         text: Some(text),
         errors: None,
     };
     let failure = |subtype, terminal_reason, errors| Verdict {
         subtype,
         is_error: true,
-        terminal_reason,
+        terminal_reason: Some(terminal_reason),
         text: None,
         errors: Some(errors),
     };
     match &report.end {
         TurnEnd::Completed => success(false, "completed", report.text.clone()),
         TurnEnd::Failed(error) => {
-            let reason = if error.kind == ErrorKind::PromptTooLong { "prompt_too_long" } else { "api_error" };
-            success(true, reason, format!("API Error: {error}"))
+            let reason = match error.kind {
+                ErrorKind::PromptTooLong => Some("prompt_too_long"),
+                // Nothing was asked of the server.
+                ErrorKind::NotLoggedIn => None,
+                _ => Some("api_error"),
+            };
+            Verdict { terminal_reason: reason, ..success(true, "api_error", error.in_place_of_answer()) }
         }
         TurnEnd::Refused { .. } => success(true, "model_error", report.text.clone()),
         TurnEnd::HookStopped => success(false, "hook_stopped", report.text.clone()),

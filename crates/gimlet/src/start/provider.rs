@@ -15,9 +15,13 @@ pub(super) fn provider(
     configured: &Configured,
     helper: Option<Arc<dyn Credentials>>,
 ) -> Result<AnthropicConfig, Report> {
-    let mut provider = AnthropicConfig::from_env_or(&configured.env, helper)
-        .map_err(|error| no_provider(error, configured))?
-        .with_choices(models::choices(run, configured));
+    let found = match AnthropicConfig::from_env_or(&configured.env, helper) {
+        // A program can let its person log in; it only has to hear of it in the way that it knows.
+        Err(ConfigError::MissingCredential) if run.is_driven() => AnthropicConfig::not_logged_in(&configured.env),
+        found => found,
+    };
+    let mut provider =
+        found.map_err(|error| no_provider(error, configured))?.with_choices(models::choices(run, configured));
     attune(&mut provider, run, &configured.env);
     Ok(provider)
 }

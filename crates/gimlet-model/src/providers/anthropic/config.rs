@@ -102,6 +102,15 @@ impl AnthropicConfig {
 
     /// Reads the conventional variables; keys come from `helper` where they name none.
     pub fn from_env_or(env: &Env, helper: Option<Arc<dyn Credentials>>) -> Result<Self, ConfigError> {
+        Self::read(env, || Credential::find(env, helper))
+    }
+
+    /// The same for somebody who has no credential yet: every request fails and says so.
+    pub fn not_logged_in(env: &Env) -> Result<Self, ConfigError> {
+        Self::read(env, || Ok(Credential::Missing))
+    }
+
+    fn read(env: &Env, find: impl FnOnce() -> Result<Credential, ConfigError>) -> Result<Self, ConfigError> {
         let base = base_url(env.get("ANTHROPIC_BASE_URL").unwrap_or(VENDOR))?;
         let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let first_party = host == "api.anthropic.com" || host.ends_with(".anthropic.com");
@@ -120,7 +129,7 @@ impl AnthropicConfig {
         let unattended = env.flag("CLAUDE_CODE_RETRY_WATCHDOG");
         Ok(Self {
             base_url: base.as_str().trim_end_matches('/').to_owned(),
-            credential: Credential::find(env, helper)?,
+            credential: find()?,
             custom_headers,
             extra_betas,
             catalogue: Catalogue::from_env(env).map_err(|reason| ConfigError::Models { reason })?,
@@ -186,7 +195,7 @@ impl AnthropicConfig {
     pub fn api_key_source(&self) -> &'static str {
         match self.credential {
             Credential::ApiKey(_) => "ANTHROPIC_API_KEY",
-            Credential::Bearer(_) => "none",
+            Credential::Bearer(_) | Credential::Missing => "none",
             Credential::Helper(_) => "apiKeyHelper",
         }
     }

@@ -21,6 +21,8 @@ pub(crate) enum Credential {
     Bearer(Secret),
     /// Fetched when needed. Nobody knows which header its server reads, so it is sent in both.
     Helper(Arc<dyn Credentials>),
+    /// There is none: every request ends before it is sent.
+    Missing,
 }
 
 impl Credential {
@@ -54,13 +56,17 @@ impl Credential {
         match self {
             Self::ApiKey(secret) | Self::Bearer(secret) => Ok(secret.clone()),
             Self::Helper(helper) => fetch(helper.as_ref(), None, outlet).await,
+            Self::Missing => {
+                let failure = Failure::new(ErrorKind::NotLoggedIn, Again::Never, ModelError::NOT_LOGGED_IN.to_owned());
+                Err(*failure.error)
+            }
         }
     }
 
     /// Another secret than the one that the server refused; `None` where there is only one.
     pub(super) async fn renewed(&self, refused: &Secret, outlet: &Outlet) -> Option<Result<Secret, ModelError>> {
         match self {
-            Self::ApiKey(_) | Self::Bearer(_) => None,
+            Self::ApiKey(_) | Self::Bearer(_) | Self::Missing => None,
             Self::Helper(helper) => Some(fetch(helper.as_ref(), Some(refused), outlet).await),
         }
     }
@@ -78,6 +84,7 @@ impl Credential {
             Self::ApiKey(_) => put(API_KEY, secret.expose()),
             Self::Bearer(_) => put(AUTHORIZATION, &bearer),
             Self::Helper(_) => put(API_KEY, secret.expose()).and_then(|()| put(AUTHORIZATION, &bearer)),
+            Self::Missing => Ok(()),
         }
     }
 
