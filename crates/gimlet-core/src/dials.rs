@@ -45,6 +45,11 @@ impl Dials {
         Ok(())
     }
 
+    /// Changes how hard the model thinks; `None` goes back to the start.
+    pub(crate) fn set_effort(&self, effort: Option<String>) {
+        self.lock().effort = effort.or_else(|| self.start.effort.clone());
+    }
+
     /// Changes how the model thinks; `None` goes back to the start.
     pub(crate) fn set_thinking(&self, thinking: Option<Thinking>) {
         self.lock().thinking = thinking.unwrap_or(self.start.thinking);
@@ -78,15 +83,17 @@ mod tests {
         dials.set_model(Some("b".into())).unwrap();
         dials.set_thinking(Some(Thinking::Budget(9)));
         dials.set_display(Some(ThinkingDisplay::Omitted));
+        dials.set_effort(Some("low".into()));
         let (model, thinking) = ("b".to_owned(), Thinking::Budget(9));
         let display = Some(ThinkingDisplay::Omitted);
-        assert_eq!(dials.now(), Choice { model, thinking, display, effort: None });
+        assert_eq!(dials.now(), Choice { model, thinking, display, effort: Some("low".into()) });
         for bad in ["", "two words", "-x", "line\nbreak"] {
             assert!(dials.set_model(Some(bad.into())).is_err(), "{bad}");
         }
         dials.set_model(None).unwrap();
         dials.set_thinking(None);
         dials.set_display(None);
+        dials.set_effort(None);
         assert_eq!(dials.now(), *dials.start);
     }
 }

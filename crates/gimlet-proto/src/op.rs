@@ -28,6 +28,11 @@ pub enum Op {
         stop_agents: bool,
         reply: Reply<Interrupted>,
     },
+    /// How hard the model thinks; `None` goes back to the start.
+    SetEffort {
+        effort: Option<String>,
+        reply: Reply<()>,
+    },
     SetMode {
         mode: PermissionMode,
         reply: Reply<()>,

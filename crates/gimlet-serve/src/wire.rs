@@ -72,6 +72,11 @@ impl Wire {
         self.lines.subagent_text = true;
     }
 
+    /// The style that settings name from now on.
+    pub(crate) fn set_output_style(&mut self, style: &str) {
+        style.clone_into(&mut self.face.output_style);
+    }
+
     /// Another session takes the place of the last.
     pub(crate) fn set_face(&mut self, face: Face) {
         self.face = face;

@@ -145,7 +145,7 @@ pub(crate) async fn start(
     let may_leave = walls.sandboxing.as_ref().map(|sandboxing| sandboxing.may_leave);
     let prompt = toolbox.prompt(env, &now.rules, may_leave);
     let facts = Facts {
-        output_style: configured.effective.settings.output_style.clone().unwrap_or_else(|| "default".to_owned()),
+        output_style: configured.output_style(),
         betas: provider.asked_betas().to_vec(),
         models: provider.offers(),
         agents: prompt.agents.clone(),

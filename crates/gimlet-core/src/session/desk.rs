@@ -70,6 +70,10 @@ impl Desk {
             Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.services),
             Some(Op::SetMode { mode, reply }) => reply.send(self.set_mode(mode)),
             Some(Op::SetModel { model, reply }) => reply.send(self.dials.set_model(model)),
+            Some(Op::SetEffort { effort, reply }) => {
+                self.dials.set_effort(effort);
+                reply.send(Ok(()));
+            }
             Some(Op::SetThinking { thinking, reply }) => {
                 self.dials.set_thinking(thinking);
                 reply.send(Ok(()));

@@ -35,6 +35,9 @@ pub trait Backstage: Send + Sync {
     /// Lays keys over the settings of the command line; `null` takes one away. All or nothing.
     fn change_settings(&self, change: Map<String, Value>) -> Result<(), String>;
 
+    /// The output style that settings name, as far as they can be read.
+    fn output_style(&self) -> Option<String>;
+
     /// Writes a setting to a file of the person's, for the sessions that follow.
     fn save_setting(&self, setting: SavedSetting) -> Result<(), String>;
 
@@ -130,10 +133,6 @@ pub(super) fn route(
         },
         "get_context_usage" => ask(session, |reply| Op::ContextUsage { reply }, |usage| context::render(&usage)),
         "get_settings" => Routed::Now(backstage.settings()),
-        "apply_flag_settings" => match request.get("settings") {
-            Some(change) => Routed::Now(backstage.change_settings(change).map(|()| json!({}))),
-            None => missing(subtype, "settings"),
-        },
         "update_settings" => match saved_settings(request) {
             Ok(settings) => {
                 let saved = settings.into_iter().try_for_each(|setting| backstage.save_setting(setting));
@@ -268,6 +267,25 @@ fn display(name: &str) -> Result<ThinkingDisplay, String> {
 
 fn cost(by_model: &[ModelUsage]) -> Value {
     json!({"total_cost_usd": wire::total_cost(by_model), "modelUsage": wire::model_usage(by_model)})
+}
+
+/// Lays settings over those of the command line. What the session chose from them at its start is chosen again.
+pub(super) fn apply_settings(request: &HostLine, session: &SessionHandle, backstage: &Arc<dyn Backstage>) -> Routed {
+    let Some(change) = request.get::<Map<String, Value>>("settings") else {
+        return missing("apply_flag_settings", "settings");
+    };
+    let text = |name: &str| change.get(name).map(|value| value.as_str().map(str::to_owned));
+    let (model, effort) = (text("model"), text("effortLevel"));
+    if let Err(problem) = backstage.change_settings(change) {
+        return Routed::Now(Err(problem));
+    }
+    if let Some(effort) = effort {
+        session.send(Op::SetEffort { effort, reply: Reply::nobody() });
+    }
+    match model {
+        Some(model) => done(session, |reply| Op::SetModel { model, reply }),
+        None => Routed::Now(Ok(json!({}))),
+    }
 }
 
 /// What `update_settings` wants written; an error when any of it may not be, so that nothing is.

@@ -181,6 +181,10 @@ impl Backstage for Stage {
         }))
     }
 
+    fn output_style(&self) -> Option<String> {
+        self.configured().ok().map(|configured| configured.output_style())
+    }
+
     fn change_settings(&self, change: Map<String, Value>) -> Result<(), String> {
         let mut layer = self.flag_layer()?;
         for (key, value) in change {

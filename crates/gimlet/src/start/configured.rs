@@ -208,6 +208,12 @@ impl Configured {
         }
     }
 
+    /// The output style as settings name it. Its name alone changes nothing, so it is told without trust.
+    pub(crate) fn output_style(&self) -> String {
+        let named = |layer: &gimlet_config::Layer| layer.value()["outputStyle"].as_str().map(str::to_owned);
+        self.loaded.layers.iter().rev().find_map(named).unwrap_or_else(|| "default".to_owned())
+    }
+
     /// How long questions of the model wait for an answer.
     fn question_patience(&self) -> Option<Duration> {
         match self.effective.settings.ask_user_question_timeout? {
@@ -241,10 +247,11 @@ impl Configured {
 
     /// One line that names what is not used for want of trust.
     pub(crate) fn untrusted(&self) -> Option<String> {
-        let line = gimlet_config::withheld_line(&self.effective.withheld)?;
+        let acts = |item: &&Item| item.name != "outputStyle";
+        let withheld: Vec<Item> = self.effective.withheld.iter().filter(acts).cloned().collect();
+        let line = gimlet_config::withheld_line(&withheld)?;
         // Trust helps nothing that this version does not have.
         let runs = |item: &Item| !matches!(item.kind, ItemKind::Hook | ItemKind::McpServer | ItemKind::Plugin);
-        let withheld = &self.effective.withheld;
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
             (_, true) => "Add --trust to use them in this run; 'gimlet trust' shows them and can accept them for good",
             (true, false) => {

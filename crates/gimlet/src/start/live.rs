@@ -53,6 +53,9 @@ impl FlagSettings {
     }
 }
 
+/// Settings that a driving program can change in a running session.
+const FOLLOWED: [&str; 3] = ["model", "effortLevel", "outputStyle"];
+
 /// The settings of a session that runs.
 pub(crate) struct Live {
     configured: Configured,
@@ -61,6 +64,8 @@ pub(crate) struct Live {
     walls: Walls,
     /// Files that changed and were not read again yet.
     changed: Vec<PathBuf>,
+    /// The settings of the command line changed; whoever changed them has made the session follow.
+    caller_follows: bool,
     /// Files whose change a hook stopped.
     held: Vec<PathBuf>,
 }
@@ -69,7 +74,7 @@ impl Live {
     pub(super) fn new(configured: Configured, walls: Walls) -> Self {
         let locations = &configured.loaded.locations;
         let (watch, store) = (Watch::new(locations), TrustStore::new(locations));
-        Self { watch, store, configured, walls, changed: Vec::new(), held: Vec::new() }
+        Self { watch, store, configured, walls, changed: Vec::new(), caller_follows: false, held: Vec::new() }
     }
 
     /// Reads files again, but not those that wait for somebody's word.
@@ -106,8 +111,10 @@ impl Live {
         self.reload();
         let mut now = self.now();
         let changes = key_changes(&before, &self.configured.effective);
-        let late: Vec<&str> =
-            changes.iter().filter(|change| change.reload == Reload::Start).map(|change| change.key.as_str()).collect();
+        let followed = std::mem::take(&mut self.caller_follows);
+        let is_late = |key: &&str| !(followed && FOLLOWED.contains(key));
+        let late = changes.iter().filter(|change| change.reload == Reload::Start).map(|change| change.key.as_str());
+        let late: Vec<&str> = late.filter(is_late).collect();
         if !late.is_empty() {
             now.remarks.push(format!("settings changed; these count from the next session on: {}", late.join(", ")));
         }
@@ -147,6 +154,7 @@ impl LiveSettings for Live {
         self.changed.extend(files);
         if let Some(flag) = self.configured.flag_settings.take_change() {
             self.configured.options.settings_flag = Some(flag);
+            self.caller_follows = true;
             changed.push(ChangedSettings { file: PathBuf::from("--settings"), source: SettingsSource::Caller });
         }
         changed

@@ -10,6 +10,7 @@ mod files;
 mod greeting;
 mod items;
 mod lifecycle;
+mod live_settings;
 mod logged_out;
 mod looks;
 mod mirroring;

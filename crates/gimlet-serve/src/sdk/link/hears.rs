@@ -141,6 +141,11 @@ impl Link {
             "cancel_async_message" if self.withdraw_waiting(&request).await => {
                 Routed::Now(Ok(json!({"cancelled": true})))
             }
+            "apply_flag_settings" => {
+                let routed = requests::apply_settings(&request, &self.session, &self.backstage);
+                self.show_output_style();
+                routed
+            }
             "get_usage" => Routed::Now(Ok(self.tally.render(&self.session.snapshot().by_model))),
             "list_models" => Routed::Now(Ok(json!({"models": self.welcome.models}))),
             _ => requests::route(&subtype, &request, &self.session, &self.backstage),
@@ -157,6 +162,14 @@ impl Link {
                 self.receipts += 1;
                 self.replies.spawn(async move { Done::Receipt { id, outcome: answer.await } });
             }
+        }
+    }
+
+    /// The output style is told as settings name it now.
+    fn show_output_style(&mut self) {
+        if let Some(style) = self.backstage.output_style() {
+            self.wire.set_output_style(&style);
+            self.welcome.output_style = style;
         }
     }
 

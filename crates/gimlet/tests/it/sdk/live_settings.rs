@@ -1,0 +1,74 @@
+//! Settings that a host lays over those of the command line while the session runs.
+
+use gimlet_script::Script;
+use serde_json::json;
+
+use super::Host;
+use crate::world;
+
+#[tokio::test]
+async fn model_effort_and_style_act_from_the_next_request_on() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").then().say("three").lenient().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
+    host.say("one");
+    host.result().await;
+    let change = json!({"model": "claude-opus-4-5", "effortLevel": "low", "outputStyle": "terse"});
+    let answer = host.ask(json!({"subtype": "apply_flag_settings", "settings": change})).await;
+    assert_eq!(answer["subtype"], "success", "{answer}");
+    host.say("two");
+    let init = host.until(|line| line["subtype"] == "init").await;
+    assert_eq!((&init["model"], &init["output_style"]), (&json!("claude-opus-4-5"), &json!("terse")));
+    host.result().await;
+    assert_eq!(host.ask(json!({"subtype": "initialize"})).await["response"]["output_style"], "terse");
+    let back = json!({"model": null, "effortLevel": null, "outputStyle": null});
+    host.ask(json!({"subtype": "apply_flag_settings", "settings": back})).await;
+    host.say("three");
+    let init = host.until(|line| line["subtype"] == "init").await;
+    assert_eq!((&init["model"], &init["output_style"]), (&json!("claude-opus-4-6"), &json!("default")));
+    host.result().await;
+    host.end().await.clean(0);
+    let sent =
+        |at: usize| (model.request(at).json()["model"].clone(), model.request(at).json()["output_config"].clone());
+    assert_eq!(
+        (sent(0).0, sent(1).0, sent(2).0),
+        (json!("claude-opus-4-6"), json!("claude-opus-4-5"), json!("claude-opus-4-6"))
+    );
+    assert_eq!((sent(1).1, sent(2).1 == sent(0).1), (json!({"effort": "low"}), true));
+}
+
+#[tokio::test]
+async fn what_cannot_be_changes_nothing() {
+    let world = world();
+    let model = Script::new().say("one").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
+    for bad in [json!({"model": 7, "outputStyle": "terse"}), json!({"effortLevel": "heroic", "outputStyle": "terse"})] {
+        let answer = host.ask(json!({"subtype": "apply_flag_settings", "settings": bad})).await;
+        assert_eq!(answer["subtype"], "error", "{bad}: {answer}");
+    }
+    host.say("one");
+    let init = host.until(|line| line["subtype"] == "init").await;
+    assert_eq!((&init["model"], &init["output_style"]), (&json!("claude-opus-4-6"), &json!("default")));
+    host.result().await;
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn the_name_of_a_style_needs_no_trust() {
+    let world = world();
+    world.file(".claude/settings.json", r#"{"outputStyle": "shared"}"#);
+    let init = async |sources: &str| {
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).arg(format!("--setting-sources={sources}")));
+        host.say("hi");
+        let init = host.until(|line| line["subtype"] == "init").await;
+        host.result().await;
+        host.end().await.clean(0);
+        init["output_style"].clone()
+    };
+    assert_eq!(init("project").await, "shared");
+    world.file(".claude/settings.local.json", r#"{"outputStyle": "mine"}"#);
+    assert_eq!(init("local").await, "mine");
+    assert_eq!(init("project,local").await, "mine");
+    assert_eq!(init("user").await, "default");
+}
