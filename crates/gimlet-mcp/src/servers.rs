@@ -23,6 +23,9 @@ const RESULT_TOKENS: u64 = 25_000;
 const RESULT_CHARS: usize = 50_000;
 const CHARS_PER_TOKEN: u64 = 4;
 
+/// How long a server that was silent before may hold up a turn.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// How long servers are waited for, and how much of them is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
@@ -92,16 +95,20 @@ impl McpServers {
     }
 
     /// Connects whatever is wanted and not there. One that fails is tried again next time; one that let everybody wait
-    /// is not, until somebody asks for it.
-    async fn connect_all(&self) {
+    /// is given a moment before a turn and not tried beside one.
+    async fn connect_all(&self, also_silent: bool) {
         let _alone = self.connecting.lock().await;
-        let wanted: Vec<(String, ServerKind)> = {
+        let wanted: Vec<(String, ServerKind, Duration)> = {
             let entries = self.lock();
-            let wanted = entries.iter().filter(|entry| entry.is_worth_a_try());
-            wanted.map(|entry| (entry.name.clone(), entry.config.kind.clone())).collect()
+            let wanted = entries.iter().filter(|entry| entry.enabled && !entry.is_connected());
+            let wanted = wanted.filter(|entry| also_silent || !entry.was_silent());
+            let patience = |entry: &Entry| {
+                if entry.was_silent() { self.timeouts.connect.min(AGAIN) } else { self.timeouts.connect }
+            };
+            wanted.map(|entry| (entry.name.clone(), entry.config.kind.clone(), patience(entry))).collect()
         };
-        let attempts = wanted.into_iter().map(|(name, kind)| async move {
-            let state = match self.reach(&name, &kind).await {
+        let attempts = wanted.into_iter().map(|(name, kind, patience)| async move {
+            let state = match self.reach(&name, &kind, patience).await {
                 Ok(connection) => State::Connected(Arc::new(connection)),
                 Err(error) => State::Failed(error),
             };
@@ -115,9 +122,9 @@ impl McpServers {
         }
     }
 
-    async fn reach(&self, name: &str, kind: &ServerKind) -> Result<Connection, ConnectError> {
+    async fn reach(&self, name: &str, kind: &ServerKind, patience: Duration) -> Result<Connection, ConnectError> {
         match (kind, &self.driver) {
-            (ServerKind::Driver, Some(driver)) => connect(driver.clone(), name, self.timeouts.connect).await,
+            (ServerKind::Driver, Some(driver)) => connect(driver.clone(), name, patience).await,
             (ServerKind::Driver, None) => Err(ConnectError::Failed("no program drives this session".to_owned())),
             (ServerKind::Elsewhere(kind), _) => {
                 Err(ConnectError::Failed(format!("servers of type {kind} are not available in this version of gimlet")))
@@ -157,9 +164,9 @@ impl Entry {
         }
     }
 
-    fn is_worth_a_try(&self) -> bool {
-        let silent = matches!(self.state, State::Failed(ConnectError::TimedOut(_)));
-        self.enabled && !self.is_connected() && !silent
+    /// It did not answer when it was greeted last.
+    fn was_silent(&self) -> bool {
+        matches!(self.state, State::Failed(ConnectError::TimedOut(_)))
     }
 
     /// Somebody wants it now, whatever came of the attempts before.
@@ -198,7 +205,7 @@ impl Entry {
 impl ToolSource for McpServers {
     fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
         Box::pin(async move {
-            self.connect_all().await;
+            self.connect_all(true).await;
             let entries = self.lock();
             let guests = entries.iter().filter(|entry| entry.enabled).flat_map(|entry| match &entry.state {
                 State::Connected(connection) => {
@@ -228,7 +235,7 @@ impl Servers for McpServers {
                 let entry = entries.iter_mut().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
                 entry.state = State::Waiting;
             }
-            self.connect_all().await;
+            self.connect_all(false).await;
             self.standing(server)
         })
     }
@@ -245,7 +252,7 @@ impl Servers for McpServers {
                 }
                 entry.give_another_chance();
             }
-            self.connect_all().await;
+            self.connect_all(false).await;
             self.standing(server)
         })
     }
@@ -261,7 +268,7 @@ impl Servers for McpServers {
 
     fn names_of<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Vec<String>> {
         Box::pin(async move {
-            self.connect_all().await;
+            self.connect_all(false).await;
             let entries = self.lock();
             let own =
                 entries.iter().filter_map(|entry| Some((entry, entry.connection()?.own_name(&entry.name, tool)?)));
@@ -271,7 +278,7 @@ impl Servers for McpServers {
 
     fn call<'a>(&'a self, tool: &'a str, input: Map<String, Value>) -> BoxFuture<'a, Result<Value, String>> {
         Box::pin(async move {
-            self.connect_all().await;
+            self.connect_all(false).await;
             let (called, limit) = {
                 let entries = self.lock();
                 let mut found = entries.iter().filter_map(|entry| {
@@ -296,7 +303,7 @@ impl Servers for McpServers {
 
     fn read_resource<'a>(&'a self, server: &'a str, uri: &'a str) -> BoxFuture<'a, Result<Value, String>> {
         Box::pin(async move {
-            self.connect_all().await;
+            self.connect_all(false).await;
             let read = {
                 let entries = self.lock();
                 let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
@@ -338,7 +345,7 @@ impl Servers for McpServers {
                     }
                 }
             }
-            self.connect_all().await;
+            self.connect_all(false).await;
             changed.errors = self
                 .lock()
                 .iter()

@@ -112,10 +112,10 @@ async fn a_server_that_fails_is_tried_again_and_can_be_turned_off_and_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_let_everybody_wait_is_only_tried_again_when_asked_for() {
+async fn a_server_that_let_everybody_wait_is_tried_again_with_a_turn_or_when_asked_for() {
     let config = r#"{"mcpServers":{"calc":{"type":"sdk"}}}"#;
     let wanted = RawValue::from_string(r#"{"calc":{"type":"sdk"}}"#.into()).unwrap();
-    for way in ["reconnect", "enable", "replace"] {
+    for way in ["turn", "reconnect", "enable", "replace"] {
         let program = Arc::new(Program::default());
         program.silent.store(true, Ordering::SeqCst);
         let timeouts = Timeouts::from_env(&Env::default().with("MCP_TIMEOUT", "10"));
@@ -124,9 +124,10 @@ async fn a_server_that_let_everybody_wait_is_only_tried_again_when_asked_for() {
         assert!(servers.list()[0].error.as_ref().unwrap().contains("did not answer"));
         program.silent.store(false, Ordering::SeqCst);
         let seen = program.seen.lock().unwrap().len();
-        assert!(names(&servers).await.is_empty());
-        assert_eq!(program.seen.lock().unwrap().len(), seen, "the next turn does not wait for it");
+        assert!(servers.call("mcp__calc__add", serde_json::Map::new()).await.is_err());
+        assert_eq!(program.seen.lock().unwrap().len(), seen, "nobody waits for it beside a turn");
         match way {
+            "turn" => {}
             "reconnect" => servers.reconnect("calc").await.unwrap(),
             "enable" => servers.enable("calc", true).await.unwrap(),
             _ => assert!(servers.replace(&wanted).await.unwrap().errors.is_empty()),
