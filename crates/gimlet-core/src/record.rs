@@ -46,13 +46,25 @@ impl Record {
 
     pub(crate) fn prompt(&mut self, said: &Say) -> EntryId {
         let kind = if said.synthetic { UserKind::Meta } else { UserKind::Prompt };
-        self.transcript.user(UserEntry { blocks: &said.blocks, plain: said.plain, kind, uuid: said.uuid.clone() })
+        self.transcript.user(UserEntry {
+            blocks: &said.blocks,
+            plain: said.plain,
+            kind,
+            uuid: said.uuid.clone(),
+            origin: said.origin.as_ref(),
+        })
     }
 
     /// Something that gimlet tells the model.
     pub(crate) fn meta(&mut self, text: &str) {
         let blocks = [Block::text(text)];
-        self.transcript.user(UserEntry { blocks: &blocks, plain: false, kind: UserKind::Meta, uuid: None });
+        self.transcript.user(UserEntry {
+            blocks: &blocks,
+            plain: false,
+            kind: UserKind::Meta,
+            uuid: None,
+            origin: None,
+        });
     }
 
     pub(crate) fn begin_reply(&mut self) {

@@ -265,10 +265,15 @@ impl Tasks {
 
     /// The id of the subagent that speaks by this path.
     pub fn agent_id(&self, path: &AgentPath) -> Option<String> {
+        self.agent(path).map(|task| task.id.clone())
+    }
+
+    /// The subagent that speaks by this path.
+    pub(crate) fn agent(&self, path: &AgentPath) -> Option<Arc<Task>> {
         let call = path.parent_tool_use()?;
         let list = self.lock();
         let of_call = |task: &&Arc<Task>| task.agent.is_some() && task.call.as_ref() == Some(call);
-        list.tasks.iter().rev().find(of_call).map(|task| task.id.clone())
+        list.tasks.iter().rev().find(of_call).cloned()
     }
 
     pub fn all(&self) -> Vec<Arc<Task>> {

@@ -232,7 +232,12 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
         answer.get().clone_into(&mut text);
     }
     let requests = conversation.ledger.turn_requests();
-    let num_turns = if matches!(end, TurnEnd::MaxTurns(_)) { requests + 1 } else { requests.max(1) };
+    let num_turns = match end {
+        TurnEnd::MaxTurns(_) => requests + 1,
+        // Nobody was asked.
+        TurnEnd::PromptBlocked { .. } => requests,
+        _ => requests.max(1),
+    };
     // What a subagent was refused is told with the turn that sent it.
     let denials: Vec<Denial> = if turn.scope.subagent.is_none() { turn.scope.gate.take_denials() } else { Vec::new() };
     TurnReport {

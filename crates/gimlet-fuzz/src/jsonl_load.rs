@@ -91,7 +91,7 @@ fn go_on(files: &SessionFiles, loaded: &Loaded) {
         Err(error) => panic!("a transcript that loads cannot be resumed: {error}"),
     };
     let blocks = [Block::text(AFTER)];
-    transcript.user(UserEntry { uuid: None, blocks: &blocks, plain: true, kind: UserKind::Prompt });
+    transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: true, kind: UserKind::Prompt });
     drop(transcript);
     let again = self::loaded(files, &LoadOptions::default());
     let last = again.messages.last().and_then(|message| message.blocks.last());

@@ -14,6 +14,8 @@ pub struct AskView {
     pub agent: AgentPath,
     /// The subagent's id; `None` when the main conversation asks.
     pub agent_id: Option<String>,
+    /// What kind of agent that is.
+    pub agent_type: Option<String>,
     pub body: AskBody,
 }
 

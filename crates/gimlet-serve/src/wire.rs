@@ -67,6 +67,11 @@ impl Wire {
         Self { lines, face, shown: Vec::new(), tasks: TaskLines::default(), ended_badly: false }
     }
 
+    /// What runs in the background now, for a program that comes back; nothing behind an error.
+    pub(crate) fn background_tasks(&self, session: &SessionId) -> Option<String> {
+        (!self.ended_badly).then(|| self.tasks.in_background(session))
+    }
+
     /// From now on also what subagents say and think.
     pub(crate) fn show_subagent_text(&mut self) {
         self.lines.subagent_text = true;
@@ -166,12 +171,21 @@ impl Wire {
 
     fn denied(&self, event: &Event, denial: &Denial) -> String {
         let mut members = json!({"tool_name": denial.tool, "tool_use_id": denial.call,
-                                 "decision_reason_type": denial.origin, "decision_reason": denial.reason,
+                                 "decision_reason_type": reason_type(&denial.origin),
+                                 "decision_reason": denial.reason,
                                  "message": denial.message});
         if let Some(id) = event.agent.parent_tool_use().and_then(|call| self.tasks.agent_of(call)) {
             members["agent_id"] = json!(id);
         }
         system(event, "permission_denied", members)
+    }
+}
+
+/// The public word for who refused a call. That nobody could be asked has none.
+fn reason_type(origin: &str) -> &str {
+    match origin {
+        "unattended" => "other",
+        known => known,
     }
 }
 
@@ -219,6 +233,10 @@ fn parent(event: &Event) -> Value {
 
 /// A `system` line: its own members between the type and the ids.
 fn system(event: &Event, subtype: &str, members: Value) -> String {
+    system_line(&event.session, subtype, members)
+}
+
+fn system_line(session: &SessionId, subtype: &str, members: Value) -> String {
     let mut line = serde_json::Map::new();
     line.insert("type".into(), json!("system"));
     line.insert("subtype".into(), json!(subtype));
@@ -226,7 +244,7 @@ fn system(event: &Event, subtype: &str, members: Value) -> String {
         line.extend(members);
     }
     line.insert("uuid".into(), json!(new_uuid()));
-    line.insert("session_id".into(), json!(event.session));
+    line.insert("session_id".into(), json!(session));
     Value::Object(line).to_string()
 }
 
@@ -243,18 +261,19 @@ fn prompt_line(event: &Event, prompt: &Prompt, lines: Lines) -> Option<String> {
         blocks => serde_json::to_value(blocks).unwrap_or(Value::Null),
     };
     let mark = if prompt.synthetic { "isSynthetic" } else { "isReplay" };
-    Some(
-        json!({
-            "type": "user",
-            "message": {"role": "user", "content": content},
-            "parent_tool_use_id": parent(event),
-            "session_id": event.session,
-            "uuid": prompt.uuid,
-            "timestamp": event.at.as_ref(),
-            mark: true,
-        })
-        .to_string(),
-    )
+    let mut line = json!({
+        "type": "user",
+        "message": {"role": "user", "content": content},
+        "parent_tool_use_id": parent(event),
+        "session_id": event.session,
+        "uuid": prompt.uuid,
+        "timestamp": event.at.as_ref(),
+        mark: true,
+    });
+    if let Some(origin) = &prompt.origin {
+        line["origin"] = json!(origin);
+    }
+    Some(line.to_string())
 }
 
 fn stream_event(event: &Event, wire: &RawValue) -> String {

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use gimlet_proto::{Block, COMPAT_VERSION, Usage, compact};
+use gimlet_proto::{Block, COMPAT_VERSION, Origin, Usage, compact};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -180,20 +180,24 @@ fn block_array(blocks: &[Block]) -> String {
     json
 }
 
-pub(crate) fn user(
-    place: Place<'_>,
-    links: Links<'_>,
-    content: &str,
-    kind: UserKind,
-    answer: Option<Answer<'_>>,
-) -> String {
+/// What a user entry says besides its content.
+#[derive(Default)]
+pub(crate) struct About<'a> {
+    pub(crate) origin: Option<&'a Origin>,
+    pub(crate) answer: Option<Answer<'a>>,
+}
+
+pub(crate) fn user(place: Place<'_>, links: Links<'_>, content: &str, kind: UserKind, about: About<'_>) -> String {
     let mut line = Line::chain(place, links, None, place.stamp.entrypoint.as_deref());
     line.string("type", "user");
     line.raw("message", &format!(r#"{{"role":"user","content":{content}}}"#));
     line.flag("isMeta", kind == UserKind::Meta);
     line.flag("isCompactSummary", kind == UserKind::CompactSummary);
+    if let Some(origin) = about.origin {
+        line.raw("origin", &to_json(origin));
+    }
     line.foot(links);
-    if let Some(answer) = answer {
+    if let Some(answer) = about.answer {
         if let Some(result) = answer.tool_use_result {
             line.raw("toolUseResult", &compact(result.get()));
         }

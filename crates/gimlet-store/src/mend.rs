@@ -214,7 +214,10 @@ impl<'a> Mending<'a> {
         let is_result = blocks.iter().any(|block| block.kind() == BlockKind::ToolResult);
         let answer = is_result.then_some(Answer { source_assistant: None, tool_use_result: None });
         let kind = if is_result { UserKind::Prompt } else { UserKind::Meta };
-        self.out.write_all(entry::user(place, links, &entry::user_content(blocks, false), kind, answer).as_bytes())?;
+        self.out.write_all(
+            entry::user(place, links, &entry::user_content(blocks, false), kind, entry::About { origin: None, answer })
+                .as_bytes(),
+        )?;
         self.last = Some(id);
         self.done.made_up += 1;
         Ok(())

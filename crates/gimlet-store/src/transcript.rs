@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gimlet_proto::{Block, BlockKind, EntryId, ModelUsage, PermissionMode, SessionId, ToolUseId};
+use gimlet_proto::{Block, BlockKind, EntryId, ModelUsage, Origin, PermissionMode, SessionId, ToolUseId};
 use serde_json::value::RawValue;
 
 use crate::TranscriptError;
@@ -17,7 +17,7 @@ use crate::agents::AgentTranscripts;
 use crate::cost::CostRecord;
 use crate::disk::{Disk, RealDisk};
 use crate::durable::{Durable, Fsync, Syncer, Unsynced};
-use crate::entry::{self, Answer, AssistantHead, Compaction, Links, Place, Stamp, UserKind};
+use crate::entry::{self, About, Answer, AssistantHead, Compaction, Links, Place, Stamp, UserKind};
 use crate::index::Key;
 use crate::labels::{EarlyTitle, Labels};
 use crate::layout::SessionFiles;
@@ -53,6 +53,8 @@ pub struct UserEntry<'a> {
     /// It was given as one string and is stored as one.
     pub plain: bool,
     pub kind: UserKind,
+    /// Where it comes from, if that is known.
+    pub origin: Option<&'a Origin>,
 }
 
 /// What a person interrupted.
@@ -242,7 +244,9 @@ impl Transcript {
     pub fn user(&mut self, user: UserEntry<'_>) -> EntryId {
         let content = entry::user_content(user.blocks, user.plain);
         let parent = self.last.clone();
-        let id = self.chain(user.uuid, parent, |place, links| entry::user(place, links, &content, user.kind, None));
+        let id = self.chain(user.uuid, parent, |place, links| {
+            entry::user(place, links, &content, user.kind, About { origin: user.origin, answer: None })
+        });
         if user.kind == UserKind::Prompt {
             self.note_prompt(user.blocks, content.len());
         }
@@ -287,7 +291,7 @@ impl Transcript {
         self.chain(None, parent, |place, links| {
             let source_assistant = source.as_ref().map(EntryId::as_str);
             let answer = Answer { source_assistant, tool_use_result: output };
-            entry::user(place, links, &content, UserKind::Prompt, Some(answer))
+            entry::user(place, links, &content, UserKind::Prompt, About { origin: None, answer: Some(answer) })
         })
     }
 
@@ -295,7 +299,7 @@ impl Transcript {
     pub fn interrupted(&mut self, what: Interrupted) -> EntryId {
         let content = entry::user_content(&[Block::text(what.marker())], false);
         let parent = self.last.clone();
-        self.chain(None, parent, |place, links| entry::user(place, links, &content, UserKind::Prompt, None))
+        self.chain(None, parent, |place, links| entry::user(place, links, &content, UserKind::Prompt, About::default()))
     }
 
     /// Records something that belongs to the chain and is not a message: `attachment` is an object with a `type`.
@@ -334,7 +338,8 @@ impl Transcript {
         self.reply = None;
         self.open_calls.clear();
         let plain = summary.len() == 1;
-        let summary = self.user(UserEntry { uuid: None, blocks: summary, plain, kind: UserKind::CompactSummary });
+        let summary =
+            self.user(UserEntry { uuid: None, blocks: summary, plain, kind: UserKind::CompactSummary, origin: None });
         (boundary, summary)
     }
 

@@ -37,8 +37,14 @@ impl Asks {
         self.next += 1;
         let id = AskId(self.next);
         self.open.insert(id, Open { agent: asked.agent.clone(), reply: asked.reply });
-        let agent_id = services.tasks.agent_id(&asked.agent);
-        let view = AskView { id, agent: asked.agent.clone(), agent_id, body: asked.body };
+        let task = services.tasks.agent(&asked.agent);
+        let view = AskView {
+            id,
+            agent: asked.agent.clone(),
+            agent_id: task.as_ref().map(|task| task.id.clone()),
+            agent_type: task.as_ref().and_then(|task| Some(task.agent.as_ref()?.subagent_type.clone())),
+            body: asked.body,
+        };
         services.publish(&asked.agent, Body::Ask(Box::new(view)));
     }
 

@@ -29,6 +29,8 @@ pub struct Initialize {
     pub sdk_mcp_servers: Vec<String>,
     pub forward_subagent_text: Option<bool>,
     pub title: Option<String>,
+    /// Whether a resumed session keeps the system prompt that it began with.
+    pub system_prompt_snapshot: Option<bool>,
     /// The host has a way for its person to stop single tasks.
     pub per_task_stop: bool,
 }
@@ -67,6 +69,7 @@ impl Initialize {
             sdk_mcp_servers: request.get("sdkMcpServers").unwrap_or_default(),
             forward_subagent_text: request.get("forwardSubagentText"),
             title: request.text("title").filter(|title| !title.trim().is_empty()),
+            system_prompt_snapshot: request.get("systemPromptSnapshot"),
             per_task_stop: request.flag("perTaskStopAffordance"),
         }
     }
@@ -80,6 +83,7 @@ impl Initialize {
                 ("systemPrompt", wishes.system_prompt.clone()),
                 ("appendSystemPrompt", wishes.append_system_prompt.clone()),
                 ("jsonSchema", raw(&wishes.json_schema)),
+                ("systemPromptSnapshot", wishes.system_prompt_snapshot.map(|kept| kept.to_string())),
             ]
         };
         let pairs = members(self).into_iter().zip(members(opened_with));

@@ -109,6 +109,8 @@ struct Link {
     hooks: Option<Vec<DriverHook>>,
     /// The hooks of the first greeting are the session's already.
     greeted: bool,
+    /// There was a greeting.
+    welcomed: bool,
     /// What the session was opened with.
     wishes: Initialize,
     /// Its model and mode then.
@@ -170,6 +172,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         last_event: None,
         hooks: None,
         greeted: job.wishes.is_some(),
+        welcomed: false,
         stops_tasks: job.wishes.as_ref().is_some_and(|wishes| wishes.per_task_stop),
         wishes: job.wishes.unwrap_or_default(),
         outset,

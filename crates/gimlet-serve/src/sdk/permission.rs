@@ -59,7 +59,10 @@ pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
         blocked_path: path.as_ref().map(|path| path.to_string_lossy().into_owned()),
         decision_reason: reason,
         decision_reason_type: reason_kind,
-        title: format!("gimlet wants to use {label}"),
+        title: match &view.agent_type {
+            Some(agent) => format!("gimlet's agent {agent} wants to use {label}"),
+            None => format!("gimlet wants to use {label}"),
+        },
         display_name: label,
         description: summary,
         agent_id: view.agent_id.as_deref(),
@@ -166,7 +169,8 @@ mod tests {
             path: Some("/srv/x".into()),
             suggestions: vec![SuggestedChange { covers: "edits".into(), update: raw(suggestion) }],
         };
-        question("r1", &AskView { id: AskId(3), agent: AgentPath::default(), agent_id: None, body }).unwrap()
+        question("r1", &AskView { id: AskId(3), agent: AgentPath::default(), agent_id: None, agent_type: None, body })
+            .unwrap()
     }
 
     #[test]

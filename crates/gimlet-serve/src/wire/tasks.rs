@@ -3,10 +3,10 @@
 //! Programs count subagents as in flight from their first line to a last one, and keep their side open that long. So
 //! whatever was announced is also ended here, exactly once.
 
-use gimlet_proto::{Event, TaskProgress, TaskState, TaskView, ToolUseId};
+use gimlet_proto::{Event, SessionId, TaskProgress, TaskState, TaskView, ToolUseId};
 use serde_json::{Map, Value, json};
 
-use super::system;
+use super::{system, system_line};
 
 /// The tasks that one consumer was told of and that still run, oldest first.
 #[derive(Default)]
@@ -35,21 +35,21 @@ impl TaskLines {
                     call: task.call.clone(),
                 });
                 let mut lines = vec![started(event, task)];
-                lines.extend(task.backgrounded.then(|| self.in_background(event)));
+                lines.extend(task.backgrounded.then(|| self.in_background(&event.session)));
                 lines
             }
             (TaskState::Running, Some(at)) => {
                 let mut lines: Vec<String> =
                     task.progress.iter().map(|progress| going_on(event, task, progress)).collect();
                 if !std::mem::replace(&mut self.running[at].backgrounded, task.backgrounded) && task.backgrounded {
-                    lines.push(self.in_background(event));
+                    lines.push(self.in_background(&event.session));
                 }
                 lines
             }
             (_, Some(at)) => {
                 let told = self.running.remove(at);
                 let mut lines = vec![updated(event, task), notification(event, task)];
-                lines.extend(told.backgrounded.then(|| self.in_background(event)));
+                lines.extend(told.backgrounded.then(|| self.in_background(&event.session)));
                 lines
             }
             // It was never announced, or its end was told already.
@@ -68,14 +68,14 @@ impl TaskLines {
     }
 
     /// Everything that runs in the background now.
-    fn in_background(&self, event: &Event) -> String {
+    pub(super) fn in_background(&self, session: &SessionId) -> String {
         let tasks: Vec<Value> = self
             .running
             .iter()
             .filter(|told| told.backgrounded)
             .map(|told| json!({"task_id": told.id, "task_type": told.kind, "description": told.description}))
             .collect();
-        system(event, "background_tasks_changed", json!({"tasks": tasks}))
+        system_line(session, "background_tasks_changed", json!({"tasks": tasks}))
     }
 }
 

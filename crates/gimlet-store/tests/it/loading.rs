@@ -19,6 +19,7 @@ fn a_turn_comes_back_byte_for_byte() {
     let odd: Vec<Block> = odd.iter().map(|json| Block::from_json(json).unwrap()).collect();
     let prompt = Block::text("quote \" slash / tab \t é \u{1f600} \u{7f}");
     transcript.user(UserEntry {
+        origin: None,
         uuid: None,
         blocks: std::slice::from_ref(&prompt),
         plain: true,

@@ -80,7 +80,7 @@ pub(crate) fn stamp() -> Stamp {
 
 pub(crate) fn say(transcript: &mut Transcript, text: &str) -> EntryId {
     let blocks = [Block::text(text)];
-    transcript.user(UserEntry { uuid: None, blocks: &blocks, plain: true, kind: UserKind::Prompt })
+    transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: true, kind: UserKind::Prompt })
 }
 
 pub(crate) fn reply(id: &str) -> AssistantHead {

@@ -69,7 +69,7 @@ fn metadata_lines_begin_with_their_type_and_wait_for_the_first_prompt() {
     transcript.append_frozen(&["be brief".into()], "[{\"name\":\"Read\"}]");
     assert!(!home.path().exists(), "metadata alone is no session");
     let blocks = [Block::text("context")];
-    transcript.user(UserEntry { uuid: None, blocks: &blocks, plain: false, kind: UserKind::Meta });
+    transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: false, kind: UserKind::Meta });
     say(&mut transcript, "go");
     transcript.set_tag("x");
     transcript.permission_mode(PermissionMode::AcceptEdits);
@@ -294,7 +294,7 @@ fn an_id_that_is_taken_does_not_cut_the_conversation() {
     let prompt = |transcript: &mut Transcript, text: &str| {
         let blocks = [Block::text(text)];
         let uuid = Some(wanted.clone());
-        transcript.user(UserEntry { blocks: &blocks, plain: true, kind: UserKind::Prompt, uuid })
+        transcript.user(UserEntry { origin: None, blocks: &blocks, plain: true, kind: UserKind::Prompt, uuid })
     };
     let mut transcript = home.create();
     assert_eq!(prompt(&mut transcript, "first"), wanted);

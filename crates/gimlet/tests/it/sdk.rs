@@ -15,6 +15,7 @@ mod logged_out;
 mod looks;
 mod mirroring;
 mod names;
+mod notices;
 mod opening;
 mod permission;
 mod stopping;

@@ -191,6 +191,7 @@ impl Link {
     /// when something cannot, nothing is.
     pub(super) async fn greet(&mut self, id: &Value, request: &HostLine) {
         let wishes = Initialize::read(request);
+        let again = std::mem::replace(&mut self.welcomed, true);
         if std::mem::take(&mut self.greeted) {
             return self.tell_welcome(id, &wishes).await;
         }
@@ -198,6 +199,8 @@ impl Link {
         if reshapes.is_empty() {
             self.heed(&wishes);
             self.tell_welcome(id, &wishes).await;
+            let tasks = self.wire.background_tasks(&self.session.id).filter(|_| again);
+            self.write_all(tasks.into_iter().collect()).await;
         } else if self.begun {
             let problem = format!("initialize came after the first prompt, too late for: {}", reshapes.join(", "));
             self.write(frames::answer(id, Err(problem))).await;

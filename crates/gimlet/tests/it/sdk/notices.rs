@@ -1,0 +1,128 @@
+//! What programs are told beside the conversation: where a turn comes from, who asks, who refused, what runs.
+
+use gimlet_script::{Expect, Script};
+use gimlet_testkit::entries_of;
+use serde_json::json;
+
+use super::{Host, items};
+use crate::world;
+
+#[tokio::test]
+async fn a_turn_that_an_agent_began_says_so_on_every_side() {
+    let world = world();
+    let of_agent = Expect { system_contains: Some("You are an agent of gimlet".into()), ..Expect::default() };
+    let model = Script::new()
+        .call("Agent", json!({"description": "Look", "prompt": "Look.", "run_in_background": true}))
+        .then()
+        .say("it looks")
+        .then()
+        .say("it has looked")
+        .then()
+        .when(of_agent)
+        .say("seen")
+        .delay_ms(100)
+        .serve()
+        .await
+        .unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.say("go");
+    assert!(host.result().await.get("origin").is_none());
+    let origin = json!({"kind": "task-notification"});
+    let told = host.until(|line| line["type"] == "user" && line["isSynthetic"] == true).await;
+    assert_eq!(told["origin"], origin, "{told}");
+    assert_eq!(host.result().await["origin"], origin);
+    let results = host.seen.iter().filter(|line| !line["tool_use_result"].is_null());
+    assert!(results.clone().count() > 0 && results.clone().all(|line| line.get("origin").is_none()));
+    host.end().await.clean(0);
+    let mut entries = world.transcripts().into_iter().flat_map(|path| entries_of(&path));
+    let entry = entries.find(|entry| entry["uuid"] == told["uuid"]).unwrap();
+    assert_eq!((&entry["origin"], &entry["isMeta"]), (&origin, &json!(true)));
+}
+
+#[tokio::test]
+async fn a_host_that_greets_again_is_told_what_runs() {
+    let world = world();
+    let model = Script::new()
+        .call("Bash", json!({"command": "sleep 600", "description": "Wait", "run_in_background": true}))
+        .then()
+        .say("it runs")
+        .serve()
+        .await
+        .unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    host.ask(json!({"subtype": "initialize"})).await;
+    host.say("go");
+    host.result().await;
+    host.ask(json!({"subtype": "initialize"})).await;
+    let level = host.until(|line| line["subtype"] == "background_tasks_changed").await;
+    assert_eq!(level["tasks"][0]["task_type"], "local_bash", "{level}");
+    host.end().await;
+}
+
+#[tokio::test]
+async fn a_refusal_for_want_of_a_person_has_a_public_reason() {
+    let world = world();
+    let model = Script::new().call("Bash", json!({"command": "touch x"})).then().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.say("go");
+    let denied = host.until(|line| line["subtype"] == "permission_denied").await;
+    assert_eq!(denied["decision_reason_type"], "other", "{denied}");
+    host.result().await;
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn a_question_names_the_agent_that_asks() {
+    let world = world();
+    let model = Script::new()
+        .call("Agent", json!({"description": "Make x", "prompt": "Make x.", "subagent_type": "Bash"}))
+        .then()
+        .call("Bash", json!({"command": "touch x"}))
+        .then()
+        .say("made")
+        .then()
+        .say("done")
+        .serve()
+        .await
+        .unwrap();
+    let mut host = Host::attended(&world, &model);
+    host.say("go");
+    let question = host.asked("can_use_tool").await;
+    assert_eq!(question["request"]["title"], "gimlet's agent Bash wants to use Bash", "{question}");
+    host.answer(&question, json!({"behavior": "deny", "message": "no"}));
+    host.result().await;
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn a_prompt_that_a_hook_blocks_takes_no_turn_of_the_models() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let hooks = json!({"UserPromptSubmit": [{"hookCallbackIds": ["h"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.say("go");
+    let asked = host.asked("hook_callback").await;
+    host.answer(&asked, json!({"decision": "block", "reason": "not now"}));
+    let result = host.result().await;
+    assert_eq!((&result["num_turns"], &result["result"]), (&json!(0), &json!("not now")));
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn a_server_that_was_silent_is_greeted_again_with_the_next_turn() {
+    let world = world();
+    let model = Script::new().say("alone").then().say("together").serve().await.unwrap();
+    let config = json!({"mcpServers": {"calc": {"type": "sdk"}}}).to_string();
+    let mut host = Host::start(world.run(&model).args(["--mcp-config", &config]).env("MCP_TIMEOUT", "300"));
+    host.say("one");
+    let init = host.until(|line| line["subtype"] == "init").await;
+    assert_eq!(init["mcp_servers"][0]["status"], "failed", "{init}");
+    host.result().await;
+    host.say("two");
+    items::serve(&mut host, "{}").await;
+    let init = host.seen.iter().rfind(|line| line["subtype"] == "init").unwrap();
+    assert_eq!(init["mcp_servers"][0]["status"], "connected", "{init}");
+    assert!(model.request(1).tool_names().contains(&"mcp__calc__t".to_owned()));
+    host.end().await.clean(0);
+}
