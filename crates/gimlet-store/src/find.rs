@@ -132,6 +132,14 @@ impl Sessions {
         one_with_title(self.newest_first().filter(|session| !session.is_sidechain).collect(), title)
     }
 
+    /// Whether a session with this title runs right now.
+    pub fn runs_under(&self, title: &str) -> bool {
+        let has_title = |session: &SessionSummary| session.labels.title.as_deref() == Some(title);
+        let runs =
+            |session: SessionSummary| SessionFiles::of_transcript(&session.path).is_some_and(|it| it.is_driven());
+        self.newest_first().filter(has_title).any(runs)
+    }
+
     /// The same among the sessions of every project.
     pub fn by_title_everywhere(&self, title: &str) -> Result<SessionSummary, FindError> {
         one_with_title(self.everywhere().into_iter().flatten().collect(), title)

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::SessionId;
 use unicode_normalization::UnicodeNormalization;
 
+use crate::lock::{Claim, DriverLock};
+
 /// Longest dashed path that is used as a folder name as it is.
 const MAX_KEY: usize = 200;
 
@@ -121,6 +123,12 @@ impl SessionFiles {
     /// The file whose lock says who drives the session.
     pub(crate) fn driver_lock(&self) -> PathBuf {
         self.side_dir().join("driver.lock")
+    }
+
+    /// Whether some process runs turns in the session.
+    pub fn is_driven(&self) -> bool {
+        let lock = self.driver_lock();
+        lock.exists() && matches!(DriverLock::claim(&lock), Claim::Busy)
     }
 
     /// Where the transcripts of subagents are.

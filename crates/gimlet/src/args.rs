@@ -10,7 +10,7 @@ use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
 use gimlet_config::Sources;
 use gimlet_proto::PermissionMode;
 
-pub(crate) use unavailable::{is_driven, refuse_unavailable, set_aside};
+pub(crate) use unavailable::{is_driven, refuse_unavailable, set_aside, wants_stream};
 
 pub(crate) use commands::{
     Against, AutoModeCommand, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand,
@@ -66,6 +66,13 @@ pub(crate) enum ThinkingFlag {
 pub(crate) enum ThinkingDisplayFlag {
     Summarized,
     Omitted,
+}
+
+/// Whether something is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Snapshot {
+    On,
+    Off,
 }
 
 /// Who answers permission questions of a session that a program drives.
@@ -173,6 +180,9 @@ pub(crate) struct RunArgs {
     /// Read the addition to the system prompt from a file
     #[arg(long, value_name = "FILE")]
     pub(crate) append_system_prompt_file: Option<PathBuf>,
+    /// Whether a resumed session keeps the system prompt that it began with
+    #[arg(long, value_enum, value_name = "on|off", hide = true)]
+    pub(crate) system_prompt_snapshot: Option<Snapshot>,
     /// Further folders that gimlet may work in
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub(crate) add_dir: Vec<PathBuf>,

@@ -20,7 +20,7 @@ mod trust;
 mod welcome;
 mod why;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -39,7 +39,15 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| say_on_stderr(&panic_line(info))));
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-    match parse(arguments).and_then(run) {
+    let for_program = args::wants_stream(&arguments);
+    let outcome = match parse(arguments) {
+        Ok(cli) => run(cli),
+        Err(exit) => {
+            tell_program(&exit, for_program);
+            Err(exit)
+        }
+    };
+    match outcome {
         Ok(code) => code,
         Err(Exit::Code(code)) => code,
         Err(Exit::Report(report)) => {
@@ -57,6 +65,18 @@ enum Exit {
 impl From<Report> for Exit {
     fn from(report: Report) -> Self {
         Exit::Report(report)
+    }
+}
+
+/// A program that wants a result for every failure gets one for arguments that make no sense, too.
+fn tell_program(exit: &Exit, reads_results: bool) {
+    let wanted = || Env::new(std::env::vars_os()).flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
+    if let Exit::Report(report) = exit
+        && reads_results
+        && wanted()
+    {
+        let session = gimlet_store::new_session_id().to_string();
+        say(&gimlet_serve::startup_failure(&report.text(), report.kind(), &session));
     }
 }
 
@@ -158,6 +178,10 @@ fn session(run: &RunArgs) -> Result<ExitCode, Exit> {
     if run.print || run.is_driven() {
         return Ok(print_session(run)?);
     }
+    // Whoever gives a prompt and reads along with a program wants the answer.
+    if run.prompt.is_some() && !std::io::stdout().is_terminal() {
+        return Ok(print_session(&RunArgs { print: true, ..run.clone() })?);
+    }
     without_print(&Surroundings::read()?)
 }
 
@@ -166,6 +190,8 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
     let outcome = Surroundings::read().and_then(|around| {
         // Commands may look at the process that starts them. No thread has been started yet.
         gimlet_exec::conceal_credentials(&around.env);
+        let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY");
+        let run = &RunArgs { no_session_persistence: run.no_session_persistence || unkept, ..run.clone() };
         if run.is_driven() { in_runtime(sdk::run(run, &around)) } else { in_runtime(print::run(run, &around)) }
     });
     if let (Err(report), OutputFormat::StreamJson) = (&outcome, run.output_format) {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::args::{OutputFormat, PermissionPrompts, RunArgs};
+use crate::args::{OutputFormat, PermissionPrompts, RunArgs, Snapshot};
 use crate::print;
 use crate::report::Report;
 use crate::start::{self, Facts, Manner};
@@ -31,6 +31,8 @@ const AGENT_PATIENCE_MS: u64 = 600_000;
 /// Runs a driven session to its end.
 pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
     check_flags(run)?;
+    // Whoever waits for an answer to nothing yet must hear of it too.
+    start::check_session(run, around)?;
     let notes = Output::new(std::io::stderr()).map_err(print::no_thread)?;
     let mut lines = HostLines::start(std::io::stdin()).map_err(print::no_thread)?;
     // What the host wants of the session must be known before there is one.
@@ -171,6 +173,9 @@ fn as_wished(run: &RunArgs, wishes: Initialize) -> RunArgs {
     }
     if let Some(text) = wishes.append_system_prompt {
         (run.append_system_prompt, run.append_system_prompt_file) = (Some(text), None);
+    }
+    if let Some(kept) = wishes.system_prompt_snapshot {
+        run.system_prompt_snapshot = Some(if kept { Snapshot::On } else { Snapshot::Off });
     }
     run.name = wishes.title.or(run.name);
     run.json_schema = wishes.json_schema.map(|schema| schema.get().to_owned()).or(run.json_schema);

@@ -44,7 +44,7 @@ pub(crate) use provider::credentials;
 pub(crate) use rule_names::{check_rule, known_tools, unknown_tool};
 use sandboxed::Wishes;
 pub(crate) use sandboxed::{InForce, InForceWalls};
-pub(crate) use sessions::{NamePlate, Scratch};
+pub(crate) use sessions::{NamePlate, Scratch, check as check_session};
 use sessions::{Past, Segment};
 use toolbox::Toolbox;
 

@@ -9,6 +9,8 @@ use super::Cli;
 enum Takes {
     Nothing,
     One,
+    /// A value, unless another flag follows.
+    Maybe,
 }
 
 /// Flags of the reference CLI whose features gimlet does not have yet. People get them refused by name; programs that
@@ -22,9 +24,8 @@ const NOT_YET: &[(&str, Takes)] = &[
     ("--mcp-debug", Takes::Nothing),
     ("--append-subagent-system-prompt", Takes::One),
     ("--exclude-dynamic-system-prompt-sections", Takes::Nothing),
-    ("--system-prompt-snapshot", Takes::One),
-    ("--worktree", Takes::One),
-    ("-w", Takes::One),
+    ("--worktree", Takes::Maybe),
+    ("-w", Takes::Maybe),
     ("--tmux", Takes::Nothing),
     ("--bg", Takes::Nothing),
     ("--background", Takes::Nothing),
@@ -40,7 +41,7 @@ const NOT_YET: &[(&str, Takes)] = &[
     ("--ax-screen-reader", Takes::Nothing),
     ("--teammate-mode", Takes::One),
     ("--record", Takes::One),
-    ("--from-pr", Takes::One),
+    ("--from-pr", Takes::Maybe),
 ];
 
 /// Flags that mean something only to a program that drives the session.
@@ -55,18 +56,43 @@ const DRIVEN_ONLY: &[&str] = &[
 ];
 
 /// Flags that belong to services of another vendor.
-const NEVER: &[&str] = &[
-    "--chrome",
-    "--no-chrome",
-    "--cloud",
-    "--remote",
-    "--teleport",
-    "--environment",
-    "--ref",
-    "--remote-control",
-    "--rc",
-    "--channels",
-    "--advisor",
+const NEVER: &[(&str, Takes)] = &[
+    ("--chrome", Takes::Nothing),
+    ("--no-chrome", Takes::Nothing),
+    ("--cloud", Takes::Maybe),
+    ("--remote", Takes::Maybe),
+    ("--teleport", Takes::Maybe),
+    ("--environment", Takes::One),
+    ("--ref", Takes::One),
+    ("--remote-control", Takes::Maybe),
+    ("--rc", Takes::Maybe),
+    ("--channels", Takes::One),
+    ("--advisor", Takes::One),
+];
+
+/// Flags that an empty value says nothing with. Programs pass on what they were given, also when that was nothing.
+const NOTHING_WHEN_EMPTY: &[&str] = &[
+    "--model",
+    "--fallback-model",
+    "--effort",
+    "--thinking",
+    "--thinking-display",
+    "--betas",
+    "--permission-mode",
+    "--permission-prompt-tool",
+    "--permission-prompts",
+    "--mcp-config",
+    "--settings",
+    "--agents",
+    "--agent",
+    "--json-schema",
+    "--add-dir",
+    "--system-prompt-file",
+    "--append-system-prompt-file",
+    "--system-prompt-snapshot",
+    "--name",
+    "-n",
+    "--debug-file",
 ];
 
 /// Commands of the reference CLI that gimlet does not have yet.
@@ -107,7 +133,7 @@ pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
         if DRIVEN_ONLY.contains(&name) && !is_driven(args) {
             return Some(format!("the flag {name} is only available with --input-format stream-json"));
         }
-        if NEVER.contains(&name) {
+        if NEVER.iter().any(|(known, _)| *known == name) {
             return Some(format!("the flag {name} belongs to a hosted service that gimlet does not use"));
         }
     }
@@ -127,23 +153,39 @@ pub(crate) fn is_driven(args: &[String]) -> bool {
     value_of(args, "--input-format") == Some("stream-json")
 }
 
-/// The arguments without the flags that are known by name only, and those.
+/// Whether whoever reads the output expects the protocol's lines.
+pub(crate) fn wants_stream(args: &[String]) -> bool {
+    value_of(args, "--output-format") == Some("stream-json")
+}
+
+/// The arguments without the flags that are known by name only or say nothing, and the names of the former.
 pub(crate) fn set_aside(args: Vec<String>) -> (Vec<String>, Vec<String>) {
     let (mut kept, mut aside) = (Vec::new(), Vec::new());
-    let mut args = args.into_iter();
+    let mut args = args.into_iter().peekable();
     while let Some(arg) = args.next() {
-        let name = arg.split('=').next().unwrap_or(&arg);
-        let known = NOT_YET.iter().find(|(flag, _)| *flag == name);
-        let Some((flag, takes)) = known else {
+        let (name, glued) = arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
+        if NOTHING_WHEN_EMPTY.contains(&name) {
+            match (glued, args.peek()) {
+                (Some(""), _) => {}
+                (None, Some(value)) if value.is_empty() => drop(args.next()),
+                _ => kept.push(arg),
+            }
+            continue;
+        }
+        let Some((flag, takes)) = NOT_YET.iter().chain(NEVER).find(|(flag, _)| *flag == name) else {
             kept.push(arg);
             continue;
         };
         aside.push((*flag).to_owned());
-        if arg.contains('=') || *takes == Takes::Nothing {
-            continue;
+        let has_value = match (glued, takes) {
+            (Some(_), _) | (None, Takes::Nothing) => false,
+            // Whatever it looks like.
+            (None, Takes::One) => true,
+            (None, Takes::Maybe) => args.peek().is_some_and(|next| !next.starts_with('-')),
+        };
+        if has_value {
+            drop(args.next());
         }
-        // Its value, whatever that looks like.
-        drop(args.next());
     }
     (kept, aside)
 }
@@ -176,11 +218,23 @@ mod tests {
     #[test]
     fn programs_go_on_without_what_is_not_there() {
         let line = "--output-format stream-json --plugin-dir x --bare --plugin-url={\"a\":1} --model m \
-                    --system-prompt-snapshot off --input-format stream-json";
+                    --worktree --chrome --remote-control --channels a --input-format stream-json --worktree tree";
         let args = words(&line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert!(is_driven(&args) && !is_driven(&words("-p --output-format stream-json")));
         let (kept, aside) = set_aside(args);
         assert_eq!(kept, words("--output-format stream-json --model m --input-format stream-json"));
-        assert_eq!(aside, words("--plugin-dir --bare --plugin-url --system-prompt-snapshot"));
+        assert_eq!(
+            aside,
+            words("--plugin-dir --bare --plugin-url --worktree --chrome --remote-control --channels --worktree")
+        );
+    }
+
+    #[test]
+    fn an_empty_value_says_nothing_where_it_can_mean_nothing() {
+        let args = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let given = args(&["--effort", "", "--model=", "--permission-mode", "", "--system-prompt", "", "--tools="]);
+        assert_eq!(set_aside(given).0, args(&["--system-prompt", "", "--tools="]));
+        let given = args(&["--resume-drops-turn=", "--setting-sources=", "--effort", "low", "--max-turns", ""]);
+        assert_eq!(set_aside(given.clone()).0, given);
     }
 }

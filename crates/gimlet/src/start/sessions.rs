@@ -13,13 +13,16 @@ use gimlet_store::{
 };
 
 use super::Manner;
-use crate::args::RunArgs;
+use crate::args::{RunArgs, Snapshot};
 use crate::lookup::may_be_start;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
 /// The largest history that is taken up: providers take requests of at most 32 MB, and the rest needs some room.
 const MAX_HISTORY: u64 = 28_000_000;
+
+/// How many sessions of one name are told apart.
+const MOST_NAMESAKES: usize = 100;
 
 /// What every request of a conversation segment begins with, byte for byte.
 pub(crate) struct Segment {
@@ -104,7 +107,7 @@ impl Wanted<'_> {
         };
         copy_to(mirror, &mut transcript);
         freeze(&mut transcript, &segment);
-        name(&mut transcript, run);
+        name(&mut transcript, run, &Sessions::new(&places, &around.cwd, &[]));
         let (result_files, scratch) = result_files(run, around, &files);
         let name_plate = NamePlate { files: files.clone(), early: transcript.early_title() };
         Ok(Past {
@@ -128,10 +131,7 @@ impl Wanted<'_> {
     fn go_on(self, source: &SessionFiles) -> Result<Past, Report> {
         let Self { run, around, places, stamp, segment, mirror } = self;
         let up_to = run.resume_session_at.as_deref().map(EntryId::new);
-        if let (Some(cut), Some(turn)) = (&up_to, &run.resume_drops_turn) {
-            check_dropped_turn(&source.transcript(), cut, turn)
-                .map_err(|error| Report::new(format!("Resume rejected by --resume-drops-turn: {error}")))?;
-        }
+        check_dropped(run, source)?;
         let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY) };
         // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
         let loaded = load_session(source, &options)?;
@@ -163,7 +163,9 @@ impl Wanted<'_> {
                 segment
             }
         };
-        name(&mut transcript, run);
+        if loaded.labels.title.as_deref() != run.name.as_deref() {
+            name(&mut transcript, run, &Sessions::new(&places, &around.cwd, &[]));
+        }
         let remarks = damage_remark(&loaded).into_iter().collect();
         let (result_files, scratch) = result_files(run, around, &files);
         let name_plate = NamePlate { files: files.clone(), early: transcript.early_title() };
@@ -232,6 +234,20 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
         ));
     }
     Ok(())
+}
+
+/// Whether the session that the flags name is there to go on with, before anything else is known.
+pub(crate) fn check(run: &RunArgs, around: &Surroundings) -> Result<(), Report> {
+    check_flags(run)?;
+    let Some(files) = resumed(run, around, &Locations::new(&around.config_home))? else { return Ok(()) };
+    check_dropped(run, &files)
+}
+
+/// Refuses to leave more behind than the turn that the flags name.
+fn check_dropped(run: &RunArgs, source: &SessionFiles) -> Result<(), Report> {
+    let (Some(cut), Some(turn)) = (&run.resume_session_at, &run.resume_drops_turn) else { return Ok(()) };
+    check_dropped_turn(&source.transcript(), &EntryId::new(cut.as_str()), turn)
+        .map_err(|error| Report::new(format!("Resume rejected by --resume-drops-turn: {error}")))
 }
 
 fn nothing_to_continue(run: &RunArgs) -> Option<String> {
@@ -329,11 +345,13 @@ fn new_id(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Se
     }
 }
 
-fn name(transcript: &mut Transcript, run: &RunArgs) {
+/// Gives the session its title; while another one runs under it, one that tells them apart.
+fn name(transcript: &mut Transcript, run: &RunArgs, here: &Sessions) {
     // What is no title was refused with the flags.
-    if let Some(Ok(name)) = run.name.as_deref().map(clean_title) {
-        transcript.set_title(&name);
-    }
+    let Some(Ok(name)) = run.name.as_deref().map(clean_title) else { return };
+    let numbered = (2..).map(|number| format!("{name} ({number})"));
+    let free = std::iter::once(name.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !here.runs_under(name));
+    transcript.set_title(&free.unwrap_or(name));
 }
 
 fn freeze(transcript: &mut Transcript, segment: &Segment) {
@@ -345,7 +363,8 @@ fn kept_segment(run: &RunArgs, loaded: &Loaded, fresh: &Segment) -> Option<Segme
     let changed = run.system_prompt.is_some()
         || run.system_prompt_file.is_some()
         || run.append_system_prompt.is_some()
-        || run.append_system_prompt_file.is_some();
+        || run.append_system_prompt_file.is_some()
+        || run.system_prompt_snapshot == Some(Snapshot::Off);
     let frozen = loaded.frozen.as_ref().filter(|_| !changed)?;
     let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
     // A tool of the same name may be another one: a form to answer in, a list of agents, a sandbox that is off now.

@@ -7,6 +7,7 @@ mod driving;
 mod ending;
 mod exchange;
 mod files;
+mod flags;
 mod greeting;
 mod items;
 mod lifecycle;

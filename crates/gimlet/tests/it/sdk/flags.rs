@@ -1,0 +1,119 @@
+//! Flags and variables that programs pass: odd ones, empty ones, and those that a start can fail by.
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::Host;
+use crate::world;
+
+#[tokio::test]
+async fn flags_of_other_features_and_empty_values_are_passed_over() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let odd = ["--worktree", "--chrome", "--remote-control", "--effort", "", "--model=", "--permission-mode", ""];
+    let mut host = Host::start(world.run(&model).args(odd));
+    host.say("hi");
+    assert_eq!(host.result().await["result"], "ok");
+    host.end().await.clean(0);
+    let run = world.run(&model).args(super::FLAGS).args(["--max-turns", ""]).finish().await;
+    run.expect_code(1);
+}
+
+#[tokio::test]
+async fn a_session_that_is_not_there_is_told_before_any_line_comes() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let id = "11111111-2222-4333-8444-555555555555";
+    let mut host = Host::start(world.run(&model).arg(format!("--resume={id}")));
+    let result = host.result().await;
+    let said = result["errors"][0].as_str().unwrap();
+    assert!(said.starts_with(&format!("No conversation found with session ID: {id}")), "{said}");
+    let end = host.ended().await;
+    end.output.expect_code(1);
+    assert!(end.output.stderr.contains(id), "{}", end.output.stderr);
+}
+
+#[tokio::test]
+async fn arguments_that_make_no_sense_get_a_result_where_one_is_wanted() {
+    let world = world();
+    for wanted in ["1", "0"] {
+        let run = world.run_at("http://127.0.0.1:9").args(super::FLAGS).arg("--no-such-flag");
+        let run = run.env("CLAUDE_CODE_STARTUP_FAILURE_RESULTS", wanted).finish().await;
+        run.expect_code(1);
+        assert!(run.stderr.contains("--no-such-flag"), "{}", run.stderr);
+        let results: Vec<Value> = run.lines();
+        assert_eq!(results.len(), usize::from(wanted == "1"), "{results:?}");
+        assert!(results.iter().all(|line| line["errors"][0].as_str().unwrap().contains("--no-such-flag")));
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_keeps_no_history_leaves_none() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).env("CLAUDE_CODE_SKIP_PROMPT_HISTORY", "1"));
+    host.say("hi");
+    host.result().await;
+    host.end().await.clean(0);
+    assert_eq!(world.transcripts().len(), 0);
+}
+
+#[tokio::test]
+async fn a_prompt_whose_answer_goes_to_a_program_is_answered() {
+    let world = world();
+    let model = Script::new().say("the answer").serve().await.unwrap();
+    let run = world.run(&model).args(["what is it?"]).finish().await;
+    assert_eq!((run.code, run.stdout.as_str()), (0, "the answer\n"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn a_resumed_session_keeps_its_system_prompt_unless_it_is_not_to() {
+    let world = world();
+    let model =
+        Script::new().say("one").then().say("two").then().say("three").then().say("four").serve().await.unwrap();
+    let id = "11111111-2222-4333-8444-555555555555";
+    let mut host = Host::start(world.run(&model).args(["--session-id", id, "--append-system-prompt", "the old words"]));
+    host.say("first");
+    host.end().await.clean(0);
+    let resumed = format!("--resume={id}");
+    for (snapshot, flags, kept) in [
+        (Value::Null, vec![&*resumed], true),
+        (json!(false), vec![&*resumed], false),
+        (Value::Null, vec![&*resumed, "--system-prompt-snapshot", "off"], false),
+    ] {
+        let mut host = Host::start(world.run(&model).args(flags.clone()));
+        host.ask(json!({"subtype": "initialize", "systemPromptSnapshot": snapshot})).await;
+        host.say("again");
+        host.result().await;
+        host.end().await.clean(0);
+        let system = model.requests().last().unwrap().system_text();
+        assert_eq!(system.contains("the old words"), kept, "{snapshot} {flags:?}");
+    }
+}
+
+#[tokio::test]
+async fn sessions_that_run_under_one_name_are_told_apart() {
+    let world = world();
+    let model = Script::new().say("ok").forever().serve().await.unwrap();
+    let titles = || {
+        let named = |entry: &Value| entry["customTitle"].as_str().map(str::to_owned);
+        let all = world.transcripts().iter().flat_map(|path| gimlet_testkit::entries_of(path)).collect::<Vec<_>>();
+        let mut titles: Vec<String> = all.iter().filter_map(named).collect();
+        titles.sort();
+        titles.dedup();
+        titles
+    };
+    let mut first = Host::start(world.run(&model).args(["-n", "build"]));
+    first.say("hi");
+    first.result().await;
+    let mut second = Host::start(world.run(&model).args(["-n", "build"]));
+    second.say("hi");
+    second.result().await;
+    second.end().await.clean(0);
+    first.end().await.clean(0);
+    assert_eq!(titles(), ["build", "build (2)"]);
+    let mut third = Host::start(world.run(&model).args(["-n", "build"]));
+    third.say("hi");
+    third.end().await.clean(0);
+    assert_eq!(titles(), ["build", "build (2)"], "a name that nobody runs under is free");
+}
