@@ -181,3 +181,31 @@ async def test_a_running_agent_is_moved_to_the_background(bench):
     levels = [m.data["tasks"] for m in of(first + second, SystemMessage) if m.subtype == "background_tasks_changed"]
     assert [len(tasks) for tasks in levels] == [1, 0]
     assert only(of(second, TaskNotificationMessage)).status == "completed"
+
+
+async def test_the_conversation_itself_runs_as_an_agent_of_the_program(bench):
+    model = bench.model(text("Hail!"))
+    options = bench.options(model, agents=GREETER, extra_args={"agent": "greeter"})
+    messages = await collect(query(prompt="greet", options=options))
+    request = only(model.requests())
+    assert messages[-1].result == "Hail!" and bench.stderr == []
+    assert "You greet people in verse." in json.dumps(request["system"])
+    assert [t["name"] for t in request["tools"]] == ["Read"] and messages[0].data["tools"] == ["Read"]
+
+
+async def test_an_interrupt_ends_agents_in_the_background(bench):
+    wait = {"when": {"system_contains": "You are an agent of gimlet"},
+            **call("Bash", {"command": "touch begun; sleep 600"})}
+    agent = {"description": "wait", "prompt": "wait", "subagent_type": "general-purpose", "run_in_background": True}
+    model = bench.model(call("Agent", agent), text("it waits"), wait)
+    async with ClaudeSDKClient(bench.options(model, allowed_tools=["Bash"])) as client:
+        await client.query("go")
+        await collect(client.receive_response())
+        with anyio.fail_after(30):
+            while not (bench.project / "begun").exists():
+                await anyio.sleep(0.02)
+            await client.interrupt()
+            async for message in client.receive_messages():
+                if isinstance(message, TaskNotificationMessage):
+                    break
+    assert message.status == "stopped"

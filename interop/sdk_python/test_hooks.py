@@ -211,10 +211,33 @@ async def test_a_hook_that_never_answers_blocks_the_call_after_its_time(bench):
     assert only(results(messages)).is_error and not (bench.project / "x").exists()
 
 
-async def test_pre_compact_and_notification_are_accepted(bench):
-    hooks = {event: [HookMatcher(hooks=[recorder([])])] for event in ["PreCompact", "Notification"]}
+async def test_notification_tells_that_a_person_is_waited_for(bench):
+    seen, others = [], []
+
+    async def callback(tool, tool_input, context):
+        with anyio.fail_after(20):
+            while not seen:
+                await anyio.sleep(0.01)
+        return PermissionResultAllow()
+
+    model = bench.model(call("Bash", {"command": "touch x"}), text("ok"))
+    hooks = {"Notification": [HookMatcher(matcher="permission_prompt", hooks=[recorder(seen)]),
+                              HookMatcher(matcher="idle_prompt", hooks=[recorder(others)])]}
+    async with ClaudeSDKClient(bench.options(model, can_use_tool=callback, hooks=hooks)) as client:
+        await client.query("go")
+        messages = await collect(client.receive_response())
+    told, tool_use_id = only(seen)
+    assert (told["hook_event_name"], told["notification_type"]) == ("Notification", "permission_prompt")
+    assert "Bash" in told["message"] and tool_use_id is None
+    assert told["session_id"] == messages[-1].session_id and told["cwd"] == str(bench.project)
+    assert others == [] and (bench.project / "x").exists()
+
+
+async def test_pre_compact_is_accepted_and_has_no_occasion(bench):
+    seen = []
     model = bench.model(text("ok"))
-    assert (await run(bench, model, "hi", hooks=hooks))[-1].result == "ok"
+    hooks = {"PreCompact": [HookMatcher(hooks=[recorder(seen)])]}
+    assert (await run(bench, model, "hi", hooks=hooks))[-1].result == "ok" and seen == []
 
 
 async def test_a_call_that_was_left_for_later_runs_when_the_session_is_resumed(bench):

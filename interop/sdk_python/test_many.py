@@ -1,6 +1,7 @@
 """Many programs at once: nobody hears another's words, and nobody grows."""
 
 import os
+from typing import NamedTuple
 
 import anyio
 import pytest
@@ -12,20 +13,38 @@ pytestmark = pytest.mark.anyio
 
 CLIENTS = 20
 TURNS = 50
-# What one long session may take, with room for a debug build.
-MAX_RSS_KB = 100_000
+# When a session has everything that it will ever need.
+SETTLED = 10
+# What a session may take of its own; pages of the binary are shared by all.
+MAX_OWN_KB = 12_000
+# What forty more turns may add: their words, in history and buffers.
+MAX_GROWTH_KB = 1_500
+# A connection that is kept open, or one that is just being closed.
+MAX_MORE_FILES = 2
 
 
-def rss_kb(client):
+class Size(NamedTuple):
+    """What a process holds."""
+
+    own_kb: int
+    files: int
+    processes: int
+
+
+def size(client):
     pid = client._transport._process.pid
     with open(f"/proc/{pid}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+        pages = dict(line.split(":", 1) for line in status)
+    own_kb = int(pages["RssAnon"].split()[0])
+    with open(f"/proc/{pid}/task/{pid}/children") as children:
+        processes = len(children.read().split())
+    return Size(own_kb, len(os.listdir(f"/proc/{pid}/fd")), processes)
 
 
 async def test_twenty_clients_with_fifty_turns_each(bench):
     echo = {"reply": {"blocks": [{"text": "heard: {{last_user_text}}"}]}, "repeat": "forever"}
     model = bench.model(echo)
-    sizes = []
+    sizes = {}
 
     async def one(number):
         folder = bench.root / f"project{number}"
@@ -38,15 +57,21 @@ async def test_twenty_clients_with_fifty_turns_each(bench):
                 result = (await collect(client.receive_response()))[-1]
                 assert result.result.startswith("heard: ") and result.result.endswith(words), result.result
                 sessions.add(result.session_id)
+                if turn + 1 == SETTLED:
+                    settled = size(client)
             assert len(sessions) == 1
-            sizes.append(rss_kb(client))
+            sizes[number] = (settled, size(client))
 
     with anyio.fail_after(300):
         async with anyio.create_task_group() as group:
             for number in range(CLIENTS):
                 group.start_soon(one, number)
     assert len(bench.transcripts()) == CLIENTS
-    assert max(sizes) < MAX_RSS_KB, sizes
+    for number, (settled, last) in sizes.items():
+        assert last.own_kb < MAX_OWN_KB, (number, last)
+        assert last.own_kb - settled.own_kb < MAX_GROWTH_KB, (number, settled, last)
+        assert last.files - settled.files <= MAX_MORE_FILES, (number, settled, last)
+        assert last.processes == settled.processes, (number, settled, last)
     left = [pid for pid in os.listdir("/proc") if pid.isdigit() and belongs(pid, bench.home)]
     assert left == [], "a client left a process behind"
 

@@ -2,9 +2,11 @@
 
 import json
 
+import anyio
 import pytest
 from claude_agent_sdk import (
     ClaudeSDKClient,
+    ToolAnnotations,
     ToolResultBlock,
     UserMessage,
     create_sdk_mcp_server,
@@ -121,3 +123,29 @@ async def test_a_tool_in_the_program_answers_permission_questions(bench):
     assert (bench.project / "yes.txt").read_text() == "1" and not (bench.project / "no.txt").exists()
     assert "not there" in str(results(messages)[1].content)
     assert [d["tool_name"] for d in messages[-1].permission_denials] == ["Write"]
+
+
+async def test_results_of_calls_at_once_come_as_they_end(bench):
+    last_is_done = anyio.Event()
+
+    @tool("look", "Looks.", {"n": int}, annotations=ToolAnnotations(readOnlyHint=True))
+    async def look(args):
+        if args["n"] < 2:
+            await last_is_done.wait()
+        return {"content": [{"type": "text", "text": f"look {args['n']}"}]}
+
+    calls = blocks(*({"tool": "mcp__eyes__look", "input": {"n": n}} for n in range(3)))
+    model = bench.model(calls, text("seen"))
+    eyes = create_sdk_mcp_server(name="eyes", tools=[look])
+    options = bench.options(model, mcp_servers={"eyes": eyes}, allowed_tools=["mcp__eyes"])
+    told = []
+    with anyio.fail_after(30):
+        async with ClaudeSDKClient(options) as client:
+            await client.query("look")
+            async for message in client.receive_response():
+                told += [str(block.content) for block in results([message])]
+                if told:
+                    last_is_done.set()
+    assert "look 2" in told[0] and len(told) == 3, told
+    sent = json.dumps(model.requests()[1]["messages"])
+    assert sent.index("look 0") < sent.index("look 1") < sent.index("look 2")

@@ -101,6 +101,18 @@ async def test_streaming_input_runs_every_prompt(bench):
     assert "first" in said and "second" in said
 
 
+async def test_without_a_credential_the_session_starts_and_says_what_to_do(bench):
+    model = bench.model()
+    messages = []
+    with pytest.raises(Exception) as caught:
+        async for message in query(prompt="hi", options=bench.options(model, env={"ANTHROPIC_API_KEY": ""})):
+            messages.append(message)
+    said, result = only(of(messages, AssistantMessage)), messages[-1]
+    assert (said.error, result.is_error) == ("authentication_failed", True)
+    assert result.result == "Not logged in · Please run /login" and result.result in str(caught.value)
+    assert model.requests() == []
+
+
 async def test_a_failing_provider_is_an_error_with_its_reason(bench):
     model = bench.model({"reply": {"status": 400, "error": {"type": "invalid_request_error", "message": "no such thing"}}})
     messages = []

@@ -12,6 +12,7 @@ from claude_agent_sdk import (
     get_session_info,
     get_session_messages,
     list_sessions,
+    project_key_for_directory,
     query,
     rename_session,
     tag_session,
@@ -96,13 +97,36 @@ async def test_a_given_id_is_used_and_a_taken_one_refused(bench):
     assert "already in use" in str(caught.value)
 
 
+async def kept(store, bench, session):
+    """The entries that the store has of a session, by the SDK's own reckoning of where they belong."""
+    key = {"project_key": project_key_for_directory(str(bench.project)), "session_id": session}
+    return await store.load(key)
+
+
+def written(bench):
+    return [json.loads(line) for line in only(bench.transcripts()).read_text().splitlines()]
+
+
+def plain(messages):
+    """Messages without the marks of the cache, which move on with every request."""
+    if isinstance(messages, dict):
+        return {name: plain(value) for name, value in messages.items() if name != "cache_control"}
+    return [plain(part) for part in messages] if isinstance(messages, list) else messages
+
+
 async def test_a_store_of_the_program_gets_every_entry_and_can_bring_the_session_back(bench):
     store = InMemorySessionStore()
-    model = bench.model(text("kept"), text("again"))
+    model = bench.model(call("Bash", {"command": "ls"}), text("kept"), text("again"))
     first = (await ask(bench, model, "keep this", session_store=store))[-1]
-    local = [json.loads(line) for line in only(bench.transcripts()).read_text().splitlines()]
+    entries = written(bench)
+    assert await kept(store, bench, first.session_id) == entries, "entry by entry what the file has"
+    kinds = [entry["type"] for entry in entries if entry["type"] in ("user", "assistant")]
+    assert kinds.count("assistant") == 2 and kinds.count("user") >= 2
     only(bench.transcripts()).unlink()
     second = (await ask(bench, model, "and?", session_store=store, resume=first.session_id))[-1]
     assert second.session_id == first.session_id
-    assert "keep this" in json.dumps(model.requests()[1]["messages"])
-    assert local
+    sent = model.requests()
+    before = plain(sent[1]["messages"])
+    assert plain(sent[2]["messages"])[: len(before)] == before, "nothing is lost on the way"
+    after = await kept(store, bench, first.session_id)
+    assert after[: len(entries)] == entries and len(after) > len(entries), "it grows behind what was there"
