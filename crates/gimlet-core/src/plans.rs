@@ -17,6 +17,8 @@ pub struct Plans {
     pub file: Option<PathBuf>,
     /// The conversation that is resumed ended while planning, so that the model still believes it.
     pub was_planning: bool,
+    /// What whoever drives the session wants the model told besides.
+    pub instructions: Option<String>,
 }
 
 /// Tells the model that plan mode began or ended since it last heard of it.
@@ -47,7 +49,8 @@ fn begun(turn: &Turn) -> String {
         }
         Some(_) | None => "Nobody can approve a plan in this run: give the plan as your answer.".to_owned(),
     };
-    format!("<plan-mode>\n{rules} {then}\n</plan-mode>")
+    let more = scope.services.plan_instructions().map(|text| format!("\n\n{text}")).unwrap_or_default();
+    format!("<plan-mode>\n{rules} {then}{more}\n</plan-mode>")
 }
 
 fn ended(mode: PermissionMode) -> String {

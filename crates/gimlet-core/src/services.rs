@@ -61,6 +61,7 @@ pub struct Services {
     hooks: Arc<Hooks>,
     walls: Arc<WallsInForce>,
     plan_file: Option<PathBuf>,
+    plan_instructions: Option<String>,
     /// What is the session's own, such as its plan: it may always be written.
     own: Arc<[PathBuf]>,
     checkpoints: Option<Arc<FileCheckpoints>>,
@@ -101,6 +102,7 @@ impl Services {
             hooks: Arc::default(),
             walls: Arc::default(),
             plan_file: None,
+            plan_instructions: None,
             own: Arc::default(),
             checkpoints: None,
             main: None,
@@ -138,6 +140,7 @@ impl Services {
             walls: self.walls.clone(),
             // Only the conversation that a person follows presents a plan.
             plan_file: None,
+            plan_instructions: None,
             own: self.own.clone(),
             checkpoints: self.checkpoints.clone(),
             main: Some(self.lasting()),
@@ -199,6 +202,7 @@ impl Services {
     /// Lets the session keep a plan.
     pub fn with_plans(mut self, plans: &Plans) -> Self {
         self.plan_file.clone_from(&plans.file);
+        self.plan_instructions.clone_from(&plans.instructions);
         self
     }
 
@@ -211,6 +215,11 @@ impl Services {
     /// Where the session's plan goes.
     pub fn plan_file(&self) -> Option<&Path> {
         self.plan_file.as_deref()
+    }
+
+    /// What whoever drives the session says about planning.
+    pub(crate) fn plan_instructions(&self) -> Option<&str> {
+        self.plan_instructions.as_deref()
     }
 
     /// Keeps what files were before calls change them.

@@ -252,6 +252,9 @@ pub(crate) struct RunArgs {
     /// Write the debug log here (implies --debug)
     #[arg(long, value_name = "FILE")]
     pub(crate) debug_file: Option<PathBuf>,
+    /// What the driving program wants the model told when plan mode begins.
+    #[arg(skip)]
+    pub(crate) plan_instructions: Option<String>,
     /// The flags that were given and set aside.
     #[arg(skip)]
     pub(crate) without: Vec<String>,

@@ -177,6 +177,7 @@ fn as_wished(run: &RunArgs, wishes: Initialize) -> RunArgs {
     if let Some(kept) = wishes.system_prompt_snapshot {
         run.system_prompt_snapshot = Some(if kept { Snapshot::On } else { Snapshot::Off });
     }
+    run.plan_instructions = wishes.plan_mode_instructions.or(run.plan_instructions);
     run.name = wishes.title.or(run.name);
     run.json_schema = wishes.json_schema.map(|schema| schema.get().to_owned()).or(run.json_schema);
     run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);

@@ -174,7 +174,7 @@ pub(crate) async fn start(
     let servers = servers::servers(run, around, manner, env)?;
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
-    let (plans, own_plan) = planning::plans(around, &configured, &past);
+    let (plans, own_plan) = planning::plans(run, around, &configured, &past);
     let checkpoints = checkpoints(run, around, &configured, &past.id);
     let config = SessionConfig {
         id: past.id,

@@ -172,7 +172,7 @@ async fn the_session_may_write_its_own_plan_while_planning_and_nothing_else() {
         let mut bench = Bench::new_with(
             |project| {
                 let own = project.join(if writable { "file" } else { "other" });
-                let plans = Plans { file: Some(own.clone()), was_planning: false };
+                let plans = Plans { file: Some(own.clone()), ..Plans::default() };
                 Setup { mode: PermissionMode::Plan, attended: true, plans, own: vec![own], ..Setup::default() }
             },
             vec![reply(&[touch("a")]), reply(&[Block::text("done")])],

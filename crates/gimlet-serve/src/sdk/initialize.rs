@@ -29,6 +29,8 @@ pub struct Initialize {
     pub sdk_mcp_servers: Vec<String>,
     pub forward_subagent_text: Option<bool>,
     pub title: Option<String>,
+    /// What the model is told besides when plan mode begins.
+    pub plan_mode_instructions: Option<String>,
     /// Whether a resumed session keeps the system prompt that it began with.
     pub system_prompt_snapshot: Option<bool>,
     /// The host has a way for its person to stop single tasks.
@@ -69,6 +71,7 @@ impl Initialize {
             sdk_mcp_servers: request.get("sdkMcpServers").unwrap_or_default(),
             forward_subagent_text: request.get("forwardSubagentText"),
             title: request.text("title").filter(|title| !title.trim().is_empty()),
+            plan_mode_instructions: request.text("planModeInstructions").filter(|text| !text.trim().is_empty()),
             system_prompt_snapshot: request.get("systemPromptSnapshot"),
             per_task_stop: request.flag("perTaskStopAffordance"),
         }
@@ -83,6 +86,7 @@ impl Initialize {
                 ("systemPrompt", wishes.system_prompt.clone()),
                 ("appendSystemPrompt", wishes.append_system_prompt.clone()),
                 ("jsonSchema", raw(&wishes.json_schema)),
+                ("planModeInstructions", wishes.plan_mode_instructions.clone()),
                 ("systemPromptSnapshot", wishes.system_prompt_snapshot.map(|kept| kept.to_string())),
             ]
         };

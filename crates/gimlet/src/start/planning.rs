@@ -9,11 +9,17 @@ use gimlet_proto::PermissionMode;
 
 use super::configured::Configured;
 use super::sessions::Past;
+use crate::args::RunArgs;
 use crate::surroundings::Surroundings;
 
 /// The plan file of this session: one per session, found again when it is resumed; and what of it is the session's own
 /// beside the folder of all plans.
-pub(super) fn plans(around: &Surroundings, configured: &Configured, past: &Past) -> (Plans, Option<PathBuf>) {
+pub(super) fn plans(
+    run: &RunArgs,
+    around: &Surroundings,
+    configured: &Configured,
+    past: &Past,
+) -> (Plans, Option<PathBuf>) {
     let name = format!("{}.md", past.id);
     let default = around.config_home.join("plans");
     let moved = configured.effective.settings.plans_directory.as_deref();
@@ -26,7 +32,7 @@ pub(super) fn plans(around: &Surroundings, configured: &Configured, past: &Past)
         None => (default.join(&name), None),
     };
     let was_planning = past.mode == Some(PermissionMode::Plan);
-    (Plans { file: Some(file), was_planning }, own)
+    (Plans { file: Some(file), was_planning, instructions: run.plan_instructions.clone() }, own)
 }
 
 /// A setting cannot make a protected place the session's own, nor can a link do so.

@@ -208,3 +208,17 @@ async fn an_agent_that_nobody_knows_is_refused_to_people() {
     assert_eq!(model.request(0).system_text(), "Only x.");
     assert!(!model.request(0).tool_names().contains(&"Bash".to_owned()));
 }
+
+#[tokio::test]
+async fn the_host_has_a_word_in_how_plans_are_made() {
+    let world = world();
+    let model = Script::new().say("a plan").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--permission-mode", "plan"]));
+    host.ask(json!({"subtype": "initialize", "planModeInstructions": "Draw a diagram first."})).await;
+    host.say("plan it");
+    host.result().await;
+    host.end().await.clean(0);
+    let sent = model.request(0).body_text().into_owned();
+    let plan = sent.split("<plan-mode>").nth(1).unwrap().split("</plan-mode>").next().unwrap().to_owned();
+    assert!(plan.contains("change nothing yet") && plan.contains("Draw a diagram first."), "{plan}");
+}
