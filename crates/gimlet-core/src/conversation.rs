@@ -191,6 +191,29 @@ impl Conversation {
         self.shed(self.unanswered(), self.waiting_since(prompt))
     }
 
+    /// Leaves out blocks whose type nobody here knows and a refusal names; a note stands in their place. Says how many.
+    pub(crate) fn shed_unknown(&mut self, refusal: &str) -> usize {
+        let mut shed = 0;
+        for message in &mut self.messages {
+            for at in 0..message.blocks.len() {
+                let block = &message.blocks[at];
+                if block.kind() != BlockKind::Other {
+                    continue;
+                }
+                let kind = block.type_name().into_owned();
+                if !kind.is_empty() && refusal.contains(&kind.to_ascii_lowercase()) {
+                    let note = format!("(A part of the type `{kind}` was left out: the server refused it.)");
+                    Arc::make_mut(message).blocks[at] = Block::text(&note);
+                    shed += 1;
+                }
+            }
+        }
+        if shed > 0 {
+            self.measure();
+        }
+        shed
+    }
+
     /// The same with every image and document.
     pub(crate) fn shed_all(&mut self) -> usize {
         self.shed(0, None)

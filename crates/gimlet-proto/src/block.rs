@@ -178,6 +178,17 @@ impl Block {
         self.kind
     }
 
+    /// The type as it is written.
+    pub fn type_name(&self) -> Cow<'_, str> {
+        #[derive(Deserialize)]
+        struct Head<'a> {
+            #[serde(borrow)]
+            r#type: Cow<'a, str>,
+        }
+        // A block was read once, so it has a type.
+        serde_json::from_str::<Head<'_>>(self.raw.get()).map(|head| head.r#type).unwrap_or_default()
+    }
+
     /// The id of a call, or for a result the id of the call that it answers.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()

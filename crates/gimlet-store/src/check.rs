@@ -68,6 +68,7 @@ pub fn check(path: &Path) -> Result<Checkup, LoadError> {
     let places = Places::of(&index, &lives);
     let mut findings: Vec<Finding> = damage.items.iter().map(|item| of_damage(item, item.line())).collect();
     let mut total = damage.total;
+    let unknown = unknown_blocks(&index, &lives);
     let Repaired { messages, repairs, .. } = repaired(&file, &index, &chain, lives).map_err(read_error)?;
     let mut blanks = places.blanks.iter();
     for item in &repairs {
@@ -83,6 +84,7 @@ pub fn check(path: &Path) -> Result<Checkup, LoadError> {
     let structure: Vec<Finding> = structure(&index)
         .into_iter()
         .chain(records)
+        .chain(unknown)
         .filter(|finding| finding.line.is_none_or(|line| !known.contains(&(line, finding.kind))))
         .collect();
     total += structure.len();
@@ -172,6 +174,24 @@ impl Places {
             _ => None,
         }
     }
+}
+
+/// Blocks of types that nobody here knows. They are kept as they are: another version may have written them.
+fn unknown_blocks(index: &Index, lives: &[crate::live::Live]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for live in lives {
+        let line = index.rows[live.link.row as usize].line as usize;
+        for block in live.blocks.iter().filter(|block| block.kind() == BlockKind::Other) {
+            found.push(Finding {
+                line: Some(line),
+                kind: "unknown-block",
+                severity: Severity::Note,
+                what: format!("a block has the type '{}', which is not known here", block.type_name()),
+                consequence: "it is sent as it is; where the server refuses it, a note is sent in its place",
+            });
+        }
+    }
+    found
 }
 
 /// What is odd about how entries hang together, also in branches that were given up.

@@ -150,14 +150,30 @@ pub(crate) fn say(conversation: &mut Conversation, text: &str) {
     conversation.push_user(vec![Block::text(text)]);
 }
 
+/// Leaves out what the server refuses and the conversation can go on without.
+fn shed(conversation: &mut Conversation, turn: &Turn, error: &ModelError, prompt: &Mark) -> bool {
+    if error.kind != ErrorKind::InvalidRequest {
+        return false;
+    }
+    let words = error.message.to_ascii_lowercase();
+    // A transcript of another version may hold what this server has never heard of.
+    if conversation.shed_unknown(&words) > 0 {
+        turn.notice(
+            Level::Warning,
+            "the server refused a part of a type that it does not know; a note stands in its place now",
+        );
+        return true;
+    }
+    shed_attachments(conversation, turn, &words, prompt)
+}
+
 /// Leaves out images and documents that the server refuses: first those that it sees for the first time, then all. What
 /// the person shows with this very prompt is not left out: without it the prompt would say something else. Whatever else
 /// waits for an answer is, or every later prompt would fail for it: what was only to be known, what joined the turn, and
 /// what an earlier turn could not send.
-fn shed(conversation: &mut Conversation, turn: &Turn, error: &ModelError, prompt: &Mark) -> bool {
-    let words = error.message.to_ascii_lowercase();
+fn shed_attachments(conversation: &mut Conversation, turn: &Turn, words: &str, prompt: &Mark) -> bool {
     let is_about_them = ["image", "document", "pdf"].iter().any(|word| words.contains(word));
-    if error.kind != ErrorKind::InvalidRequest || !is_about_them {
+    if !is_about_them {
         return false;
     }
     // Each time there is less of them, so this comes to an end.

@@ -9,6 +9,14 @@ pub(super) struct Case {
     pub(super) named: Vec<&'static str>,
 }
 
+impl Case {
+    /// Whether it holds a block of a type that no server knows.
+    pub(super) fn has_unknown_block(&self) -> bool {
+        let name = b"hologram";
+        self.bytes.windows(name.len()).any(|bytes| bytes == name)
+    }
+}
+
 /// Ways to break a file, each done ten times in different places.
 type Way = fn(&mut Broken, usize) -> Vec<&'static str>;
 
@@ -226,7 +234,11 @@ fn wrong_type(file: &mut Broken, number: usize) -> Vec<&'static str> {
         3 => file.edit(call, |entry| content(entry, "name", json!(7))),
         4 => file.edit(result, |entry| content(entry, "content", json!({"a": 1}))),
         5 => file.edit(result, |entry| content(entry, "content", json!([5, null, {"type": 3}]))),
-        6 => file.edit(result, |entry| content(entry, "is_error", json!("no"))),
+        6 => {
+            let said = Broken::at(number, 1);
+            file.edit(said, |entry| entry["message"]["content"] = json!([{"type": "hologram", "depth": 3}]));
+            return vec!["unknown-block"];
+        }
         7 => file.edit(prompt, |entry| entry["message"]["content"] = json!([{"type": 9}, "loose", {"text": "x"}])),
         8 => file.edit(call, |entry| entry["uuid"] = json!(12)),
         _ => file.edit(call, |entry| content(entry, "id", json!("not an id!"))),
