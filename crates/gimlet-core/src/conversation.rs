@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, ToolDef, ToolUseId, TurnEnd,
+    Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, ToolDef, ToolUseId, TurnEnd, Unusable,
 };
 
 use crate::call::Incoming;
@@ -135,9 +135,17 @@ impl Conversation {
 
     /// How a turn ends whose prompt cannot be sent with what is there already; `None` for one that fits.
     pub(crate) fn objection(&self, prompt: &[Block], facts: &ModelFacts) -> Option<TurnEnd> {
+        if let Some(result) = prompt.iter().find(|block| block.kind() == BlockKind::ToolResult) {
+            let call = result.id().unwrap_or_default();
+            let reason = format!(
+                "The prompt was not taken up: it answers the call '{call}', and no call waits for that answer."
+            );
+            return Some(TurnEnd::PromptUnusable { reason, because: Unusable::Misplaced });
+        }
         if let Err(full) = self.room.takes(prompt) {
             let reason = format!("The prompt was not taken up: {}.", full.words());
-            return Some(TurnEnd::PromptUnusable { reason, images: full != Full::Bytes });
+            let because = if full == Full::Bytes { Unusable::Length } else { Unusable::Images };
+            return Some(TurnEnd::PromptUnusable { reason, because });
         }
         let (tokens, window) = (Gauge::estimate(prompt), facts.context_window);
         if tokens < window / LONG_PROMPT || self.gauge.tokens() + tokens <= window {
@@ -148,7 +156,7 @@ impl Conversation {
              the {window} that fit the window of {}. Shorten it, or put it into a file and name that.",
             facts.id
         );
-        Some(TurnEnd::PromptUnusable { reason, images: false })
+        Some(TurnEnd::PromptUnusable { reason, because: Unusable::Length })
     }
 
     /// The conversation as it is before a prompt.

@@ -1,5 +1,6 @@
 //! The loop: ask the model, run what it calls, tell it what came out, until it has nothing more to call.
 
+mod answered;
 mod batch;
 mod hooked;
 mod outcome;
@@ -110,8 +111,9 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
 }
 
 /// Takes the prompt in and goes on from there, unless hooks object.
-async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (TurnEnd, String, Option<StopReason>) {
+async fn begin(conversation: &mut Conversation, turn: &Turn, mut prompt: Say) -> (TurnEnd, String, Option<StopReason>) {
     hooked::open(conversation, turn).await;
+    let answered = answered::take_answer(conversation, turn, &mut prompt);
     let ended = run_deferred(conversation, turn).await;
     if conversation.deferred.is_none() {
         turn.steering.take_held().into_iter().for_each(|said| take_note(conversation, turn, said));
@@ -135,6 +137,12 @@ async fn begin(conversation: &mut Conversation, turn: &Turn, prompt: Say) -> (Tu
     }
     for notice in turn.steering.take_notices() {
         accept(conversation, turn, notice);
+    }
+    if answered && prompt.blocks.is_empty() {
+        // The answer was all there is to say.
+        turn.tell_fate(&prompt, PromptFate::Taken);
+        let here = conversation.mark();
+        return Rounds::new(conversation, turn, &here).run().await;
     }
     let is_heavy = outcome::may_be_too_much(&prompt.blocks);
     match hooked::submit(conversation, turn, prompt).await {

@@ -353,13 +353,21 @@ pub enum TurnEnd {
     /// The prompt could not be sent with what is there already; nothing of it is kept.
     PromptUnusable {
         reason: String,
-        /// Because of its images.
-        images: bool,
+        because: Unusable,
     },
     /// A hook did not let the prompt in; nothing of it is kept.
     PromptBlocked {
         reason: String,
     },
+}
+
+/// What about a prompt could not be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    Images,
+    Length,
+    /// It has a part that makes no sense where the conversation is.
+    Misplaced,
 }
 
 /// The sum of a turn.

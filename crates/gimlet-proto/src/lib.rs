@@ -44,7 +44,7 @@ pub use env::Env;
 pub use event::{
     AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView, Level, Notice,
     Opened, Prompt, PromptFate, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase, ToolView,
-    TurnEnd, TurnReport,
+    TurnEnd, TurnReport, Unusable,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};

@@ -5,7 +5,7 @@
 //! in its base64); a prompt with anything else that cannot be sent is refused whole: without that part it would say
 //! something else.
 
-use gimlet_proto::{Block, is_base64, is_too_deep};
+use gimlet_proto::{Block, BlockKind, is_base64, is_too_deep};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -42,15 +42,42 @@ fn block(item: &RawValue) -> Result<Block, String> {
         "image" => image(item),
         "document" => document(item),
         "search_result" => search_result(item),
-        "tool_result" => {
-            let call = head.tool_use_id.unwrap_or_default();
-            Err(format!("it answers the call '{call}', and no call waits for an answer from outside"))
-        }
+        "tool_result" => tool_result(item, &head.tool_use_id.unwrap_or_default()),
         "tool_use" | "thinking" | "redacted_thinking" | "server_tool_use" => {
             Err(format!("blocks of type '{}' can only come from the model", head.r#type))
         }
         other => Err(format!("'{other}' is no type of block that can be sent")),
     }
+}
+
+/// The answer to a call. Whether one waits for it is for the session to say.
+fn tool_result(item: &RawValue, call: &str) -> Result<Block, String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        content: Option<Box<RawValue>>,
+        is_error: Option<bool>,
+    }
+    #[derive(Serialize)]
+    struct Sent<'a> {
+        r#type: &'static str,
+        tool_use_id: &'a str,
+        content: Vec<Block>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    }
+    let Answer { content, is_error } = read(item).ok_or("its content or is_error is of no kind that can be sent")?;
+    let content = content.filter(|content| content.get() != "null");
+    let parts: Vec<Block> =
+        content.map(|content| blocks(&content)).transpose()?.map(|(parts, _)| parts).unwrap_or_default();
+    if call.is_empty() {
+        return Err("it does not say which call it answers".to_owned());
+    }
+    let odd = |part: &&Block| !matches!(part.kind(), BlockKind::Text | BlockKind::Image | BlockKind::Document);
+    if let Some(part) = parts.iter().find(odd) {
+        return Err(format!("a part of it is of the type '{}'", part.type_name()));
+    }
+    let content = parts.into_iter().filter(|part| !part.is_blank_text()).collect();
+    rendered(&Sent { r#type: "tool_result", tool_use_id: call, content, is_error: is_error.unwrap_or(false) })
 }
 
 fn text(item: &RawValue) -> Result<Block, String> {
@@ -221,6 +248,9 @@ mod tests {
         for good in [image("image/gif", GIF), url, pdf, words, found, json!({"type": "text", "text": "hi"})] {
             assert_eq!(sent(json!([good])), Ok(json!([good])), "{good}");
         }
+        let answer = json!({"type": "tool_result", "tool_use_id": "t", "content": "x", "is_error": true});
+        let words = json!([{"type": "text", "text": "x"}]);
+        assert_eq!(sent(json!([answer])).unwrap()[0]["content"], words);
         let right = Ok(json!([image("image/gif", GIF)]));
         assert_eq!(sent(json!([image("image/png", GIF)])), right);
         assert_eq!(sent(json!([image("", "R0lGODlh\nAQABAA==\n")])), right);
@@ -238,7 +268,8 @@ mod tests {
             (json!({"type": "image", "source": {"type": "url", "url": "file:///etc/passwd"}}), "no address"),
             (json!({"type": "document", "source": {"type": "base64", "data": "AAAA"}}), "no PDF"),
             (json!({"type": "document", "source": {"type": "text", "data": " "}}), "empty"),
-            (json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}), "'toolu_1'"),
+            (json!({"type": "tool_result", "content": "x"}), "which call"),
+            (json!({"type": "tool_result", "tool_use_id": "t", "content": [{"type": "hologram"}]}), "'hologram'"),
             (json!({"type": "tool_use", "id": "a", "name": "Bash", "input": {}}), "only come from the model"),
             (json!({"type": "hologram"}), "'hologram'"),
             (json!({"type": "text", "text": 7}), "no text"),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gimlet_proto::{Denial, ErrorKind, Event, ModelUsage, Origin, SessionId, TurnEnd, TurnReport, Usage};
+use gimlet_proto::{Denial, ErrorKind, Event, ModelUsage, Origin, SessionId, TurnEnd, TurnReport, Unusable, Usage};
 use serde_json::{Map, Value, json};
 
 /// A result with what the exit code depends on.
@@ -184,8 +184,13 @@ fn verdict(report: &TurnReport) -> Verdict {
         TurnEnd::Deferred { .. } => success(false, "tool_deferred", report.text.clone()),
         TurnEnd::DeferredUnavailable { tool } => success(true, "tool_deferred_unavailable", unavailable(tool)),
         TurnEnd::PromptBlocked { reason } => success(false, "hook_stopped", reason.clone()),
-        TurnEnd::PromptUnusable { reason, images } => {
-            success(true, if *images { "image_error" } else { "prompt_too_long" }, reason.clone())
+        TurnEnd::PromptUnusable { reason, because } => {
+            let word = match because {
+                Unusable::Images => "image_error",
+                Unusable::Length => "prompt_too_long",
+                Unusable::Misplaced => "turn_setup_failed",
+            };
+            success(true, word, reason.clone())
         }
         TurnEnd::MaxTurns(max) => {
             failure("error_max_turns", "max_turns", vec![format!("Reached maximum number of turns ({max})")])

@@ -2,9 +2,9 @@
 
 use gimlet_script::{Expect, Script};
 use gimlet_testkit::entries_of;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Host, items};
+use super::{Host, items, result_text};
 use crate::world;
 
 #[tokio::test]
@@ -125,4 +125,32 @@ async fn a_server_that_was_silent_is_greeted_again_with_the_next_turn() {
     assert_eq!(init["mcp_servers"][0]["status"], "connected", "{init}");
     assert!(model.request(1).tool_names().contains(&"mcp__calc__t".to_owned()));
     host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn the_host_can_answer_a_call_that_was_left_for_later() {
+    for (words, requests) in [(None, 2), (Some("go on"), 2)] {
+        let world = world();
+        let model = Script::new().call("Bash", json!({"command": "touch x"})).then().say("done").serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+        let hooks = json!({"PreToolUse": [{"hookCallbackIds": ["h"]}]});
+        host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+        host.say("go");
+        let asked = host.asked("hook_callback").await;
+        let later = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "defer"}});
+        host.answer(&asked, later);
+        let deferred = host.result().await["deferred_tool_use"].clone();
+        let answer = json!({"type": "tool_result", "tool_use_id": deferred["id"], "content": "made outside"});
+        let content: Vec<Value> =
+            std::iter::once(answer).chain(words.map(|text| json!({"type": "text", "text": text}))).collect();
+        host.send(json!({"type": "user", "message": {"role": "user", "content": content}}));
+        let told = host.until(|line| line["type"] == "user").await;
+        assert!(result_text(&told).contains("made outside"), "{told}");
+        assert_eq!(host.result().await["result"], "done");
+        host.end().await.clean(0);
+        assert!(!world.project.join("x").exists(), "it was not run");
+        assert_eq!(model.requests().len(), requests);
+        let sent = model.request(1).body_text().into_owned();
+        assert!(sent.contains("made outside") && words.is_none_or(|words| sent.contains(words)), "{sent}");
+    }
 }
