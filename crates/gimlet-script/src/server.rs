@@ -334,6 +334,10 @@ impl Exchange<'_> {
         self.connection.bytes_sent = 0;
         self.connection.copy = recording.is_some().then(Vec::new);
         let mut guard = EndGuard { shared: self.shared, index, outcome: Some(answer.outcome.clone()) };
+        if let Some(folder) = &recording {
+            // Whoever has the answer may look for what was asked.
+            self.record_request(folder, index).await;
+        }
         let sent = self.send_parts(&answer).await;
         let outcome = Outcome {
             bytes_sent: self.connection.bytes_sent,
@@ -343,7 +347,7 @@ impl Exchange<'_> {
         guard.outcome = Some(outcome);
         if let Some(folder) = recording {
             let response = self.connection.copy.take().unwrap_or_default();
-            self.record(&folder, index, response).await;
+            self.keep(&folder.join(format!("{index:03}.response")), response).await;
         }
         drop(guard);
         sent.map(|()| answer.ending)
@@ -363,7 +367,7 @@ impl Exchange<'_> {
         self.connection.send_body(answer.head.framing, &answer.acts).await
     }
 
-    async fn record(&self, folder: &Path, index: usize, response: Vec<u8>) {
+    async fn record_request(&self, folder: &Path, index: usize) {
         let request = self.shared.state().ledger.request(index);
         let Some(request) = request else { return };
         let mut text = format!("{} {} HTTP/1.1\n", request.method(), request.target()).into_bytes();
@@ -372,12 +376,12 @@ impl Exchange<'_> {
         }
         text.push(b'\n');
         text.extend_from_slice(request.body());
-        let files = [(format!("{index:03}.request"), text), (format!("{index:03}.response"), response)];
-        for (name, bytes) in files {
-            let path = folder.join(name);
-            if let Err(error) = tokio::fs::write(&path, bytes).await {
-                self.shared.state().ledger.failures.push(format!("cannot record {}: {error}", path.display()));
-            }
+        self.keep(&folder.join(format!("{index:03}.request")), text).await;
+    }
+
+    async fn keep(&self, path: &Path, bytes: Vec<u8>) {
+        if let Err(error) = tokio::fs::write(path, bytes).await {
+            self.shared.state().ledger.failures.push(format!("cannot record {}: {error}", path.display()));
         }
     }
 }
