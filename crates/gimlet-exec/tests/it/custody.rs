@@ -340,7 +340,7 @@ pub(crate) async fn a_custodian_that_was_made_ready_serves_the_first_command_and
         let spares = children_of(custodian);
         if runs_a_command {
             let mut running = exec.spawn(plain("true", &[])).await.unwrap();
-            running.wait().await;
+            running.wait().await.unwrap();
         }
         assert_eq!(exec.custodian_pid(), Some(custodian));
         exec.shutdown(Duration::ZERO).await;
