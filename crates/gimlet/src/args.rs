@@ -225,8 +225,8 @@ pub(crate) struct RunArgs {
     /// Go on with the newest session of this folder
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
     pub(crate) continue_session: bool,
-    /// Go on with a session, by id or the beginning of it, title or transcript
-    #[arg(short = 'r', long, value_name = "SESSION")]
+    /// Go on with a session, by id or the beginning of it, title or transcript; without one, pick it in the terminal
+    #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
     /// With --continue or --resume: work on a copy under a new id
     #[arg(long)]

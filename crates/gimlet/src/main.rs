@@ -191,7 +191,13 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
         // Commands may look at the process that starts them. No thread has been started yet.
         gimlet_exec::conceal_credentials(&around.env);
         let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY");
-        let run = &RunArgs { no_session_persistence: run.no_session_persistence || unkept, ..run.clone() };
+        let mut run = RunArgs { no_session_persistence: run.no_session_persistence || unkept, ..run.clone() };
+        // A program that reads the answer is nobody to ask.
+        let may_ask = !run.is_driven() && run.output_format == OutputFormat::Text;
+        if may_ask && run.resume.as_deref() == Some("") {
+            run.resume = Some(sessions_cmd::pick(&around)?);
+        }
+        let run = &run;
         if run.is_driven() { in_runtime(sdk::run(run, &around)) } else { in_runtime(print::run(run, &around)) }
     });
     if let (Err(report), OutputFormat::StreamJson) = (&outcome, run.output_format) {

@@ -7,6 +7,7 @@ mod export;
 mod fsck;
 mod label;
 mod list;
+mod pick;
 mod remove;
 mod search;
 mod show;
@@ -16,6 +17,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gimlet_store::{Locations, SessionFiles, Sessions, other_worktrees};
+
+pub(crate) use pick::pick;
 
 use crate::args::SessionsCommand;
 use crate::lookup;

@@ -103,7 +103,7 @@ fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk
     page
 }
 
-fn title(session: &SessionSummary) -> String {
+pub(super) fn title(session: &SessionSummary) -> String {
     let line = session.labels.shown_title().or(session.first_prompt.as_deref()).or(session.line()).unwrap_or_default();
     match session.labels.tag.as_deref().filter(|tag| !tag.is_empty()) {
         Some(tag) => format!("[{tag}] {line}"),

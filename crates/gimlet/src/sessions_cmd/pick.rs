@@ -1,0 +1,141 @@
+//! `--resume` without a name: the person says which session, in the terminal.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::time::SystemTime;
+
+use gimlet_store::{Include, Locations, SessionSummary};
+
+use super::{list, words};
+use crate::report::Report;
+use crate::surroundings::Surroundings;
+use crate::why::in_one_line;
+
+/// Sessions on one page.
+const MOST_SHOWN: usize = 20;
+/// Characters of a branch and of a title.
+const BRANCH_WIDTH: usize = 16;
+const TITLE_WIDTH: usize = 72;
+
+/// The id of the session that the person picks among those of this folder.
+pub(crate) fn pick(around: &Surroundings) -> Result<String, Report> {
+    let hint = "'gimlet sessions ls' shows what there is; then --resume ID";
+    let untold = || Report::new("--resume does not say which session, and there is no terminal to ask in").hint(hint);
+    // Standard input may be what the prompt is about.
+    let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| untold())?;
+    let sessions = super::sessions_of(&Locations::new(&around.config_home), &around.cwd).list(Include::All);
+    if sessions.is_empty() {
+        return Err(Report::new("there are no sessions of this folder").hint("'gimlet sessions ls --all' shows others"));
+    }
+    let picked = choose(&sessions, &mut BufReader::new(&terminal), &mut &terminal as &mut &File);
+    match picked {
+        Ok(Some(session)) => Ok(session.id.to_string()),
+        Ok(None) => Err(Report::new("no session was picked").hint(hint)),
+        Err(error) => Err(Report::new(format!("the terminal cannot be asked: {error}")).hint(hint)),
+    }
+}
+
+/// Shows sessions and reads answers until one of them picks one; `None` for an empty one.
+fn choose<'a>(
+    sessions: &'a [SessionSummary],
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> io::Result<Option<&'a SessionSummary>> {
+    let all: Vec<&SessionSummary> = sessions.iter().collect();
+    let mut shown = all.clone();
+    loop {
+        output.write_all(gimlet_serve::sanitise(&page(&shown)).as_bytes())?;
+        output.write_all(b"A number goes on with it, words look for others, Enter leaves: ")?;
+        output.flush()?;
+        let mut answer = String::new();
+        // The end of the input is an empty answer, too.
+        input.read_line(&mut answer)?;
+        let answer = answer.trim();
+        if answer.is_empty() {
+            return Ok(None);
+        }
+        let number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        if let Some(session) = number.and_then(|index| shown.get(index)) {
+            return Ok(Some(session));
+        }
+        let found: Vec<&SessionSummary> = all.iter().copied().filter(|session| speaks_of(session, answer)).collect();
+        if found.is_empty() {
+            output.write_all(gimlet_serve::sanitise(&format!("No session has {answer:?} in it.\n")).as_bytes())?;
+        } else {
+            shown = found;
+        }
+    }
+}
+
+fn page(sessions: &[&SessionSummary]) -> String {
+    let now = SystemTime::now();
+    let mut page = String::from("\n");
+    for (index, session) in sessions.iter().take(MOST_SHOWN).enumerate() {
+        let branch = in_one_line(session.git_branch.as_deref().unwrap_or_default(), BRANCH_WIDTH);
+        let (age, size) = (words::age(session.modified, now), words::size(session.size));
+        let title = in_one_line(&list::title(session), TITLE_WIDTH);
+        page += &format!("{:>3}  {age:>7}  {size:>8}  {branch:<BRANCH_WIDTH$}  {title}\n", index + 1);
+    }
+    if sessions.len() > MOST_SHOWN {
+        page += &format!("     … and {} older ones\n", sessions.len() - MOST_SHOWN);
+    }
+    page
+}
+
+/// Whether every word is in what a session is known by.
+fn speaks_of(session: &SessionSummary, answer: &str) -> bool {
+    let known = [session.labels.shown_title(), session.first_prompt.as_deref(), session.last_prompt.as_deref()];
+    let known = known.into_iter().chain([session.labels.tag.as_deref(), session.git_branch.as_deref()]);
+    let known: String = known.flatten().chain([session.id.as_str()]).collect::<Vec<_>>().join("\n").to_lowercase();
+    answer.to_lowercase().split_whitespace().all(|word| known.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use gimlet_store::Sessions;
+
+    use super::*;
+
+    fn sessions(folder: &Path, prompts: &[&str]) -> Vec<SessionSummary> {
+        let places = Locations::new(folder);
+        let sessions = Sessions::new(&places, Path::new("/srv/repo"), &[]);
+        let project = sessions.project_dirs().remove(0);
+        std::fs::create_dir_all(&project).unwrap();
+        for (number, prompt) in prompts.iter().enumerate() {
+            let id = format!("00000000-0000-4000-8000-{number:012}");
+            let line = serde_json::json!({
+                "type": "user", "uuid": id, "parentUuid": null, "sessionId": id, "cwd": "/srv/repo",
+                "timestamp": format!("2026-01-0{}T00:00:00.000Z", number + 1), "version": "1", "isSidechain": false,
+                "userType": "external", "gitBranch": "main", "message": {"role": "user", "content": prompt},
+            });
+            std::fs::write(project.join(format!("{id}.jsonl")), format!("{line}\n")).unwrap();
+        }
+        sessions.list(Include::All)
+    }
+
+    fn answer(sessions: &[SessionSummary], said: &str) -> (Option<String>, String) {
+        let mut output = Vec::new();
+        let picked = choose(sessions, &mut said.as_bytes(), &mut output).unwrap();
+        let prompt = picked.and_then(|session| session.first_prompt.clone());
+        (prompt, String::from_utf8(output).unwrap())
+    }
+
+    #[test]
+    fn a_number_picks_words_narrow_and_nothing_leaves() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = sessions(folder.path(), &["mend the parser", "write docs", "mend the\u{1b}[31m docs"]);
+        assert_eq!(sessions.len(), 3);
+        let first = answer(&sessions, "1\n").0;
+        assert_eq!(first, sessions[0].first_prompt);
+        assert_eq!(answer(&sessions, "parser\n1\n").0.as_deref(), Some("mend the parser"));
+        // What is not there changes nothing, and neither does a number beyond the end.
+        let (picked, page) = answer(&sessions, "nowhere\n9\nMEND parser\n1\n");
+        assert_eq!(picked.as_deref(), Some("mend the parser"));
+        assert!(page.contains("No session has \"nowhere\" in it.") && page.contains("No session has \"9\" in it."));
+        assert_eq!(answer(&sessions, "\n").0, None);
+        assert_eq!(answer(&sessions, "").0, None);
+        assert!(!page.contains('\u{1b}'), "{page:?}");
+    }
+}
