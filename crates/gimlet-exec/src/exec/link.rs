@@ -103,6 +103,10 @@ impl Custody {
         message: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
+        if let (None, Some(dir), false) = (&self.record, &with.config.runtime_dir, self.shut_down) {
+            // For the next start only; a session must not fail because it could not be written.
+            self.record = with.run.hold_in(dir).ok();
+        }
         let link = self.ensure(with).map_err(SendError::Failed)?;
         match socket::send(&link.orders, message, descriptors).map_err(SendError::from) {
             Err(SendError::Failed(error)) => {
@@ -113,7 +117,7 @@ impl Custody {
         }
     }
 
-    /// The connection to the custodian, which is started if there is none.
+    /// The connection to the custodian, which is started if there is none. By itself it leaves no trace on disk.
     pub(super) fn ensure(&mut self, with: Start<'_>) -> Result<&Link, ExecError> {
         if self.shut_down {
             return Err(ExecError::ShutDown);
@@ -121,10 +125,6 @@ impl Custody {
         match &mut self.link {
             Some(link) => Ok(link),
             none => {
-                if let (None, Some(dir)) = (&self.record, &with.config.runtime_dir) {
-                    // For the next start only; a session must not fail because it could not be written.
-                    self.record = with.run.hold_in(dir).ok();
-                }
                 let link = none.insert(start(with.config, with.run, &mut self.lifeline)?);
                 // Before its first order, so that no command is outside. That it works was tried when it was made.
                 drop(with.memory.map(|group| group.admit(link.custodian.pid())));

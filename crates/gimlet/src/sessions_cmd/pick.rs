@@ -101,7 +101,7 @@ mod tests {
     fn sessions(folder: &Path, prompts: &[&str]) -> Vec<SessionSummary> {
         let places = Locations::new(folder);
         let sessions = Sessions::new(&places, Path::new("/srv/repo"), &[]);
-        let project = sessions.project_dirs().remove(0);
+        let project = places.project(Path::new("/srv/repo")).dir().to_owned();
         std::fs::create_dir_all(&project).unwrap();
         for (number, prompt) in prompts.iter().enumerate() {
             let id = format!("00000000-0000-4000-8000-{number:012}");
