@@ -3,12 +3,13 @@
 mod hooked;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use gimlet_policy::HookSay;
-use gimlet_proto::{AgentPath, Body, MAX_JSON_DEPTH, ToolPhase, ToolUseId, ToolView, is_too_deep};
+use gimlet_proto::{AgentPath, Body, Level, MAX_JSON_DEPTH, Notice, ToolPhase, ToolUseId, ToolView, is_too_deep};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -178,6 +179,9 @@ async fn run_cleared(
     publish(scope, &cx, &label, ToolPhase::Running);
     let result = AssertUnwindSafe(supervise(&**tool, permit, &cx, scope, &label)).catch_unwind().await;
     let mut settled = settle(scope, name, result);
+    if let Some(file) = settled.saved_in(&scope.services.results_dir) {
+        mask_saved(scope, file).await;
+    }
     let elapsed_ms = cx.elapsed_ms();
     let phase = match (&settled.view, settled.error) {
         (Some(view), None) => ToolPhase::Done { view: view.clone(), elapsed_ms },
@@ -223,6 +227,16 @@ fn settle(scope: &CallScope, name: &str, result: std::thread::Result<Result<Outc
     };
     settled.redact(&scope.services.redactor);
     settled
+}
+
+/// Masks the file with all of a long output, too: it stays with the session.
+async fn mask_saved(scope: &CallScope, file: PathBuf) {
+    let redactor = scope.services.redactor.clone();
+    let masked = tokio::task::spawn_blocking(move || redactor.mask_file(&file).map_err(|error| (file, error))).await;
+    if let Ok(Err((file, error))) = masked {
+        let text = format!("{} could not be searched for credentials: {error}", file.display());
+        scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Warning, text }));
+    }
 }
 
 fn publish(scope: &CallScope, cx: &ToolContext, label: &str, phase: ToolPhase) {

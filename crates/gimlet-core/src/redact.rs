@@ -1,57 +1,153 @@
-//! gimlet's own credentials, masked before text enters history or a log.
+//! Credentials, masked before text enters history or a log: gimlet's own, and those that the environment holds.
 //!
 //! A command may print the environment, a file may hold the key: what a tool gives back is searched for the exact
-//! values. What the person wrote is never touched.
+//! values, all of them in one pass. What the person wrote is never touched.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use gimlet_proto::{ContentPart, ResultContent, Secret, View};
+use aho_corasick::{AhoCorasick, MatchKind};
+use gimlet_exec::is_credential_name;
+use gimlet_proto::{ContentPart, Env, ResultContent, Secret, View};
 
 /// What stands in a secret's place.
 const MASK: &str = "***";
 /// Shorter values are no secrets but placeholders for local servers, and would be found everywhere.
 const SHORTEST: usize = 8;
+/// A value of letters alone, or of digits alone, is a word or a number of everyday use unless it is longer than this.
+const LONGEST_WORD: usize = 15;
+/// Its lines are headers, whose names are no secrets.
+const HEADERS: &str = "ANTHROPIC_CUSTOM_HEADERS";
+/// It chooses a credential by a name that everybody may know.
+const CHOICE: &str = "AWS_PROFILE";
 
 /// More values than this are not kept: a helper that prints another key each time has made the first ones useless
 /// long before.
 const MOST: usize = 256;
 
 /// The values to mask. Copies share them, so what one learns all of them mask.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Redactor {
-    secrets: Arc<RwLock<Vec<Secret>>>,
+    known: Arc<RwLock<Known>>,
+}
+
+/// What is masked.
+#[derive(Default)]
+struct Known {
+    /// The oldest first.
+    values: Vec<Secret>,
+    /// Finds any of them; nothing while there is none.
+    finder: Option<AhoCorasick>,
+}
+
+impl Known {
+    fn add(&mut self, value: Secret) -> bool {
+        if value.expose().len() < SHORTEST || self.values.contains(&value) {
+            return false;
+        }
+        if self.values.len() == MOST {
+            self.values.remove(0);
+        }
+        self.values.push(value);
+        true
+    }
+
+    /// Where one value is the beginning of another, the longer one is what stands there.
+    fn renew(&mut self) {
+        let values = self.values.iter().map(Secret::expose);
+        // Only more text than fits into memory makes it fail; 256 values are not that.
+        self.finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(values).ok();
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redactor(***)")
+    }
 }
 
 impl Redactor {
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
         let redactor = Self::default();
-        secrets.into_iter().for_each(|secret| redactor.learn(secret));
+        redactor.learn_all(secrets);
         redactor
     }
 
     /// Masks this value, too, from now on.
     pub fn learn(&self, secret: Secret) {
+        self.learn_all([secret]);
+    }
+
+    /// Masks the values of all variables whose names say that they hold a credential.
+    pub fn learn_environment(&self, env: &Env) {
+        let text = env.all().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+        let named = text.filter(|(name, _)| is_credential_name(name) && *name != CHOICE);
+        let values = named.flat_map(|(name, value)| match name == HEADERS {
+            true => value.lines().filter_map(|line| Some(line.split_once(':')?.1.trim())).collect(),
+            false => vec![value.trim()],
+        });
+        self.learn_all(values.filter(|value| looks_secret(value)).map(Secret::new));
+    }
+
+    /// Masks every value also where it is spelt in this way.
+    pub fn learn_spelling(&self, spelling: impl Fn(&str) -> String) {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let spelt: Vec<Secret> = known.values.iter().map(|value| Secret::new(spelling(value.expose()))).collect();
+        drop(known);
+        self.learn_all(spelt);
+    }
+
+    fn learn_all(&self, secrets: impl IntoIterator<Item = Secret>) {
         // A list of values is whole whatever a panicking holder was doing.
-        let mut secrets = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
-        if secret.expose().len() < SHORTEST || secrets.contains(&secret) {
-            return;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut is_news = false;
+        for secret in secrets {
+            // What tools give to programs is JSON, where some values are spelt in another way.
+            let spelt = serde_json::to_string(secret.expose()).unwrap_or_default();
+            let spelt = spelt.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+            is_news |= known.add(Secret::new(spelt));
+            is_news |= known.add(secret);
         }
-        if secrets.len() == MOST {
-            secrets.remove(0);
+        if is_news {
+            known.renew();
         }
-        secrets.push(secret);
     }
 
     /// The text without secrets.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut masked = Cow::Borrowed(text);
-        for secret in self.secrets.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            if masked.contains(secret.expose()) {
-                masked = Cow::Owned(masked.replace(secret.expose(), MASK));
-            }
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(finder) = &known.finder else { return Cow::Borrowed(text) };
+        let mut masked = String::new();
+        let mut done = 0;
+        for found in finder.find_iter(text) {
+            masked.push_str(&text[done..found.start()]);
+            masked.push_str(MASK);
+            done = found.end();
         }
-        masked
+        if done == 0 {
+            return Cow::Borrowed(text);
+        }
+        masked.push_str(&text[done..]);
+        Cow::Owned(masked)
+    }
+
+    /// Masks a file of a session's own, which is left as it is when there is nothing to mask. Blocking.
+    pub(crate) fn mask_file(&self, path: &Path) -> io::Result<()> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(finder) = known.finder.clone() else { return Ok(()) };
+        drop(known);
+        if !masked_copy(&finder, File::open(path)?, io::sink())? {
+            return Ok(());
+        }
+        let masked = path.with_added_extension("masked");
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&masked)?;
+        masked_copy(&finder, File::open(path)?, file)?;
+        std::fs::rename(&masked, path)
     }
 
     fn mask_in_place(&self, text: &mut String) {
@@ -89,6 +185,40 @@ impl Redactor {
     }
 }
 
+/// Copies everything but the values; says whether there was one. A value may lie across two reads.
+fn masked_copy(finder: &AhoCorasick, mut from: impl Read, mut to: impl Write) -> io::Result<bool> {
+    const CHUNK: u64 = 1 << 20;
+    let longest = finder.max_pattern_len();
+    let (mut waiting, mut any) = (Vec::new(), false);
+    loop {
+        let ended = from.by_ref().take(CHUNK).read_to_end(&mut waiting)? == 0;
+        // What could be the beginning of a value waits for the next read.
+        let sure = if ended { waiting.len() } else { (waiting.len() + 1).saturating_sub(longest) };
+        let mut done = 0;
+        for found in finder.find_iter(&waiting).take_while(|found| found.start() < sure) {
+            to.write_all(&waiting[done..found.start()])?;
+            to.write_all(MASK.as_bytes())?;
+            (done, any) = (found.end(), true);
+        }
+        let sure = sure.max(done);
+        to.write_all(&waiting[done..sure])?;
+        waiting.drain(..sure);
+        if ended {
+            return Ok(any);
+        }
+    }
+}
+
+/// Whether the value of a variable with a telling name can be a secret: not a switch, a number, a word, or the place of
+/// a file or a server. Masked, those would be missing wherever they stand in code.
+fn looks_secret(value: &str) -> bool {
+    let is_word = value.chars().all(|char| char.is_alphabetic() || matches!(char, '-' | '_' | '.'));
+    let is_number = value.chars().all(|char| char.is_ascii_digit() || matches!(char, '-' | '_' | '.' | ','));
+    let is_everyday = (is_word || is_number) && value.len() <= LONGEST_WORD;
+    let is_place = value.starts_with(['/', '~', '.', '$']) || (value.contains("://") && !value.contains('@'));
+    !is_everyday && !is_place
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,5 +243,65 @@ mod tests {
         }
         assert_eq!(copy.mask("key-number-256 key-number-001"), "*** ***");
         assert_eq!(copy.mask("key-number-000"), "key-number-000");
+    }
+
+    #[test]
+    fn variables_with_telling_names_are_masked_and_everyday_values_are_not() {
+        let env = [
+            ("SERVICE_TOKEN", "tok-0123456789"),
+            ("DB_PASSWORD", "correcthorsebatterystaple"),
+            ("MY_SECRET", "line one\nline \"two\""),
+            ("ANTHROPIC_CUSTOM_HEADERS", "X-Team: blue-team-77\nX-Pass: hunter22hunter"),
+            ("USE_AUTH", "disabled"),
+            ("API_KEY", "short"),
+            ("MAX_TOKENS", "128000000"),
+            ("SSH_KEY", "/home/me/.ssh/id_ed25519"),
+            ("TOKEN_URL", "https://login.example/token"),
+            ("AWS_PROFILE", "team-blue-2"),
+            ("HOME", "/home/somebody"),
+        ];
+        let env = env.into_iter().fold(Env::default(), |env, (name, value)| env.with(name, value));
+        let redactor = Redactor::default();
+        redactor.learn_environment(&env);
+        for (text, masked) in [
+            ("tok-0123456789", "***"),
+            ("pw=correcthorsebatterystaple;", "pw=***;"),
+            ("a line one\nline \"two\" b", "a *** b"),
+            (r#"{"a":"line one\nline \"two\""}"#, r#"{"a":"***"}"#),
+            ("X-Team: blue-team-77, hunter22hunter", "X-Team: ***, ***"),
+        ] {
+            assert_eq!(redactor.mask(text), masked, "{text}");
+        }
+        for text in ["disabled short 128000000", "/home/me/.ssh/id_ed25519", "https://login.example/token team-blue-2"]
+        {
+            assert!(matches!(redactor.mask(text), Cow::Borrowed(_)), "{text}");
+        }
+        assert_eq!(format!("{redactor:?}"), "Redactor(***)");
+    }
+
+    #[test]
+    fn a_file_is_masked_also_where_a_value_lies_across_two_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("output");
+        let redactor = Redactor::new([Secret::new("secret-one"), Secret::new("secret-one-more")]);
+        for before in (1 << 20) - 16..=1 << 20 {
+            let text = format!("{}secret-one-more and secret-one\u{e9}", "x".repeat(before));
+            std::fs::write(&file, [text.as_bytes(), b"\xff"].concat()).unwrap();
+            redactor.mask_file(&file).unwrap();
+            let masked = std::fs::read(&file).unwrap();
+            assert_eq!(masked[before..], *b"*** and ***\xc3\xa9\xff", "{before}");
+        }
+        std::fs::write(&file, "nothing").unwrap();
+        redactor.mask_file(&file).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"nothing");
+        assert_eq!(dir.path().read_dir().unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn of_two_values_that_begin_alike_nothing_is_left() {
+        for order in [["secret-one", "secret-one-more"], ["secret-one-more", "secret-one"]] {
+            let redactor = Redactor::new(order.map(Secret::new));
+            assert_eq!(redactor.mask("secret-one-more secret-one"), "*** ***");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! From what a tool gave to what the model gets: empty, oversized and failed results each have their form.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_proto::{ContentPart, ResultContent, ToolUseId, TurnEnd, View};
@@ -121,6 +121,20 @@ impl Settled {
         {
             self.output = Arc::from(output);
         }
+    }
+
+    /// The file in this folder that has all of the output, when the call made one itself.
+    pub(crate) fn saved_in(&self, dir: &Path) -> Option<PathBuf> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Saved {
+            persisted_output_path: Option<PathBuf>,
+        }
+        let json = self.output.get();
+        // Few results have one, and some are long.
+        memchr::memmem::find(json.as_bytes(), b"persistedOutputPath")?;
+        let saved: Saved = serde_json::from_str(json).ok()?;
+        saved.persisted_output_path.filter(|path| path.parent() == Some(dir))
     }
 
     /// Moves text over the tool's cap into a file and leaves a preview.

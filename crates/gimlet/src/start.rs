@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_core::tool::ToolSource;
-use gimlet_core::{Permissions, Redactor, Review, SessionConfig, SessionState, StartSource, SystemPrompt, TurnOptions};
+use gimlet_core::{Permissions, Review, SessionConfig, SessionState, StartSource, SystemPrompt, TurnOptions};
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_model::{Anthropic, ModelOffer};
@@ -40,7 +40,7 @@ pub(crate) use live::FlagSettings;
 use live::Live;
 use memory::Memory;
 pub(crate) use processes::own_folders;
-pub(crate) use provider::credentials;
+pub(crate) use provider::teach;
 pub(crate) use rule_names::{check_rule, known_tools, unknown_tool};
 use sandboxed::Wishes;
 pub(crate) use sandboxed::{InForce, InForceWalls};
@@ -126,8 +126,8 @@ pub(crate) async fn start(
     let now = configured.now();
     let role = Role::of(run, env, &now.rules)?;
     let run = &role.run.clone();
-    let redactor = Redactor::new(credentials(env));
-    let key_helper = configured.key_helper(&redactor);
+    let redactor = configured.redactor.clone();
+    let key_helper = configured.key_helper();
     let provider =
         provider::provider(run, &configured, key_helper.clone().map(|helper| helper as Arc<dyn Credentials>))?;
     let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted()).collect();

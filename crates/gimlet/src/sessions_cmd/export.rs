@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gimlet_core::Redactor;
-use gimlet_proto::{Env, Secret};
+use gimlet_proto::Env;
 use gimlet_store::{Moment, SessionFiles, SessionSummary, Story, peek, read_story};
 
 use super::Desk;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::report::Report;
-use crate::start::credentials;
+use crate::start::teach;
 
 pub(super) fn run(args: &ExportArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
     let files = desk.named(&args.session)?;
@@ -69,18 +69,10 @@ fn create(path: &Path, force: bool) -> Result<File, Report> {
 
 /// The credentials of this environment, in every spelling that a format gives them.
 pub(super) fn redactor(env: &Env) -> Redactor {
-    const TELLING: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTH", "CREDENTIAL"];
-    let named = env.all().filter_map(|(name, value)| Some((name.to_str()?.to_uppercase(), value.to_str()?)));
-    let named = named.filter(|(name, _)| TELLING.iter().any(|word| name.contains(word)));
-    let plain: Vec<String> = credentials(env)
-        .map(|secret| secret.expose().to_owned())
-        .chain(named.map(|(_, value)| value.to_owned()).filter(|value| !Path::new(value).is_absolute()))
-        .collect();
-    let spelled = plain.iter().flat_map(|value| {
-        let json = serde_json::to_string(value).unwrap_or_default().trim_matches('"').to_owned();
-        [value.clone(), html::escaped(value), json]
-    });
-    Redactor::new(spelled.map(Secret::new))
+    let redactor = Redactor::default();
+    teach(&redactor, env);
+    redactor.learn_spelling(html::escaped);
+    redactor
 }
 
 /// Why a document was not finished.

@@ -14,7 +14,7 @@ use gimlet_proto::Env;
 
 use super::key_helper::KeyHelper;
 use super::live::FlagSettings;
-use super::{policy, rule_names};
+use super::{policy, provider, rule_names};
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::settings;
@@ -36,6 +36,8 @@ pub(crate) struct Configured {
     /// The environment with what settings add to it.
     pub(crate) env: Env,
     key_helper: Option<Arc<KeyHelper>>,
+    /// Masks the credentials of that environment.
+    pub(super) redactor: Redactor,
 }
 
 impl Configured {
@@ -71,6 +73,7 @@ impl Configured {
             effective: Effective::default(),
             env: around.env.clone(),
             key_helper: None,
+            redactor: Redactor::default(),
         };
         configured.judge();
         configured.env = configured.laid_over(&around.env);
@@ -131,7 +134,9 @@ impl Configured {
 
     /// An environment with the variables of settings in it.
     fn laid_over(&self, env: &Env) -> Env {
-        self.effective.env.iter().fold(env.clone(), |env, line| env.with(&line.name, &line.value))
+        let env = self.effective.env.iter().fold(env.clone(), |env, line| env.with(&line.name, &line.value));
+        provider::teach(&self.redactor, &env);
+        env
     }
 
     /// Finds out what of the loaded settings holds.
@@ -155,9 +160,9 @@ impl Configured {
     }
 
     /// The command that prints the key, if settings name one; it follows them from here on.
-    pub(super) fn key_helper(&mut self, redactor: &Redactor) -> Option<Arc<KeyHelper>> {
+    pub(super) fn key_helper(&mut self) -> Option<Arc<KeyHelper>> {
         let command = self.effective.settings.api_key_helper.as_deref()?;
-        let helper = Arc::new(KeyHelper::new(self.around.cwd.clone(), self.env.clone(), redactor.clone()));
+        let helper = Arc::new(KeyHelper::new(self.around.cwd.clone(), self.env.clone(), self.redactor.clone()));
         helper.set_command(Some(command));
         self.key_helper = Some(Arc::clone(&helper));
         Some(helper)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gimlet_core::Redactor;
 use gimlet_model::{AnthropicConfig, ConfigError, ThinkingDisplay};
 use gimlet_proto::{CacheTtl, Credentials, Env, Secret, Thinking};
 
@@ -27,10 +28,16 @@ pub(super) fn provider(
 }
 
 /// The values that must not end up in a transcript, a log or an answer.
-pub(crate) fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
+fn credentials(env: &Env) -> impl Iterator<Item = Secret> {
     // Both spellings of each: the one that is not used is no less secret.
     let (key, token) = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
     [env.get(key), env.exact(key), env.get(token), env.exact(token)].into_iter().flatten().map(Secret::new)
+}
+
+/// Has the credentials of an environment masked: gimlet's own, whatever they look like, and those of everything else.
+pub(crate) fn teach(redactor: &Redactor, env: &Env) {
+    redactor.learn_environment(env);
+    credentials(env).for_each(|secret| redactor.learn(secret));
 }
 
 /// What the flags and the caller add to every request.

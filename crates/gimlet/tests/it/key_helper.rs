@@ -44,7 +44,7 @@ fn both(key: &str) -> Vec<(String, String)> {
 }
 
 /// Nothing that this run left or printed has this text in it.
-fn nowhere(world: &World, run: &RunOutput, text: &str) {
+pub(crate) fn nowhere(world: &World, run: &RunOutput, text: &str) {
     assert!(!run.stdout.contains(text) && !run.stderr.contains(text), "{}\n{}", run.stdout, run.stderr);
     let mut folders = vec![world.home.clone()];
     while let Some(folder) = folders.pop() {

@@ -21,6 +21,7 @@ mod sandbox;
 mod sandboxed;
 mod sandboxed_live;
 mod sdk;
+mod secrets;
 mod sessions;
 mod sessions_damage;
 mod settings;

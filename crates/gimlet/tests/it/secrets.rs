@@ -1,0 +1,50 @@
+//! Values of variables that hold credentials: they reach commands, and no model, file or log by way of what those print.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
+
+use gimlet_script::Script;
+use serde_json::json;
+
+use crate::key_helper::nowhere;
+use crate::world;
+
+const INHERITED: &str = "canary/inherited+4711";
+const CONFIGURED: &str = "canary \"configured\" 0815";
+
+#[tokio::test]
+async fn what_the_environment_keeps_secret_is_masked_wherever_a_tool_gives_it_back() {
+    let world = world();
+    // Settings hold it in the open: that file is the person's own, and the only one.
+    let settings = world.project.parent().unwrap().join("settings.json");
+    let quoted = json!({"env": {"DEPLOY_SECRET": CONFIGURED, "CHEAP_AUTH": "disabled"}});
+    std::fs::write(&settings, quoted.to_string()).unwrap();
+    world.file("notes.txt", format!("the token is {INHERITED}, auth is disabled\n"));
+    let bash = |command: &str| ("Bash", json!({ "command": command }));
+    let calls = [
+        bash("printf 'seen %s, %s, %s' \"$BUILD_TOKEN\" \"$DEPLOY_SECRET\" $CHEAP_AUTH"),
+        bash("for n in $(seq 3000); do echo \"$n $BUILD_TOKEN\"; done"),
+        bash("echo \"$DEPLOY_SECRET\" >&2; exit 3"),
+        ("Read", json!({"file_path": world.path("notes.txt")})),
+        ("Grep", json!({"pattern": "token", "output_mode": "content"})),
+        ("Edit", json!({"file_path": world.path("notes.txt"), "old_string": "the", "new_string": "a"})),
+    ];
+    let count = calls.len();
+    let script = calls.into_iter().fold(Script::new(), |script, (tool, input)| script.call(tool, input).then());
+    let model = script.say("done").serve().await.unwrap();
+    let log = world.home.join("log");
+    let run = world.run(&model).env("BUILD_TOKEN", INHERITED).stream("go");
+    let run = run.args(["--settings", &settings.to_string_lossy(), "--debug-file", &log.to_string_lossy()]);
+    let run = run.finish().await;
+    run.expect_code(0);
+    let results: Vec<String> = (1..=count).map(|n| model.request(n).tool_result(0)).collect();
+    assert_eq!(results[0], "seen ***, ***, disabled");
+    assert!(results[1].contains("1 ***"), "{}", results[1]);
+    assert!(results[3].contains("the token is ***, auth is disabled"), "{}", results[3]);
+    assert!(world.read("notes.txt").contains(INHERITED), "the file itself is left as it is");
+    for secret in [INHERITED, CONFIGURED] {
+        let spelt = serde_json::to_string(secret).unwrap();
+        for text in [secret, spelt.trim_matches('"')] {
+            nowhere(&world, &run, text);
+            assert!(model.requests().iter().all(|request| !request.body_text().contains(text)), "{text} was sent");
+        }
+    }
+}
