@@ -140,7 +140,7 @@ impl Effective {
     fn add_rules(&mut self, layer: &Layer) {
         let lists = [("deny", RuleBehavior::Deny), ("ask", RuleBehavior::Ask), ("allow", RuleBehavior::Allow)];
         for (list, behavior) in lists {
-            for entry in layer.root.find(["permissions", list]).map(Node::elements).unwrap_or_default() {
+            for entry in layer.rules(list) {
                 let Some(text) = entry.as_str() else { continue };
                 self.rules.push(RuleLine {
                     behavior,

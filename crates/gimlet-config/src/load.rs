@@ -1,6 +1,7 @@
 //! Reads every settings file there is, from the weakest to the strongest. A file that cannot be used is a problem with a
 //! line and a reason, never a failure: gimlet starts with what is left.
 
+mod forbids;
 mod intake;
 mod layer;
 mod limits;
@@ -10,6 +11,7 @@ mod tracked;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::effective::RuleBehavior;
 use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
 use crate::json::{self, Json, JsonError, JsonText, Node};
 use crate::locations::Locations;
@@ -34,6 +36,8 @@ pub struct Options {
     pub policy: Option<Policy>,
     /// The value of `--managed-settings`: JSON of an embedding program.
     pub parent: Option<String>,
+    /// Says what is wrong with the text of a rule. Their syntax is not known here.
+    pub rule_objection: Option<fn(RuleBehavior, &str) -> Option<String>>,
 }
 
 /// Everything that was read.

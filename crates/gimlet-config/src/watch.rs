@@ -3,11 +3,11 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::effective::Effective;
+use crate::effective::{Effective, RuleBehavior};
 use crate::keys::{self, Effect, Reload};
 use crate::load::{Layer, Loaded, Options, drop_in_files, load};
 use crate::locations::Locations;
-use crate::problem::Severity;
+use crate::problem::{Problem, Severity};
 
 /// What a file looked like from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,19 +74,21 @@ impl Loaded {
     /// said: an editor in the middle of its work must not open what a rule or a wall had closed.
     pub fn reload(&self, options: &Options) -> Loaded {
         let mut now = load(&self.locations, options);
-        for layer in &self.layers {
-            if layer.salvaged {
-                continue;
-            }
+        for layer in self.layers.iter().filter(|layer| !layer.salvaged) {
             // What was wrong with it when it was taken up is no reason to stay with it.
-            let was_there = |problem: &crate::Problem| {
-                let same = |old: &crate::Problem| old.file == problem.file && old.key == problem.key;
+            let was_there = |problem: &Problem| {
+                let same = |old: &Problem| old.file == problem.file && old.key == problem.key;
                 !layer.held && self.problems.iter().any(same)
             };
-            let broken = |problem: &&mut crate::Problem| {
+            let broken = |problem: &Problem| {
                 problem.severity == Severity::Error && problem.file == layer.file && !was_there(problem)
             };
-            if let Some(problem) = now.problems.iter_mut().find(broken) {
+            let broken = now.problems.iter().position(broken).or_else(|| {
+                let malformed = now.malformed_since(layer, options)?;
+                now.problems.push(malformed);
+                Some(now.problems.len() - 1)
+            });
+            if let Some(problem) = broken.map(|at| &mut now.problems[at]) {
                 problem.message.push_str("; what it said before still holds");
                 now.layers.retain(|other| other.file != layer.file);
                 let at = now.layers.partition_point(|other| other.scope <= layer.scope);
@@ -98,6 +100,29 @@ impl Loaded {
 }
 
 impl Loaded {
+    /// A rule that forbids or asks and cannot be read, and that the same file did not have `before`: it may have been a
+    /// good one until somebody's last keystroke.
+    fn malformed_since(&self, before: &Layer, options: &Options) -> Option<Problem> {
+        let objection = options.rule_objection?;
+        let layer = self.layers.iter().find(|layer| layer.file == before.file)?;
+        [("deny", RuleBehavior::Deny), ("ask", RuleBehavior::Ask)].into_iter().find_map(|(list, behavior)| {
+            let known = |rule: &str| before.rules(list).iter().any(|old| old.as_str() == Some(rule));
+            layer.rules(list).iter().find_map(|node| {
+                let rule = node.as_str().filter(|rule| !known(rule))?;
+                let message = objection(behavior, rule)?;
+                let place = layer.text.position(node.span.start);
+                Some(Problem {
+                    severity: Severity::Error,
+                    file: layer.file.clone(),
+                    line: Some(place.line),
+                    column: Some(place.column),
+                    key: format!("permissions.{list}"),
+                    message,
+                })
+            })
+        })
+    }
+
     /// Reads everything again but these files, which go on saying what they said.
     pub fn reload_but(&self, held: &[PathBuf], options: &Options) -> Loaded {
         let mut now = self.reload(options);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gimlet_config::{AutoMode, Effective, Locations, MANAGED_DIR, RuleBehavior, RuleLine, Scope};
 use gimlet_core::ReviewRules;
-use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource};
+use gimlet_policy::{Behavior, Rule, RuleProblem, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::PermissionMode;
 
 use crate::surroundings::Surroundings;
@@ -21,7 +21,11 @@ pub(crate) fn locations(around: &Surroundings) -> Locations {
 }
 
 pub(crate) fn behavior(rule: &RuleLine) -> Behavior {
-    match rule.behavior {
+    of(rule.behavior)
+}
+
+fn of(behavior: RuleBehavior) -> Behavior {
+    match behavior {
         RuleBehavior::Allow => Behavior::Allow,
         RuleBehavior::Ask => Behavior::Ask,
         RuleBehavior::Deny => Behavior::Deny,
@@ -43,6 +47,12 @@ fn rule_scope(scope: Scope) -> RuleScope {
         Scope::Flag => RuleScope::CommandLine,
         Scope::Managed => RuleScope::Managed,
     }
+}
+
+/// What is wrong with the text of a rule, wherever it stands.
+pub(crate) fn objection_to_rule(behavior: RuleBehavior, text: &str) -> Option<String> {
+    let source = RuleSource::new(RuleScope::User, "/");
+    Rule::parse(text, of(behavior), &source).err().map(|error| error.to_string())
 }
 
 /// Adds the rules that hold; those that cannot be read are left out and returned.

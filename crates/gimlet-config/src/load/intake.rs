@@ -1,11 +1,10 @@
 //! What a file says, made fit for use: keys that this file may not set are taken out, single bad entries too, and what is
-//! left must fit the types. A restriction is never lost in silence: where a file is rejected, its `deny` and `ask` rules
-//! stay, and where those cannot be read, the problem is an error.
+//! left must fit the types. A restriction is never lost in silence: where a file is rejected, what it forbids stays, and
+//! where that cannot be read, the problem is an error.
 
 use serde::Deserialize;
 
-use super::layer::Layer;
-use super::limits;
+use super::{forbids, limits};
 use crate::de::Misfit;
 use crate::env_names;
 use crate::json::{Json, JsonText, Member, Node};
@@ -139,9 +138,25 @@ impl Intake<'_> {
     /// A person's or a project's file counts as a whole or not at all, but for what it forbids.
     fn whole_or_restrictions(&mut self, root: Node) -> Node {
         let Err(misfit) = fits(&root) else { return root };
-        let message = format!("{}; the file is ignored except for its deny and ask rules", misfit.message);
+        let message = format!("{}; the file is ignored except for what it forbids", misfit.message);
         self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &misfit.key(), message);
-        Layer::restrictions(&root)
+        self.restrictions(root, Some(&misfit.key()))
+    }
+
+    /// What a file forbids, as far as that fits. What is wrong with the key that was `said` already is not said again.
+    fn restrictions(&mut self, root: Node, said: Option<&str>) -> Node {
+        let mut strict = forbids::strict_part(root);
+        for _ in 0..MAX_REPAIRS {
+            let Err(misfit) = fits(&strict) else { return strict };
+            let path = misfit.key();
+            let done = limits::repair(&mut strict, &path);
+            if said != Some(path.as_str()) {
+                let message = format!("{}; {done}", misfit.message);
+                self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &path, message);
+            }
+        }
+        self.say(Severity::Error, None, "", "too much is wrong with it; nothing of it is kept");
+        Node { json: Json::Object(Vec::new()), span: strict.span }
     }
 
     /// Managed settings are enforced as far as they can be read; what must not fail open is closed instead.
@@ -153,8 +168,8 @@ impl Intake<'_> {
             let message = format!("{}; {done}", misfit.message);
             self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &path, message);
         }
-        self.say(Severity::Error, None, "", "too much is wrong with it; only its deny and ask rules are kept");
-        Layer::restrictions(&root)
+        self.say(Severity::Error, None, "", "too much is wrong with it; only what it forbids is kept");
+        self.restrictions(root, None)
     }
 
     fn env(&mut self, root: &mut Node) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::json::{Json, JsonText, Member, Node};
+use crate::json::{JsonText, Node};
 use crate::scope::Scope;
 
 /// Who wrote a file, as far as can be told.
@@ -57,18 +57,8 @@ impl Layer {
         self.text.line(node.span.start)
     }
 
-    /// The part of a file's value that can only forbid.
-    pub(super) fn restrictions(root: &Node) -> Node {
-        let lists = ["deny", "ask"].iter().filter_map(|list| {
-            let rules = root.find(["permissions", list])?;
-            let kept = rules.elements().iter().filter(|rule| rule.as_str().is_some()).cloned().collect();
-            Some(member(list, Node { json: Json::Array(kept), span: rules.span.clone() }))
-        });
-        let permissions = Node { json: Json::Object(lists.collect()), span: root.span.clone() };
-        Node { json: Json::Object(vec![member("permissions", permissions)]), span: root.span.clone() }
+    /// The rules of one of its lists, such as `deny`.
+    pub(crate) fn rules(&self, list: &str) -> &[Node] {
+        self.root.find(["permissions", list]).map(Node::elements).unwrap_or_default()
     }
-}
-
-fn member(key: &str, value: Node) -> Member {
-    Member { key: key.to_owned(), key_span: value.span.clone(), value }
 }

@@ -5,10 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Author, Layer, Loaded, Options, drop_in_files};
+use super::{Author, Layer, Loaded, Options, drop_in_files, forbids};
 use crate::files::ReadError;
-use crate::json::{Json, Node};
-use crate::keys;
+use crate::json::Node;
 use crate::problem::{Problem, Severity};
 use crate::scope::Scope;
 use crate::settings::PolicyHelper;
@@ -43,27 +42,6 @@ const FROM_EVERY_PLACE: [&str; 16] = [
     "attribution.pr",
     "forceRemoteSettingsRefresh",
     "env",
-];
-
-/// Keys by which nothing but less becomes possible.
-const ONLY_FORBIDS: [&str; 17] = [
-    "permissions.deny",
-    "permissions.ask",
-    "permissions.disableBypassPermissionsMode",
-    "permissions.disableAutoMode",
-    "disableAutoMode",
-    "allowManagedPermissionRulesOnly",
-    "allowManagedHooksOnly",
-    "allowManagedMcpServersOnly",
-    "disableSkillShellExecution",
-    "disableSideloadFlags",
-    "deniedMcpServers",
-    "disabledMcpjsonServers",
-    "blockedMarketplaces",
-    "sandbox.filesystem.denyWrite",
-    "sandbox.filesystem.denyRead",
-    "sandbox.network.deniedDomains",
-    "sandbox.network.strictAllowlist",
 ];
 
 impl Loaded {
@@ -103,7 +81,10 @@ impl Loaded {
     fn beside(&mut self, admin: &[Layer], parent: Vec<Layer>) -> Vec<Layer> {
         let behaviour = admin.iter().filter_map(|layer| layer.root.get("parentSettingsBehavior")).next_back();
         if behaviour.and_then(Node::as_str) == Some("merge") {
-            return parent.into_iter().map(|layer| only(layer, only_forbids)).collect();
+            return parent
+                .into_iter()
+                .map(|layer| only(layer, |path, value| forbids::only_forbids(path, value)))
+                .collect();
         }
         self.problems.extend(parent.iter().map(|layer| Problem {
             severity: Severity::Warning,
@@ -146,32 +127,14 @@ fn says_something(layers: &[Layer]) -> bool {
     layers.iter().any(|layer| !layer.root.members().is_empty())
 }
 
-fn counts_from_every_place(path: &str, value: &Node) -> bool {
+fn counts_from_every_place(path: &str, value: &mut Node) -> bool {
     // Of attribution, an administrator can only do without it everywhere.
     let hides = !path.starts_with("attribution.") || value.as_str() == Some("");
     FROM_EVERY_PLACE.contains(&path) && hides
 }
 
-fn only_forbids(path: &str, value: &Node) -> bool {
-    let switch = keys::SANDBOX_SWITCHES.iter().find(|(name, _)| path.strip_prefix("sandbox.") == Some(*name));
-    let closes_sandbox = switch.is_some_and(|(_, closing)| value.json == Json::Bool(*closing));
-    ONLY_FORBIDS.contains(&path) || closes_sandbox
-}
-
 /// The layer with what passes, and nothing else.
-fn only(mut layer: Layer, keep: fn(&str, &Node) -> bool) -> Layer {
-    retain(&mut layer.root, "", keep);
+fn only(mut layer: Layer, keep: fn(&str, &mut Node) -> bool) -> Layer {
+    forbids::retain(&mut layer.root, "", keep);
     layer
-}
-
-fn retain(node: &mut Node, above: &str, keep: fn(&str, &Node) -> bool) {
-    let Some(members) = node.members_mut() else { return };
-    members.retain_mut(|member| {
-        let path = if above.is_empty() { member.key.clone() } else { format!("{above}.{}", member.key) };
-        if !keys::is_group(&path) {
-            return keep(&path, &member.value);
-        }
-        retain(&mut member.value, &path, keep);
-        !member.value.members().is_empty()
-    });
 }

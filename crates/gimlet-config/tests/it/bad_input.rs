@@ -85,6 +85,37 @@ fn a_value_of_the_wrong_type_rejects_its_file_but_not_what_it_forbids() {
 }
 
 #[test]
+fn of_a_rejected_file_everything_that_is_strict_holds_and_nothing_that_is_not() {
+    let world = World::new();
+    world.user(
+        r#"{"cleanupPeriodDays":0,"model":"x","env":{"A":"b"},"skipDangerousModePermissionPrompt":true,
+            "permissions":{"disableBypassPermissionsMode":"disable","disableAutoMode":"disable","defaultMode":"plan",
+                "allow":["Y"],"additionalDirectories":["/"]},
+            "autoMode":{"hard_deny":["x"],"allow":["y"]},
+            "sandbox":{"enabled":true,"autoAllowBashIfSandboxed":true,"allowUnsandboxedCommands":false,
+                "excludedCommands":["git"],"filesystem":{"denyRead":["/a"],"allowWrite":["/b"]},
+                "network":{"deniedDomains":["c"],"allowedDomains":["d"]},
+                "credentials":{"files":[{"path":"/e","mode":"deny"},{"path":"/f","mode":"mask"}]}}}"#,
+    );
+    assert_eq!(errors(&world).len(), 1, "{:?}", errors(&world));
+    assert!(errors(&world)[0].contains("except for what it forbids"), "{:?}", errors(&world));
+    let held = world.trusted().merged.value();
+    assert_eq!(
+        held,
+        serde_json::json!({
+            "permissions": {"disableBypassPermissionsMode": "disable", "disableAutoMode": "disable", "defaultMode": "plan"},
+            "autoMode": {"hard_deny": ["x"]},
+            "sandbox": {"enabled": true, "allowUnsandboxedCommands": false, "filesystem": {"denyRead": ["/a"]},
+                "network": {"deniedDomains": ["c"]}, "credentials": {"files": [{"path": "/e", "mode": "deny"}]}},
+        })
+    );
+    // Strict values that cannot be read themselves are missed aloud, and cost no other.
+    world.user(r#"{"model":3,"permissions":{"deny":"D","defaultMode":"acceptEdits"},"sandbox":{"enabled":true,"filesystem":{"denyRead":"/a"}}}"#);
+    assert_eq!(errors(&world).len(), 3, "{:?}", errors(&world));
+    assert_eq!(world.trusted().merged.keys(), ["sandbox.enabled"]);
+}
+
+#[test]
 fn single_bad_entries_are_skipped_alone() {
     let world = World::new();
     world.user(

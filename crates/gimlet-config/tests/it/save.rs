@@ -2,10 +2,12 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use gimlet_config::{Edit, Inventory, KeyChange, Reload, Scope, Trust, Watch, key_changes, save};
+use gimlet_config::{
+    Edit, Inventory, KeyChange, Loaded, Reload, RuleBehavior, Scope, Severity, Trust, Watch, key_changes, save,
+};
 use serde_json::json;
 
-use crate::world::{World, put};
+use crate::world::{World, put, said};
 
 fn set(world: &World, scope: Scope, key: &str, value: serde_json::Value) -> Result<std::path::PathBuf, String> {
     save(&world.locations(), scope, key, &Edit::Set(value)).map_err(|error| error.to_string())
@@ -165,5 +167,43 @@ fn a_bad_value_that_comes_while_gimlet_runs_takes_nothing_away() {
         world.user("{}");
         let changed = again.reload(&world.options);
         assert_eq!(changed.effective(&Inventory::collect(&changed), &Trust::nothing()).rules, [], "{bad}");
+    }
+}
+
+#[test]
+fn a_rule_that_forbids_and_becomes_malformed_while_gimlet_runs_is_not_lost() {
+    fn objection(_: RuleBehavior, rule: &str) -> Option<String> {
+        (rule.contains('(') && !rule.ends_with(')')).then(|| format!("{rule} is not closed"))
+    }
+    for list in ["deny", "ask"] {
+        let mut world = World::new();
+        world.options.rule_objection = Some(objection);
+        let with = |rules: &str| format!("{{\"permissions\":{{\n\"{list}\":[{rules}],\"allow\":[\"A(\"]}}}}");
+        let rules = |loaded: &Loaded| -> Vec<String> {
+            let effective = loaded.effective(&Inventory::collect(loaded), &Trust::nothing());
+            let forbids = effective.rules.into_iter().filter(|rule| rule.behavior != RuleBehavior::Allow);
+            forbids.map(|rule| rule.text).collect()
+        };
+        // What is malformed from the start is said by whoever reads rules, and holds nothing up.
+        let file = world.user(with("\"Bash(old\",\"Bash(id)\""));
+        let loaded = world.load();
+        world.user(with("\"Bash(old\",\"Bash(id\""));
+        let now = loaded.reload(&world.options);
+        assert_eq!(rules(&now), ["Bash(old", "Bash(id)"], "{list}");
+        let said = said(&now.problems, Severity::Error);
+        assert_eq!(said.len(), 1, "{said:?}");
+        let place = format!("{}:2:", file.display());
+        assert!(
+            said[0].starts_with(&place) && said[0].contains(&format!(": permissions.{list}: Bash(id is not closed")),
+            "{said:?}"
+        );
+        assert!(said[0].ends_with("what it said before still holds"), "{said:?}");
+        // Some other file changes meanwhile, then this one is mended.
+        let again = now.reload(&world.options);
+        assert_eq!(rules(&again), ["Bash(old", "Bash(id)"], "{list}");
+        world.user(with("\"Bash(old\",\"Bash(id -u)\""));
+        let mended = again.reload(&world.options);
+        assert_eq!(rules(&mended), ["Bash(old", "Bash(id -u)"], "{list}");
+        assert!(mended.problems.is_empty(), "{:?}", mended.problems);
     }
 }

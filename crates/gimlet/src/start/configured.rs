@@ -47,6 +47,7 @@ impl Configured {
             sources: run.setting_sources.unwrap_or_default(),
             policy: None,
             parent: run.managed_settings.clone(),
+            rule_objection: Some(settings::objection_to_rule),
         };
         let loaded = gimlet_config::load(&settings::locations(around), &options);
         if let Some(problem) = loaded.errors().find(|problem| is_flag(run, around, problem)) {

@@ -299,6 +299,24 @@ mod tests {
     }
 
     #[test]
+    fn a_deny_rule_that_becomes_malformed_goes_on_denying_and_is_named() {
+        let (_dir, root) = world();
+        let file = root.join("home/.claude/settings.json");
+        let denies = |now: &SettingsNow| -> Vec<String> {
+            now.rules.rules(Behavior::Deny).iter().map(|rule| rule.text.clone()).collect()
+        };
+        put(&file, r#"{"permissions":{"deny":["Bash(id)"]}}"#);
+        let mut live = live(&root);
+        put(&file, "{\"permissions\":{\n\"deny\":[\"Bash(id\"],\"allow\":[\"Bash(make)\"]}}");
+        let now = refresh(&mut live).unwrap();
+        assert_eq!((denies(&now), allows(&now)), (vec!["Bash(id)".to_owned()], Vec::new()));
+        let place = format!("{}:2:9: permissions.deny: ", file.display());
+        assert_eq!(now.remarks.iter().filter(|remark| remark.starts_with(&place)).count(), 1, "{:?}", now.remarks);
+        put(&file, r#"{"permissions":{"deny":["Bash(id -u)"]}}"#);
+        assert_eq!(denies(&refresh(&mut live).unwrap()), ["Bash(id -u)"]);
+    }
+
+    #[test]
     fn trust_is_asked_for_once_and_holds_for_the_next_session() {
         let (_dir, root) = world();
         put(&root.join("project/.claude/settings.json"), r#"{"permissions":{"allow":["Bash(make)"]}}"#);
