@@ -23,6 +23,7 @@ mod scope;
 mod settings;
 mod state;
 mod trust;
+mod visible;
 mod watch;
 
 pub use edit::{Edit, EditError};
@@ -47,4 +48,5 @@ pub use settings::{
 };
 pub use state::{StateSettings, state_problem};
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
+pub use visible::{visible, visible_json, visible_line};
 pub use watch::{KeyChange, Watch, key_changes};

@@ -3,6 +3,7 @@
 //!
 //! Looking is inert: files are parsed with bounds, no program runs, and no link is followed out of the project.
 
+mod change;
 mod collect;
 mod documents;
 mod item;
@@ -11,10 +12,12 @@ mod store;
 use std::collections::HashSet;
 use std::path::Path;
 
-pub use item::{Change, Item, ItemKind};
+pub use change::Change;
+pub use item::{Item, ItemKind};
 pub use store::{TrustError, TrustStore};
 
 use crate::load::Loaded;
+use crate::visible::visible_line;
 
 /// Everything in a project that needs trust before it is used.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +94,7 @@ pub fn withheld_line(withheld: &[Item]) -> Option<String> {
     let mut kinds: Vec<(ItemKind, Vec<String>)> = Vec::new();
     for item in withheld {
         let name: String = item.name.chars().take(NAME_MAX_CHARS).collect();
+        let name = visible_line(&name).into_owned();
         match kinds.iter_mut().find(|(kind, _)| *kind == item.kind) {
             Some((_, names)) if names.contains(&name) => {}
             Some((_, names)) => names.push(name),

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use gimlet_config::{Item, TrustStore};
+use gimlet_config::{Change, Item, TrustStore, visible, visible_json, visible_line};
 use serde_json::{Value, json};
 
 use crate::args::TrustArgs;
@@ -29,8 +29,11 @@ pub(crate) fn run(args: &TrustArgs, around: &Surroundings) -> Result<ExitCode, R
     };
     // What holds from now on.
     let found = if done.is_empty() { found } else { config_cmd::find_recorded(&around) };
-    let page = if args.json { as_json(&found).to_string() } else { as_text(&found, &done) };
-    crate::say(&gimlet_serve::sanitise(&page));
+    let page = match args.json {
+        true => visible_json(&as_json(&found).to_string()).into_owned(),
+        false => gimlet_serve::sanitise(&as_text(&found, &done)).into_owned(),
+    };
+    crate::say(&page);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,25 +63,39 @@ fn revoke(found: &Found) -> Result<Vec<String>, Report> {
     Ok(vec![if forgotten { "What was accepted is forgotten." } else { "Nothing was accepted here." }.to_owned()])
 }
 
-fn is_withheld(found: &Found, item: &Item) -> bool {
-    found.effective.withheld.iter().any(|other| other.digest == item.digest)
+fn changes(found: &Found) -> Vec<Change> {
+    found.store.changes(&found.inventory, &found.store.trust())
 }
 
+fn change_of<'a>(changes: &'a [Change], item: &Item) -> Option<&'a Change> {
+    changes.iter().find(|change| change.item == *item)
+}
+
+/// The whole page. Whatever the project's files say in it has nothing invisible and cannot pass for a line of gimlet's.
 fn as_text(found: &Found, done: &[String]) -> String {
     let mut lines: Vec<String> = done.to_vec();
-    lines.push(format!("{}: {}", found.store.root().display(), words(found)));
+    lines.push(format!("{}: {}", one_line(found.store.root()), words(found)));
+    let changes = changes(found);
     for item in &found.inventory.items {
-        let state = if is_withheld(found, item) { "waits" } else { "trusted" };
+        let (state, shown) = match change_of(&changes, item) {
+            None => ("trusted", visible(&item.text).into_owned()),
+            Some(change) if change.is_new => ("waits", change.shown.clone()),
+            Some(change) => ("changed", change.shown.clone()),
+        };
         let line = item.line.map_or(String::new(), |line| format!(":{line}"));
         let digest: String = item.digest.chars().take(SHOWN_DIGEST).collect();
         lines.push(format!("  {state:<8}{}", item.title()));
-        lines.push(format!("          {}{line}  sha256 {digest}", item.file.display()));
-        lines.extend(item.text.lines().filter(|text| *text != item.name).map(|text| format!("          | {text}")));
+        lines.push(format!("          {}{line}  sha256 {digest}", one_line(&item.file)));
+        lines.extend(shown.lines().filter(|text| *text != item.name).map(|text| format!("          | {text}")));
     }
     if done.is_empty() && !found.effective.withheld.is_empty() && !found.store.is_in_memory_only() {
         lines.push("'gimlet trust --yes' accepts all of it as it is now.".to_owned());
     }
     lines.join("\n")
+}
+
+fn one_line(path: &Path) -> String {
+    visible_line(&path.display().to_string()).into_owned()
 }
 
 fn words(found: &Found) -> &'static str {
@@ -94,9 +111,14 @@ fn words(found: &Found) -> &'static str {
 }
 
 fn as_json(found: &Found) -> Value {
+    let changes = changes(found);
     let items = found.inventory.items.iter().map(|item| {
         let mut told = serde_json::to_value(item).unwrap_or_default();
-        told["trusted"] = Value::Bool(!is_withheld(found, item));
+        let change = change_of(&changes, item);
+        told["trusted"] = Value::Bool(change.is_none());
+        if let Some(change) = change.filter(|change| !change.is_new) {
+            told["difference"] = Value::String(change.shown.clone());
+        }
         told
     });
     json!({ "folder": found.store.root(), "state": words(found), "items": items.collect::<Vec<Value>>() })

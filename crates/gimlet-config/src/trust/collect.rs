@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::documents;
-use super::item::{Content, Item, ItemKind, Place};
+use super::item::{Content, Item, ItemKind, Place, Script};
 use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
 use crate::json::{self, Json, JsonText, Member, Node};
 use crate::keys::{self, Gate, KEYS};
@@ -52,14 +52,16 @@ impl Project<'_> {
         for Member { key, key_span, value } in servers.members() {
             let whole = value.to_value();
             let content = Content::new(ItemKind::McpServer).part(key.as_bytes()).part(canonical(&whole).as_bytes());
+            let (content, scripts) = self.with_scripts(content, &whole);
             items.push(Item {
                 kind: ItemKind::McpServer,
                 name: key.clone(),
-                text: without_secrets(&whole).to_string(),
+                text: format!("{:#}", without_secrets(&whole)),
                 file: path.to_owned(),
                 line: Some(text.line(key_span.start)),
                 executes: true,
-                digest: self.with_scripts(content, &whole).digest(),
+                digest: content.digest(),
+                scripts,
                 own: false,
                 place: None,
             });
@@ -67,29 +69,34 @@ impl Project<'_> {
     }
 
     /// Adds the content of every file of the project that a command names.
-    fn with_scripts(&self, content: Content, command: &Value) -> Content {
+    fn with_scripts(&self, mut content: Content, command: &Value) -> (Content, Vec<Script>) {
         let mut words = Vec::new();
         collect_words(command, &mut words);
         words.sort();
         words.dedup();
-        words.iter().fold(content, |content, word| match self.script(word) {
-            Some(bytes) => content.part(word.as_bytes()).part(&bytes),
-            None => content,
-        })
+        let mut scripts = Vec::new();
+        for word in words {
+            let Some((bytes, is_whole)) = self.script(&word) else { continue };
+            content = content.part(word.as_bytes()).part(&bytes);
+            scripts.push(Script::new(&word, &bytes, is_whole));
+        }
+        (content, scripts)
     }
 
-    fn script(&self, word: &str) -> Option<Vec<u8>> {
+    /// The bytes that stand for a script in digests, and whether they are its content.
+    fn script(&self, word: &str) -> Option<(Vec<u8>, bool)> {
         let variables = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
         let path = match variables.iter().find_map(|variable| word.strip_prefix(variable)) {
             Some(below) => self.cwd.join(below.trim_start_matches('/')),
             None => self.cwd.join(word),
         };
         match files::read_inside(self.root, &path, SCRIPT_MAX_BYTES) {
-            Ok(bytes) => bytes,
+            Ok(bytes) => Some((bytes?, true)),
             // Too large to read at every start: its size and time of change stand for its content.
             Err(ReadError::TooLarge(_)) => {
                 let metadata = path.metadata().ok()?;
-                Some(format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()).into_bytes())
+                let stamp = format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+                Some((stamp.into_bytes(), false))
             }
             Err(_) => None,
         }
@@ -205,12 +212,13 @@ impl LayerItems<'_> {
     ) {
         let value = node.to_value();
         let mut content = Content::new(kind).part(name.as_bytes()).part(canonical(&value).as_bytes());
+        let mut scripts = Vec::new();
         if executes && kind != ItemKind::Env {
-            content = self.project.with_scripts(content, &value);
+            (content, scripts) = self.project.with_scripts(content, &value);
         }
         let text = shown.unwrap_or_else(|| match &node.json {
             Json::String(text) => text.clone(),
-            _ => value.to_string(),
+            _ => format!("{value:#}"),
         });
         self.items.push(Item {
             kind,
@@ -220,6 +228,7 @@ impl LayerItems<'_> {
             line: Some(self.layer.line(node)),
             executes,
             digest: content.digest(),
+            scripts,
             own: self.layer.author != Author::Project,
             place: Some(Place { layer: self.at, path }),
         });

@@ -65,6 +65,7 @@ pub(super) fn item_of(root: &Path, path: &Path, kind: ItemKind, bytes: &[u8]) ->
         file: path.to_owned(),
         line: Some(line),
         executes: true,
+        scripts: Vec::new(),
         own: false,
         place: None,
     })

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use similar::TextDiff;
+
+use crate::visible::visible_line;
 
 /// Longer texts are kept as their digest alone; a change of them is then said, not shown.
 const TEXT_MAX_BYTES: usize = 64 * 1024;
+/// So much is kept of all scripts of an item together.
+const SCRIPTS_MAX_BYTES: usize = 256 * 1024;
 
 /// What sort of thing an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,6 +63,9 @@ pub struct Item {
     pub executes: bool,
     /// SHA-256 of all that decides what it does.
     pub digest: String,
+    /// The files of the project that it names; they are part of the digest.
+    #[serde(skip)]
+    pub(crate) scripts: Vec<Script>,
     /// Whether it is probably the person's own, so that for what does not run the folder's trust is enough.
     #[serde(skip)]
     pub(crate) own: bool,
@@ -81,11 +87,12 @@ impl Item {
         self.place.as_ref().map(|place| place.path.join("."))
     }
 
-    /// A few words that name it.
+    /// A few words that name it, on one line and with nothing invisible in them.
     pub fn title(&self) -> String {
+        let name = visible_line(&self.name);
         match self.kind {
-            ItemKind::Setting | ItemKind::Helper | ItemKind::Plugin => self.name.clone(),
-            kind => format!("{} {}", kind.label(), self.name),
+            ItemKind::Setting | ItemKind::Helper | ItemKind::Plugin => name.into_owned(),
+            kind => format!("{} {name}", kind.label()),
         }
     }
 }
@@ -108,7 +115,30 @@ impl Content {
     }
 
     pub(super) fn digest(self) -> String {
-        self.hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(self.hasher.finalize())
+    }
+}
+
+fn hex(digest: impl AsRef<[u8]>) -> String {
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A file of the project that an item's command names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Script {
+    /// As the command spells it.
+    pub(crate) path: String,
+    pub(crate) digest: String,
+    /// Its content, where that can be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) text: Option<String>,
+}
+
+impl Script {
+    /// `bytes` stand for it in digests; only when they are the whole of it can they be shown.
+    pub(super) fn new(path: &str, bytes: &[u8], is_whole: bool) -> Self {
+        let text = std::str::from_utf8(bytes).ok().filter(|text| is_whole && text.len() <= TEXT_MAX_BYTES);
+        Self { path: path.to_owned(), digest: hex(Sha256::digest(bytes)), text: text.map(str::to_owned) }
     }
 }
 
@@ -120,39 +150,26 @@ pub(super) struct Accepted {
     pub(super) digest: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) scripts: Vec<Script>,
+}
+
+impl Accepted {
+    /// Leaves the texts of scripts out, which are by far the largest part, beyond so many bytes.
+    pub(super) fn keep_scripts(&mut self, mut budget: usize) {
+        for script in &mut self.scripts {
+            script.text = script.text.take().filter(|text| text.len() <= budget);
+            budget -= script.text.as_ref().map_or(0, String::len);
+        }
+    }
 }
 
 impl From<&Item> for Accepted {
     fn from(item: &Item) -> Self {
         let text = (item.text.len() <= TEXT_MAX_BYTES).then(|| item.text.clone());
-        Self { kind: item.kind.label().into(), name: item.name.clone(), digest: item.digest.clone(), text }
-    }
-}
-
-/// An item that is not covered, against what was accepted before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub item: Item,
-    /// Whether something of the same name was accepted before.
-    pub is_new: bool,
-    /// What it would do now; for something that changed, the lines that differ.
-    pub shown: String,
-}
-
-impl Change {
-    pub(super) fn of(item: &Item, accepted: &[Accepted]) -> Self {
-        let same = |old: &&Accepted| old.kind == item.kind.label() && old.name == item.name;
-        // The newest acceptance comes last.
-        let earlier = accepted.iter().rev().find(same);
-        let shown = match earlier.map(|old| old.text.as_deref()) {
-            None => item.text.clone(),
-            Some(Some(old)) if old != item.text => {
-                let old = format!("{}\n", old.trim_end());
-                let new = format!("{}\n", item.text.trim_end());
-                TextDiff::from_lines(&old, &new).unified_diff().context_radius(2).to_string()
-            }
-            Some(_) => format!("{}\n(what it runs or its values changed)", item.text),
-        };
-        Self { item: item.clone(), is_new: earlier.is_none(), shown }
+        let (name, digest) = (item.name.clone(), item.digest.clone());
+        let mut accepted = Self { kind: item.kind.label().into(), name, digest, text, scripts: item.scripts.clone() };
+        accepted.keep_scripts(SCRIPTS_MAX_BYTES);
+        accepted
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::item::{Accepted, Change, Item};
-use super::{Inventory, Trust};
+use super::item::{Accepted, Item};
+use super::{Change, Inventory, Trust};
 use crate::atomic::{self, UpdateError};
 use crate::backup;
 use crate::edit::{self, Edit, EditError};
@@ -16,6 +16,8 @@ use crate::locations::Locations;
 
 /// Of every item so many accepted versions are kept, so that two branches do not take turns in asking.
 const VERSIONS_KEPT: usize = 8;
+/// And of so many of these the texts of scripts: differences are mostly shown against the newest.
+const SCRIPTS_KEPT: usize = 2;
 const FLAG: &str = "hasTrustDialogAccepted";
 /// In the record of a folder of which the person has accepted single items and nothing else.
 const ITEMS_ALONE: &str = "itemsAlone";
@@ -96,8 +98,10 @@ impl TrustStore {
     /// What is not covered, each against what was accepted before.
     pub fn changes(&self, inventory: &Inventory, trust: &Trust) -> Vec<Change> {
         let own = self.own().unwrap_or_default();
-        let accepted = self.root.to_str().map(|key| accepted_of(&own, key)).unwrap_or_default();
-        inventory.withheld(trust).iter().map(|item| Change::of(item, &accepted)).collect()
+        let keys = self.counting.iter().rev().filter_map(|folder| folder.to_str());
+        let accepted: Vec<Accepted> = keys.flat_map(|key| accepted_of(&own, key)).collect();
+        let present = inventory.items.iter().map(|item| item.digest.as_str()).collect();
+        inventory.withheld(trust).iter().map(|item| Change::of(item, &accepted, &present)).collect()
     }
 
     /// Accepts these items. The result holds for this session even where nothing could be stored.
@@ -241,9 +245,12 @@ fn accepted_of(own: &Value, key: &str) -> Vec<Accepted> {
 fn keep_newest(items: &mut Vec<Accepted>) {
     let mut counts: std::collections::HashMap<(String, String), usize> = std::collections::HashMap::new();
     items.reverse();
-    items.retain(|item| {
+    items.retain_mut(|item| {
         let count = counts.entry((item.kind.clone(), item.name.clone())).or_default();
         *count += 1;
+        if *count > SCRIPTS_KEPT {
+            item.keep_scripts(0);
+        }
         *count <= VERSIONS_KEPT
     });
     items.reverse();

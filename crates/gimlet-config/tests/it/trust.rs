@@ -133,7 +133,63 @@ fn what_changed_is_shown_against_what_was_accepted() {
     world.project(HOSTILE);
     world.file("hook.sh", "echo two\n");
     let changes = store(&world).changes(&inventory(&world), &store(&world).trust());
-    assert!(changes[0].shown.contains("what it runs"), "{changes:?}");
+    let difference = "--- ./hook.sh as trusted\n+++ ./hook.sh as it is now\n@@ -1 +1 @@\n-echo one\n+echo two";
+    assert_eq!(changes[0].shown, difference, "{changes:?}");
+    // Values are kept nowhere.
+    world.file("hook.sh", "echo one\n");
+    world.project(HOSTILE.replace("evil.example", "other.example"));
+    let changes = store(&world).changes(&inventory(&world), &store(&world).trust());
+    let env = changes.iter().find(|change| change.item.kind == ItemKind::Env).unwrap();
+    assert!(env.shown.contains("its values changed") && !env.shown.contains("example"), "{env:?}");
+}
+
+#[test]
+fn a_difference_is_shown_against_the_nearest_version_and_hides_no_character() {
+    let world = World::new();
+    let hooks = |commands: &[&str]| {
+        let handlers: Vec<Value> = commands.iter().map(|text| json!({"type": "command", "command": text})).collect();
+        json!({"hooks": {"Stop": [{"hooks": handlers}]}}).to_string()
+    };
+    world.project(hooks(&["cargo fmt --all", "notify-send all done"]));
+    accept(&world);
+    world.project(hooks(&["cargo fmt --all", "notify-send all \u{202e}done\u{200b}", "a third"]));
+    let changes = store(&world).changes(&inventory(&world), &store(&world).trust());
+    let shown: Vec<_> = changes.iter().map(|change| (change.is_new, change.shown.as_str())).collect();
+    let difference =
+        "--- as trusted\n+++ as it is now\n@@ -1 +1 @@\n-notify-send all done\n+notify-send all <U+202E>done<U+200B>";
+    assert_eq!(shown[0], (false, difference), "{shown:?}");
+    world.project(hooks(&["cargo fmt --all", "notify-send all done", "a third"]));
+    let changes = store(&world).changes(&inventory(&world), &store(&world).trust());
+    let shown: Vec<_> = changes.iter().map(|change| (change.is_new, change.shown.as_str())).collect();
+    assert_eq!(shown, [(true, "a third")], "one more beside those that are trusted has no earlier version");
+    let allow = json!({"permissions": {"allow": ["Bash(x\u{200b}\ny)"]}});
+    world.project(allow.to_string());
+    assert_eq!(titles(&effective(&world)), ["allow rule Bash(x<U+200B><U+000A>y)"]);
+    assert!(withheld_line(&effective(&world).withheld).unwrap().ends_with("allow rule Bash(x<U+200B><U+000A>y)"));
+}
+
+#[test]
+fn scripts_are_kept_within_bounds_and_for_nobody_else() {
+    let world = World::new();
+    let helper = json!({"apiKeyHelper": "./a.sh ./b.sh ./c.bin"}).to_string();
+    world.project(&helper);
+    world.file("a.sh", "x".repeat(70_000));
+    world.file("b.sh", "one\n");
+    world.file("c.bin", b"\xff\x00");
+    accept(&world);
+    let record = world.home.join(".claude/gimlet/trust.json");
+    let text = std::fs::read_to_string(&record).unwrap();
+    assert!(text.len() < 10_000 && text.contains("one\\n"), "{text}");
+    assert_eq!(record.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    world.file("a.sh", "y".repeat(70_000));
+    world.file("c.bin", b"\xff\x01");
+    std::fs::remove_file(world.project.join("b.sh")).unwrap();
+    let changes = store(&world).changes(&inventory(&world), &store(&world).trust());
+    assert_eq!(
+        changes[0].shown,
+        "(./a.sh changed; it is too large to be shown, or no text)\n(./c.bin changed; it is too large to be shown, or \
+         no text)\n(./b.sh is no longer a file of this project that it names)"
+    );
 }
 
 #[test]
