@@ -17,6 +17,8 @@ mod sandboxed;
 mod servers;
 mod sessions;
 mod toolbox;
+#[cfg(test)]
+mod trust_tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;

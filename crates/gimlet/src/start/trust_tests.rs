@@ -1,0 +1,184 @@
+//! A hostile repository in a session with somebody who can be asked: what of it acts before the question of trust is
+//! answered, after a yes, and after a no.
+//!
+//! The session runs in a process of its own, this test started once more under a tracer, so that every program and every
+//! connection shows.
+
+#[path = "../../tests/it/hostile/plant.rs"]
+mod plant;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Parser;
+use gimlet_proto::{Answer, AskBody, Body, Env, Op, Say};
+use gimlet_script::{Script, Server};
+use gimlet_testkit::World;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::{Manner, start};
+use crate::args::Cli;
+use crate::surroundings::Surroundings;
+use plant::Plant;
+
+/// Names the file that says what the session of a traced run is to be.
+const STAGE: &str = "GIMLET_TRUST_STAGE";
+/// Opened at the moment at which the question is answered, so that the trace has a before and an after.
+const MARK: &str = "now-it-is-answered";
+
+#[test]
+fn a_hostile_repository_does_nothing_before_the_question_of_trust_is_answered_and_nothing_after_a_no() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    match stage() {
+        Some(stage) => runtime.block_on(perform(&stage)),
+        None => {
+            for yes in [false, true] {
+                runtime.block_on(watch(yes));
+            }
+        }
+    }
+}
+
+/// What this process is to perform, when it is the traced one.
+#[allow(clippy::disallowed_methods, reason = "the test starts itself, and tells itself so")]
+fn stage() -> Option<Value> {
+    let file = std::env::var_os(STAGE)?;
+    Some(serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap())
+}
+
+/// Plants the repository, has a session opened there, and looks at what it did.
+async fn watch(yes: bool) {
+    let world = World::new("unused");
+    let plant = Plant::new(&world);
+    plant.without_detours();
+    let before = plant.tree();
+    // The project allows itself to write.
+    let write = json!({"file_path": world.path("granted"), "content": "1"});
+    let model = Script::new().call("Write", write).then().say("done").serve().await.unwrap();
+    let (report, trace) = traced(&world, &model, yes).await;
+
+    assert_eq!(report["asked"].as_array().unwrap().len(), 1, "{report:#}");
+    assert_eq!(report["requests_before"], 0, "{report:#}");
+    let asked = report["asked"][0].as_array().unwrap();
+    for title in [
+        "hook SessionStart *",
+        "environment variable PLANTED",
+        "apiKeyHelper",
+        "statusLine",
+        "MCP server planted",
+        "enabledPlugins evil@market",
+        "skill .claude/skills/planted/SKILL.md",
+        "agent .claude/agents/planted.md",
+        "command .claude/commands/planted.md",
+        "allow rule Write",
+        "further folder ..",
+        "model",
+    ] {
+        assert!(asked.iter().any(|item| item == title), "{title}: {report:#}");
+    }
+    let warnings: Vec<&str> = report["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let named: Vec<&&str> = warnings.iter().filter(|warning| warning.contains("not trusted")).collect();
+    assert!(
+        named.len() == 1 && named[0].contains("MCP servers planted") && named[0].contains("hooks "),
+        "{warnings:?}"
+    );
+
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let answered = text.lines().position(|line| line.contains(MARK)).expect("the question was answered");
+    let until = if yes { answered } else { text.lines().count() };
+    // The custodian of commands to come is gimlet itself.
+    let is_foreign =
+        |line: &&str| line.contains("execve") && !line.contains("execve(\"/proc/self/exe\", [\"cmd-custodian\"");
+    let programs: Vec<&str> = text.lines().take(until).filter(is_foreign).collect();
+    assert_eq!(programs.len(), 1, "only the test itself may have started: {programs:#?}");
+    let elsewhere = |line: &&str| {
+        line.contains("sa_family=AF_INET") && !line.contains(&format!("htons({})", model.address().port()))
+    };
+    let sent: Vec<&str> = text.lines().take(until).filter(elsewhere).collect();
+    assert!(sent.is_empty(), "{sent:#?}");
+    assert_eq!(plant.accusations(&trace, Some(model.address().port())), Vec::<String>::new(), "yes: {yes}");
+    assert_eq!((plant.sung(), plant.knocks()), (Vec::new(), 0), "yes: {yes}");
+
+    let recorded = world.home.join(".claude/gimlet/trust.json").exists();
+    let mut after = plant.tree();
+    let granted = after.remove(&world.project.join("granted")).is_some();
+    assert_eq!(after, before, "nothing else of the project changed");
+    // What the person trusts allows at once; what they do not is asked about, which this one refuses.
+    assert_eq!((granted, recorded, report["refused"] == 1), (yes, yes, !yes), "{report:#}");
+}
+
+/// Runs this very test under a tracer as the session's process; gives what it reports, and the trace.
+async fn traced(world: &World, model: &Server, yes: bool) -> (Value, PathBuf) {
+    let file = |name: &str| world.home.parent().unwrap().join(name);
+    let stage = json!({"home": world.home, "project": world.project, "url": model.url(), "yes": yes,
+        "mark": file(MARK), "report": file("report")});
+    std::fs::write(file("stage"), stage.to_string()).unwrap();
+    let trace = file("trace");
+    #[allow(clippy::disallowed_methods, reason = "the tracer is not part of what is tested")]
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-s", "4096", "-e", "trace=execve,execveat,connect,sendto,openat", "-o"]).arg(&trace);
+    strace.arg("--").arg(std::env::current_exe().unwrap()).args(["--exact", "--nocapture", "--test-threads=1"]);
+    strace.arg("start::trust_tests::a_hostile_repository_does_nothing_before_the_question_of_trust_is_answered_and_nothing_after_a_no");
+    strace.env(STAGE, file("stage"));
+    let output = tokio::task::spawn_blocking(move || strace.output().unwrap()).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report = std::fs::read_to_string(file("report")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    (serde_json::from_str(&report).unwrap(), trace)
+}
+
+/// Opens the session and answers its questions: that of trust as the stage says, every other one with no.
+async fn perform(stage: &Value) {
+    let path = |name: &str| PathBuf::from(stage[name].as_str().unwrap());
+    let home = path("home");
+    let env = Env::default()
+        .with("HOME", &home)
+        .with("PATH", "/usr/bin:/bin")
+        .with("ANTHROPIC_API_KEY", "test-key")
+        .with("ANTHROPIC_BASE_URL", stage["url"].as_str().unwrap());
+    let config_home = home.join(".claude");
+    let around = Surroundings { env, cwd: path("project"), home: Some(home), config_home };
+    let run = Cli::try_parse_from(["gimlet", "go"]).unwrap().run;
+    let manner = Manner { attended: true, ..Manner::default() };
+    let started = start(&run, &around, &manner).await.unwrap_or_else(|report| panic!("{}", report.line()));
+    let mut events = started.handle.subscribe();
+    let mut life = JoinSet::new();
+    life.spawn(started.life);
+    started.handle.send(Op::Say(Say::text("go")));
+
+    let (mut asked, mut refused, mut requests, mut requests_before) = (Vec::new(), 0, 0, 0);
+    let no = || Answer::No { message: String::new(), interrupt: false };
+    while let Some(event) = events.next().await {
+        match &event.body {
+            Body::Requesting => requests += 1,
+            Body::Ask(ask) => {
+                let answer = match &ask.body {
+                    AskBody::Trust(question) => {
+                        asked.push(question.items.iter().map(|item| item.title.clone()).collect::<Vec<_>>());
+                        requests_before = requests;
+                        mark(&path("mark"));
+                        if stage["yes"] == true { Answer::yes() } else { no() }
+                    }
+                    AskBody::Permission { .. } => {
+                        refused += 1;
+                        no()
+                    }
+                };
+                started.handle.send(Op::Answer { ask: ask.id, answer });
+            }
+            Body::TurnEnded(_) => {
+                started.handle.send(Op::Close);
+            }
+            _ => {}
+        }
+    }
+    while life.join_next().await.is_some() {}
+    let report = json!({"asked": asked, "refused": refused, "requests_before": requests_before,
+        "warnings": started.warnings});
+    std::fs::write(path("report"), report.to_string()).unwrap();
+}
+
+fn mark(path: &Path) {
+    std::fs::write(path, "").unwrap();
+}
