@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_config::{
-    Effective, Inventory, Item, ItemKind, Loaded, Options, Problem, Severity, Trust, TrustStore, Waiting,
+    Author, Effective, Inventory, Item, ItemKind, Layer, Loaded, Options, Problem, Severity, Trust, TrustStore, Waiting,
 };
 use gimlet_core::tool::nearest;
 use gimlet_core::{Redactor, Review, SandboxNow, SettingsNow};
@@ -19,6 +19,10 @@ use crate::args::RunArgs;
 use crate::report::Report;
 use crate::settings;
 use crate::surroundings::Surroundings;
+
+/// So many keys are named in one line, each with so many characters.
+const MOST_KEYS: usize = 8;
+const MOST_CHARS: usize = 60;
 
 /// The settings of a session, with all that is needed to read them again.
 pub(crate) struct Configured {
@@ -202,6 +206,7 @@ impl Configured {
         }
         remarks.extend(rules.remarks(&rule_names::known_tools().collect::<Vec<_>>()).iter().map(ToString::to_string));
         remarks.extend(missing);
+        remarks.extend(self.said_in_vain());
         remarks.extend(self.hooks_do_not_run());
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
         SettingsNow {
@@ -216,7 +221,7 @@ impl Configured {
 
     /// The output style as settings name it. Its name alone changes nothing, so it is told without trust.
     pub(crate) fn output_style(&self) -> String {
-        let named = |layer: &gimlet_config::Layer| layer.value()["outputStyle"].as_str().map(str::to_owned);
+        let named = |layer: &Layer| layer.value()["outputStyle"].as_str().map(str::to_owned);
         self.loaded.layers.iter().rev().find_map(named).unwrap_or_else(|| "default".to_owned())
     }
 
@@ -268,6 +273,30 @@ impl Configured {
         Some(format!("{line}. {hint}"))
     }
 
+    /// One line for each file in force that sets what it may not set, whoever trusts it.
+    fn said_in_vain(&self) -> Vec<String> {
+        let in_force = |layer: &&Layer| layer.author == Author::Person || self.trust.is_known();
+        let mut lines = Vec::new();
+        for layer in self.loaded.layers.iter().filter(in_force) {
+            let of_file = self.loaded.problems.iter().filter(|problem| problem.file == layer.file);
+            let mut keys: Vec<String> = of_file.filter(|problem| is_refusal(problem)).map(short_key).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            let shown = keys.len().min(MOST_KEYS);
+            let rest = match keys.len() - shown {
+                0 => String::new(),
+                rest => format!(" and {rest} more"),
+            };
+            if shown > 0 {
+                let (file, keys) = (layer.file.display(), keys[..shown].join(", "));
+                lines.push(format!(
+                    "{file}: not used, since this file may not set them: {keys}{rest}; see 'gimlet doctor'"
+                ));
+            }
+        }
+        lines
+    }
+
     /// A hook can be there to forbid something, so nobody may think that it runs.
     fn hooks_do_not_run(&self) -> Option<String> {
         let mut events: Vec<&str> = self.effective.hooks.iter().map(|hook| hook.event.as_str()).collect();
@@ -291,6 +320,18 @@ impl Configured {
             in_plan: settings.use_auto_mode_during_plan == Some(true),
         })
     }
+}
+
+/// Whether it is about a value that its file may not set. Rules and modes are told of one by one.
+fn is_refusal(problem: &Problem) -> bool {
+    let is_apart = |key: &str| key.is_empty() || key.starts_with("permissions.") || key.starts_with("hooks.");
+    problem.severity == Severity::Warning && !is_apart(&problem.key) && !is_parents(problem)
+}
+
+/// A key as it is shown: names of variables are whatever somebody made of them.
+fn short_key(problem: &Problem) -> String {
+    let key: String = problem.key.chars().take(MOST_CHARS).collect();
+    gimlet_config::visible_line(&key).into_owned()
 }
 
 /// The beginning of a text, without anything that would make it more than a few words.
