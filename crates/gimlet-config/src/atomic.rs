@@ -61,6 +61,13 @@ pub(crate) fn update<E>(
     Err(UpdateError::Busy { path: path.to_owned() })
 }
 
+/// Writes a file that is not there yet, for the person alone.
+pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    make_folder(folder)?;
+    Temporary::write(path, bytes)?.rename(path, folder)
+}
+
 fn make_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)

@@ -1,4 +1,4 @@
-//! Copies of a file that other programs rely on, kept before it is rewritten.
+//! Copies of a file that other programs rely on: kept before it is rewritten, and when nobody can read it any more.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,38 @@ pub(crate) fn keep(file: &Path, folder: &Path) -> io::Result<()> {
     let Some(name) = file.file_name() else { return Ok(()) };
     let copy = stamped(&folder.join(name), "backup");
     atomic::update(&copy, STATE_MAX_BYTES, |_| Ok::<_, io::Error>(Some(text.clone()))).map_err(io::Error::other)?;
-    let prefix = format!("{}.backup.", name.to_string_lossy());
-    let is_copy = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix));
-    let mut copies: Vec<PathBuf> = folder.read_dir()?.flatten().map(|entry| entry.path()).filter(is_copy).collect();
+    keep_newest(folder, &format!("{}.backup.", name.to_string_lossy()))
+}
+
+/// Keeps what is in a file that no program can read any more; says where. Once is enough for the same content.
+pub(crate) fn keep_corrupted(file: &Path, bytes: &[u8], folder: &Path) -> io::Result<PathBuf> {
+    let name = file.file_name().unwrap_or_default();
+    let prefix = format!("{}.corrupted.", name.to_string_lossy());
+    let is_same = |copy: &PathBuf| files::read(copy, STATE_MAX_BYTES).is_ok_and(|kept| kept.as_deref() == Some(bytes));
+    if let Some(kept) = copies(folder, &prefix)?.into_iter().find(is_same) {
+        return Ok(kept);
+    }
+    let copy = stamped(&folder.join(name), "corrupted");
+    atomic::create(&copy, bytes)?;
+    keep_newest(folder, &prefix)?;
+    Ok(copy)
+}
+
+/// The copies whose names begin like this, the oldest first.
+fn copies(folder: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
+    let entries = match folder.read_dir() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let is_copy = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    let mut copies: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_copy).collect();
     // Their names end in a time, so this is their age.
     copies.sort();
-    for old in copies.iter().rev().skip(KEPT) {
+    Ok(copies)
+}
+
+fn keep_newest(folder: &Path, prefix: &str) -> io::Result<()> {
+    for old in copies(folder, prefix)?.iter().rev().skip(KEPT) {
         match std::fs::remove_file(old) {
             // Another gimlet tidies up as well.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -46,7 +46,7 @@ pub use settings::{
     SpinnerVerbs, StatusLine, TeammateMode, TlsTerminate, UpdateChannel, ViewMode, Waiting, WorkflowSize, Worktree,
     is_hook_event,
 };
-pub use state::{StateSettings, state_problem};
+pub use state::{StateSettings, check_state, state_problem};
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
 pub use visible::{visible, visible_json, visible_line};
 pub use watch::{KeyChange, Watch, key_changes};

@@ -2,7 +2,9 @@
 //! all; nothing else in that file is a setting, and `permissions`, `hooks` and `env` there are never read.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
+use crate::backup;
 use crate::files::{self, STATE_MAX_BYTES};
 use crate::json::{self, JsonText};
 use crate::locations::Locations;
@@ -45,6 +47,25 @@ pub fn state_problem(locations: &Locations) -> Option<Problem> {
         key: String::new(),
         message: format!("{message}; what other programs keep in it counts as nothing, and gimlet leaves it alone"),
     })
+}
+
+/// The same for the start of a session. Whatever is in a file that is no JSON is copied to `backups` first, where the
+/// next program that makes it anew cannot lose it; the file itself stays as it is.
+pub fn check_state(locations: &Locations) -> Option<Problem> {
+    let file = &locations.state_file;
+    let bytes = files::read(file, STATE_MAX_BYTES).ok().flatten();
+    // The file can be large, and is good almost always.
+    if bytes.as_ref().is_some_and(|bytes| serde_json::from_slice::<IgnoredAny>(bytes).is_ok()) {
+        return None;
+    }
+    let mut problem = state_problem(locations)?;
+    let kept = bytes.map(|bytes| backup::keep_corrupted(file, &bytes, &locations.config_dir.join("backups")));
+    problem.message.push_str(&match kept {
+        Some(Ok(copy)) => format!("; a copy is in {}", copy.display()),
+        Some(Err(error)) => format!("; it cannot be copied: {error}"),
+        None => String::new(),
+    });
+    Some(problem)
 }
 
 impl StateSettings {

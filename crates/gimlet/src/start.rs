@@ -159,6 +159,7 @@ pub(crate) async fn start(
     let past = Past::find(run, around, manner, segment)?;
     warnings.extend(past.remarks.iter().cloned());
     let upkeep = cleanup::Upkeep::asked(&configured, &past.id);
+    let locations = configured.loaded.locations.clone();
     let chosen = models::choose(run, &configured, &provider, past.model.as_deref())?;
     warnings.extend(chosen.remark);
     let api_key_source = provider.api_key_source().to_owned();
@@ -226,9 +227,11 @@ pub(crate) async fn start(
     };
     let (handle, life) = gimlet_core::open(config);
     // A start that fails before this has removed nothing.
-    if let Some(upkeep) = upkeep {
-        warnings.extend(tokio::task::spawn_blocking(|| upkeep.carry_out()).await.ok().flatten());
-    }
+    let chores = move || {
+        let state = gimlet_config::check_state(&locations).map(|problem| problem.to_string());
+        [state, upkeep.and_then(|upkeep| upkeep.carry_out())]
+    };
+    warnings.extend(tokio::task::spawn_blocking(chores).await.into_iter().flatten().flatten());
     let (scratch, name_plate) = ([past.scratch, walls.scratch], past.name_plate);
     Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate })
 }

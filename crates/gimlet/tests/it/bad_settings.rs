@@ -205,6 +205,36 @@ async fn what_a_broken_file_forbids_is_still_forbidden_as_far_as_it_can_be_made_
 }
 
 #[tokio::test]
+async fn a_broken_state_file_of_other_programs_is_named_copied_once_and_left_as_it_is() {
+    for broken in [&b"{\"projects\": {\n\"/x\": {\"hasTrustDialogAccepted\": tru"[..], b"{\n\xff\xfe}"] {
+        let world = world();
+        let state = world.home.join(".claude.json");
+        put(&state, broken);
+        put(&files(&world)[1], r#"{"model": "theirs"}"#);
+        for _ in 0..2 {
+            let model = commands(&[]).await;
+            let run = world.run(&model).args(["-p", "--", "go"]).finish().await;
+            run.expect_code(0);
+            let line = run.stderr.lines().find(|line| line.contains(state.to_str().unwrap()));
+            let line = line.unwrap_or_else(|| panic!("{}", run.stderr));
+            assert!(line.contains("counts as nothing") && line.contains("a copy is in"), "{line}");
+            assert!(run.stderr.contains("not trusted"), "{}", run.stderr);
+        }
+        // Trust is recorded by gimlet for itself; the file stays as it is.
+        let trust = world.run_at("http://127.0.0.1:9").args(["trust", "--yes"]).finish().await;
+        assert!(trust.stderr.contains("not for other programs"), "{}", trust.stderr);
+        assert_eq!(std::fs::read(&state).unwrap(), broken);
+        let copies: Vec<PathBuf> =
+            world.home.join(".claude/backups").read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+        let copies: Vec<&PathBuf> =
+            copies.iter().filter(|copy| copy.to_str().unwrap().contains(".claude.json.corrupted.")).collect();
+        assert_eq!(copies.len(), 1, "{copies:?}");
+        assert_eq!(std::fs::read(copies[0]).unwrap(), broken);
+        assert_eq!(copies[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[tokio::test]
 async fn a_file_that_is_rewritten_all_the_time_never_opens_more_than_it_says() {
     let world = world();
     let file = files(&world)[0].clone();
