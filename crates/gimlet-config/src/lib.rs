@@ -11,6 +11,7 @@ mod edit;
 mod effective;
 mod env_names;
 mod files;
+mod git_excludes;
 mod json;
 mod keys;
 mod load;

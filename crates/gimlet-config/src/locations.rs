@@ -24,6 +24,8 @@ pub struct Surroundings {
     /// The folder gimlet was started in, without links.
     pub cwd: PathBuf,
     pub managed_dir: PathBuf,
+    /// Where programs keep the person's configuration, when that is not `~/.config`.
+    pub xdg_config_home: Option<PathBuf>,
 }
 
 /// Every place that is looked at.
@@ -37,6 +39,8 @@ pub struct Locations {
     pub repo: Option<Repo>,
     /// `.claude.json`: state shared with other programs.
     pub state_file: PathBuf,
+    /// Where the person's git is configured, beside `~/.gitconfig`.
+    pub(crate) git_config_dir: Option<PathBuf>,
 }
 
 /// A git repository, as its files describe it.
@@ -54,12 +58,22 @@ pub struct Repo {
 
 impl Locations {
     pub fn find(surroundings: Surroundings) -> Self {
-        let Surroundings { home, config_dir, config_dir_named, cwd, managed_dir } = surroundings;
+        let Surroundings { home, config_dir, config_dir_named, cwd, managed_dir, xdg_config_home } = surroundings;
+        let config = xdg_config_home.filter(|folder| folder.is_absolute());
+        let config = config.or_else(|| home.as_ref().map(|home| home.join(".config")));
         let state_file = match &home {
             Some(home) if !config_dir_named => home.join(".claude.json"),
             _ => config_dir.join(".claude.json"),
         };
-        Self { repo: Repo::around(&cwd), home, config_dir, cwd, managed_dir, state_file }
+        Self {
+            repo: Repo::around(&cwd),
+            home,
+            config_dir,
+            cwd,
+            managed_dir,
+            state_file,
+            git_config_dir: config.map(|config| config.join("git")),
+        }
     }
 
     pub fn user_file(&self) -> PathBuf {

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::atomic::{self, UpdateError};
 use crate::edit::{self, Edit, EditError};
-use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
+use crate::files::{ReadError, SETTINGS_MAX_BYTES};
+use crate::git_excludes;
 use crate::keys::{self, ReadFrom};
 use crate::load;
 use crate::locations::Locations;
@@ -57,7 +58,7 @@ pub fn save(locations: &Locations, scope: Scope, key: &str, edit: &Edit) -> Resu
         UpdateError::Change(source) => SaveError::Edit { path: path.clone(), source },
     })?;
     if scope == Scope::Local && is_new {
-        hide_from_git(locations)?;
+        git_excludes::hide_local_file(locations)?;
     }
     Ok(path)
 }
@@ -108,41 +109,4 @@ fn stays_inside(path: &Path) -> Result<(), SaveError> {
     let folder = path.parent().unwrap_or(path);
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     if is_link(folder) || is_link(path) { Err(SaveError::LeadsOut { path: path.to_owned() }) } else { Ok(()) }
-}
-
-/// Keeps the local file out of commits by the repository's own private list; no shared file changes.
-fn hide_from_git(locations: &Locations) -> Result<(), SaveError> {
-    const LINE: &str = "**/.claude/settings.local.json";
-    let Some(repo) = &locations.repo else { return Ok(()) };
-    let exclude = repo.common_dir.join("info/exclude");
-    let lists = [repo.main_root.join(".gitignore"), repo.main_root.join(".claude/.gitignore"), exclude.clone()];
-    if lists.iter().any(|list| hides_already(list)) {
-        return Ok(());
-    }
-    let change = |text: Option<&str>| {
-        let text = text.unwrap_or_default();
-        // Asked again under the lock: another process may have added the line since.
-        if hides(text) {
-            return Ok::<_, EditError>(None);
-        }
-        let between = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        Ok(Some(format!("{text}{between}{LINE}\n")))
-    };
-    atomic::update(&exclude, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
-        UpdateError::Read { path, source } => SaveError::Read { path, source },
-        UpdateError::Write { path, source } => SaveError::Write { path, source },
-        UpdateError::Busy { path } => SaveError::Busy { path },
-        UpdateError::Change(source) => SaveError::Edit { path: exclude.clone(), source },
-    })
-}
-
-fn hides_already(list: &Path) -> bool {
-    matches!(files::read_text(list, SETTINGS_MAX_BYTES), Ok(Some(text)) if hides(&text))
-}
-
-fn hides(list: &str) -> bool {
-    list.lines().map(str::trim).any(|line| {
-        let folder = matches!(line.trim_matches('/'), ".claude" | ".claude/*" | "**/.claude");
-        folder || (line.ends_with("settings.local.json") && !line.starts_with(['!', '#']))
-    })
 }

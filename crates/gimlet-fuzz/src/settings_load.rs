@@ -91,6 +91,7 @@ fn locations(folder: &Path) -> Locations {
         config_dir_named: false,
         cwd: project,
         managed_dir: folder.join("managed"),
+        xdg_config_home: None,
     })
 }
 

@@ -17,6 +17,7 @@ pub(crate) fn locations(around: &Surroundings) -> Locations {
         config_dir_named: around.env.get("CLAUDE_CONFIG_DIR").is_some(),
         cwd: around.cwd.clone(),
         managed_dir: MANAGED_DIR.into(),
+        xdg_config_home: around.env.exact("XDG_CONFIG_HOME").map(PathBuf::from),
     })
 }
 

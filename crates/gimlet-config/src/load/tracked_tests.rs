@@ -79,6 +79,7 @@ fn a_repository_that_git_made_is_read_right() {
             config_dir_named: true,
             cwd: root.clone(),
             managed_dir: root.join("managed"),
+            xdg_config_home: None,
         });
         author(&locations, &locations.local_file())
     };

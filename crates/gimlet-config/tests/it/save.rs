@@ -70,22 +70,46 @@ fn what_would_not_count_is_refused() {
     assert!(error.contains("link"), "{error}");
 }
 
+const HIDDEN: &str = "**/.claude/settings.local.json\n";
+
+fn text(path: &std::path::Path) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
 #[test]
-fn the_local_file_is_hidden_from_git_once() {
+fn the_local_file_is_hidden_from_git_once_by_the_persons_own_list() {
     let world = World::new();
-    let exclude = world.file(".git/info/exclude", "# mine\n*.o");
     set(&world, Scope::Local, "model", json!("a")).unwrap();
-    let hidden = "# mine\n*.o\n**/.claude/settings.local.json\n";
-    assert_eq!(std::fs::read_to_string(&exclude).unwrap(), hidden);
-    set(&world, Scope::Local, "model", json!("b")).unwrap();
+    let usual = world.home.join(".config/git/ignore");
+    assert_eq!(text(&usual).as_deref(), Some(HIDDEN));
     std::fs::remove_file(world.locations().local_file()).unwrap();
     set(&world, Scope::Local, "model", json!("c")).unwrap();
-    assert_eq!(std::fs::read_to_string(&exclude).unwrap(), hidden);
+    assert_eq!(text(&usual).as_deref(), Some(HIDDEN));
+    assert!(!world.project.join(".git/info/exclude").exists());
 
+    // The list that git is told to use, also where it is a link, with what it has.
     let world = World::new();
-    world.file(".gitignore", ".claude/\n");
+    put(&world.home.join(".config/git/config"), "[core]\n\texcludesFile = /nowhere/ignore\n");
+    put(&world.home.join(".gitconfig"), "[core]\n\texcludesFile = ~/dotfiles/ignore\n");
+    let kept = put(&world.home.join("dotfiles/real"), "# mine\n*.o");
+    symlink(&kept, world.home.join("dotfiles/ignore")).unwrap();
     set(&world, Scope::Local, "model", json!("a")).unwrap();
-    assert!(!world.project.join(".git/info/exclude").exists(), "hidden already");
+    assert_eq!(text(&kept), Some(format!("# mine\n*.o\n{HIDDEN}")));
+    assert!(world.home.join("dotfiles/ignore").is_symlink() && !world.home.join(".config/git/ignore").exists());
+}
+
+#[test]
+fn whatever_list_hides_the_local_file_already_no_other_is_written() {
+    for list in [".gitignore", ".claude/.gitignore", ".git/info/exclude"] {
+        let world = World::new();
+        world.file(list, "settings.local.json\n");
+        set(&world, Scope::Local, "model", json!("a")).unwrap();
+        assert_eq!(text(&world.project.join(list)).as_deref(), Some("settings.local.json\n"));
+        assert!(!world.home.join(".config").exists(), "{list}");
+    }
+    let world = World::without_repository();
+    set(&world, Scope::Local, "model", json!("a")).unwrap();
+    assert!(!world.home.join(".config").exists(), "without a repository there is nothing to hide it from");
 }
 
 #[test]

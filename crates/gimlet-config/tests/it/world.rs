@@ -60,6 +60,7 @@ impl World {
             config_dir_named: false,
             cwd: self.cwd.clone(),
             managed_dir: self.managed.clone(),
+            xdg_config_home: None,
         })
     }
 

@@ -1,0 +1,123 @@
+//! Keeps the local settings file out of commits, by the lists of what git ignores. They are read and written as files:
+//! git itself runs what a repository's configuration says, so it is never started here.
+
+use std::path::{Path, PathBuf};
+
+use crate::atomic::{self, UpdateError};
+use crate::edit::EditError;
+use crate::files::{self, SETTINGS_MAX_BYTES};
+use crate::locations::Locations;
+use crate::save::SaveError;
+
+const LINE: &str = "**/.claude/settings.local.json";
+
+/// Adds the file to the person's own list, for all repositories, unless one that counts here has it already. Without a
+/// home directory the repository's private list has to do; no shared file changes.
+pub(crate) fn hide_local_file(locations: &Locations) -> Result<(), SaveError> {
+    let Some(repo) = &locations.repo else { return Ok(()) };
+    let private = repo.common_dir.join("info/exclude");
+    let own = persons_list(locations);
+    let shared = [repo.main_root.join(".gitignore"), repo.main_root.join(".claude/.gitignore")];
+    if shared.iter().chain([&private]).chain(&own).any(|list| hides_already(list)) {
+        return Ok(());
+    }
+    let list = own.unwrap_or(private);
+    let change = |text: Option<&str>| {
+        let text = text.unwrap_or_default();
+        // Asked again under the lock: another process may have added the line since.
+        if hides(text) {
+            return Ok::<_, EditError>(None);
+        }
+        let between = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        Ok(Some(format!("{text}{between}{LINE}\n")))
+    };
+    atomic::update(&list, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
+        UpdateError::Read { path, source } => SaveError::Read { path, source },
+        UpdateError::Write { path, source } => SaveError::Write { path, source },
+        UpdateError::Busy { path } => SaveError::Busy { path },
+        UpdateError::Change(source) => SaveError::Edit { path: list.clone(), source },
+    })
+}
+
+/// The list that the person's git uses everywhere: the one that their configuration names, else the usual one.
+fn persons_list(locations: &Locations) -> Option<PathBuf> {
+    let (home, folder) = (locations.home.as_ref()?, locations.git_config_dir.as_ref()?);
+    // What the second one says counts more.
+    let configs = [home.join(".gitconfig"), folder.join("config")];
+    let named = configs.iter().find_map(|config| {
+        let text = files::read_text(config, SETTINGS_MAX_BYTES).ok().flatten()?;
+        let named = excludes_file(&text)?;
+        match named.strip_prefix("~/") {
+            Some(below) => Some(home.join(below)),
+            // Where a relative one leads depends on where git is started.
+            None => Some(PathBuf::from(named)).filter(|path| path.is_absolute()),
+        }
+    });
+    Some(named.unwrap_or_else(|| folder.join("ignore")))
+}
+
+/// The value of `core.excludesFile` in a configuration of git's; the last one counts.
+fn excludes_file(config: &str) -> Option<String> {
+    let mut in_core = false;
+    let mut found = None;
+    for line in config.lines() {
+        let mut rest = line.trim();
+        if let Some((section, after)) = rest.strip_prefix('[').and_then(|section| section.split_once(']')) {
+            in_core = section.trim().eq_ignore_ascii_case("core");
+            rest = after.trim();
+        }
+        let Some((key, value)) = rest.split_once('=').filter(|_| in_core) else { continue };
+        if key.trim().eq_ignore_ascii_case("excludesfile") {
+            found = Some(plain(value.trim())).filter(|value| !value.is_empty());
+        }
+    }
+    found
+}
+
+/// A value without its quotes, escapes and comment.
+fn plain(value: &str) -> String {
+    let (mut out, mut quoted) = (String::new(), false);
+    let mut chars = value.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' => quoted = !quoted,
+            '\\' => out.extend(chars.next()),
+            '#' | ';' if !quoted => break,
+            char => out.push(char),
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+fn hides_already(list: &Path) -> bool {
+    matches!(files::read_text(list, SETTINGS_MAX_BYTES), Ok(Some(text)) if hides(&text))
+}
+
+fn hides(list: &str) -> bool {
+    list.lines().map(str::trim).any(|line| {
+        let folder = matches!(line.trim_matches('/'), ".claude" | ".claude/*" | "**/.claude");
+        folder || (line.ends_with("settings.local.json") && !line.starts_with(['!', '#']))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_that_a_configuration_names_is_found_as_git_finds_it() {
+        for (config, named) in [
+            ("[core]\n\texcludesFile = ~/.ignore\n", Some("~/.ignore")),
+            ("[CORE] EXCLUDESFILE=/a b/c # mine\n", Some("/a b/c")),
+            ("[core]\nexcludesfile = \"/with # hash\\\\x\" ; x\n", Some("/with # hash\\x")),
+            ("[core]\nexcludesfile = /a\n[user]\nname = x\n[core]\nexcludesfile = /b\n", Some("/b")),
+            ("[core \"x\"]\nexcludesfile = /a\n", None),
+            ("[user]\nexcludesfile = /a\n", None),
+            ("# excludesfile = /a\n[core]\n# excludesfile = /a\n", None),
+            ("[core]\nexcludesfile =\n", None),
+            ("", None),
+        ] {
+            assert_eq!(excludes_file(config).as_deref(), named, "{config}");
+        }
+    }
+}
