@@ -194,7 +194,7 @@ pub(crate) struct Gate {
     review_in_plan: bool,
     live: Mutex<Option<Box<dyn LiveSettings>>>,
     /// Changes of settings that are not taken up yet.
-    undecided: tokio::sync::Mutex<Vec<ChangedSettings>>,
+    undecided: Arc<tokio::sync::Mutex<Vec<ChangedSettings>>>,
     governing: Vec<PathBuf>,
     /// Tells open questions that mode or rules are others now.
     changes: watch::Sender<()>,
@@ -223,7 +223,7 @@ impl Gate {
             ledger: Ledger::new(permissions.decisions),
             classifier: review.map(|review| Classifier::new(model.clone(), review.model, &review.rules)),
             live: Mutex::new(permissions.live),
-            undecided: tokio::sync::Mutex::default(),
+            undecided: Arc::default(),
             governing: permissions.governing,
             changes: watch::Sender::new(()),
         }

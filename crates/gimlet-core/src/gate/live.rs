@@ -116,7 +116,7 @@ impl Gate {
     /// stops waiting leaves the change to the next look.
     pub(crate) async fn refresh(&self, scope: &CallScope) {
         // One at a time: what one asks hooks about, another must not take up unasked.
-        let mut undecided = self.undecided.lock().await;
+        let mut undecided = self.undecided.clone().lock_owned().await;
         self.look(&mut undecided);
         if undecided.is_empty() {
             return;
@@ -129,7 +129,8 @@ impl Gate {
                 None => return,
             }
         }
-        self.settle(&scope.services, &mut undecided, &held);
+        let (gate, services) = (scope.gate.clone(), scope.services.clone());
+        aside(move || gate.settle(&services, &mut undecided, &held)).await;
     }
 
     /// The same for whoever cannot wait for hooks. Where a hook wants to be asked, the next call asks it.
@@ -169,11 +170,15 @@ impl Gate {
         lock(&self.live).as_mut()?.trust_question()
     }
 
-    pub(crate) fn accept_trust(&self, services: &Services) {
-        let now = lock(&self.live).as_mut().map(|live| live.accept_trust());
-        if let Some(now) = now {
-            self.take_up(services, now);
-        }
+    pub(crate) async fn accept_trust(self: &Arc<Self>, services: &Arc<Services>) {
+        let (gate, services) = (self.clone(), services.clone());
+        aside(move || {
+            let now = lock(&gate.live).as_mut().map(|live| live.accept_trust());
+            if let Some(now) = now {
+                gate.take_up(&services, now);
+            }
+        })
+        .await;
     }
 
     fn take_up(&self, services: &Services, now: SettingsNow) {
@@ -255,6 +260,16 @@ fn rebuild(services: &Services, sandbox: SandboxNow, remarks: Vec<String>) {
     }
     for text in remarks {
         services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+    }
+}
+
+/// Files are read and walls tried out beside the threads that everything else runs on. It comes to its end even when
+/// nobody waits for it any more: what was read must be taken up.
+async fn aside(work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = tokio::task::spawn_blocking(work).await
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
     }
 }
 

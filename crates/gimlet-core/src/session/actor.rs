@@ -254,7 +254,7 @@ impl Actor {
                 biased;
                 answer = &mut answer => {
                     if matches!(answer, Ok(Answer::Yes(_))) {
-                        desk.gate.accept_trust(&desk.services);
+                        desk.gate.accept_trust(&desk.services).await;
                     }
                     return;
                 }
