@@ -52,7 +52,7 @@ pub const KEYS: &[Key] = &[
     later("skipDangerousModePermissionPrompt", NotProject, Start, Grant),
     // Sandbox; what a project's file may say of it is narrowed further
     acts("sandbox.enabled", Any, Live, Free),
-    acts("sandbox.failIfUnavailable", Any, Start, Free),
+    acts("sandbox.failIfUnavailable", Any, Live, Free),
     acts("sandbox.autoAllowBashIfSandboxed", Any, Live, Free),
     acts("sandbox.excludedCommands", NotProject, Live, Grant),
     acts("sandbox.allowUnsandboxedCommands", Any, Live, Free),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_config::{Edit, Item, ItemKind, Reload, Scope, TrustStore, Watch, key_changes, save};
 use gimlet_core::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
-use gimlet_policy::{Behavior, Destination, PermissionUpdate, RuleScope, RuleSet};
+use gimlet_policy::{Behavior, Destination, PermissionUpdate, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{TrustItem, TrustQuestion};
 use serde_json::Value;
 
@@ -91,6 +91,10 @@ impl Live {
         let (sandbox, remarks) = self.walls.renew(&self.configured, &now);
         now.sandbox = sandbox;
         now.remarks.extend(remarks);
+        if self.walls.are_missed() {
+            let source = RuleSource::new(RuleScope::User, "/").called("sandbox.failIfUnavailable");
+            now.remarks.extend(now.rules.load(Behavior::Deny, [("Bash", source)]).iter().map(ToString::to_string));
+        }
         now
     }
 

@@ -114,6 +114,8 @@ pub(super) struct Walls {
     plan: Option<Plan>,
     /// How often they were built.
     builds: u32,
+    /// Settings that changed demand walls that cannot be had.
+    missed: bool,
 }
 
 /// Everything that walls are built from; other walls are needed only for another plan.
@@ -134,7 +136,16 @@ impl Walls {
     /// No walls yet.
     pub(super) fn none(scratch: PathBuf) -> Self {
         let state = Arc::default();
-        Self { available: None, scratch, wishes: Wishes::default(), state, said: Vec::new(), plan: None, builds: 0 }
+        Self {
+            available: None,
+            scratch,
+            wishes: Wishes::default(),
+            state,
+            said: Vec::new(),
+            plan: None,
+            builds: 0,
+            missed: false,
+        }
     }
 
     /// Keeps in mind what was forbidden for this session alone; says whether that is news to walls that stand.
@@ -145,9 +156,16 @@ impl Walls {
         is_news && self.plan.is_some()
     }
 
+    /// Whether no command may run, for want of walls that settings demand.
+    pub(super) fn are_missed(&self) -> bool {
+        self.missed
+    }
+
     /// What settings that changed make of the walls, and what people should know about it.
     pub(super) fn renew(&mut self, configured: &Configured, now: &SettingsNow) -> (SandboxNow, Vec<String>) {
-        if configured.effective.settings.sandbox.enabled != Some(true) {
+        let settings = &configured.effective.settings.sandbox;
+        self.missed = false;
+        if settings.enabled != Some(true) {
             return match self.plan.take() {
                 Some(_) => (SandboxNow::Off, vec!["the sandbox is off now; commands ask as usual".to_owned()]),
                 None => (SandboxNow::Same, Vec::new()),
@@ -161,6 +179,11 @@ impl Walls {
             Ok((None, _)) => (SandboxNow::Same, Vec::new()),
             Err(why) if self.plan.is_some() => {
                 (SandboxNow::Same, vec![format!("the sandbox stays as it was, since it cannot be changed: {why}")])
+            }
+            Err(why) if settings.fail_if_unavailable == Some(true) => {
+                self.missed = true;
+                let text = format!("the sandbox that settings demand is not there, so no command runs: {why}");
+                (SandboxNow::Same, vec![text])
             }
             Err(why) => (SandboxNow::Same, vec![no_sandbox(&why)]),
         }
@@ -254,7 +277,7 @@ async fn look(bubblewrap: Bubblewrap) -> Available {
     available
 }
 
-/// The same for a session that runs already: a moment on a thread of its own, once.
+/// The same for a session that runs already, once. Whoever takes up settings may wait; the session's own threads do not.
 fn look_aside(bubblewrap: Bubblewrap) -> Option<Available> {
     let looking = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
