@@ -150,7 +150,7 @@ impl Loaded {
                 let kept = json::restrictions(text.as_str());
                 let what = match kept.members().is_empty() {
                     true => "the file is ignored, and with it every rule in it",
-                    false => "the file is ignored except for its deny and ask rules, as far as they can be made out",
+                    false => "the file is ignored except for what it forbids, as far as that can be made out",
                 };
                 intake.say(Severity::Error, Some(error.offset), "", format!("{}; {what}", error.message));
                 (kept, true)

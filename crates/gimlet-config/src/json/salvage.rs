@@ -1,40 +1,100 @@
-//! What a text forbids although it is no JSON: the lists named `deny` and `ask`, wherever they stand. A comma too many must
-//! not open what its writer had closed, so it is read as strictly as can be: rather one rule too many than one too few.
+//! What a text forbids although it is no JSON: the lists named `deny` and `ask`, modes that are switched off, and a sandbox
+//! that is switched on, wherever they stand. A comma too many must not open what its writer had closed, so it is read as
+//! strictly as can be: rather one rule too many than one too few.
 
 use super::{Json, Member, Node, Reader};
 
 /// The lists that are looked for; nothing in them can allow anything.
 const LISTS: [&str; 2] = ["deny", "ask"];
+/// Keys that switch a mode off, all of them with the same word.
+const SWITCHES: [&str; 2] = ["disableBypassPermissionsMode", "disableAutoMode"];
+const SWITCHED_OFF: &str = "disable";
 
-/// Every rule that the text forbids something by, in the shape of settings. Empty when there is none.
+/// Everything that the text forbids something by, in the shape of settings. Empty when there is nothing.
 pub(crate) fn restrictions(text: &str) -> Node {
-    let mut reader = Reader::new(text);
-    let mut found: [Vec<Node>; 2] = Default::default();
-    let mut open: Option<usize> = None;
-    while let Some(byte) = reader.peek() {
-        if byte != b'"' {
-            reader.at += 1;
-            open = open.filter(|_| !matches!(byte, b']' | b'}'));
-            continue;
-        }
-        let start = reader.at;
-        let Ok(word) = reader.string() else {
-            (reader.at, open) = (start + 1, None);
-            continue;
-        };
-        let span = start..reader.at;
-        reader.space();
-        if reader.eat(b':') {
-            reader.space();
-            open = LISTS.iter().position(|list| *list == word).filter(|_| reader.eat(b'['));
-        } else if let Some(list) = open.filter(|_| !word.trim().is_empty()) {
-            found[list].push(Node { json: Json::String(word), span });
+    let mut search = Search::new(text);
+    search.run();
+    let lists = LISTS.into_iter().zip(search.rules).filter(|(_, rules)| !rules.is_empty());
+    let mut permissions: Vec<Member> = lists.map(|(list, rules)| member(list, Json::Array(rules))).collect();
+    let off = SWITCHES.into_iter().zip(search.off).filter(|(_, off)| *off);
+    permissions.extend(off.map(|(switch, _)| member(switch, Json::String(SWITCHED_OFF.to_owned()))));
+    let sandbox = if search.sandbox { vec![member("enabled", Json::Bool(true))] } else { Vec::new() };
+    let blocks =
+        [("permissions", permissions), ("sandbox", sandbox)].into_iter().filter(|(_, inside)| !inside.is_empty());
+    let blocks = blocks.map(|(block, inside)| member(block, Json::Object(inside))).collect();
+    Node { json: Json::Object(blocks), span: 0..text.len() }
+}
+
+/// Goes through a text from word to word.
+struct Search<'t> {
+    reader: Reader<'t>,
+    /// The list that words belong to at this place.
+    open: Option<usize>,
+    /// How many braces are open, and how many were when the block of the sandbox began.
+    depth: usize,
+    walls: Option<usize>,
+    rules: [Vec<Node>; 2],
+    off: [bool; 2],
+    sandbox: bool,
+}
+
+impl<'t> Search<'t> {
+    fn new(text: &'t str) -> Self {
+        let (rules, off, sandbox) = Default::default();
+        Self { reader: Reader::new(text), open: None, depth: 0, walls: None, rules, off, sandbox }
+    }
+
+    fn run(&mut self) {
+        while let Some(byte) = self.reader.peek() {
+            if byte == b'"' {
+                self.word();
+                continue;
+            }
+            self.reader.at += 1;
+            match byte {
+                b'{' => self.depth += 1,
+                b'}' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            self.open = self.open.filter(|_| !matches!(byte, b']' | b'}'));
+            self.walls = self.walls.filter(|outside| byte != b'}' || self.depth > *outside);
         }
     }
-    let lists = LISTS.into_iter().zip(found).filter(|(_, rules)| !rules.is_empty());
-    let lists: Vec<Member> = lists.map(|(list, rules)| member(list, Json::Array(rules))).collect();
-    let blocks = if lists.is_empty() { Vec::new() } else { vec![member("permissions", Json::Object(lists))] };
-    Node { json: Json::Object(blocks), span: 0..text.len() }
+
+    fn word(&mut self) {
+        let start = self.reader.at;
+        let Ok(word) = self.reader.string() else {
+            (self.reader.at, self.open) = (start + 1, None);
+            return;
+        };
+        let span = start..self.reader.at;
+        self.reader.space();
+        if self.reader.eat(b':') {
+            self.reader.space();
+            self.key(&word);
+        } else if let Some(list) = self.open.filter(|_| !word.trim().is_empty()) {
+            self.rules[list].push(Node { json: Json::String(word), span });
+        }
+    }
+
+    /// What stands behind a key is looked at and left for the search to go on with.
+    fn key(&mut self, key: &str) {
+        self.open = LISTS.iter().position(|list| *list == key).filter(|_| self.reader.eat(b'['));
+        if let Some(switch) = SWITCHES.iter().position(|switch| *switch == key) {
+            self.off[switch] |= self.is_next(&format!("\"{SWITCHED_OFF}\""));
+        }
+        match key {
+            "sandbox" if self.reader.peek() == Some(b'{') => self.walls = Some(self.depth),
+            "enabled" if self.walls.is_some_and(|outside| self.depth == outside + 1) => {
+                self.sandbox |= self.is_next("true");
+            }
+            _ => {}
+        }
+    }
+
+    fn is_next(&self, text: &str) -> bool {
+        self.reader.bytes.get(self.reader.at..).is_some_and(|rest| rest.starts_with(text.as_bytes()))
+    }
 }
 
 fn member(key: &str, json: Json) -> Member {
@@ -63,6 +123,27 @@ mod tests {
         }
         for text in ["", "deny", "\"deny\"", "\"deny\": \"a\"", "[[[[", "\"", "\"deny\": [\"", "\u{feff}", "\"\\u"] {
             assert_eq!(restrictions(text).to_value(), json!({}), "{text}");
+        }
+    }
+
+    #[test]
+    fn modes_that_are_off_and_a_sandbox_that_is_on_survive_too() {
+        let off = json!({"permissions": {"disableBypassPermissionsMode": "disable"}});
+        let on = json!({"sandbox": {"enabled": true}});
+        for (text, kept) in [
+            (r#"{"permissions": {"disableBypassPermissionsMode" : "disable",}}"#, &off),
+            (r#"{"permissions": {"disableBypassPermissionsMode": "disable""#, &off),
+            (r#"{"sandbox": {"network": {"enabled": 1}, "enabled": true,}"#, &on),
+            (
+                r#"{"sandbox": {"filesystem": {}, // closed
+                "enabled":true"#,
+                &on,
+            ),
+            (r#"{"sandbox": {"enabled": false}, "x": {"enabled": true},}"#, &json!({})),
+            (r#"{"sandbox": {"network": {"enabled": true},},}"#, &json!({})),
+            (r#"{"enabled": true, "disableBypassPermissionsMode": "no",}"#, &json!({})),
+        ] {
+            assert_eq!(restrictions(text).to_value(), *kept, "{text}");
         }
     }
 }

@@ -200,7 +200,30 @@ async fn what_a_broken_file_forbids_is_still_forbidden_as_far_as_it_can_be_made_
         put(&files(&world)[1], bytes);
         let (run, done) = tried(&world, &[]).await;
         assert_eq!(done, [true, false, false, false], "{}", run.stderr);
-        assert!(run.stderr.contains("except for its deny and ask rules"), "{}", run.stderr);
+        assert!(run.stderr.contains("except for what it forbids, as far as"), "{}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_a_mistake_goes_on_closing_what_it_closes() {
+    for mistake in ["\"verbose\": \"yes\"}", "}", "\"theme\": // dark\n}"] {
+        let world = world();
+        let file = &files(&world)[0];
+        put(file, format!("{{\"permissions\": {{\"disableBypassPermissionsMode\": \"disable\"}},\n{mistake}"));
+        let model = commands(&["touch made"]).await;
+        let bypassing = world.run(&model).args(["-p", "--dangerously-skip-permissions", "--", "go"]).finish().await;
+        bypassing.expect_code(1);
+        assert!(bypassing.stderr.contains("disable"), "{mistake}: {}", bypassing.stderr);
+
+        let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+        let out = outside.path().join("out");
+        put(file, format!("{{\"sandbox\": {{\"enabled\": true}},\n{mistake}"));
+        let model = commands(&[&format!("touch {}", out.display())]).await;
+        let run = world.run(&model).args(["-p", "--allowedTools", "Bash(touch *)", "--", "go"]).finish().await;
+        run.expect_code(0);
+        assert!(!out.exists(), "{mistake}: {}", run.stderr);
+        assert!(run.stderr.contains("except for what it forbids"), "{mistake}: {}", run.stderr);
+        assert!(model.request(1).tool_result(0).contains("sandbox refused"), "{}", model.request(1).tool_result(0));
     }
 }
 
