@@ -31,14 +31,24 @@ class Size(NamedTuple):
     processes: int
 
 
+def children(pid):
+    """How many processes its threads have started that still run."""
+    count = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children") as started:
+                count += len(started.read().split())
+        except FileNotFoundError:
+            pass  # The thread has just ended.
+    return count
+
+
 def size(client):
     pid = client._transport._process.pid
     with open(f"/proc/{pid}/status") as status:
         pages = dict(line.split(":", 1) for line in status)
     own_kb = int(pages["RssAnon"].split()[0])
-    with open(f"/proc/{pid}/task/{pid}/children") as children:
-        processes = len(children.read().split())
-    return Size(own_kb, len(os.listdir(f"/proc/{pid}/fd")), processes)
+    return Size(own_kb, len(os.listdir(f"/proc/{pid}/fd")), children(pid))
 
 
 async def test_twenty_clients_with_fifty_turns_each(bench):
