@@ -99,12 +99,15 @@ impl Batch<'_> {
     /// for the rest, so that the largest of them give way.
     async fn take_group(&mut self, calls: &mut Calls, group: &Group, whole: &mut hooked::Batch<'_>) {
         let files = &self.turn.result_files;
+        let mut taken = 0;
         let mut places: Vec<(usize, Incoming)> = Vec::new();
         let mut waiting: Vec<(ToolUseId, Settled)> = Vec::new();
         while let Some(Outcome { position, call, cap, mut settled }) = calls.next_result(group).await {
             self.room.fit(&mut settled.content);
             settled.cap(&call.id, cap, files);
-            if self.budget.holds(&settled) {
+            let to_come = group.calls.len() - places.len() - taken - 1;
+            if self.budget.holds(&settled, to_come) {
+                taken += 1;
                 let mut alone = [(call.id.clone(), settled)];
                 self.budget.fit(&mut alone, files);
                 let [(_, settled)] = alone;
