@@ -132,12 +132,12 @@ impl Sessions {
         one_with_title(self.newest_first().filter(|session| !session.is_sidechain).collect(), title)
     }
 
-    /// Whether a session with this title runs right now.
-    pub fn runs_under(&self, title: &str) -> bool {
-        let has_title = |session: &SessionSummary| session.labels.title.as_deref() == Some(title);
-        let runs =
-            |session: SessionSummary| SessionFiles::of_transcript(&session.path).is_some_and(|it| it.is_driven());
-        self.newest_first().filter(has_title).any(runs)
+    /// The titles of the sessions that run right now. No others are read.
+    pub fn running_titles(&self) -> Vec<String> {
+        let dirs = self.project_dirs();
+        let paths = dirs.iter().flat_map(|dir| session_files(dir)).map(|(_, path)| path);
+        let running = paths.filter(|path| SessionFiles::of_transcript(path).is_some_and(|files| files.is_driven()));
+        running.filter_map(|path| peek(&path).ok().flatten()?.labels.title).collect()
     }
 
     /// The same among the sessions of every project.

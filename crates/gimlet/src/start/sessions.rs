@@ -350,7 +350,8 @@ fn name(transcript: &mut Transcript, run: &RunArgs, here: &Sessions) {
     // What is no title was refused with the flags.
     let Some(Ok(name)) = run.name.as_deref().map(clean_title) else { return };
     let numbered = (2..).map(|number| format!("{name} ({number})"));
-    let free = std::iter::once(name.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !here.runs_under(name));
+    let taken = here.running_titles();
+    let free = std::iter::once(name.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !taken.contains(name));
     transcript.set_title(&free.unwrap_or(name));
 }
 
