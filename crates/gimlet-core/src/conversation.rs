@@ -142,6 +142,11 @@ impl Conversation {
             );
             return Some(TurnEnd::PromptUnusable { reason, because: Unusable::Misplaced });
         }
+        self.overflow(prompt, facts)
+    }
+
+    /// The same for one that has nothing in the wrong place.
+    pub(crate) fn overflow(&self, prompt: &[Block], facts: &ModelFacts) -> Option<TurnEnd> {
         if let Err(full) = self.room.takes(prompt) {
             let reason = format!("The prompt was not taken up: {}.", full.words());
             let because = if full == Full::Bytes { Unusable::Length } else { Unusable::Images };

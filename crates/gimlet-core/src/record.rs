@@ -97,6 +97,11 @@ impl Record {
         self.transcript.tool_result(block, Some(output))
     }
 
+    /// The result of a call as whoever drives the session gave it.
+    pub(crate) fn answer(&mut self, uuid: Option<EntryId>, block: &Block, output: &RawValue) -> EntryId {
+        self.transcript.answer(uuid, block, output)
+    }
+
     /// Marks an interrupt; gives the marker's text too.
     pub(crate) fn interrupted(&mut self, in_tools: bool) -> (EntryId, &'static str) {
         let what = if in_tools { Interrupted::ToolUse } else { Interrupted::Reply };

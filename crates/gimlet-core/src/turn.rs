@@ -113,7 +113,13 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
 /// Takes the prompt in and goes on from there, unless hooks object.
 async fn begin(conversation: &mut Conversation, turn: &Turn, mut prompt: Say) -> (TurnEnd, String, Option<StopReason>) {
     hooked::open(conversation, turn).await;
-    let answered = answered::take_answer(conversation, turn, &mut prompt);
+    let answered = match answered::take_answer(conversation, turn, &mut prompt) {
+        Ok(answered) => answered,
+        Err(end) => {
+            turn.tell_fate(&prompt, PromptFate::Refused);
+            return (end, String::new(), None);
+        }
+    };
     let ended = run_deferred(conversation, turn).await;
     if conversation.deferred.is_none() {
         turn.steering.take_held().into_iter().for_each(|said| take_note(conversation, turn, said));

@@ -285,10 +285,19 @@ impl Transcript {
 
     /// Records the result of a call, below the entry that made the call. `output` is the tool's structured output.
     pub fn tool_result(&mut self, block: &Block, output: Option<&RawValue>) -> EntryId {
+        self.result(None, block, output)
+    }
+
+    /// Records a result that somebody else gave, under the id that they gave it.
+    pub fn answer(&mut self, uuid: Option<EntryId>, block: &Block, output: &RawValue) -> EntryId {
+        self.result(uuid, block, Some(output))
+    }
+
+    fn result(&mut self, uuid: Option<EntryId>, block: &Block, output: Option<&RawValue>) -> EntryId {
         let source = block.id().and_then(|call| self.open_calls.remove(&ToolUseId::new(call)));
         let parent = source.clone().or_else(|| self.last.clone());
         let content = entry::user_content(std::slice::from_ref(block), false);
-        self.chain(None, parent, |place, links| {
+        self.chain(uuid, parent, |place, links| {
             let source_assistant = source.as_ref().map(EntryId::as_str);
             let answer = Answer { source_assistant, tool_use_result: output };
             entry::user(place, links, &content, UserKind::Prompt, About { origin: None, answer: Some(answer) })

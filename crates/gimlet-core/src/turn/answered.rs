@@ -2,30 +2,36 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{Block, BlockKind, Body, Say, ToolFinished};
+use gimlet_proto::{Block, BlockKind, Body, Say, ToolFinished, TurnEnd};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Turn;
 use crate::conversation::Conversation;
 
-/// Takes the result of the call that waits out of a prompt that brings it; says whether it did. Any other result is left
-/// in the prompt, which cannot be taken up with it.
-pub(super) fn take_answer(conversation: &mut Conversation, turn: &Turn, prompt: &mut Say) -> bool {
-    let Some(call) = conversation.deferred.as_ref().map(|call| call.id.clone()) else { return false };
-    let answers = |block: &Block| block.kind() == BlockKind::ToolResult && block.id() == Some(call.as_str());
-    let Some(at) = prompt.blocks.iter().position(answers) else { return false };
-    if conversation.room().takes(&prompt.blocks[at..=at]).is_err() {
-        return false;
+/// Takes the result of the call that waits out of a prompt that brings it; says whether it did. A prompt that brings any
+/// other, or more than there is room for, is refused as a whole, before anything has happened: the call goes on waiting.
+pub(super) fn take_answer(conversation: &mut Conversation, turn: &Turn, prompt: &mut Say) -> Result<bool, TurnEnd> {
+    let Some(at) = prompt.blocks.iter().position(|block| block.kind() == BlockKind::ToolResult) else {
+        return Ok(false);
+    };
+    let waiting = conversation.deferred.as_ref().map(|call| call.id.clone());
+    let waiting = waiting.filter(|call| prompt.blocks[at].id() == Some(call.as_str()));
+    let overflow = waiting.as_ref().and_then(|_| conversation.overflow(&prompt.blocks, &turn.facts()));
+    let answer = waiting.map(|call| (call, prompt.blocks.remove(at)));
+    if let Some(end) = overflow.or_else(|| conversation.objection(&prompt.blocks, &turn.facts())) {
+        return Err(end);
     }
-    let block = prompt.blocks.remove(at);
+    let Some((call, block)) = answer else { return Ok(false) };
     conversation.deferred = None;
     conversation.record.resumed(&call);
     let output = content(&block);
-    let uuid = conversation.record.tool_result(&call, &block, &output);
+    // Where nothing else is said, the answer is what its author gave the id to.
+    let uuid = prompt.uuid.clone().filter(|_| prompt.blocks.is_empty());
+    let uuid = conversation.record.answer(uuid, &block, &output);
     turn.publish(Body::ToolFinished(Box::new(ToolFinished { uuid, call, block: block.clone(), output })));
     conversation.push_user(vec![block]);
-    true
+    Ok(true)
 }
 
 /// What a result says, as programs see it.

@@ -1,7 +1,7 @@
 //! What programs are told beside the conversation: where a turn comes from, who asks, who refused, what runs.
 
-use gimlet_script::{Expect, Script};
-use gimlet_testkit::entries_of;
+use gimlet_script::{Expect, Script, Server};
+use gimlet_testkit::{World, entries_of};
 use serde_json::{Value, json};
 
 use super::{Host, items, result_text};
@@ -127,20 +127,54 @@ async fn a_server_that_was_silent_is_greeted_again_with_the_next_turn() {
     host.end().await.clean(0);
 }
 
+/// A session in which the call that would make `x` waits, and the call's id.
+async fn with_a_call_that_waits(world: &World, model: &Server) -> (Host, Value) {
+    let mut host = Host::start(world.run(model).args(["--allowedTools", "Bash"]));
+    let hooks = json!({"PreToolUse": [{"hookCallbackIds": ["h"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.say("go");
+    let asked = host.asked("hook_callback").await;
+    let later = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "defer"}});
+    host.answer(&asked, later);
+    let deferred = host.result().await["deferred_tool_use"].clone();
+    (host, deferred["id"].clone())
+}
+
+#[tokio::test]
+async fn a_call_goes_on_waiting_when_its_answer_cannot_be_taken_up() {
+    let world = world();
+    let model = Script::new().call("Bash", json!({"command": "touch x"})).then().say("done").serve().await.unwrap();
+    let (mut host, call) = with_a_call_that_waits(&world, &model).await;
+    let result = |id: &Value, text: &str| json!({"type": "tool_result", "tool_use_id": id, "content": text});
+    for content in [
+        json!([result(&json!("toolu_other"), "no")]),
+        json!([result(&call, &"long ".repeat(6_000_000))]),
+        json!([result(&call, "yes"), result(&call, "again")]),
+        json!([{"type": "text", "text": "and"}, result(&json!("toolu_other"), "no"), result(&call, "yes")]),
+    ] {
+        host.send(json!({"type": "user", "message": {"role": "user", "content": content}}));
+        let refused = host.result().await;
+        assert_eq!(refused["is_error"], true, "{refused}");
+        assert!(!world.project.join("x").exists(), "it was run");
+    }
+    let answer = json!([result(&call, "made outside")]);
+    let uuid = "00000000-0000-4000-8000-00000000000a";
+    host.send(json!({"type": "user", "uuid": uuid, "message": {"role": "user", "content": answer}}));
+    let told = host.until(|line| line["type"] == "user").await;
+    assert!(result_text(&told).contains("made outside") && told["uuid"] == uuid, "{told}");
+    assert_eq!(host.result().await["result"], "done");
+    host.end().await.clean(0);
+    assert!(!world.project.join("x").exists());
+    assert_eq!(model.requests().len(), 2);
+}
+
 #[tokio::test]
 async fn the_host_can_answer_a_call_that_was_left_for_later() {
     for (words, requests) in [(None, 2), (Some("go on"), 2)] {
         let world = world();
         let model = Script::new().call("Bash", json!({"command": "touch x"})).then().say("done").serve().await.unwrap();
-        let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
-        let hooks = json!({"PreToolUse": [{"hookCallbackIds": ["h"]}]});
-        host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
-        host.say("go");
-        let asked = host.asked("hook_callback").await;
-        let later = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "defer"}});
-        host.answer(&asked, later);
-        let deferred = host.result().await["deferred_tool_use"].clone();
-        let answer = json!({"type": "tool_result", "tool_use_id": deferred["id"], "content": "made outside"});
+        let (mut host, call) = with_a_call_that_waits(&world, &model).await;
+        let answer = json!({"type": "tool_result", "tool_use_id": call, "content": "made outside"});
         let content: Vec<Value> =
             std::iter::once(answer).chain(words.map(|text| json!({"type": "text", "text": text}))).collect();
         host.send(json!({"type": "user", "message": {"role": "user", "content": content}}));
