@@ -155,6 +155,13 @@ pub(super) fn operands<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
 }
 
 impl Options {
+    /// Several short options in one word, none of which takes a value.
+    fn is_cluster(&self, word: &str) -> bool {
+        let Some(letters) = word.strip_prefix('-').filter(|letters| letters.is_ascii()) else { return false };
+        let known = |letter: char| self.plain.iter().any(|list| lists(list, &format!("-{letter}")));
+        !letters.is_empty() && letters.chars().all(known)
+    }
+
     fn knows(&self, word: &str) -> bool {
         let any = |lists_of: &[&str], word: &str| lists_of.iter().any(|list| lists(list, word));
         let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -164,8 +171,38 @@ impl Options {
         match word.split_once('=') {
             Some((name, _)) if name.starts_with("--") => any(self.valued, name),
             _ if word.starts_with("--") => false,
-            // `-U3`
-            _ => word.get(..2).is_some_and(|flag| word.len() > 2 && any(self.attached, flag)),
+            // `-U3`, `-sb`
+            _ => word.get(..2).is_some_and(|flag| word.len() > 2 && any(self.attached, flag)) || self.is_cluster(word),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::operands;
+
+    fn only_looks(text: &str) -> bool {
+        operands(&text.split(' ').collect::<Vec<_>>()).is_some()
+    }
+
+    #[test]
+    fn short_options_may_share_a_word_if_each_is_known() {
+        for text in [
+            "status -sb",
+            "status -sbu",
+            "shortlog -sne HEAD",
+            "branch -av",
+            "branch -avv",
+            "ls-files -om --exclude-standard",
+            "blame -wt a",
+            "diff -wb",
+        ] {
+            assert!(only_looks(text), "{text}");
+        }
+        for text in
+            ["branch -aD x", "branch -vd x", "diff -wO/tmp/x", "log -pO", "status -sx", "branch -am x", "diff -é"]
+        {
+            assert!(!only_looks(text), "{text}");
         }
     }
 }
