@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::{Need, PermissionMode};
 
 use crate::decide::{NeedFacts, World};
-use crate::paths::{Places, Strictness, holds_secrets, is_secret};
+use crate::paths::{PathPattern, Places, Strictness, holds_secrets, is_secret};
 use crate::rules::{Rule, RuleSet, Specifier};
 
 /// What nobody may come across in the middle of a walk, where no one is asked: files that path rules forbid to read or
@@ -41,6 +41,41 @@ impl ClosedFiles {
                 let places = Places { working: &self.working, home: self.home.as_deref(), source: &rule.source.anchor };
                 matches!(&rule.specifier, Specifier::Path(pattern) if pattern.matches(path, places, Strictness::Forbid))
             })
+    }
+}
+
+/// The rules that close files, held against what a command comes across.
+pub(crate) struct Closing<'a> {
+    rules: Vec<(&'a Rule, &'a PathPattern)>,
+    working: Vec<PathBuf>,
+    home: Option<&'a Path>,
+}
+
+impl<'a> Closing<'a> {
+    /// `None` when no rule closes a file.
+    pub(crate) fn new(rules: &'a RuleSet, world: &'a World) -> Option<Self> {
+        let rules: Vec<_> = closing(rules)
+            .filter_map(
+                |rule| if let Specifier::Path(pattern) = &rule.specifier { Some((rule, pattern)) } else { None },
+            )
+            .collect();
+        let closes = !rules.is_empty();
+        closes.then(|| Self { rules, working: world.forbidding_anchors(), home: world.home.as_deref() })
+    }
+
+    fn any(&self, fits: impl Fn(&PathPattern, Places<'_>) -> bool) -> bool {
+        self.rules.iter().any(|(rule, pattern)| {
+            fits(pattern, Places { working: &self.working, home: self.home, source: &rule.source.anchor })
+        })
+    }
+
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        self.any(|pattern, places| pattern.matches(path, places, Strictness::Forbid))
+    }
+
+    /// Whether something below this directory may be closed.
+    pub(crate) fn may_cover_below(&self, directory: &Path) -> bool {
+        self.any(|pattern, places| pattern.may_match_below(directory, places))
     }
 }
 

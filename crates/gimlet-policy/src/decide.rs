@@ -16,9 +16,9 @@ use serde_json::{Map, Value};
 
 use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
-use crate::shell::{Analysis, Launches, Trouble, launches, places, reachable};
+use crate::shell::{Analysis, Launches, PatternLook, Trouble, launches, places, reachable};
 use crate::verdict::{Decision, PartVerdict, Reason, Verdict};
-use subject::{Files, Subject};
+use subject::{Files, Subject, Touched};
 
 /// Words that could start what a rule is about, but begin another command of that program, before it is one doubt too many.
 const MOST_DOUBTS: usize = 64;
@@ -361,21 +361,29 @@ impl Judge<'_> {
 
     fn forbids_files(&self, pattern: &PathPattern, rule: &Rule, files: &Files) -> Fit {
         let reads = rule.tool == "Read";
-        let touched = files.touched.iter().filter(|file| file.write || reads);
+        let touched = files.touched().filter(|file| file.write || reads);
         let hit = |path: &PathBuf| self.path_forbids(pattern, rule, path);
         let spoken = files.spoken.as_ref().is_none_or(|paths| paths.iter().any(hit));
         let mut fit = if reads && spoken { Fit::Perhaps } else { Fit::No };
         for file in touched {
-            let hit = file.paths.iter().any(hit);
-            let below = |path: &PathBuf| pattern.may_match_below(path, self.places(rule, Strictness::Forbid));
-            let doubtful = !file.certain || (file.tree && file.paths.iter().any(below));
-            fit = fit.max(match doubtful {
-                _ if hit => Fit::Yes,
-                true => Fit::Perhaps,
-                false => Fit::No,
-            });
+            fit = fit.max(self.forbids_file(pattern, rule, file));
         }
         fit
+    }
+
+    fn forbids_file(&self, pattern: &PathPattern, rule: &Rule, file: &Touched) -> Fit {
+        let hit = |path: &PathBuf| self.path_forbids(pattern, rule, path);
+        if file.paths.iter().any(hit) {
+            return if file.seen { Fit::Perhaps } else { Fit::Yes };
+        }
+        let places = || self.places(rule, Strictness::Forbid);
+        let below = || match &file.closed_below {
+            Some(found) => found.iter().any(hit),
+            None => file.paths.iter().any(|path| pattern.may_match_below(path, places())),
+        };
+        let may_be = |look: &PatternLook| pattern.may_match_names(&look.pattern, &look.from, file.tree, places());
+        let doubtful = !file.certain || (file.tree && below()) || file.may_be.as_deref().is_some_and(may_be);
+        if doubtful { Fit::Perhaps } else { Fit::No }
     }
 
     fn path_forbids(&self, pattern: &PathPattern, rule: &Rule, path: &Path) -> bool {
@@ -435,7 +443,7 @@ impl Judge<'_> {
                 governing.or_else(|| all().find(|path| self.world.protects(path))).cloned()
             }
             Subject::Run { files, .. } => {
-                let written = files.touched.iter().filter(|file| file.write).flat_map(|file| &file.paths);
+                let written = files.touched().filter(|file| file.write).flat_map(|file| &file.paths);
                 let governing = written.into_iter().find(|path| self.world.governs(path)).cloned();
                 governing.or_else(|| files.protected.clone())
             }

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use facts::echoed;
 pub(crate) use launch::{Launches, launches, places};
-pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, wildcards};
+pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
 pub(crate) use parts::{Part, WRITERS};
 pub(crate) use readonly::Reading;
 pub(crate) use scan::static_words;
@@ -148,6 +148,8 @@ pub struct Analysis {
     pub(crate) parts: Vec<Part>,
     /// The values of assignments before commands and on their own, as far as they are static.
     pub(crate) assigned: Vec<String>,
+    /// It hands texts to other shells, whose commands are among the others.
+    pub(crate) has_scripts: bool,
     /// Something in it evaluates values: arithmetic, subscripts and indirect names run the substitutions in them.
     pub(crate) evaluates: bool,
     /// The static words that loops go through.
@@ -195,6 +197,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     analysis.commands = found.commands;
     analysis.runs_unseen_text = found.incomplete;
     analysis.evaluates = found.evaluates;
+    analysis.has_scripts = found.scripts;
     (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
     (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
     describe(&mut analysis, &loops, facts);
@@ -229,6 +232,7 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
         }
         for script in nested {
             scripts += 1;
+            found.scripts = true;
             let inner = parse::parse(&script);
             found.add(&script, inner);
         }
@@ -256,6 +260,8 @@ struct Found {
     /// Not every script was looked into, or a value runs that nobody sees.
     incomplete: bool,
     evaluates: bool,
+    /// There are texts inside it.
+    scripts: bool,
 }
 
 impl Found {
@@ -307,6 +313,9 @@ fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Anal
     }
     let readings: Option<Vec<_>> = analysis.parts.iter().map(|part| part.reading.as_ref()).collect();
     let Some(readings) = readings else { return };
+    if readings.iter().any(|reading| reading.elsewhere) {
+        return;
+    }
     let mut sources = Vec::new();
     if !analysis.redirects.is_empty() {
         let scene = scene::Scene::new(parsed, facts);
@@ -317,7 +326,7 @@ fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Anal
     }
     let trees = readings.iter().any(|reading| reading.recursive);
     let mut known = HashSet::new();
-    let reads = readings.iter().flat_map(|reading| reading.paths.clone()).chain(sources.concat());
+    let reads = readings.iter().flat_map(|reading| reading.spelled().cloned()).chain(sources.concat());
     let reads = reads.filter(|path| known.insert(path.clone())).collect();
     (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }

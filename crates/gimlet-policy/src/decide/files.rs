@@ -3,6 +3,7 @@
 
 mod looking;
 mod mentions;
+mod opened;
 mod spoken;
 #[cfg(test)]
 mod tests;
@@ -14,10 +15,12 @@ use std::path::{Path, PathBuf};
 
 use super::World;
 use super::subject::{Files, PartFiles, Touched};
-use crate::closed::closing;
+use crate::closed::Closing;
 use crate::paths::{FileView, Followed, is_process_alias, is_protected, normalise};
 use crate::rules::RuleSet;
-use crate::shell::{Analysis, Part, Piece, Reading, WRITERS, Word, base_name, named_paths, reachable, wildcards};
+use crate::shell::{
+    Analysis, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, named_paths, reachable, wildcards,
+};
 use looking::Eyes;
 
 /// Directories that words are looked up from.
@@ -106,17 +109,19 @@ const READERS: &[&str] = &[
 pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn FileView) -> Files {
     // What is not understood asks wherever a path matters.
     let view = analysis.trouble.is_none().then_some(view);
-    let place = Place::new(analysis, world, view);
+    let place = Place::new(analysis, rules, world, view);
+    let parts: Vec<PartFiles> = analysis.parts.iter().map(|part| place.part(part)).collect();
     let redirects: Vec<Touched> =
         analysis.redirects.iter().map(|redirect| place.touched(&redirect.target, redirect.writes)).collect();
     let mut touched = redirects.clone();
     let reached = || analysis.commands.iter().flat_map(|words| reachable(words));
-    for words in reached() {
+    let told = opened::told(analysis);
+    let untold = analysis.commands.iter().filter(|words| !told.contains(words.as_slice()));
+    for words in untold.flat_map(|words| reachable(words)) {
         place.operands(words, &mut touched);
         touched.extend(trees::read_by(words).map(|root| Touched { tree: true, ..place.at(root, false) }));
-        touched.extend(trees::feeds(words).map(|write| place.unknown(write)));
+        touched.extend(trees::feeds(words).map(Touched::unknown));
     }
-    let parts: Vec<PartFiles> = analysis.parts.iter().map(|part| place.part(part)).collect();
     let written = touched.iter().filter(|file| file.write).flat_map(|file| &file.paths);
     let written = written.chain(parts.iter().flat_map(|part| &part.written));
     let protected = written.into_iter().find(|path| is_protected(path)).cloned();
@@ -126,7 +131,7 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
         entered.or_else(|| reached().find_map(|words| mentions::protected(words, &place)))
     });
     let mut spoken = Some(Vec::new());
-    if closing(rules).next().is_some() {
+    if place.closing.is_some() {
         spoken = spoken::paths(analysis, &place);
     }
     let git_trap = view.filter(|_| analysis.runs_git).and_then(|view| view.git_trap(&world.cwd));
@@ -141,21 +146,33 @@ pub(super) struct Place<'a> {
     moved: bool,
     view: Option<&'a dyn FileView>,
     eyes: Option<Eyes<'a>>,
+    closing: Option<Closing<'a>>,
+    /// Nothing in the text makes files, so that what can be seen now is what there will be.
+    settled: bool,
     /// What was looked up before.
     known: RefCell<HashMap<PathBuf, (Vec<PathBuf>, bool)>>,
 }
 
 impl<'a> Place<'a> {
-    fn new(analysis: &'a Analysis, world: &'a World, view: Option<&'a dyn FileView>) -> Self {
-        let (directories, moved) = (&analysis.directories, analysis.changes_directory);
-        Self { world, directories, moved, view, eyes: view.map(Eyes::new), known: RefCell::default() }
+    fn new(analysis: &'a Analysis, rules: &'a RuleSet, world: &'a World, view: Option<&'a dyn FileView>) -> Self {
+        Self {
+            world,
+            directories: &analysis.directories,
+            moved: analysis.changes_directory,
+            view,
+            eyes: view.map(Eyes::new),
+            closing: Closing::new(rules, world),
+            settled: view.is_some_and(FileView::is_whole) && opened::only_reads(analysis),
+            known: RefCell::default(),
+        }
     }
 
     fn part(&self, part: &Part) -> PartFiles {
         let edits = part.edits.as_ref().map(|paths| paths.iter().map(|path| self.at(path, true)).collect());
         let (reads, followed) = part.reading.as_ref().map_or((Vec::new(), true), |reading| self.read(reading));
         let (written, seen) = self.read(&part.written);
-        PartFiles { reads, followed, edits, written, unseen_writes: !seen }
+        let opened = self.opened(part);
+        PartFiles { reads, opened, followed, edits, written, unseen_writes: !seen }
     }
 
     /// Both spellings of everything that is read, and whether that is all of it.
@@ -169,7 +186,7 @@ impl<'a> Place<'a> {
             }
         }
         let mut found = Vec::new();
-        for path in reading.paths.iter().chain(&looked_up) {
+        for path in reading.spelled().chain(&looked_up) {
             let (paths, followed) = self.spellings(path);
             found.extend(paths);
             all &= followed;
@@ -194,9 +211,30 @@ impl<'a> Place<'a> {
                     let attached = attached.filter(|value| !value.is_empty());
                     touched.extend(operand.into_iter().chain(value).chain(attached).map(|path| self.at(path, write)));
                 }
-                None => touched.push(self.touched(word, write)),
+                None => {
+                    let tree = write || trees::read_by(words).next().is_some();
+                    let pattern = self.pattern(word, write).map(|pattern| Touched { tree, ..pattern });
+                    touched.push(pattern.unwrap_or_else(|| self.touched(word, write)));
+                }
             }
         }
+    }
+
+    /// A word that is a pattern of names, none of which could be an option: what it stands for now, and what it could
+    /// stand for.
+    fn pattern(&self, word: &Word, write: bool) -> Option<Touched> {
+        let pattern = wildcards(&word.pieces().iter().collect::<Vec<_>>())?;
+        let begins = matches!(word.pieces().first(), Some(Piece::Text(text)) if !text.starts_with('-'));
+        let found = self.eyes.as_ref()?.matches(&pattern, self.directories).filter(|_| begins)?;
+        let (mut paths, mut certain) = (Vec::new(), pattern.absolute || !self.moved);
+        for path in found {
+            let (spellings, followed) = self.spellings(&path);
+            certain &= followed;
+            paths.extend(spellings);
+        }
+        let (from, role) = (self.directories.to_vec(), Role::OPERAND);
+        let may_be = Some(Box::new(PatternLook { pattern, from, role, whole: true }));
+        Some(Touched { seen: true, may_be, ..Touched::new(paths, certain, write) })
     }
 
     /// What a pattern stands for, both spellings of each.
@@ -211,15 +249,10 @@ impl<'a> Place<'a> {
             (Some(text), _, _) => self.at(text, write),
             (None, [Piece::Tilde, Piece::Text(rest)], Some(home)) if rest.starts_with('/') => {
                 let (paths, _) = self.spellings(&home.join(rest.trim_start_matches('/')));
-                Touched { paths, certain: false, write, tree: false }
+                Touched::new(paths, false, write)
             }
-            _ => self.unknown(write),
+            _ => Touched::unknown(write),
         }
-    }
-
-    /// A file whose name only shows when the command runs.
-    fn unknown(&self, write: bool) -> Touched {
-        Touched { paths: Vec::new(), certain: false, write, tree: false }
     }
 
     fn at(&self, text: &str, write: bool) -> Touched {
@@ -227,7 +260,7 @@ impl<'a> Place<'a> {
         let (paths, followed) = self.spellings(path);
         let stays = path.is_absolute() || !self.moved;
         let certain = !text.is_empty() && stays && followed && !paths.iter().any(|path| is_process_alias(path));
-        Touched { paths, certain, write, tree: false }
+        Touched::new(paths, certain, write)
     }
 
     /// The path as spelled and as links lead it, from every directory where a command may stand, and whether every link

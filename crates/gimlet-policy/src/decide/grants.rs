@@ -9,7 +9,7 @@ use super::Judge;
 use super::subject::{Files, PartFiles, Subject, Touched};
 use crate::paths::{Strictness, is_protected, is_secret};
 use crate::rules::{Behavior, Rule, Specifier, is_set_aside};
-use crate::shell::{Analysis, Part, Trouble, Word, base_name};
+use crate::shell::{Part, Trouble, Word, base_name};
 use crate::verdict::{Decision, Reason, Verdict};
 
 impl Judge<'_> {
@@ -127,7 +127,7 @@ impl Judge<'_> {
         let reasons = match self.allow_rule(|_| false) {
             Some(bare) if self.world.mode != PermissionMode::Plan => vec![bare],
             _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match reason {
-                Reason::Default => self.missing_grant(analysis, files),
+                Reason::Default => self.missing_grant(files),
                 reason => reason,
             })?,
         };
@@ -151,12 +151,8 @@ impl Judge<'_> {
     }
 
     /// What stands in the way of a command that no rule allows, more exactly where it would read what it may not.
-    fn missing_grant(&self, analysis: &Analysis, files: &Files) -> Reason {
-        let recursive = |part: &Part| part.reading.as_ref().is_some_and(|reading| reading.recursive);
-        if let Some(rule) = crate::closed::closing(self.rules).next().filter(|_| analysis.parts.iter().any(recursive)) {
-            return Reason::MayMatchRule { text: rule.text.clone(), source: rule.source.clone() };
-        }
-        let read = files.touched.iter().filter(|file| !file.write).flat_map(|file| &file.paths);
+    fn missing_grant(&self, files: &Files) -> Reason {
+        let read = files.touched().filter(|file| !file.write).flat_map(|file| &file.paths);
         let mut refusals = read.filter_map(|path| self.grant_place(path, false).err());
         refusals.find(|refusal| *refusal != Reason::Default).unwrap_or(Reason::Default)
     }
@@ -178,12 +174,10 @@ impl Judge<'_> {
 
     pub(super) fn grant_part(&self, part: &Part, files: &PartFiles, all: &Files) -> Result<Reason, Reason> {
         let trap = all.git_trap.as_ref().filter(|_| may_run_git(part));
-        let reading = part.reading.as_ref().filter(|_| trap.is_none());
-        if reading.is_some_and(|reading| !(reading.recursive && self.forbids_some_reads())) {
-            // What a link leads to counts, too.
-            if files.followed && files.reads.iter().all(|path| self.grant_place(path, false).is_ok()) {
-                return Ok(Reason::ReadOnly);
-            }
+        // What a link leads to counts, too. Whether a rule closes any of it was asked before.
+        let reads = part.reading.is_some() && trap.is_none() && files.followed;
+        if reads && files.reads.iter().all(|path| self.grant_place(path, false).is_ok()) {
+            return Ok(Reason::ReadOnly);
         }
         if self.world.mode == PermissionMode::Plan {
             return Err(Reason::Mode(PermissionMode::Plan));
@@ -208,11 +202,6 @@ impl Judge<'_> {
         let secret = |path: &Path| is_secret(path, self.world.home.as_deref());
         let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path) && !secret(path);
         edits.iter().all(|file| file.certain && !file.paths.is_empty() && file.paths.iter().all(inside))
-    }
-
-    /// A tree that is read as a whole may contain files that a rule keeps closed.
-    fn forbids_some_reads(&self) -> bool {
-        crate::closed::closing(self.rules).next().is_some()
     }
 }
 

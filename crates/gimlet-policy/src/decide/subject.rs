@@ -8,7 +8,7 @@ use gimlet_proto::Need;
 use super::{Call, NeedFacts, World, files};
 use crate::paths::{FileView, is_odd, normalise};
 use crate::rules::{RuleSet, host_of};
-use crate::shell::{Analysis, Launches, ShellFacts, Trouble, analyse};
+use crate::shell::{Analysis, Launches, PatternLook, ShellFacts, Trouble, analyse};
 
 /// A file that a shell command names.
 #[derive(Clone, Debug)]
@@ -18,14 +18,31 @@ pub(super) struct Touched {
     /// These are all: nothing hangs on an earlier `cd` or on a link that nobody could follow.
     pub(super) certain: bool,
     pub(super) write: bool,
+    /// The text does not name it: somebody saw it where a pattern or a list leads. It may be another by the time it runs.
+    pub(super) seen: bool,
     /// Whatever lies below is read as well.
     pub(super) tree: bool,
+    /// The closed files below, where somebody looked at all that lies there.
+    pub(super) closed_below: Option<Vec<PathBuf>>,
+    /// Any name that the shell may put in place of this pattern besides.
+    pub(super) may_be: Option<Box<PatternLook>>,
+}
+
+impl Touched {
+    pub(super) fn new(paths: Vec<PathBuf>, certain: bool, write: bool) -> Self {
+        Self { paths, certain, write, seen: false, tree: false, closed_below: None, may_be: None }
+    }
+
+    /// A file whose name only shows when the command runs.
+    pub(super) fn unknown(write: bool) -> Self {
+        Self::new(Vec::new(), false, write)
+    }
 }
 
 /// The files of a shell command, as far as its words show them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files {
-    /// Operands of recognised commands and redirections.
+    /// Operands of recognised commands and redirections, but for what `parts` open that only read.
     pub(super) touched: Vec<Touched>,
     /// The redirections alone.
     pub(super) redirects: Vec<Touched>,
@@ -42,8 +59,10 @@ pub(super) struct Files {
 /// The files of one part of a command.
 #[derive(Clone, Debug)]
 pub(super) struct PartFiles {
-    /// What a part that only reads opens, both spellings of each.
+    /// What a part that only reads opens, or looks at, both spellings of each.
     pub(super) reads: Vec<PathBuf>,
+    /// The files among it whose contents a recognised reader opens.
+    pub(super) opened: Vec<Touched>,
     /// Whether every link among them could be followed.
     pub(super) followed: bool,
     /// What a part edits that does nothing else.
@@ -52,6 +71,13 @@ pub(super) struct PartFiles {
     pub(super) written: Vec<PathBuf>,
     /// Some of that could not be seen.
     pub(super) unseen_writes: bool,
+}
+
+impl Files {
+    /// Every file that a rule about paths may be about.
+    pub(super) fn touched(&self) -> impl Iterator<Item = &Touched> {
+        self.touched.iter().chain(self.parts.iter().flat_map(|part| &part.opened))
+    }
 }
 
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! Path patterns of `Read(…)` and `Edit(…)` rules: gitignore syntax below one of four anchors. A pattern never matches
 //! outside its anchor.
 
+mod overlap;
+
 use std::path::{Path, PathBuf};
 
 use super::segments;

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use super::{Entry, FileView, Followed, Kind, Listed, Listing, follow_links};
 
 /// Links and files by their absolute paths. Whatever is not in it is taken to be there and to lead nowhere else, but lies
-/// in no folder.
+/// in no folder; unless the table is closed.
 #[derive(Clone, Debug, Default)]
 pub struct FileTable {
     /// The target of a link; `None` for a file.
     entries: BTreeMap<PathBuf, Option<PathBuf>>,
+    whole: bool,
 }
 
 impl FileTable {
@@ -20,6 +21,11 @@ impl FileTable {
 
     pub fn add_file(&mut self, path: impl Into<PathBuf>) {
         self.entries.insert(path.into(), None);
+    }
+
+    /// Says that there is nothing besides what is in the table.
+    pub fn close(&mut self) {
+        self.whole = true;
     }
 
     fn look(&self, path: &Path) -> Entry {
@@ -58,6 +64,10 @@ impl FileView for FileTable {
             length if length > most => Listing::Unknown,
             _ => Listing::Entries(found.into_iter().map(|(name, kind)| Listed { name, kind }).collect()),
         }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.whole
     }
 
     fn git_trap(&self, _cwd: &Path) -> Option<PathBuf> {

@@ -15,6 +15,11 @@ pub trait FileView {
     /// What lies in a folder, the folder itself followed.
     fn list(&self, folder: &Path, most: usize) -> Listing;
 
+    /// Whether what it lists is all there is, so that a name which is not in a folder may be taken not to be there.
+    fn is_whole(&self) -> bool {
+        true
+    }
+
     /// The file by which git, started in this folder, would run programs that the repository names.
     fn git_trap(&self, cwd: &Path) -> Option<PathBuf>;
 }
@@ -58,6 +63,10 @@ impl FileView for Unseen<'_> {
 
     fn list(&self, _folder: &Path, _most: usize) -> Listing {
         Listing::NoFolder
+    }
+
+    fn is_whole(&self) -> bool {
+        false
     }
 
     fn git_trap(&self, _cwd: &Path) -> Option<PathBuf> {

@@ -17,7 +17,7 @@ pub(crate) struct Wildcards {
 pub(crate) struct Segment(Vec<Token>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
+pub(super) enum Token {
     Letter(char),
     /// `?`
     One,
@@ -85,6 +85,15 @@ impl Segment {
             }
         }
         Self(builder.segment)
+    }
+
+    pub(super) fn tokens(&self) -> &[Token] {
+        &self.0
+    }
+
+    /// `**`, which crosses folders where the shell is told so.
+    pub(crate) fn is_any_depth(&self) -> bool {
+        self.0.len() > 1 && self.0.iter().all(|token| *token == Token::Any)
     }
 
     /// The segment as text, when it has no wildcard.

@@ -13,7 +13,7 @@ use super::ShellFacts;
 use super::looks::{Look, PrintedLook, Role, WordReader};
 use super::scene::{Feed, Scene};
 use super::word::{Piece, Word};
-use crate::paths::{holds_secrets, is_inside, is_odd, is_protected, is_secret, normalise};
+use crate::paths::{Segment, holds_secrets, is_inside, is_odd, is_protected, is_secret, normalise};
 pub(super) use names::printed_names;
 use rows::{Operands, ROWS, Row, lists};
 pub(super) use special::is_line_range;
@@ -26,10 +26,18 @@ const MOST_DIRECTORIES: usize = 8;
 pub(crate) struct Reading {
     /// The paths it names, normalised, from every directory where it may stand.
     pub(crate) paths: Vec<PathBuf>,
+    /// The folders that the shell looks into for names.
+    pub(crate) folders: Vec<PathBuf>,
     /// What has to be looked at before these are all.
     pub(crate) looks: Vec<Look>,
     /// It goes through whole directories.
     pub(crate) recursive: bool,
+    /// In directories it opens only files of these names; empty for all files.
+    pub(crate) only: Vec<Segment>,
+    /// Some of the paths lie outside the working directories: it only reads, but not without leave.
+    pub(crate) elsewhere: bool,
+    /// A variable in it is taken to be unset, since nothing in the text sets it.
+    pub(crate) assumes_unset: bool,
 }
 
 impl Reading {
@@ -39,8 +47,16 @@ impl Reading {
 
     pub(super) fn add(&mut self, more: Self) {
         self.paths.extend(more.paths);
+        self.folders.extend(more.folders);
         self.looks.extend(more.looks);
         self.recursive |= more.recursive;
+        self.elsewhere |= more.elsewhere;
+        self.assumes_unset |= more.assumes_unset;
+    }
+
+    /// Everything that it opens as far as its text says.
+    pub(crate) fn spelled(&self) -> impl Iterator<Item = &PathBuf> {
+        self.paths.iter().chain(&self.folders)
     }
 }
 
@@ -150,9 +166,27 @@ fn find_reading(arguments: &[&str], scene: &Scene<'_>) -> Option<Reading> {
 fn of_texts(paths: &[&str], scene: &Scene<'_>) -> Option<Reading> {
     let mut reading = Reading::default();
     for operand in paths.iter().filter(|operand| !is_free(operand)) {
-        reading.paths.extend(readable(operand, scene)?);
+        reading.add(named(operand, scene)?);
     }
     Some(reading)
+}
+
+/// What a command reads that is given this path: inside the working directories freely, elsewhere with leave.
+pub(super) fn named(path: &str, scene: &Scene<'_>) -> Option<Reading> {
+    match readable(path, scene) {
+        Some(paths) => Some(Reading::of(paths)),
+        None => elsewhere(path, scene).map(|path| Reading { elsewhere: true, ..Reading::of(vec![path]) }),
+    }
+}
+
+/// An absolute path outside the working directories in which nothing climbs; never one of credentials.
+fn elsewhere(text: &str, scene: &Scene<'_>) -> Option<PathBuf> {
+    let path = Path::new(text);
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    let clean = normalise(Path::new("/"), path);
+    let inside = scene.facts.roots.iter().any(|root| is_inside(&clean, root));
+    let open = path.is_absolute() && !climbs && !inside && !is_odd(path);
+    (open && !holds_secrets(&clean, scene.facts.home)).then_some(clean)
 }
 
 fn of_words(words: Vec<&Word>, scene: &Scene<'_>) -> Option<Reading> {
@@ -186,7 +220,7 @@ fn of_row(row: &Row, arguments: &[Word], feed: Feed, scene: &Scene<'_>) -> Optio
     if dynamic && !row.open {
         return None;
     }
-    let mut reading = Reading { recursive: split.recursive, ..Reading::default() };
+    let mut reading = Reading { recursive: split.recursive, only: split.included(arguments), ..Reading::default() };
     for operand in &split.paths {
         reading.add(scene.operand(operand.word, operand.role)?);
     }
@@ -199,14 +233,17 @@ fn of_row(row: &Row, arguments: &[Word], feed: Feed, scene: &Scene<'_>) -> Optio
             reading.looks.push(Look::Printed(PrintedLook { printed, from, role, reader: WordReader::Xargs }));
         }
     }
-    let roots = if reading.paths.is_empty() { &scene.standing.directories } else { &reading.paths };
+    let mut roots: Vec<PathBuf> = reading.spelled().cloned().collect();
+    let is_stream = |operand: &Operand<'_>| matches!(operand.word.pieces(), [Piece::Stream]);
+    if roots.is_empty() && (split.paths.is_empty() || !split.paths.iter().all(is_stream)) {
+        roots = scene.standing.directories.clone();
+    }
     let gives_away = reading.recursive && roots.iter().any(|root| holds_secrets(root, scene.facts.home));
     if let Some(deep) = split.follows(row) {
         // Which folders these are has to be known before anybody can look into them.
         if !reading.looks.is_empty() || scene.standing.lost {
             return None;
         }
-        let roots = roots.clone();
         reading.looks.push(Look::Tree { roots, deep });
     }
     (!gives_away).then_some(reading)
@@ -254,6 +291,10 @@ impl<'a> Split<'a> {
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
             let role = if split.flags_ended { Role::FILE } else { Role::OPERAND };
+            if let Some(flag) = globbed_flag(row, word).filter(|_| !split.flags_ended) {
+                split.note(row, flag);
+                continue;
+            }
             let Some(text) = word.value() else {
                 operands.push(Operand { word, role });
                 split.doubtful = true;
@@ -322,6 +363,21 @@ impl<'a> Split<'a> {
         self.seen.iter().any(|flag| flags.contains(flag))
     }
 
+    /// The names that `grep --include` limits a search to. An exclusion beside it would turn the tables.
+    fn included(&self, arguments: &[Word]) -> Vec<Segment> {
+        if !self.has(&["include"]) || self.has(&["exclude", "exclude-from"]) {
+            return Vec::new();
+        }
+        // What is given in any other form limits it no further than is known here.
+        let value = |word: &Word| {
+            let globs = word.pieces().iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Glob(_)));
+            word.shown_plain().strip_prefix("--include=").filter(|_| globs).map(str::to_owned)
+        };
+        let values: Vec<String> = arguments.iter().filter_map(value).collect();
+        let told = values.len() == self.seen.iter().filter(|flag| **flag == "include").count();
+        if told { values.iter().map(|name| Segment::of_text(name)).collect() } else { Vec::new() }
+    }
+
     /// Whether it follows the links in folders that it is given, and whether also further down.
     fn follows(&self, row: &Row) -> Option<bool> {
         let follows = match row.name {
@@ -349,6 +405,15 @@ impl<'a> Split<'a> {
         }
         Some(())
     }
+}
+
+/// The flag in `--include=*.rs`: whatever the shell makes of the pattern begins with the same flag, and its value is no
+/// file.
+fn globbed_flag<'a>(row: &Row, word: &'a Word) -> Option<&'a str> {
+    let (Piece::Text(beginning), rest) = word.pieces().split_first()? else { return None };
+    let (name, _) = beginning.strip_prefix("--")?.split_once('=')?;
+    let plain = |piece: &Piece| matches!(piece, Piece::Text(_) | Piece::Glob(_) | Piece::Number);
+    (row.open && !rest.is_empty() && rest.iter().all(plain) && lists(row.long_valued, name)).then_some(name)
 }
 
 /// A first operand that stays one word and cannot be taken for a flag is the pattern, even if its value is not known.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::ShellFacts;
 use super::looks::{Look, PatternLook, Printed, PrintedLook, Role, WordReader, wildcards};
 use super::parse::{Command, Loop, Parsed};
-use super::readonly::{Reading, Standing, is_free, printed_names, readable};
+use super::readonly::{Reading, Standing, is_free, named, printed_names, readable};
 use super::stripped::stripped;
 use super::word::{Piece, Word};
 use crate::paths::holds_secrets;
@@ -120,7 +120,7 @@ impl<'a> Scene<'a> {
     pub(super) fn operand(&self, word: &Word, role: Role) -> Option<Reading> {
         match (word.value(), word.pieces()) {
             (Some(text), _) if is_free(text) => Some(Reading::default()),
-            (Some(text), _) => readable(text, self).map(Reading::of),
+            (Some(text), _) => named(text, self),
             // A flag whose value is only known at run time may name any file.
             (None, [Piece::Text(text), ..]) if text.starts_with('-') => None,
             (None, [Piece::Stream]) => Some(Reading::default()),
@@ -156,7 +156,8 @@ impl<'a> Scene<'a> {
         }
         let has_variable = word.pieces().iter().any(|piece| matches!(piece, Piece::Variable(_)));
         let whole = !(has_variable && word.may_split());
-        let mut reading = Reading::default();
+        let unset = |piece: &Piece| matches!(piece, Piece::Variable(name) if !self.is_given(name));
+        let mut reading = Reading { assumes_unset: word.pieces().iter().any(unset), ..Reading::default() };
         for pieces in self.variants(word.pieces())? {
             reading.add(self.variant(&pieces, role, whole)?);
         }
@@ -175,7 +176,7 @@ impl<'a> Scene<'a> {
             return if text.is_empty() { Some(Reading::default()) } else { readable(&text, self).map(Reading::of) };
         }
         let directory = text.rfind('/').map_or(".", |end| if end == 0 { "/" } else { &text[..end] });
-        let mut reading = Reading::of(readable(directory, self)?);
+        let mut reading = Reading { folders: readable(directory, self)?, ..Reading::default() };
         let (pattern, from) = (wildcards(pieces)?, self.standing.followed()?.to_vec());
         reading.looks.push(Look::Pattern(PatternLook { pattern, from, role, whole }));
         Some(reading)

@@ -80,6 +80,19 @@ impl Word {
         text
     }
 
+    /// The letters and patterns of the word, side by side; nothing for whatever else it has.
+    pub(crate) fn shown_plain(&self) -> String {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(known) => text.push_str(known),
+                Piece::Glob(mark) => text.push(*mark),
+                _ => {}
+            }
+        }
+        text
+    }
+
     /// The word for people, much as they would write it.
     pub(crate) fn shown(&self) -> String {
         let piece = |piece: &Piece| match piece {

@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::paths::{FileView, Kind, Listed, Listing, Wildcards};
+use crate::closed::Closing;
+use crate::paths::{FileView, Kind, Listed, Listing, Segment, Wildcards};
 use crate::shell::{Below, Look, PatternLook, Printed, PrintedLook};
 
 /// Names that one pattern or one list may stand for.
@@ -32,9 +33,49 @@ impl<'a> Eyes<'a> {
     pub(super) fn paths(&self, look: &Look) -> Option<Vec<PathBuf>> {
         match look {
             Look::Pattern(look) => self.pattern(look),
-            Look::Tree { roots, deep } => self.tree(roots, *deep),
-            Look::Printed(look) => self.printed(look),
+            Look::Tree { roots, deep } => self.tree(roots, *deep, false),
+            Look::Printed(look) => self.printed(look, false),
         }
+    }
+
+    /// Every path that the look stands for, whether a link or not.
+    pub(super) fn everything(&self, look: &Look) -> Option<Vec<PathBuf>> {
+        match look {
+            Look::Pattern(look) => Some(self.matching(look)?.into_iter().map(|(path, _)| path).collect()),
+            Look::Tree { roots, deep } => self.tree(roots, *deep, true),
+            Look::Printed(look) => self.printed(look, true),
+        }
+    }
+
+    /// The names that the shell puts in place of a pattern; `None` when some would be taken for something else.
+    pub(super) fn matching(&self, look: &PatternLook) -> Option<Vec<Found>> {
+        self.words_of(look, &mut Vec::new())
+    }
+
+    /// The closed files below a folder that is gone through without following links, `only` for files of these names.
+    pub(super) fn closed_below(&self, folder: &Path, closing: &Closing<'_>, only: &[Segment]) -> Option<Vec<PathBuf>> {
+        let mut closed = Vec::new();
+        let real = self.view.follow(folder)?.real;
+        let mut waiting = vec![(folder.to_owned(), real)];
+        while let Some((spelled, real)) = waiting.pop() {
+            // Nothing that could be closed lies further down.
+            let may_close = |path: &Path| closing.covers(path) || closing.may_cover_below(path);
+            if !may_close(&spelled) && !may_close(&real) {
+                continue;
+            }
+            for entry in self.list(&real)? {
+                let (spelled, real) = (spelled.join(&entry.name), real.join(&entry.name));
+                if entry.kind == Kind::Folder {
+                    waiting.push((spelled, real));
+                    continue;
+                }
+                let opened = only.is_empty() || only.iter().any(|name| name.matches(&entry.name));
+                if opened && (closing.covers(&spelled) || closing.covers(&real)) {
+                    closed.extend([spelled, real]);
+                }
+            }
+        }
+        Some(closed)
     }
 
     /// The paths that a pattern stands for.
@@ -69,6 +110,10 @@ impl<'a> Eyes<'a> {
                     next.push((place.join(name), Kind::Link));
                     continue;
                 }
+                if segment.is_any_depth() {
+                    next.extend(self.any_depth(place, folders)?);
+                    continue;
+                }
                 let entries = self.list(&place)?.into_iter().filter(|entry| segment.may_become(&entry.name));
                 next.extend(entries.map(|entry| (place.join(&entry.name), entry.kind)));
                 folders.push(place);
@@ -81,11 +126,39 @@ impl<'a> Eyes<'a> {
         Some(places)
     }
 
+    /// What `**` stands for, be it taken for `*` or for everything below.
+    fn any_depth(&self, folder: PathBuf, folders: &mut Vec<PathBuf>) -> Option<Vec<Found>> {
+        let mut found = vec![(folder.clone(), Kind::Folder)];
+        let mut waiting = vec![folder];
+        while let Some(folder) = waiting.pop() {
+            for entry in self.list(&folder)? {
+                if entry.name.as_encoded_bytes().starts_with(b".") {
+                    continue;
+                }
+                let path = folder.join(&entry.name);
+                if entry.kind == Kind::Folder {
+                    waiting.push(path.clone());
+                }
+                found.push((path, entry.kind));
+            }
+            folders.push(folder);
+        }
+        Some(found)
+    }
+
     fn pattern(&self, look: &PatternLook) -> Option<Vec<PathBuf>> {
         let mut judged = Vec::new();
-        let found = self.expand(&look.pattern, &look.from, &mut judged)?;
-        for (path, kind) in found {
-            let word = spelled(&path, &look.from).filter(|_| !look.pattern.absolute);
+        let found = self.words_of(look, &mut judged)?;
+        // Whatever is no link lies where its folder lies.
+        let links = found.into_iter().filter(|(_, kind)| look.role.opens && *kind == Kind::Link);
+        judged.extend(links.map(|(path, _)| path));
+        Some(judged)
+    }
+
+    fn words_of(&self, look: &PatternLook, folders: &mut Vec<PathBuf>) -> Option<Vec<Found>> {
+        let found = self.expand(&look.pattern, &look.from, folders)?;
+        for (path, _) in &found {
+            let word = spelled(path, &look.from).filter(|_| !look.pattern.absolute);
             let option = word.is_some_and(|word| word.as_os_str().as_encoded_bytes().starts_with(b"-"));
             if option && look.role.may_be_option && !look.pattern.prefixed {
                 return None;
@@ -93,16 +166,12 @@ impl<'a> Eyes<'a> {
             if !look.whole && !path.to_str().is_some_and(stays_one_word) {
                 return None;
             }
-            // Whatever is no link lies where its folder lies.
-            if look.role.opens && kind == Kind::Link {
-                judged.push(path);
-            }
         }
-        Some(judged)
+        Some(found)
     }
 
-    /// Links in folders, and in the folders that these lead to.
-    fn tree(&self, roots: &[PathBuf], deep: bool) -> Option<Vec<PathBuf>> {
+    /// Links in folders, and in the folders that these lead to; with `all` also what is no link.
+    fn tree(&self, roots: &[PathBuf], deep: bool, all: bool) -> Option<Vec<PathBuf>> {
         let mut judged = Vec::new();
         let mut seen: HashSet<PathBuf> = HashSet::new();
         let mut waiting: Vec<PathBuf> = roots.to_vec();
@@ -116,7 +185,7 @@ impl<'a> Eyes<'a> {
                 if deep && entry.kind != Kind::Other {
                     waiting.push(path.clone());
                 }
-                if entry.kind == Kind::Link {
+                if all || entry.kind == Kind::Link {
                     judged.push(path);
                 }
             }
@@ -124,7 +193,7 @@ impl<'a> Eyes<'a> {
         Some(judged)
     }
 
-    fn printed(&self, look: &PrintedLook) -> Option<Vec<PathBuf>> {
+    fn printed(&self, look: &PrintedLook, all: bool) -> Option<Vec<PathBuf>> {
         let mut judged = Vec::new();
         let fits = |name: &str| look.reader.keeps(name) && !(name.starts_with('-') && look.role.may_be_option);
         match &look.printed {
@@ -168,7 +237,12 @@ impl<'a> Eyes<'a> {
             Printed::Below(below) => {
                 for from in &look.from {
                     for root in &below.roots {
-                        self.below(from, root, below, &fits, &mut judged)?;
+                        self.below(from, root, below, &fits, &mut |kind, path| {
+                            if all || kind == Kind::Link {
+                                judged.push(path);
+                            }
+                        })?;
+                        judged.push(from.join(root));
                     }
                 }
             }
@@ -183,11 +257,10 @@ impl<'a> Eyes<'a> {
         root: &str,
         below: &Below,
         fits: &dyn Fn(&str) -> bool,
-        judged: &mut Vec<PathBuf>,
+        found: &mut dyn FnMut(Kind, PathBuf),
     ) -> Option<()> {
         let mut waiting = vec![(from.join(root), if below.bare { String::new() } else { root.to_owned() })];
         (below.bare || fits(root)).then_some(())?;
-        judged.push(from.join(root));
         while let Some((folder, printed)) = waiting.pop() {
             for entry in self.list(&folder)? {
                 let name = entry.name.to_str()?;
@@ -199,9 +272,7 @@ impl<'a> Eyes<'a> {
                 let path = folder.join(name);
                 if below.named.as_ref().is_none_or(|named| named.matches(&entry.name)) {
                     fits(&word).then_some(())?;
-                    if entry.kind == Kind::Link {
-                        judged.push(path.clone());
-                    }
+                    found(entry.kind, path.clone());
                 }
                 if entry.kind == Kind::Folder {
                     waiting.push((path, word));

@@ -1,0 +1,191 @@
+//! Rules that close files, beside readers that cannot reach them: what a pattern, a loop or a walk provably leaves alone is
+//! read without a question, and what it may reach asks.
+
+use gimlet_policy::Decision::{Allow, Ask, Deny};
+use gimlet_policy::{Call, Decision, FileTable, NeedFacts, RuleSet, decide_seeing};
+use gimlet_proto::{Need, PermissionMode};
+
+use crate::worlds::{judge, rules, world};
+
+fn closing() -> RuleSet {
+    rules(&["Read(./.env)", "Read(**/*.pem)", "Read(./secrets/**)"], &[], &[])
+}
+
+/// A repository of exactly these files below its root; those with a target are links.
+fn repository(files: &[(&str, Option<&str>)]) -> FileTable {
+    let mut table = FileTable::default();
+    for (path, target) in files {
+        let path = format!("/srv/repo/{path}");
+        match target {
+            Some(target) => table.add_link(path, target),
+            None => table.add_file(path),
+        }
+    }
+    table.close();
+    table
+}
+
+fn decided(text: &str, files: &FileTable, rules: &RuleSet, mode: PermissionMode) -> Decision {
+    let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
+    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+    decide_seeing(&call, rules, &world(mode), files).decision
+}
+
+const FILES: &[(&str, Option<&str>)] = &[
+    ("a.txt", None),
+    (".env", None),
+    ("secrets/k", None),
+    ("src/a.rs", None),
+    ("src/deep/b.rs", None),
+    ("certs/x.pem", None),
+];
+
+#[test]
+fn what_cannot_reach_a_closed_file_is_read_without_a_question() {
+    let files = repository(FILES);
+    for text in [
+        "cat src/*.rs",
+        "wc -l *",
+        "grep -i x *",
+        "head -3 src/*",
+        "grep -rn x src",
+        "rg x src",
+        "rg -l x src",
+        "grep -rn --include=*.rs x src",
+        "grep -rn x --include='*.rs' --include=*.txt .",
+        "diff -r src src/deep",
+        "diff a.txt src/a.rs",
+        "for f in src/*.rs; do wc -l $f; done",
+        "for f in src/*.rs; do echo \"$f\"; head -3 \"$f\"; done",
+        "for f in a.txt src/a.rs; do cat $f; done",
+        "find src -name '*.rs' | xargs wc -l",
+        "cat $(find src -type f)",
+        "cd src && cat a.rs",
+        "cd src && grep -n x *.rs",
+        "diff <(sort a.txt) <(sort src/a.rs)",
+        "cat src/**/*.rs",
+    ] {
+        assert_eq!(decided(text, &files, &closing(), PermissionMode::Default), Allow, "{text}");
+    }
+}
+
+#[test]
+fn what_may_reach_a_closed_file_asks() {
+    let files = repository(FILES);
+    for text in [
+        "grep -rn x .",
+        "grep -rn x",
+        "grep -rn x --include='*.p?m' .",
+        "grep -rn x --include=k .",
+        "grep -rn x --exclude=a --include='*.rs' .",
+        "grep -rn x --include='*.rs' --include \"$x\" .",
+        "rg x",
+        "rg x certs",
+        "cd src && grep -r x ..",
+        "cat $x",
+        "find . | xargs cat",
+        "find . -type f | xargs grep x",
+        "diff -r . src",
+        "cat {.env,a}",
+    ] {
+        assert_eq!(decided(text, &files, &closing(), PermissionMode::Default), Ask, "{text}");
+    }
+    for text in [
+        "for f in *; do grep -r x \"$f\"; done",
+        "grep -r x *",
+        "cat .e*",
+        "cat .[e]nv",
+        "cat cert?/*",
+        "for f in .env; do cat $f; done",
+        "for f in certs/*; do cat \"$f\"; done",
+        "cat secrets/*",
+        "grep x */k",
+        "grep -r x s*",
+        "cd certs && cat x.pem",
+    ] {
+        let found = decided(text, &files, &closing(), PermissionMode::Default);
+        assert_ne!(found, Allow, "{text}");
+        assert_ne!(decided(text, &files, &closing(), PermissionMode::BypassPermissions), Allow, "{text}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_closed_by_its_name_is_closed_to_the_bottom() {
+    let files = repository(&[("a", None), ("safe/one/two/k", None)]);
+    let closing = rules(&["Read(./safe)"], &[], &[]);
+    assert_eq!(decided("grep -r x .", &files, &closing, PermissionMode::Default), Ask);
+    assert_eq!(decided("rg x --glob '*.rs'", &files, &closing, PermissionMode::Default), Ask);
+    assert_eq!(decided("grep -r --include='*.rs' x .", &files, &closing, PermissionMode::Default), Allow);
+}
+
+#[test]
+fn a_link_to_a_closed_file_is_closed_to_patterns_and_lists() {
+    let files = repository(&[FILES, &[("src/l.rs", Some("../.env")), ("in", Some("secrets"))]].concat());
+    for text in ["cat src/*.rs", "for f in src/*; do cat $f; done", "find src -name '*.rs' | xargs cat", "cat in/*"] {
+        for mode in [PermissionMode::Default, PermissionMode::BypassPermissions] {
+            assert_ne!(decided(text, &files, &closing(), mode), Allow, "{text} in {mode}");
+        }
+    }
+    assert_eq!(decided("grep -r x in", &files, &closing(), PermissionMode::Default), Deny);
+    assert_eq!(
+        decided("grep -rn x src", &files, &closing(), PermissionMode::Default),
+        Allow,
+        "no link is followed there"
+    );
+}
+
+#[test]
+fn a_pattern_alone_says_which_files_it_cannot_name() {
+    // Nobody has looked into a folder here.
+    for text in ["cat src/*.rs", "wc -l *.txt", "grep -rn x src/*.d", "for f in src/*.rs; do cat $f; done"] {
+        assert_eq!(judge(text, &rules(&["Read(./.env)", "Read(./secrets/**)"], &[], &[])), Allow, "{text}");
+    }
+    for text in ["cat .e*", "cat */k", "grep -r x *", "rg x", "cat s*/*"] {
+        assert_eq!(judge(text, &closing()), Ask, "{text}");
+    }
+    assert_eq!(judge("cat src/*", &closing()), Ask, "a certificate may lie there");
+}
+
+#[test]
+fn what_the_text_itself_may_make_is_not_seen_beforehand() {
+    let files = repository(FILES);
+    let allowing = rules(&["Read(**/*.pem)"], &[], &["Bash(make:*)", "Bash(git checkout:*)"]);
+    for text in ["make && cat src/*", "make; grep -r x src", "git checkout x && cat src/*.rs"] {
+        assert_eq!(decided(text, &files, &allowing, PermissionMode::Default), Ask, "{text}");
+    }
+    for text in ["make && cat src/*.rs", "make; cat a.txt", "cat src/*"] {
+        assert_eq!(decided(text, &files, &allowing, PermissionMode::Default), Allow, "{text}");
+    }
+}
+
+#[test]
+fn a_text_inside_a_text_is_not_taken_for_what_it_looks_like() {
+    let files = repository(FILES);
+    let text = "for f in a.txt; do cat $f; done; f=.env bash -c 'cat $f'";
+    assert_eq!(decided(text, &files, &closing(), PermissionMode::BypassPermissions), Ask);
+}
+
+#[test]
+fn a_read_elsewhere_needs_a_rule_for_that_place() {
+    let allowing = rules(&[], &[], &["Read(//etc/**)", "Read(~/.ssh/**)"]);
+    for text in ["cat /etc/passwd", "head -3 /etc/hosts | wc -l", "grep x /etc/hosts a.txt", "sed -n 1,3p /etc/hosts"] {
+        assert_eq!(judge(text, &allowing), Allow, "{text}");
+        assert_eq!(judge(text, &RuleSet::default()), Ask, "{text}");
+    }
+    for text in [
+        "cat /etc/shadow",
+        "cat /var/log/x",
+        "cat /etc/passwd /var/log/x",
+        "cat /etc/../root/x",
+        "grep -r x /etc",
+        "cat /home/dev/.ssh/id",
+        "cat /proc/self/root/etc/passwd",
+        "cat /etc/passwd > out",
+    ] {
+        assert_eq!(judge(text, &allowing), Ask, "{text}");
+    }
+    assert_eq!(judge("cat /etc/passwd", &rules(&["Read(//etc/passwd)"], &[], &["Read(//etc/**)"])), Deny);
+    let linked = repository(&[("l", Some("/var/log/x")), ("m", Some("/etc/passwd"))]);
+    assert_eq!(decided("cat l", &linked, &allowing, PermissionMode::Default), Ask);
+    assert_eq!(decided("cat m", &linked, &allowing, PermissionMode::Default), Allow);
+}
