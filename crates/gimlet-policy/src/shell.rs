@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use facts::echoed;
 pub(crate) use launch::{Launches, launches, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
-pub(crate) use parts::{Part, WRITERS};
+pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
 pub(crate) use readonly::Reading;
 pub(crate) use scan::static_words;
 pub(crate) use word::UNKNOWN_CHAR;

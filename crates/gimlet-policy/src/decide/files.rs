@@ -1,6 +1,7 @@
 //! The files that recognised shell commands and redirections name, so that `Read` and `Edit` rules and the protected list
 //! hold for them, too. What a program opens by itself is the sandbox's business.
 
+mod edited;
 mod looking;
 mod mentions;
 mod opened;
@@ -168,7 +169,7 @@ impl<'a> Place<'a> {
     }
 
     fn part(&self, part: &Part) -> PartFiles {
-        let edits = part.edits.as_ref().map(|paths| paths.iter().map(|path| self.at(path, true)).collect());
+        let edits = part.edits.as_ref().and_then(|edits| self.edited(edits));
         let (reads, followed) = part.reading.as_ref().map_or((Vec::new(), true), |reading| self.read(reading));
         let (written, seen) = self.read(&part.written);
         let opened = self.opened(part);

@@ -1,12 +1,25 @@
 //! Commands that do nothing but create, change, move or remove the files they name. Only forms whose every flag is known
 //! and whose every word is static count; whoever lets them pass still has to judge the files.
 
+use super::looks::Role;
+use super::word::Word;
 use super::wrappers::base_name;
 
-/// The paths that such a command touches.
-pub(super) fn edited_paths(words: &[&str]) -> Option<Vec<String>> {
+/// What such a command touches, as it is spelled.
+#[derive(Debug, Default)]
+pub(super) struct Edited<'a> {
+    pub(super) paths: Vec<String>,
+    /// Words whose value is only known at run time.
+    pub(super) words: Vec<(&'a Word, Role)>,
+    /// Sources, and the target that they are copied to with everything below.
+    pub(super) copies: Vec<(String, String)>,
+}
+
+/// The files that such a command touches.
+pub(super) fn edited(words: &[Word]) -> Option<Edited<'_>> {
     let (name, arguments) = words.split_first()?;
-    let (flags, valued) = match *name {
+    let name = name.value()?;
+    let (flags, valued) = match name {
         "mkdir" => ("pv parents verbose", "m mode"),
         "touch" => ("acm no-create", "dt date time"),
         "rm" => ("dfiIrRv dir force recursive verbose", ""),
@@ -15,34 +28,58 @@ pub(super) fn edited_paths(words: &[&str]) -> Option<Vec<String>> {
         "cp" => {
             ("adfinprRuvxTLP archive force interactive no-clobber recursive update verbose no-target-directory", "")
         }
-        "sed" => return stream_edited(arguments),
+        "sed" => {
+            let known = arguments.iter().map(Word::value).collect::<Option<Vec<&str>>>()?;
+            return stream_edited(&known).map(|paths| Edited { paths, ..Edited::default() });
+        }
         _ => return None,
     };
-    let mut paths = Vec::new();
-    let (mut options, mut recursive) = (true, false);
+    let mut edited = Edited::default();
+    let (mut options, mut letters) = (true, String::new());
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
-        match word.strip_prefix('-') {
+        let Some(text) = word.value() else {
+            let role = if options { Role::OPERAND } else { Role::FILE };
+            edited.words.push((word, role));
+            continue;
+        };
+        match text.strip_prefix('-') {
             Some("-") if options => options = false,
             Some(option) if options && !option.is_empty() => {
-                recursive |= option.contains(['r', 'R', 'a', 'P', 'd']);
+                letters.push_str(short_form(option));
                 if takes_value(option, flags, valued)? {
-                    rest.next()?;
+                    rest.next()?.value()?;
                 }
             }
-            _ => paths.push((*word).to_owned()),
+            _ => edited.paths.push(text.to_owned()),
         }
     }
-    // A directory brings names along that nobody sees here, may meet links where it goes, and a link that is copied as
-    // one leads somewhere else from its new place.
-    if paths.is_empty() || (*name == "cp" && recursive) {
+    let copies = matches!(name, "cp" | "mv");
+    // Where a file comes to lie hangs on its name; and a link that is copied as one leads somewhere else from its new
+    // place.
+    let unclear = copies && !edited.words.is_empty() || name == "cp" && letters.contains(['P', 'd']);
+    let nothing = edited.paths.is_empty() && edited.words.is_empty();
+    if unclear || nothing || edited.paths.iter().any(String::is_empty) {
         return None;
     }
-    if let ("cp" | "mv", Some((target, sources))) = (*name, paths.clone().split_last()) {
+    if let Some((target, sources)) = edited.paths.clone().split_last().filter(|_| copies) {
         // The last may be a directory, and what is written is then a file in it.
-        paths.extend(sources.iter().map(|source| format!("{target}/{}", base_name(source))));
+        edited.paths.extend(sources.iter().map(|source| format!("{target}/{}", base_name(source))));
+        if name == "cp" && letters.contains(['r', 'R', 'a']) {
+            edited.copies = sources.iter().map(|source| (source.clone(), target.clone())).collect();
+        }
     }
-    Some(paths)
+    Some(edited)
+}
+
+/// The letters that an option stands for, as far as they matter here.
+fn short_form(option: &str) -> &str {
+    match option {
+        "-recursive" => "r",
+        "-archive" => "a",
+        long if long.starts_with('-') => "",
+        short => short,
+    }
 }
 
 /// Whether an option takes the next word; `None` when it is not known. The short ones stand first in each list.
@@ -114,10 +151,20 @@ fn is_plain_script(script: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::edited_paths;
+    use super::{Word, edited};
 
     fn paths(text: &str) -> Option<Vec<String>> {
-        edited_paths(&text.split(' ').collect::<Vec<_>>())
+        edited(&text.split(' ').map(Word::literal).collect::<Vec<_>>()).map(|edited| edited.paths)
+    }
+
+    #[test]
+    fn a_copied_folder_is_told_with_its_target() {
+        let words: Vec<Word> = "cp -r x/a y b".split(' ').map(Word::literal).collect();
+        let edited = edited(&words).unwrap();
+        assert_eq!(edited.paths, ["x/a", "y", "b", "b/a", "b/y"]);
+        assert_eq!(edited.copies, [("x/a", "b"), ("y", "b")].map(|(from, to)| (from.to_owned(), to.to_owned())));
+        let words: Vec<Word> = "cp a b".split(' ').map(Word::literal).collect();
+        assert!(super::edited(&words).unwrap().copies.is_empty());
     }
 
     #[test]
@@ -144,9 +191,9 @@ mod tests {
             "mkdir",
             "mkdir -Z a",
             "cp -t d a",
-            "cp -r a/. .",
-            "cp -r x/a b",
+            "cp -d a b",
             "cp -s a b",
+            "cp -rl a b",
             "mv --backup a b",
             "rm --no-preserve-root a",
             "touch -r /etc/passwd a",

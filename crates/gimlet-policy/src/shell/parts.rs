@@ -1,8 +1,10 @@
 //! A text taken apart into what has to be permitted one by one. This room says what each part is and what it names; it
 //! knows no rule and no mode, and permits nothing.
 
+use std::path::PathBuf;
+
 use super::ShellFacts;
-use super::editing::edited_paths;
+use super::editing::{Edited, edited};
 use super::facts::{git_subcommand, known_words};
 use super::looks::Role;
 use super::parse::{Assignment, Command, Parsed};
@@ -47,14 +49,31 @@ pub(crate) struct Part {
     pub(crate) layers: Vec<Vec<Word>>,
     /// What it reads, when it only reads.
     pub(crate) reading: Option<Reading>,
-    /// The files it edits, when it does nothing else.
-    pub(crate) edits: Option<Vec<String>>,
+    /// What it edits, when it does nothing else.
+    pub(crate) edits: Option<Edits>,
     /// Files that it changes and whose names only show when somebody looks.
     pub(crate) written: Reading,
     /// The command as it stands.
     pub(crate) words: Vec<Word>,
     /// Variables set in front of it that no allow rule sees past.
     pub(crate) sets: Vec<String>,
+}
+
+/// What a command edits, from every directory where it may stand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Edits {
+    /// Absolute paths in which nothing is normalised.
+    pub(crate) paths: Vec<PathBuf>,
+    /// What words stand for that are only known at run time.
+    pub(crate) matched: Reading,
+    pub(crate) copies: Vec<TreeCopy>,
+}
+
+/// A folder that is copied with everything in it.
+#[derive(Clone, Debug)]
+pub(crate) struct TreeCopy {
+    pub(crate) source: PathBuf,
+    pub(crate) target: PathBuf,
 }
 
 impl Part {
@@ -88,14 +107,20 @@ pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
         parts.push(part);
     }
     let makes_options = makes_option_names(parsed, &parts);
-    let makes_links = parsed.commands.iter().any(|command| makes_links(&command.words));
+    let linking = parsed.commands.iter().filter(|command| makes_links(&command.words)).count();
+    let makes_links = linking > 0;
     for part in &mut parts {
+        // What the others make.
+        let meets_links = linking > usize::from(self::makes_links(&part.words));
         // Nobody can look at what is only made when the text runs.
         let unsure = |reading: &Reading| {
             (makes_options && !reading.looks.is_empty())
                 || (makes_links && !(reading.looks.is_empty() && reading.paths.is_empty()))
         };
         part.reading = part.reading.take().filter(|reading| !unsure(reading));
+        let looks = |edits: &Edits| !(edits.matched.looks.is_empty() && edits.copies.is_empty());
+        let unseen = meets_links || makes_options;
+        part.edits = part.edits.take().filter(|edits| !(unseen && looks(edits)));
     }
     parts
 }
@@ -104,7 +129,8 @@ pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
 fn makes_option_names(parsed: &Parsed, parts: &[Part]) -> bool {
     let odd = |path: &str| base_name(path).starts_with('-');
     let target = |word: &Word| word.value().is_none_or(odd);
-    parts.iter().filter_map(|part| part.edits.as_ref()).flatten().any(|path| odd(path))
+    let edited = parts.iter().filter_map(|part| part.edits.as_ref()).flat_map(|edits| &edits.paths);
+    edited.into_iter().any(|path| odd(&path.to_string_lossy()))
         || parsed.redirects.iter().any(|redirect| redirect.operator.contains('>') && target(&redirect.target))
 }
 
@@ -158,8 +184,7 @@ fn part(command: &Command, scene: &Scene<'_>) -> Part {
     let layers = stripped(&command.words);
     let Some(innermost) = layers.last() else { return silent };
     let feed = if innermost.fed { scene.feed(command.at) } else { Feed::None };
-    let values: Option<Vec<&str>> = innermost.words.iter().map(Word::value).collect();
-    let edits = values.filter(|_| !innermost.fed).and_then(|values| edited_paths(&values));
+    let edits = if innermost.fed { None } else { edited(innermost.words).and_then(|edited| scene.edits(edited)) };
     let reading = reading(innermost.words, feed, scene, command.in_loop);
     let written = written(innermost.words, innermost.fed, scene);
     let speakable = written.is_some();
@@ -191,7 +216,7 @@ fn written(words: &[Word], fed: bool, scene: &Scene<'_>) -> Option<Reading> {
         return None;
     }
     for word in arguments.iter().filter(|word| word.is_dynamic()) {
-        written.add(scene.writable(word)?);
+        written.add(scene.writable(word, Role::FILE)?);
     }
     Some(written)
 }
@@ -199,7 +224,7 @@ fn written(words: &[Word], fed: bool, scene: &Scene<'_>) -> Option<Reading> {
 impl Scene<'_> {
     /// What a word stands for whose value is not known, if that stays in the working directories and off every protected
     /// path.
-    fn writable(&self, word: &Word) -> Option<Reading> {
+    fn writable(&self, word: &Word, role: Role) -> Option<Reading> {
         let from_output = |word: &Word| word.pieces().iter().any(|piece| matches!(piece, Piece::Output(_)));
         let variables = word.pieces().iter().filter(|piece| matches!(piece, Piece::Variable(_))).count();
         let values: Vec<String> = self.values(word).map(masked).collect();
@@ -210,7 +235,23 @@ impl Scene<'_> {
             && !from_output(word)
             && !self.values(word).any(from_output)
             && !values.iter().any(|value| may_become_protected(&spelled(value)));
-        self.operand(word, Role::FILE).filter(|_| open)
+        self.operand(word, role).filter(|_| open)
+    }
+
+    /// What is edited from every directory where the command may stand.
+    fn edits(&self, edited: Edited<'_>) -> Option<Edits> {
+        let from = self.standing.followed()?;
+        let mut matched = Reading::default();
+        for (word, role) in edited.words {
+            matched.add(self.writable(word, role).filter(|reading| !reading.assumes_unset)?);
+        }
+        let anywhere = |path: &String| from.iter().map(|from| from.join(path)).collect::<Vec<_>>();
+        let paths = edited.paths.iter().flat_map(anywhere).collect();
+        let copy = |(source, target): &(String, String)| {
+            let from = from.iter().map(|from| TreeCopy { source: from.join(source), target: from.join(target) });
+            from.collect::<Vec<_>>()
+        };
+        Some(Edits { paths, matched, copies: edited.copies.iter().flat_map(copy).collect() })
     }
 }
 

@@ -280,6 +280,7 @@ fn edits_are_accepted_only_for_plain_edits_inside() {
         "CI=1 timeout 5 touch a",
         "echo done > notes.txt",
         "git status && mkdir x",
+        "cd sub && touch a",
     ] {
         assert_eq!(run(text, &none, PermissionMode::AcceptEdits), Allow, "{text}");
         assert_eq!(run(text, &none, PermissionMode::Default), Ask, "{text}");
@@ -298,7 +299,8 @@ fn edits_are_accepted_only_for_plain_edits_inside() {
         "touch \"$x\"",
         "sed -i '1e id' a",
         "sed -i 's/a/b/w /tmp/x' a",
-        "cd sub && touch a",
+        "cd sub && echo x > a",
+        "cd $x && touch a",
         "chmod 777 a",
         "ln -s /etc a",
         "tee a",

@@ -10,7 +10,7 @@ use crate::paths::{FileView, Kind, Listed, Listing, Segment, Wildcards};
 use crate::shell::{Below, Look, PatternLook, Printed, PrintedLook};
 
 /// Names that one pattern or one list may stand for.
-const MOST_NAMES: usize = 1_000;
+pub(super) const MOST_NAMES: usize = 1_000;
 /// Names that are looked at for one command altogether.
 const MOST_SEEN: usize = 20_000;
 
@@ -50,6 +50,22 @@ impl<'a> Eyes<'a> {
     /// The names that the shell puts in place of a pattern; `None` when some would be taken for something else.
     pub(super) fn matching(&self, look: &PatternLook) -> Option<Vec<Found>> {
         self.words_of(look, &mut Vec::new())
+    }
+
+    /// Everything below a folder, by its path from there; no link is followed. What is no folder has nothing below.
+    pub(super) fn below_folder(&self, folder: &Path) -> Option<Vec<Found>> {
+        let mut found = Vec::new();
+        let mut waiting = vec![PathBuf::new()];
+        while let Some(below) = waiting.pop() {
+            for entry in self.list(&folder.join(&below))? {
+                let path = below.join(&entry.name);
+                if entry.kind == Kind::Folder {
+                    waiting.push(path.clone());
+                }
+                found.push((path, entry.kind));
+            }
+        }
+        Some(found)
     }
 
     /// The closed files below a folder that is gone through without following links, `only` for files of these names.

@@ -1,0 +1,90 @@
+//! The mode that accepts edits: commands that do nothing but edit files in the working directories pass, wherever they
+//! stand; what leads out, through links as well, asks.
+
+use gimlet_policy::Decision::{Allow, Ask};
+use gimlet_policy::{Call, Decision, FileTable, NeedFacts, RuleSet, decide_seeing};
+use gimlet_proto::{Need, PermissionMode};
+
+use crate::worlds::world;
+
+const FILES: &[(&str, Option<&str>)] = &[
+    ("d/one", None),
+    ("d/deep/two", None),
+    ("repo/.git/config", None),
+    ("linked/l", Some("/etc/passwd")),
+    ("src/a.o", None),
+    ("src/b.o", None),
+    ("odd/-rf", None),
+    ("out", Some("/outside")),
+    ("trap/d/one", Some("/outside/x")),
+    ("x.o", None),
+];
+
+fn decided(text: &str) -> Decision {
+    let mut table = FileTable::default();
+    for (path, target) in FILES {
+        let path = format!("/srv/repo/{path}");
+        match target {
+            Some(target) => table.add_link(path, target),
+            None => table.add_file(path),
+        }
+    }
+    table.close();
+    let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
+    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+    decide_seeing(&call, &RuleSet::default(), &world(PermissionMode::AcceptEdits), &table).decision
+}
+
+#[test]
+fn edits_in_the_working_directories_pass() {
+    for text in [
+        "cp -r d dst",
+        "cp -a d/. dst",
+        "mkdir -p dst && cp -R d dst",
+        "cd src && touch a",
+        "cd src && rm -f a.o && mkdir -p deep",
+        "rm src/*.o",
+        "rm -f -- *.o",
+        "cd src && rm *.o",
+        "for f in src/*.o; do rm \"$f\"; done",
+        "touch src/?.o",
+    ] {
+        assert_eq!(decided(text), Allow, "{text}");
+    }
+}
+
+#[test]
+fn edits_that_may_lead_out_or_to_protected_files_ask() {
+    for text in [
+        "cp -r repo dst",
+        "cp -r linked dst",
+        "cp -r d trap",
+        "cp -r d out",
+        "cp -r d ../dst",
+        "cp -r /etc/x dst",
+        "cp -rd d dst",
+        "cp d/* dst",
+        "cd d && cd deep && touch ../x",
+        "cd out && touch a",
+        "cd $x && touch a",
+        "cd .. && touch a",
+        "cd d; cd \"$x\"; rm one",
+        "rm out/*",
+        "rm odd/../-*",
+        "cd odd && rm *",
+        "rm *",
+        "rm -rf -- *",
+        "rm .[a-z]*",
+        "rm .g*/config",
+        "rm *.yml",
+        "rm -r src/*",
+        "rm $f",
+        "rm -rf $d/*",
+        "rm ~/x*",
+        "for f in $(ls); do rm $f; done",
+        "ln -s /etc e; cp -r d e",
+        "touch -- src/-rf && rm src/*",
+    ] {
+        assert_eq!(decided(text), Ask, "{text}");
+    }
+}
