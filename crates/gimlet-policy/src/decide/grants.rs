@@ -124,7 +124,7 @@ impl Judge<'_> {
         if analysis.treacherous {
             return Err(Reason::NotUnderstood(Trouble::Construct));
         }
-        let reasons = match self.allow_rule(|_| false) {
+        let mut reasons = match self.allow_rule(|_| false) {
             Some(bare) if self.world.mode != PermissionMode::Plan => vec![bare],
             _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match reason {
                 Reason::Default => self.missing_grant(files),
@@ -132,8 +132,10 @@ impl Judge<'_> {
             })?,
         };
         // A redirection is a read or write of its own, which no rule about the command covers.
-        files.redirects.iter().try_for_each(|redirect| self.grant_redirect(redirect).map(drop))?;
-        Ok(reasons)
+        for redirect in &files.redirects {
+            reasons.extend(self.grant_redirect(redirect)?.filter(|reason| *reason != Reason::WorkingDirectory));
+        }
+        Ok(without_small_news(reasons))
     }
 
     pub(super) fn grant_redirect(&self, redirect: &Touched) -> Result<Option<Reason>, Reason> {
@@ -157,17 +159,11 @@ impl Judge<'_> {
         refusals.find(|refusal| *refusal != Reason::Default).unwrap_or(Reason::Default)
     }
 
-    /// Every part of a command must be granted by something; that a part only reads is no news where another takes more.
+    /// Every part of a command must be granted by something.
     fn grant_parts(&self, parts: &[Part], files: &Files) -> Result<Vec<Reason>, Reason> {
         let mut reasons: Vec<Reason> = Vec::new();
         for (part, of_part) in parts.iter().zip(&files.parts) {
-            let granted = self.grant_part(part, of_part, files)?;
-            if !reasons.contains(&granted) {
-                reasons.push(granted);
-            }
-        }
-        if reasons.len() > 1 {
-            reasons.retain(|reason| *reason != Reason::ReadOnly);
+            reasons.push(self.grant_part(part, of_part, files)?);
         }
         if reasons.is_empty() { Err(Reason::Default) } else { Ok(reasons) }
     }
@@ -176,8 +172,8 @@ impl Judge<'_> {
         let trap = all.git_trap.as_ref().filter(|_| may_run_git(part));
         // What a link leads to counts, too. Whether a rule closes any of it was asked before.
         let reads = part.reading.is_some() && trap.is_none() && files.followed;
-        if reads && files.reads.iter().all(|path| self.grant_place(path, false).is_ok()) {
-            return Ok(Reason::ReadOnly);
+        if let Some(reason) = self.grant_reads(&files.reads).filter(|_| reads) {
+            return Ok(reason);
         }
         if self.world.mode == PermissionMode::Plan {
             return Err(Reason::Mode(PermissionMode::Plan));
@@ -197,12 +193,37 @@ impl Judge<'_> {
         Ok(rule.reason(Behavior::Allow))
     }
 
+    /// What lets all of these be read: a rule, where one is needed for some of them.
+    fn grant_reads(&self, paths: &[PathBuf]) -> Option<Reason> {
+        let mut by_rule = None;
+        for path in paths {
+            if let reason @ Reason::Rule { .. } = self.grant_place(path, false).ok()? {
+                by_rule.get_or_insert(reason);
+            }
+        }
+        Some(by_rule.unwrap_or(Reason::ReadOnly))
+    }
+
     /// Whether the mode that accepts edits covers every one of these files.
     fn may_edit(&self, edits: &[Touched]) -> bool {
         let secret = |path: &Path| is_secret(path, self.world.home.as_deref());
         let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path) && !secret(path);
         edits.iter().all(|file| file.certain && !file.paths.is_empty() && file.paths.iter().all(inside))
     }
+}
+
+/// Each reason once; that a part only reads is no news where another takes more.
+fn without_small_news(reasons: Vec<Reason>) -> Vec<Reason> {
+    let mut said: Vec<Reason> = Vec::new();
+    for reason in reasons {
+        if !said.contains(&reason) {
+            said.push(reason);
+        }
+    }
+    if said.len() > 1 {
+        said.retain(|reason| *reason != Reason::ReadOnly);
+    }
+    said
 }
 
 /// Whether a part is git's. One that is nobody's by name could be.

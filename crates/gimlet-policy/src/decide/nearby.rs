@@ -2,7 +2,7 @@
 //! explains decisions and takes none.
 
 use super::Judge;
-use super::subject::{Files, Subject};
+use super::subject::{Files, Subject, Touched};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, Specifier};
 use crate::shell::{Analysis, Part, Word, reachable};
 use crate::verdict::{Decision, NearRule, PartVerdict, Reason};
@@ -57,18 +57,42 @@ impl Judge<'_> {
         for subject in self.subjects {
             let Subject::Run { analysis, files, .. } = subject else { continue };
             for (part, of_part) in analysis.parts.iter().zip(&files.parts) {
-                let (decision, reason) = self.part_verdict(part, || self.grant_part(part, of_part, files));
+                let closed = self.forbidden_file(&of_part.opened);
+                let (decision, reason) =
+                    closed.unwrap_or_else(|| self.part_verdict(part, || self.grant_part(part, of_part, files)));
                 verdicts.push(PartVerdict { part: part.shown(), decision, reason });
             }
             for (at, redirect) in files.redirects.iter().enumerate() {
-                let (decision, reason) = match self.grant_redirect(redirect) {
+                let granted = || match self.grant_redirect(redirect) {
                     Ok(reason) => (Decision::Allow, reason.unwrap_or(Reason::WorkingDirectory)),
                     Err(reason) => (Decision::Ask, reason),
                 };
+                let (decision, reason) = self.forbidden_file(std::slice::from_ref(redirect)).unwrap_or_else(granted);
                 verdicts.push(PartVerdict { part: redirection(analysis, at), decision, reason });
             }
         }
         verdicts
+    }
+
+    /// The rule that forbids one of these files, or could.
+    fn forbidden_file(&self, files: &[Touched]) -> Option<(Decision, Reason)> {
+        for (behavior, decision) in [(Behavior::Deny, Decision::Deny), (Behavior::Ask, Decision::Ask)] {
+            let mut perhaps = None;
+            for rule in self.rules.rules(behavior) {
+                let Specifier::Path(pattern) = &rule.specifier else { continue };
+                let governed = files.iter().filter(|file| file.write || rule.tool == "Read");
+                match governed.map(|file| self.forbids_file(pattern, rule, file)).max() {
+                    Some(Fit::Yes) => return Some((decision, rule.reason(behavior))),
+                    Some(Fit::Perhaps) => drop(perhaps.get_or_insert(rule)),
+                    Some(Fit::No) | None => {}
+                }
+            }
+            if let Some(rule) = perhaps {
+                let (text, source) = (rule.text.clone(), rule.source.clone());
+                return Some((Decision::Ask, Reason::MayMatchRule { text, source }));
+            }
+        }
+        None
     }
 
     fn part_verdict(&self, part: &Part, grant: impl Fn() -> Result<Reason, Reason>) -> (Decision, Reason) {

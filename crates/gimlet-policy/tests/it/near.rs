@@ -100,3 +100,44 @@ fn long_commands_name_few_parts_and_those_by_their_beginning() {
     assert!(verdict.reasons.len() <= 6, "{}", verdict.reasons.len());
     assert!(verdict.explain().len() < 2_000, "{}", verdict.explain().len());
 }
+
+#[test]
+fn what_a_redirection_or_a_read_elsewhere_is_granted_by_is_said() {
+    let rules = rules(&["Edit(//srv/repo/docs/**)", "Read(//etc/**)", "Bash(make *)"], &[]);
+    let said = |command: &str, mode| {
+        let (verdict, _) = judged(command, &rules, mode);
+        assert_eq!(verdict.decision, Decision::Allow, "{command}");
+        let words = verdict.reasons.iter().map(|reason| match reason {
+            Reason::Rule { text, .. } => text.clone(),
+            Reason::Mode(mode) => mode.to_string(),
+            Reason::ReadOnly => "only reads".to_owned(),
+            other => format!("{other:?}"),
+        });
+        words.collect::<Vec<_>>()
+    };
+    for (command, mode, expected) in [
+        ("git log", PermissionMode::Default, &["only reads"][..]),
+        ("git log > docs/log", PermissionMode::Default, &["Edit(//srv/repo/docs/**)"]),
+        ("echo x > notes", PermissionMode::AcceptEdits, &["acceptEdits"]),
+        ("echo x > notes; touch y", PermissionMode::AcceptEdits, &["acceptEdits"]),
+        ("make x > docs/log", PermissionMode::Default, &["Bash(make *)", "Edit(//srv/repo/docs/**)"]),
+        ("make x < a", PermissionMode::Default, &["Bash(make *)"]),
+        ("make x < /etc/hosts", PermissionMode::Default, &["Bash(make *)", "Read(//etc/**)"]),
+        ("cat /etc/hosts a", PermissionMode::Default, &["Read(//etc/**)"]),
+        ("ls; cat a", PermissionMode::Default, &["only reads"]),
+    ] {
+        assert_eq!(said(command, mode), expected, "{command}");
+    }
+}
+
+#[test]
+fn a_part_that_opens_a_closed_file_is_named_with_the_rule() {
+    let rules = rules(&["Bash"], &["Read(//srv/repo/.env)", "Edit(//srv/repo/lock)"]);
+    let (verdict, parts) = judged("ls; cat .env; cat .e*; echo x > lock", &rules, PermissionMode::Default);
+    assert_eq!(verdict.decision, Decision::Deny);
+    let decided: Vec<(&str, Decision)> = parts.iter().map(|part| (part.part.as_str(), part.decision)).collect();
+    let expected = [("ls", Decision::Allow), ("cat .env", Decision::Deny), ("cat .e*", Decision::Ask)];
+    assert_eq!(&decided[..3], expected);
+    assert_eq!(decided.last(), Some(&("> lock", Decision::Deny)), "{decided:?}");
+    assert!(parts[1].reason.describe().contains("Read(//srv/repo/.env)"), "{parts:?}");
+}
