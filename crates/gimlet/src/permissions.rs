@@ -2,13 +2,16 @@
 //! are looked at, and in a batch not even those. `simulate` asks the same about the calls of past sessions.
 
 mod batch;
+mod call;
 mod rules_file;
 mod simulate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_core::tool::{AnyTool, PathContext, Prepared, nearest};
+use call::ReadCall;
+use gimlet_config::Severity;
+use gimlet_core::tool::PathContext;
 use gimlet_core::{Judging, OnDisk};
 use gimlet_policy::{Decision, PartVerdict, Reason, RuleSet, Suggestion, Verdict, Walls};
 use gimlet_proto::Env;
@@ -29,9 +32,10 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     let from = around.cwd.clone();
     let cwd = working_directory(args.cwd.as_deref(), &around.cwd)?;
     let around = Surroundings { cwd: cwd.clone(), ..around };
-    let (in_force, roots, sandboxed) =
-        if args.rules.is_empty() { in_force(&around) } else { (RuleSet::default(), Vec::new(), false) };
-    let (rules, mut warnings) = rules(in_force, &args.rules, &from, &cwd)?;
+    let InForce { rules: in_force, roots, sandboxed, mut warnings } =
+        if args.rules.is_empty() { in_force(&around) } else { InForce::default() };
+    let (rules, remarks) = rules(in_force, &args.rules, &from, &cwd)?;
+    warnings.extend(remarks);
     if sandboxed && (args.command.is_some() || args.tool.as_deref() == Some("Bash")) {
         warnings.push("sandbox.enabled is on: a session would run this command inside the sandbox, where it may need no question; this is the answer without one".to_owned());
     }
@@ -39,7 +43,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     let governing = crate::settings::locations(&around).governing();
     let mut paths = places(cwd, around.home, around.env);
     paths.roots.extend(roots);
-    let prepared = prepare(args, &paths)?;
+    let call = read_call(args, &paths)?;
     let judging = Judging {
         mode: args.mode.unwrap_or_default(),
         bypass_reachable: false,
@@ -53,10 +57,10 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         walled: sandboxed,
         view: &OnDisk,
     };
-    let verdict = judging.verdict((&prepared).into());
+    let verdict = judging.verdict(call.judged());
     let answer = Answer {
-        suggestions: judging.suggestions((&prepared).into()),
-        parts: several(judging.parts((&prepared).into())),
+        suggestions: judging.suggestions(call.judged()),
+        parts: several(judging.parts(call.judged())),
         verdict,
         warnings,
     };
@@ -69,14 +73,39 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     Ok(exit_code(answer.verdict.decision))
 }
 
-/// The rules and further folders that a session in this folder would begin with, and whether it had a sandbox.
-fn in_force(around: &Surroundings) -> (RuleSet, Vec<PathBuf>, bool) {
-    let effective = crate::config_cmd::find(around).effective;
+/// What a session in this folder would begin with.
+#[derive(Default)]
+struct InForce {
+    rules: RuleSet,
+    /// Further folders to work in.
+    roots: Vec<PathBuf>,
+    sandboxed: bool,
+    /// What of the settings does not count, with file and line.
+    warnings: Vec<String>,
+}
+
+fn in_force(around: &Surroundings) -> InForce {
+    let found = crate::config_cmd::find(around);
+    let effective = &found.effective;
     let mut rules = RuleSet::default();
-    // What is wrong with them is the doctor's to say.
-    crate::settings::add_rules(&mut rules, &effective);
-    let sandboxed = effective.settings.sandbox.enabled == Some(true);
-    (rules, crate::settings::directories(&effective, around).0, sandboxed)
+    let bad_rules = crate::settings::add_rules(&mut rules, effective);
+    let problems = found.loaded.problems.iter().chain(&effective.problems);
+    // Whatever is wrong with a file may have cost a rule.
+    let pressing = problems.filter(|problem| {
+        let about_rules = problem.severity == Severity::Warning && problem.key.starts_with("permissions.");
+        problem.severity == Severity::Error || about_rules
+    });
+    let mut warnings: Vec<String> = pressing.map(ToString::to_string).collect();
+    warnings.extend(bad_rules.iter().map(ToString::to_string));
+    warnings.extend(found.loaded.policy_helper().map(|helper| {
+        let place = found.loaded.locations.managed_file();
+        let (place, program) = (place.display(), helper.path);
+        format!("{place}: policyHelper: a session asks {program} for managed settings; this is the answer without them")
+    }));
+    let (roots, missing) = crate::settings::directories(effective, around);
+    warnings.extend(missing);
+    warnings.extend(gimlet_config::withheld_line(&effective.withheld));
+    InForce { rules, roots, sandboxed: effective.settings.sandbox.enabled == Some(true), warnings }
 }
 
 /// Scripts tell the outcomes apart by these; 1 is for questions that could not be understood.
@@ -122,7 +151,7 @@ fn rules(
 }
 
 /// The call, read by the very tool that would run it.
-fn prepare(args: &CheckArgs, paths: &PathContext) -> Result<Prepared, Report> {
+fn read_call(args: &CheckArgs, paths: &PathContext) -> Result<ReadCall, Report> {
     let (name, input) = match (&args.command, &args.tool) {
         (Some(command), _) => ("Bash", json!({ "command": command })),
         (None, Some(name)) => (name.as_str(), input(args.input.as_deref())?),
@@ -130,24 +159,23 @@ fn prepare(args: &CheckArgs, paths: &PathContext) -> Result<Prepared, Report> {
             return Err(Report::new("there is nothing to check").hint("Give --command, --tool or --batch"));
         }
     };
-    tool(name)?.prepare(input, paths).map_err(|error| Report::new(format!("--input: {}", error.model_text)))
+    known_tool(name)?;
+    ReadCall::new(name, input, paths).map_err(|why| Report::new(format!("--input: {why}")))
+}
+
+/// Whether sessions may have a tool of this name: a built-in one, a server's, or one that rules know.
+fn known_tool(name: &str) -> Result<(), Report> {
+    let Some((_, close)) = crate::start::unknown_tool(name) else { return Ok(()) };
+    let report = Report::new(format!("--tool: there is no tool named '{name}'"));
+    Err(match close {
+        Some(close) => report.hint(format!("Did you mean {close}?")),
+        None => report.hint("See docs/tools.md for the tools there are"),
+    })
 }
 
 fn input(text: Option<&str>) -> Result<Value, Report> {
     let text = text.unwrap_or("{}");
     serde_json::from_str(text).map_err(|error| Report::new(format!("--input is not JSON: {error}")))
-}
-
-fn tool(name: &str) -> Result<&'static dyn AnyTool, Report> {
-    let tools = gimlet_tools::builtin();
-    let found = tools.iter().find(|tool| tool.name() == name || tool.aliases().contains(&name));
-    found.copied().ok_or_else(|| {
-        let report = Report::new(format!("--tool: there is no tool named '{name}'"));
-        match nearest(name, tools.iter().map(|tool| tool.name())) {
-            Some(close) => report.hint(format!("Did you mean {close}?")),
-            None => report.hint("See docs/tools.md for the tools there are"),
-        }
-    })
 }
 
 /// What is answered.

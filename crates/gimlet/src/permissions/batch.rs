@@ -13,7 +13,8 @@ use gimlet_proto::{Env, Need, PermissionMode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{because, places, tool};
+use super::call::built_in;
+use super::{because, places};
 use crate::report::Report;
 
 /// Where rows that do not say it are at home.
@@ -104,12 +105,11 @@ impl Row {
         };
         match (&self.command, &self.path) {
             (Some(command), None) => {
-                let bash = tool("Bash").map_err(|report| report.text())?;
-                let prepared = bash.prepare(json!({ "command": command }), &paths);
+                let prepared = built_in("Bash").map(|bash| bash.prepare(json!({ "command": command }), &paths));
                 match prepared {
-                    Ok(prepared) => Ok(judging.verdict((&prepared).into())),
+                    Some(Ok(prepared)) => Ok(judging.verdict((&prepared).into())),
                     // What the tool would not take is judged for what it is: the rules hold for it, too.
-                    Err(_) => Ok(judging.verdict(judged("Bash", &[Need::Run(command.clone())]))),
+                    _ => Ok(judging.verdict(judged("Bash", &[Need::Run(command.clone())]))),
                 }
             }
             (None, Some(path)) => {

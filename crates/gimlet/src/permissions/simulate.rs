@@ -14,12 +14,13 @@ use std::time::{Duration, SystemTime};
 use gimlet_policy::{Reason, RuleScope, RuleSet, Verdict};
 use gimlet_store::{DecisionLine, Locations, PastCall, SessionFiles, Sessions, read_calls, read_decisions};
 
+use super::call::ReadCall;
 use crate::args::{Against, SimulateArgs};
 use crate::lookup;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 use folder::Folder;
-use past::{Place, ReadAgain};
+use past::Place;
 use tally::{Moment, NotJudged, Tally};
 
 /// Judges every call of the sessions again and shows what comes out differently.
@@ -163,13 +164,15 @@ impl Simulation<'_> {
         tally: &mut Tally,
     ) {
         let place = Place::of(call, line, sides, self.around);
-        let Some(again) = ReadAgain::new(call, &place.paths) else {
+        let input = serde_json::from_str(call.input.get()).ok();
+        let Some(again) = input.and_then(|input| ReadCall::new(&call.tool, input, &place.paths).ok()) else {
             // Its tool turned the input down before anything was decided, and would again.
             return tally.not_judged(NotJudged::BadInput, 1);
         };
-        let judge = |rules: &RuleSet, mode| again.judge(rules, mode, &place);
-        let recorded =
-            line.filter(|_| self.args.against == Against::Then && !again.was_answered()).and_then(Moment::recorded);
+        let judge = |rules: &RuleSet, mode| past::judge(&again, rules, mode, &place);
+        // People answered it with another input, which is what the ledger has a verdict on.
+        let was_answered = again.judged().needs_person;
+        let recorded = line.filter(|_| self.args.against == Against::Then && !was_answered).and_then(Moment::recorded);
         let then = recorded.unwrap_or_else(|| Moment::judged(judge(&sides.now, place.mode)));
         let now = judge(&sides.changed, self.args.mode.unwrap_or(place.mode));
         tally.add(files.id().as_str(), call, again.what(), then, Moment::judged(now));

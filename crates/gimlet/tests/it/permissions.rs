@@ -72,6 +72,56 @@ async fn any_tool_is_asked_by_its_own_reading_of_the_input() {
 }
 
 #[tokio::test]
+async fn tools_of_servers_and_of_other_versions_are_judged_by_their_names() {
+    let world = world();
+    let rules = json!({"permissions": {
+        "deny": ["WebFetch(domain:evil.org)", "Agent(Explore)", "mcp__git__push"],
+        "allow": ["WebFetch(domain:*.example.com)", "mcp__git", "Skill(commit)"],
+    }});
+    world.file("rules.json", rules.to_string());
+    for (tool, input, code) in [
+        ("WebFetch", json!({"url": "https://a.example.com/x", "prompt": "p"}), 0),
+        ("WebFetch", json!({"url": "https://example.org/x", "prompt": "p"}), 3),
+        ("WebFetch", json!({"url": "https://evil.org/x", "prompt": "p"}), 4),
+        ("mcp__git__log", json!({"count": 3}), 0),
+        ("mcp__git__push", json!({}), 4),
+        ("mcp__other__log", json!({}), 3),
+        ("Skill", json!({"skill": "commit"}), 0),
+        ("Skill", json!({"skill": "deploy"}), 3),
+        ("Agent", json!({"subagent_type": "Explore", "prompt": "x", "description": "d"}), 4),
+        ("NotebookEdit", json!({"notebook_path": "a.ipynb", "new_source": ""}), 3),
+    ] {
+        let input = input.to_string();
+        let run = check(&world, &["--rules", "rules.json", "--tool", tool, "--input", &input], "").await;
+        run.expect_code(code);
+        assert_eq!(run.stderr, "", "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn what_of_the_settings_does_not_count_is_said() {
+    let world = world();
+    let settings = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    for (text, said) in [
+        ("{\"permissions\": {\n\"deny\": [\"Bash(rm\"]}}", vec!["settings.json:2", "`Bash(rm`", "denies nothing"]),
+        ("{\"permissions\": {\n\"deny\": [5]}}", vec!["settings.json:2", "permissions.deny"]),
+        ("{\"permissions\": {\n\"deny\": [\"Bash(rm *)\"", vec!["settings.json:2"]),
+    ] {
+        std::fs::write(&settings, text).unwrap();
+        let shown = check(&world, &["--command", "ls"], "").await;
+        let programs = check(&world, &["--command", "ls", "--json"], "").await;
+        let warnings = programs.expect_code(0).json()["warnings"].to_string();
+        for words in said {
+            assert!(shown.expect_code(0).stderr.contains(words), "{text}: {}", shown.stderr);
+            assert!(warnings.contains(words), "{text}: {warnings}");
+        }
+    }
+    std::fs::write(&settings, "{\"permissions\": {\"deny\": [\"Bash(rm *)\"]}}").unwrap();
+    assert_eq!(check(&world, &["--command", "ls"], "").await.expect_code(0).stderr, "");
+}
+
+#[tokio::test]
 async fn another_folder_can_be_asked_about() {
     let world = world();
     world.file("sub/x", "");

@@ -1,15 +1,15 @@
-//! A past call, read again by the tool that would run it, in the place where it was made.
+//! The place where a past call was made, and what is decided on it there.
 
 use std::path::PathBuf;
 
-use gimlet_core::tool::{AnyTool, PathContext, PermissionVerdict, Prepared};
-use gimlet_core::{Judged, Judging, OnDisk};
+use gimlet_core::tool::PathContext;
+use gimlet_core::{Judging, OnDisk};
 use gimlet_policy::{Reason, RuleSet, Verdict, Walls};
-use gimlet_proto::{Need, PermissionMode};
+use gimlet_proto::PermissionMode;
 use gimlet_store::{DecisionLine, PastCall};
-use serde_json::{Map, Value};
 
 use super::Sides;
+use crate::permissions::call::ReadCall;
 use crate::surroundings::Surroundings;
 
 /// Where a call was made, as far as it is known.
@@ -61,96 +61,21 @@ fn walls_of(line: &DecisionLine) -> Walls {
     if reasons.contains(&Reason::LeavesSandbox) { Walls::Leaving } else { Walls::None }
 }
 
-/// What a call would touch.
-pub(super) enum ReadAgain {
-    BuiltIn(Box<Prepared>, &'static str),
-    /// A tool that only another program, a server or another version has.
-    Other {
-        tool: String,
-        input: Map<String, Value>,
-        needs: Vec<Need>,
-        needs_person: bool,
-    },
-}
-
-impl ReadAgain {
-    /// Nothing when the tool does not take such an input.
-    pub(super) fn new(call: &PastCall, paths: &PathContext) -> Option<Self> {
-        let input: Value = serde_json::from_str(call.input.get()).ok()?;
-        if let Some(tool) = built_in(&call.tool) {
-            let prepared = tool.prepare(input, paths).ok()?;
-            return Some(Self::BuiltIn(Box::new(prepared), tool.name()));
-        }
-        let Value::Object(input) = input else { return None };
-        let text = |name: &str| input.get(name).and_then(Value::as_str);
-        let written = || text("file_path").or_else(|| text("notebook_path"));
-        let need = match call.tool.as_str() {
-            "WebFetch" => text("url").map(|url| Need::Fetch(url.to_owned())),
-            "StructuredOutput" => Some(Need::Session),
-            "MultiEdit" | "NotebookEdit" => written().map(|path| Need::Write(paths.expand(path.as_ref()))),
-            _ => None,
-        };
-        let needs = vec![need.unwrap_or(Need::Opaque)];
-        let needs_person = matches!(call.tool.as_str(), "AskUserQuestion" | "ExitPlanMode");
-        Some(Self::Other { tool: call.tool.clone(), input, needs, needs_person })
-    }
-
-    pub(super) fn judge(&self, rules: &RuleSet, mode: PermissionMode, place: &Place) -> Verdict {
-        let judging = Judging {
-            mode,
-            // No record says whether the session could have gone over to it; the stricter answer is the better one.
-            bypass_reachable: false,
-            rules,
-            paths: &place.paths,
-            readable: &place.readable,
-            own: &place.own,
-            walls: place.walls,
-            plan_reviewed: false,
-            governing: &place.governing,
-            walled: place.walls != Walls::None,
-            view: &OnDisk,
-        };
-        judging.verdict(match self {
-            Self::BuiltIn(prepared, _) => Judged::from(prepared.as_ref()),
-            Self::Other { tool, input, needs, needs_person } => Judged {
-                tool,
-                also_named: &[],
-                needs,
-                input: Some(input),
-                needs_person: *needs_person,
-                own: &PermissionVerdict::Passthrough,
-            },
-        })
-    }
-
-    /// Whether people answered it with another input, which is what the ledger has a verdict on.
-    pub(super) fn was_answered(&self) -> bool {
-        match self {
-            Self::BuiltIn(prepared, _) => Judged::from(prepared.as_ref()).needs_person,
-            Self::Other { needs_person, .. } => *needs_person,
-        }
-    }
-
-    /// The tool by its present name, and the command, path or address that it is about.
-    pub(super) fn what(&self) -> (String, String) {
-        let (tool, needs) = match self {
-            Self::BuiltIn(prepared, tool) => ((*tool).to_owned(), &prepared.needs),
-            Self::Other { tool, needs, .. } => (tool.clone(), needs),
-        };
-        let about = needs.iter().find_map(|need| match need {
-            Need::Run(command) => Some(command.clone()),
-            Need::Read(path) | Need::Write(path) => Some(path.display().to_string()),
-            Need::Fetch(url) => Some(url.clone()),
-            Need::Session | Need::Opaque => None,
-        });
-        let about = about.unwrap_or_else(|| match self {
-            Self::BuiltIn(prepared, _) => prepared.description.clone(),
-            Self::Other { input, .. } => Value::Object(input.clone()).to_string(),
-        });
-        (tool, about)
-    }
-}
-
-fn built_in(name: &str) -> Option<&'static dyn AnyTool> {
-    gimlet_tools::builtin().into_iter().find(|tool| tool.name() == name || tool.aliases().contains(&name))
+/// Decides on a call as it would be decided on there.
+pub(super) fn judge(call: &ReadCall, rules: &RuleSet, mode: PermissionMode, place: &Place) -> Verdict {
+    let judging = Judging {
+        mode,
+        // No record says whether the session could have gone over to it; the stricter answer is the better one.
+        bypass_reachable: false,
+        rules,
+        paths: &place.paths,
+        readable: &place.readable,
+        own: &place.own,
+        walls: place.walls,
+        plan_reviewed: false,
+        governing: &place.governing,
+        walled: place.walls != Walls::None,
+        view: &OnDisk,
+    };
+    judging.verdict(call.judged())
 }

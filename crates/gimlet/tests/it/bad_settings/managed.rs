@@ -89,6 +89,14 @@ async fn the_settings_that_an_administrators_program_prints_hold_in_place_of_the
 }
 
 #[tokio::test]
+async fn an_answer_without_what_an_administrators_program_would_say_says_so() {
+    let (world, _place) = with_helper("echo ran > \"$HOME/ran\"");
+    let checked = world.run_at("http://127.0.0.1:9").args(["permissions", "check", "--command", "ls"]).finish().await;
+    assert!(checked.expect_code(0).stderr.contains("managed-settings.json: policyHelper: "), "{}", checked.stderr);
+    assert!(!world.home.join("ran").exists(), "a question runs nothing");
+}
+
+#[tokio::test]
 async fn without_the_settings_that_an_administrators_program_should_print_nothing_starts() {
     for script in ["echo no >&2; exit 3", "sleep 60", "echo nonsense", "echo '{\"managedSettings\": 5}'", "kill -9 $$"]
     {
