@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::ConfigCommand;
 use crate::report::Report;
-use crate::settings::locations;
+use crate::settings::{self, locations};
 use crate::surroundings::Surroundings;
 use write::Writing;
 
@@ -69,7 +69,7 @@ fn get(found: &Found, key: &str, as_json: bool) -> Result<ExitCode, Report> {
         return Err(Report::new(why));
     };
     if as_json {
-        let sources: Vec<Value> = sources.iter().map(source_json).collect();
+        let sources: Vec<Value> = sources.iter().map(|source| source_json(found, key, source)).collect();
         show(&json!({ "key": key, "value": value, "sources": sources, "withheld": withheld }).to_string());
     } else {
         show(parts(found, key, &value, &sources).trim_end());
@@ -86,9 +86,10 @@ fn parts(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String
     let below = format!("{key}.");
     let keys: Vec<String> = merged.keys().into_iter().filter(|name| name.starts_with(&below)).collect();
     if keys.is_empty() {
-        return entry(key, value, sources, Secrets::Shown);
+        return entry(found, key, value, sources, Secrets::Shown);
     }
-    let part = |key: &String| entry(key, &merged.get(key).unwrap_or_default(), &merged.origins(key), Secrets::Shown);
+    let part =
+        |key: &String| entry(found, key, &merged.get(key).unwrap_or_default(), &merged.origins(key), Secrets::Shown);
     keys.iter().map(part).collect()
 }
 
@@ -120,7 +121,7 @@ fn list(found: &Found, as_json: bool) -> ExitCode {
     if as_json {
         let rows = keys.iter().map(|key| {
             let sources = merged.origins(key);
-            let sources: Vec<Value> = sources.iter().map(source_json).collect();
+            let sources: Vec<Value> = sources.iter().map(|source| source_json(found, key, source)).collect();
             json!({ "key": key, "value": merged.get(key), "sources": sources })
         });
         show(&Value::Array(rows.collect()).to_string());
@@ -129,7 +130,7 @@ fn list(found: &Found, as_json: bool) -> ExitCode {
     let mut page = String::new();
     for key in &keys {
         let value = merged.get(key).unwrap_or_default();
-        page.push_str(&entry(key, &value, &merged.origins(key), Secrets::Hidden));
+        page.push_str(&entry(found, key, &value, &merged.origins(key), Secrets::Hidden));
     }
     show(if page.is_empty() { "no settings file says anything" } else { page.trim_end() });
     if let Some(line) = gimlet_config::withheld_line(&found.effective.withheld) {
@@ -195,8 +196,14 @@ enum Secrets {
     Hidden,
 }
 
+/// What keeps a part of a setting from counting, though it is there.
+fn unused(found: &Found, key: &str, source: &Sourced) -> Option<&'static str> {
+    let idle = key == "permissions.allow" && settings::unused_allows(&found.effective).contains(source);
+    idle.then_some(settings::UNUSED_ALLOW)
+}
+
 /// A key with its value, and below it where each part comes from.
-fn entry(key: &str, value: &Value, sources: &[Sourced], secrets: Secrets) -> String {
+fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced], secrets: Secrets) -> String {
     let hide = secrets == Secrets::Hidden && key == "env";
     let counted = |count: usize| format!("{key}: {count} {}\n", if count == 1 { "entry" } else { "entries" });
     let mut text = match (value, sources) {
@@ -213,14 +220,20 @@ fn entry(key: &str, value: &Value, sources: &[Sourced], secrets: Secrets) -> Str
             (true, true) => "***  ".to_owned(),
             (true, false) => format!("{}  ", source.value),
         };
+        let unused = unused(found, key, source).map(|why| format!("  {why}")).unwrap_or_default();
         // Writing to a text cannot fail.
-        let _ = writeln!(text, "    {shown}{place}");
+        let _ = writeln!(text, "    {shown}{place}{unused}");
     }
     text
 }
 
-fn source_json(source: &Sourced) -> Value {
-    json!({ "value": source.value, "scope": source.origin.scope, "file": source.origin.file, "line": source.origin.line })
+fn source_json(found: &Found, key: &str, source: &Sourced) -> Value {
+    let origin = &source.origin;
+    let mut shown = json!({ "value": source.value, "scope": origin.scope, "file": origin.file, "line": origin.line });
+    if let Some(why) = unused(found, key, source) {
+        shown["unused"] = why.into();
+    }
+    shown
 }
 
 /// Settings are text from files that others wrote.

@@ -5,7 +5,7 @@ mod unread;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_config::{Effect, IdleKey, Problem, RuleLine, Severity, TrustStore};
+use gimlet_config::{Effect, IdleKey, Problem, RuleLine, Severity, Sourced, TrustStore};
 use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     problems.extend(found.effective.problems.iter().cloned());
     problems.extend(found.effective.rules.iter().filter_map(|rule| idle_rule(rule).or_else(|| bad_rule(rule))));
     problems.extend(odd_rules(&found));
+    problems.extend(unused_rules(&found));
     problems.extend(gimlet_config::state_problem(&found.loaded.locations));
     problems.extend(policy_helper(&found));
     problems.extend(unread::problems(&found.loaded.locations));
@@ -108,6 +109,19 @@ fn odd_rules(found: &Found) -> Vec<Problem> {
         }
     };
     remarks.map(problem).collect()
+}
+
+/// Rules that the administrator's settings keep from counting.
+fn unused_rules(found: &Found) -> Vec<Problem> {
+    let problem = |rule: Sourced| Problem {
+        severity: Severity::Info,
+        file: rule.origin.file,
+        line: Some(rule.origin.line),
+        column: None,
+        key: "permissions.allow".into(),
+        message: format!("{}: {}", rule.value, settings::UNUSED_ALLOW),
+    };
+    settings::unused_allows(&found.effective).into_iter().map(problem).collect()
 }
 
 fn programs(around: &Surroundings, project: &Path) -> Vec<Program> {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_config::{AutoMode, Effective, Locations, MANAGED_DIR, RuleBehavior, RuleLine, Scope};
+use gimlet_config::{AutoMode, Effective, Locations, MANAGED_DIR, RuleBehavior, RuleLine, Scope, Sourced};
 use gimlet_core::ReviewRules;
 use gimlet_policy::{Behavior, Rule, RuleProblem, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::PermissionMode;
@@ -64,6 +64,17 @@ pub(crate) fn add_rules(rules: &mut RuleSet, effective: &Effective) -> Vec<RuleP
     }
     problems
 }
+
+/// Allow rules of settings files that do not count, since the administrator lets only managed ones allow something.
+pub(crate) fn unused_allows(effective: &Effective) -> Vec<Sourced> {
+    let managed_only = effective.settings.allow_managed_permission_rules_only == Some(true);
+    let others = effective.merged.entries("permissions.allow").iter().filter(|_| managed_only);
+    others.filter(|rule| rule.origin.scope != Scope::Managed).cloned().collect()
+}
+
+/// Why they do not count.
+pub(crate) const UNUSED_ALLOW: &str =
+    "not used: only managed rules allow something here (allowManagedPermissionRulesOnly)";
 
 /// What the reviewer of auto mode is told besides its own instructions.
 pub(crate) fn review_rules(auto: &AutoMode) -> ReviewRules {

@@ -1,6 +1,7 @@
 //! Path patterns of `Read(…)` and `Edit(…)` rules: gitignore syntax below one of four anchors. A pattern never matches
 //! outside its anchor.
 
+mod containment;
 mod overlap;
 
 use std::path::{Path, PathBuf};

@@ -108,6 +108,14 @@ impl CommandPattern {
         if possible { Fit::Perhaps } else { Fit::No }
     }
 
+    /// Whether every command that `narrow` speaks of is one that this pattern speaks of. When in doubt it is not.
+    pub(crate) fn covers(&self, narrow: &Self) -> bool {
+        // What is open in the narrow one can only be met by what is open in the wide one.
+        let closed = |text: &String| text.replace('*', &UNKNOWN_CHAR.to_string());
+        let wide = self.texts();
+        narrow.texts().iter().map(closed).all(|text| wide.iter().any(|wide| wildcard(wide, &text)))
+    }
+
     /// The pattern as texts with `*`.
     fn texts(&self) -> Vec<String> {
         let (head, open_end) = match self {

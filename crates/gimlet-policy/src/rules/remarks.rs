@@ -5,9 +5,7 @@ use std::fmt;
 
 use gimlet_proto::edit_distance;
 
-use super::{
-    Behavior, CommandPattern, DomainPattern, Inert, Rule, RuleError, RuleSet, RuleSource, Specifier, wildcard,
-};
+use super::{Behavior, DomainPattern, Inert, Rule, RuleError, RuleSet, RuleSource, Specifier, wildcard};
 
 /// A rule that could not be used, and where it stands. A deny or ask rule among them protects nothing: whoever loads
 /// rules must say so where it is seen.
@@ -151,21 +149,14 @@ fn covers(wide: &Rule, narrow: &Rule) -> bool {
         return false;
     }
     let same_place = wide.source.anchor == narrow.source.anchor;
+    // A file that may not be read may not be changed either.
+    let same_files = wide.tool == narrow.tool || (wide.tool == "Read" && narrow.tool == "Edit");
     match (&wide.specifier, &narrow.specifier) {
         (Specifier::All, _) => wide.tool == narrow.tool || wide.names(&narrow.tool, &[]),
+        (Specifier::Path(wide), Specifier::Path(narrow)) if same_files => wide.contains(narrow, same_place),
         _ if wide.tool != narrow.tool => false,
-        (Specifier::Command(wide), Specifier::Command(narrow)) => covers_commands(wide, narrow),
+        (Specifier::Command(wide), Specifier::Command(narrow)) => wide.covers(narrow),
         (Specifier::Domain(wide), Specifier::Domain(narrow)) => covers_hosts(wide, narrow),
-        (Specifier::Path(wide), Specifier::Path(narrow)) => wide == narrow && same_place,
-        (wide, narrow) => wide == narrow,
-    }
-}
-
-fn covers_commands(wide: &CommandPattern, narrow: &CommandPattern) -> bool {
-    match (wide, narrow) {
-        (CommandPattern::Prefix(wide), CommandPattern::Prefix(narrow) | CommandPattern::Exact(narrow)) => {
-            narrow.starts_with(wide)
-        }
         (wide, narrow) => wide == narrow,
     }
 }
@@ -235,6 +226,22 @@ mod tests {
             ("WebFetch(domain:*.ex.com)", "WebFetch(domain:a.ex.com)"),
             ("WebFetch(domain:*.ex.com)", "WebFetch(domain:*.a.ex.com)"),
             ("Read(.env)", "Read(.env)"),
+            ("Bash(b*)", "Bash(b)"),
+            ("Bash(b*)", "Bash(bash -x)"),
+            ("Bash(npm*)", "Bash(npm run:*)"),
+            ("Bash(npm *)", "Bash(npm run * --fix)"),
+            ("Bash(git * main)", "Bash(git push main)"),
+            ("Bash(git * main)", "Bash(git push * main)"),
+            ("Read(src/**)", "Read(src/x)"),
+            ("Read(src/**)", "Read(src/*/y)"),
+            ("Read(src/**)", "Edit(src/x)"),
+            ("Read(src)", "Read(src/a/b)"),
+            ("Read(.env)", "Read(config/.env)"),
+            ("Read(**/*.pem)", "Read(certs/a.pem)"),
+            ("Read(/a/*.RS)", "Read(/a/b.rs)"),
+            ("Edit(docs/**)", "Edit(lib/docs/**)"),
+            ("Read(//etc/**)", "Read(//etc/ssl/**)"),
+            ("Read(~/**)", "Read(~/.ssh/*)"),
         ] {
             let remarks = set(&[wide], &[], &[narrow]).unreachable();
             assert_eq!(remarks.len(), 1, "{wide} over {narrow}");
@@ -247,6 +254,17 @@ mod tests {
             ("Edit(src/**)", "Read(src/**)"),
             ("WebFetch(domain:*.ex.com)", "WebFetch(domain:ex.com)"),
             ("Write", "Edit"),
+            ("Bash(b)", "Bash(b*)"),
+            ("Bash(npm *)", "Bash(npm*)"),
+            ("Bash(git * main)", "Bash(git push *)"),
+            ("Edit(src/**)", "Read(src/x)"),
+            ("Read(src/x)", "Read(src/**)"),
+            ("Read(src/*.rs)", "Read(src/**)"),
+            ("Read(src/*.rs)", "Read(src/*)"),
+            ("Read(/src/**)", "Read(src/**)"),
+            ("Read(./.env)", "Read(.env)"),
+            ("Read(src/**/x)", "Read(src/a)"),
+            ("Read(src/?.rs)", "Read(src/*.rs)"),
         ] {
             assert_eq!(set(&[wide], &[], &[narrow]).unreachable(), [], "{wide} over {narrow}");
         }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gimlet_config::{Edit, Effect, Item, Locations, SaveError, Scope};
-use gimlet_policy::{Behavior, RuleScope, RuleSource};
+use gimlet_policy::{Behavior, Oddity, RuleRemark, RuleScope, RuleSet, RuleSource};
 use serde_json::Value;
 
 use super::{Found, find, show};
 use crate::args::WritableScope;
 use crate::report::Report;
-use crate::settings::locations;
+use crate::settings::{self, locations};
 use crate::surroundings::Surroundings;
 
 /// A change that is wanted.
@@ -41,13 +41,17 @@ impl<'a> Writing<'a> {
             }
             _ => Report::new(error.to_string()),
         })?;
-        Ok(self.say_done("set", &written))
+        let done = self.say_done("set", &written);
+        self.say_about_rules(text);
+        Ok(done)
     }
 
     pub(super) fn add(&self, text: &str) -> Result<ExitCode, Report> {
         self.check_rules(text)?;
         let written = self.write(text, Edit::Append).map_err(|error| Report::new(error.to_string()))?;
-        Ok(self.say_done("extended", &written))
+        let done = self.say_done("extended", &written);
+        self.say_about_rules(text);
+        Ok(done)
     }
 
     pub(super) fn remove(&self, text: &str) -> Result<ExitCode, Report> {
@@ -59,17 +63,46 @@ impl<'a> Writing<'a> {
         }
     }
 
+    /// What the key's rules do, if it is one of rules.
+    fn behavior(&self) -> Option<Behavior> {
+        match self.key {
+            "permissions.allow" => Some(Behavior::Allow),
+            "permissions.ask" => Some(Behavior::Ask),
+            "permissions.deny" => Some(Behavior::Deny),
+            _ => None,
+        }
+    }
+
     /// A rule that nobody can honour is refused here as it is on the command line.
     fn check_rules(&self, text: &str) -> Result<(), Report> {
-        let behavior = match self.key {
-            "permissions.allow" => Behavior::Allow,
-            "permissions.ask" => Behavior::Ask,
-            "permissions.deny" => Behavior::Deny,
-            _ => return Ok(()),
-        };
-        let rules = serde_json::from_str::<Vec<String>>(text).unwrap_or_else(|_| vec![text.to_owned()]);
+        let Some(behavior) = self.behavior() else { return Ok(()) };
+        let rules = written_rules(text);
         let source = RuleSource::new(RuleScope::CommandLine, &self.around.cwd).called(self.key);
         rules.iter().try_for_each(|rule| crate::start::check_rule(rule, behavior, &source, self.key))
+    }
+
+    /// Rules that were written just now and decide nothing, or that keep others from deciding.
+    fn say_about_rules(&self, text: &str) {
+        let Some(behavior) = self.behavior() else { return };
+        let found = find(self.around);
+        let mut rules = RuleSet::default();
+        settings::add_rules(&mut rules, &found.effective);
+        let written = written_rules(text);
+        let concerns = |remark: &RuleRemark| {
+            let is_written =
+                |by: Behavior, rule: &str| by == behavior && written.iter().any(|text| text.trim() == rule);
+            let hides = matches!(&remark.oddity, Oddity::Unreachable { behavior, by, .. } if is_written(*behavior, by));
+            hides || is_written(remark.behavior, &remark.rule)
+        };
+        let known: Vec<&str> = crate::start::known_tools().collect();
+        let remarks = rules.unreachable().into_iter().chain(rules.remarks(&known)).filter(concerns);
+        remarks.for_each(|remark| crate::say_on_stderr(&gimlet_serve::sanitise(&format!("note: {remark}"))));
+        if behavior == Behavior::Allow
+            && self.scope != Scope::Managed
+            && !settings::unused_allows(&found.effective).is_empty()
+        {
+            crate::say_on_stderr(&format!("note: {}", settings::UNUSED_ALLOW));
+        }
     }
 
     pub(super) fn unset(&self) -> Result<ExitCode, Report> {
@@ -164,4 +197,9 @@ impl<'a> Writing<'a> {
         }
         Some(value.clone())
     }
+}
+
+/// The rules in a value that was given as a JSON list or as plain text.
+fn written_rules(text: &str) -> Vec<String> {
+    serde_json::from_str::<Vec<String>>(text).unwrap_or_else(|_| vec![text.to_owned()])
 }

@@ -321,3 +321,29 @@ async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
     let json = gimlet(&world, &["doctor", "--json"]).await.json();
     assert!(json["problems"].to_string().contains("skills are not read"), "{json}");
 }
+
+#[tokio::test]
+async fn a_rule_that_decides_nothing_is_told_when_it_is_added() {
+    let world = world();
+    user(&world, "{\"permissions\": {\"deny\": [\"Bash(b*)\", \"Read(src/**)\"]}}");
+    for (key, rule, said) in [
+        ("permissions.allow", "Bash(b)", Some("`Bash(b*)`")),
+        ("permissions.allow", "Edit(src/x)", Some("`Read(src/**)`")),
+        ("permissions.allow", "Bash(make *)", None),
+        ("permissions.deny", "Write(x)", Some("has no effect")),
+        ("permissions.deny", "Bash(ma*)", Some("`Bash(make *)` is never reached")),
+    ] {
+        let added = gimlet(&world, &["config", "add", key, rule]).await;
+        added.expect_code(0);
+        match said {
+            Some(said) => {
+                assert!(added.stderr.contains(said) && added.stderr.starts_with("note: "), "{}", added.stderr)
+            }
+            None => assert_eq!(added.stderr, "", "{rule}"),
+        }
+    }
+    let seen = gimlet(&world, &["doctor"]).await;
+    for rule in ["`Bash(b)` is never reached", "`Edit(src/x)` is never reached", "`Bash(make *)` is never reached"] {
+        assert!(seen.stdout.contains(rule), "{}", seen.stdout);
+    }
+}

@@ -46,6 +46,30 @@ async fn where_only_managed_rules_count_nobody_else_allows_anything() {
 }
 
 #[tokio::test]
+async fn rules_that_do_not_count_beside_managed_ones_are_shown_as_such() {
+    let settings = json!({"allowManagedPermissionRulesOnly": true, "permissions": {"allow": ["Bash(rmdir *)"]}});
+    let (world, _outer) = managed(&settings.to_string());
+    user(&world, &json!({"permissions": {"allow": ["Bash(chmod *)"], "deny": ["Bash(ls)"]}}));
+    let unused = "allowManagedPermissionRulesOnly)";
+    let run = |args: &[&str]| world.run_at("http://127.0.0.1:9").args(args.iter().copied()).finish();
+    let listed = run(&["config", "list"]).await;
+    let line = |rule: &str| listed.stdout.lines().find(|line| line.contains(rule)).unwrap_or_default().to_owned();
+    assert!(line("Bash(chmod *)").ends_with(unused), "{}", listed.stdout);
+    assert!(!line("Bash(rmdir *)").contains(unused) && !line("Bash(ls)").contains(unused), "{}", listed.stdout);
+    let programs = run(&["config", "get", "permissions.allow", "--json"]).await.expect_code(0).json();
+    let sources = programs["sources"].as_array().unwrap();
+    let unused_of = |rule: &str| sources.iter().find(|source| source["value"] == rule).unwrap()["unused"].is_string();
+    assert!(unused_of("Bash(chmod *)") && !unused_of("Bash(rmdir *)"), "{programs}");
+    assert!(run(&["doctor"]).await.stdout.contains("\"Bash(chmod *)\": not used"));
+    let added = run(&["config", "add", "permissions.allow", "Bash(make)"]).await;
+    assert!(added.expect_code(0).stderr.contains(unused), "{}", added.stderr);
+    // What others forbid holds all the same.
+    run(&["permissions", "check", "--command", "ls"]).await.expect_code(4);
+    run(&["permissions", "check", "--command", "chmod 700 x"]).await.expect_code(3);
+    run(&["permissions", "check", "--command", "rmdir x"]).await.expect_code(0);
+}
+
+#[tokio::test]
 async fn damaged_managed_settings_are_told_and_lift_nothing() {
     for (text, expected) in [
         ("{\"permissions\": {\n\"deny\": [\"Bash(rmdir *)\"", [true, false, false, false]),

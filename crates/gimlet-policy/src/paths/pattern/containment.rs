@@ -1,0 +1,54 @@
+//! Whether one pattern speaks of everything that another speaks of. It tells people about rules that never decide, and
+//! no decision rests on it: when in doubt the answer is no.
+
+use super::{Anchor, PathPattern, Piece, Segment, literal, matches_name};
+
+impl PathPattern {
+    /// Whether this pattern, as one that forbids, matches whatever `narrow` matches. `same_source` says that both come from
+    /// a source of the same folder.
+    pub(crate) fn contains(&self, narrow: &Self, same_source: bool) -> bool {
+        if self.anchor != narrow.anchor || (self.anchor == Anchor::Source && !same_source) {
+            return false;
+        }
+        let wide = with_depth(&self.segments, self.floating || self.floats_when_forbidding);
+        let mut reachable = vec![false; wide.len() + 1];
+        reachable[0] = true;
+        skip_depths(&wide, &mut reachable);
+        for segment in with_depth(&narrow.segments, narrow.floating) {
+            // What covers a folder covers all below.
+            if reachable[wide.len()] {
+                return true;
+            }
+            let mut next = vec![false; reachable.len()];
+            for (at, expected) in wide.iter().enumerate().filter(|(at, _)| reachable[*at]) {
+                match (expected, &segment) {
+                    (Segment::AnyDepth, _) => next[at] = true,
+                    // Any number of names is more than one name can meet.
+                    (Segment::Name(_), Segment::AnyDepth) => {}
+                    (Segment::Name(wide), Segment::Name(narrow)) => next[at + 1] |= covers_name(wide, narrow, &segment),
+                }
+            }
+            skip_depths(&wide, &mut next);
+            reachable = next;
+        }
+        reachable[wide.len()]
+    }
+}
+
+fn with_depth(segments: &[Segment], floats: bool) -> Vec<Segment> {
+    let depth = floats.then_some(Segment::AnyDepth);
+    depth.into_iter().chain(segments.iter().cloned()).collect()
+}
+
+fn skip_depths(segments: &[Segment], reachable: &mut [bool]) {
+    for at in 0..segments.len() {
+        if reachable[at] && segments[at] == Segment::AnyDepth {
+            reachable[at + 1] = true;
+        }
+    }
+}
+
+fn covers_name(wide: &[Piece], narrow: &[Piece], segment: &Segment) -> bool {
+    let by_value = || literal(segment).is_some_and(|name| matches_name(wide, &name.to_ascii_lowercase(), true));
+    wide == narrow || wide == [Piece::Many] || by_value()
+}
