@@ -202,7 +202,7 @@ impl<'a> Place<'a> {
         if let Some(paths) = named_paths(words) {
             return touched.extend(paths.iter().map(|path| self.at(path, write)));
         }
-        for word in arguments {
+        for word in arguments.iter().flat_map(Word::choices) {
             match word.value() {
                 Some(text) => {
                     let value = text.split_once('=').map(|(_, value)| value);

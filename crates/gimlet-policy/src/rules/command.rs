@@ -164,7 +164,8 @@ fn join(words: &[Word], name: Option<&str>) -> String {
     let mut text = String::new();
     let mut vanishing = false;
     for (at, word) in words.iter().enumerate() {
-        let may_vanish = matches!(word.pieces(), [Piece::Unknown | Piece::Variable(_) | Piece::Output(_)]);
+        let may_vanish =
+            matches!(word.pieces(), [Piece::Unknown | Piece::Choice(_) | Piece::Variable(_) | Piece::Output(_)]);
         if at > 0 && !may_vanish && !vanishing {
             text.push(' ');
         }

@@ -40,7 +40,13 @@ pub(super) fn edited(words: &[Word]) -> Option<Edited<'_>> {
     while let Some(word) = rest.next() {
         let Some(text) = word.value() else {
             let role = if options { Role::OPERAND } else { Role::FILE };
-            edited.words.push((word, role));
+            for word in word.choices() {
+                match word.value() {
+                    Some(text) if options && text.starts_with('-') => return None,
+                    Some(text) => edited.paths.push(text.to_owned()),
+                    None => edited.words.push((word, role)),
+                }
+            }
             continue;
         };
         match text.strip_prefix('-') {

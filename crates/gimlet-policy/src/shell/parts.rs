@@ -215,7 +215,7 @@ fn written(words: &[Word], fed: bool, scene: &Scene<'_>) -> Option<Reading> {
     if fed {
         return None;
     }
-    for word in arguments.iter().filter(|word| word.is_dynamic()) {
+    for word in arguments.iter().filter(|word| word.is_dynamic()).flat_map(Word::choices) {
         written.add(scene.writable(word, Role::FILE)?);
     }
     Some(written)
@@ -235,7 +235,7 @@ impl Scene<'_> {
             && !from_output(word)
             && !self.values(word).any(from_output)
             && !values.iter().any(|value| may_become_protected(&spelled(value)));
-        self.operand(word, role).filter(|_| open)
+        self.operand(word, role).filter(|reading| open && !reading.elsewhere)
     }
 
     /// What is edited from every directory where the command may stand.

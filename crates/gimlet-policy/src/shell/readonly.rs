@@ -205,7 +205,8 @@ pub(super) fn is_free(operand: &str) -> bool {
 /// A glob looks into directories, whatever becomes of the names.
 fn of_globs(words: &[Word], scene: &Scene<'_>) -> Option<Reading> {
     let mut reading = Reading::default();
-    for word in words.iter().filter(|word| word.pieces().iter().any(|piece| matches!(piece, Piece::Glob(_)))) {
+    let words = words.iter().flat_map(Word::choices);
+    for word in words.filter(|word| word.pieces().iter().any(|piece| matches!(piece, Piece::Glob(_)))) {
         reading.add(scene.operand(word, Role::TEXT)?);
     }
     Some(reading)
@@ -291,8 +292,8 @@ impl<'a> Split<'a> {
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
             let role = if split.flags_ended { Role::FILE } else { Role::OPERAND };
-            if let Some(flag) = globbed_flag(row, word).filter(|_| !split.flags_ended) {
-                split.note(row, flag);
+            if let Some(flags) = globbed_flags(row, word).filter(|_| !split.flags_ended) {
+                flags.into_iter().for_each(|flag| split.note(row, flag));
                 continue;
             }
             let Some(text) = word.value() else {
@@ -373,7 +374,7 @@ impl<'a> Split<'a> {
             let globs = word.pieces().iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Glob(_)));
             word.shown_plain().strip_prefix("--include=").filter(|_| globs).map(str::to_owned)
         };
-        let values: Vec<String> = arguments.iter().filter_map(value).collect();
+        let values: Vec<String> = arguments.iter().flat_map(Word::choices).filter_map(value).collect();
         let told = values.len() == self.seen.iter().filter(|flag| **flag == "include").count();
         if told { values.iter().map(|name| Segment::of_text(name)).collect() } else { Vec::new() }
     }
@@ -407,13 +408,16 @@ impl<'a> Split<'a> {
     }
 }
 
-/// The flag in `--include=*.rs`: whatever the shell makes of the pattern begins with the same flag, and its value is no
-/// file.
-fn globbed_flag<'a>(row: &Row, word: &'a Word) -> Option<&'a str> {
-    let (Piece::Text(beginning), rest) = word.pieces().split_first()? else { return None };
-    let (name, _) = beginning.strip_prefix("--")?.split_once('=')?;
-    let plain = |piece: &Piece| matches!(piece, Piece::Text(_) | Piece::Glob(_) | Piece::Number);
-    (row.open && !rest.is_empty() && rest.iter().all(plain) && lists(row.long_valued, name)).then_some(name)
+/// The flags in `--include=*.{rs,md}`: whatever the shell makes of the pattern begins with the same flag, and its value is
+/// no file.
+fn globbed_flags<'a>(row: &Row, word: &'a Word) -> Option<Vec<&'a str>> {
+    let flag = |word: &'a Word| {
+        let (Piece::Text(beginning), rest) = word.pieces().split_first()? else { return None };
+        let (name, _) = beginning.strip_prefix("--")?.split_once('=')?;
+        let plain = |piece: &Piece| matches!(piece, Piece::Text(_) | Piece::Glob(_) | Piece::Number);
+        (rest.iter().all(plain) && lists(row.long_valued, name)).then_some(name)
+    };
+    if !row.open || !word.is_dynamic() { None } else { word.choices().iter().map(flag).collect() }
 }
 
 /// A first operand that stays one word and cannot be taken for a flag is the pattern, even if its value is not known.

@@ -61,9 +61,11 @@ pub(super) fn critical(
             Some(flag) if options && flag.starts_with('-') && flag.len() > 1 => {
                 recursive |= flag == "--recursive" || (!flag.starts_with("--") && flag.contains(['r', 'R']));
             }
-            _ => operands.push(word),
+            _ => operands.extend(word.choices()),
         }
     }
+    // Among the words of a list in braces there may be an option.
+    recursive |= operands.iter().any(|word| word.value().is_some_and(|text| text.starts_with('-')));
     let judged = |word: &Word| critical_operand(word, recursive, directories, facts);
     operands.into_iter().find_map(|word| judged(word).or_else(|| given(word, loops).find_map(|word| judged(&word))))
 }
@@ -97,9 +99,10 @@ fn critical_operand(word: &Word, recursive: bool, cwds: &[PathBuf], facts: &Shel
             let bases = base.is_none_or(|base| glob_or_path(base, &rest_text(rest), facts));
             (bases || empties_to_critical(rest)).then(shown)
         }
-        [Piece::Variable(_) | Piece::Unknown | Piece::Output(_) | Piece::Number | Piece::Stream, rest @ ..] => {
-            empties_to_critical(rest).then(shown)
-        }
+        [
+            Piece::Variable(_) | Piece::Unknown | Piece::Choice(_) | Piece::Output(_) | Piece::Number | Piece::Stream,
+            rest @ ..,
+        ] => empties_to_critical(rest).then(shown),
         pieces => cwds.iter().any(|cwd| glob_or_path(cwd, &rest_text(pieces), facts)).then(shown),
     }
 }
@@ -165,7 +168,7 @@ fn show(word: &Word) -> String {
         Piece::Glob(c) => c.to_string(),
         Piece::Tilde => "~".to_owned(),
         Piece::Variable(name) => format!("${name}"),
-        Piece::Number | Piece::Output(_) | Piece::Stream | Piece::Unknown => "…".to_owned(),
+        Piece::Number | Piece::Output(_) | Piece::Stream | Piece::Choice(_) | Piece::Unknown => "…".to_owned(),
     };
     word.pieces().iter().map(piece).collect()
 }

@@ -124,9 +124,20 @@ impl<'a> Scene<'a> {
             // A flag whose value is only known at run time may name any file.
             (None, [Piece::Text(text), ..]) if text.starts_with('-') => None,
             (None, [Piece::Stream]) => Some(Reading::default()),
+            (None, [Piece::Choice(words)]) => self.each(words, role),
             (None, [Piece::Output(at)]) => self.look_at(self.printed(*at)?, WordReader::Shell, role),
             (None, _) => self.composed(word, role),
         }
+    }
+
+    /// Every word of a list in braces.
+    fn each(&self, words: &[Word], role: Role) -> Option<Reading> {
+        let mut reading = Reading::default();
+        for word in words {
+            let option = matches!(word.pieces().first(), Some(Piece::Text(text)) if text.starts_with('-'));
+            reading.add(self.operand(word, role).filter(|_| !(option && role.may_be_option))?);
+        }
+        Some(reading)
     }
 
     fn look_at(&self, printed: Printed, reader: WordReader, role: Role) -> Option<Reading> {
@@ -149,7 +160,7 @@ impl<'a> Scene<'a> {
             Piece::Glob(_) => !self.near_secrets,
             Piece::Number => true,
             Piece::Variable(name) => self.is_tame(name),
-            Piece::Tilde | Piece::Output(_) | Piece::Stream | Piece::Unknown => false,
+            Piece::Tilde | Piece::Output(_) | Piece::Stream | Piece::Choice(_) | Piece::Unknown => false,
         };
         if !word.pieces().iter().all(fits) {
             return None;

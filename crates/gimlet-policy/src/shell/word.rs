@@ -1,5 +1,7 @@
 //! Shell words after quote removal. A word with an expansion keeps what is known of it around what is not; nothing is
-//! ever expanded here.
+//! ever expanded here, but for lists in braces, which are nothing but another way to write several words.
+
+mod braces;
 
 /// What stands in for an expansion when a word is compared as text; no command text contains it.
 pub(crate) const UNKNOWN_CHAR: char = '\u{FFFF}';
@@ -21,6 +23,8 @@ pub enum Piece {
     Output(usize),
     /// A pipe to or from another command, `<(…)`.
     Stream,
+    /// A whole word with lists in braces: the words that the shell makes of it.
+    Choice(Vec<Word>),
     /// Anything else that is only known when the command runs; it may also become several words or none.
     Unknown,
 }
@@ -55,6 +59,14 @@ impl Word {
     /// Whether it may become several words or none.
     pub fn may_split(&self) -> bool {
         self.splits
+    }
+
+    /// The words that the shell makes of lists in braces; the word itself where it has none.
+    pub(crate) fn choices(&self) -> &[Word] {
+        match self.pieces.as_slice() {
+            [Piece::Choice(words)] => words,
+            _ => std::slice::from_ref(self),
+        }
     }
 
     /// The same word with the value of its first piece in place of that piece.
@@ -107,6 +119,9 @@ impl Word {
             Piece::Variable(name) => format!("${name}"),
             Piece::Output(_) => "$(…)".to_owned(),
             Piece::Stream => "<(…)".to_owned(),
+            Piece::Choice(words) => {
+                format!("{{{}}}", words.iter().map(Word::shown).collect::<Vec<_>>().join(","))
+            }
             Piece::Number | Piece::Unknown => "…".to_owned(),
         };
         if self.pieces.is_empty() { "''".to_owned() } else { self.pieces.iter().map(piece).collect() }
@@ -124,6 +139,8 @@ pub(crate) struct WordBuilder {
     pieces: Vec<Piece>,
     started: bool,
     unquoted_brace: bool,
+    /// The unquoted braces and commas.
+    signs: Vec<braces::Sign>,
     splits: bool,
     /// The last character came unquoted and was `=` or `:`, after which `~` is special.
     after_assignment: bool,
@@ -139,30 +156,23 @@ impl WordBuilder {
     pub(crate) fn quoted(&mut self, text: &str) {
         self.started = true;
         self.after_assignment = false;
-        self.push(text);
+        for c in text.chars() {
+            self.push_char(c);
+        }
     }
 
     /// Adds the source of an unquoted stretch: escapes are removed, globs and tildes noticed.
     pub(crate) fn unquoted(&mut self, source: &str) {
-        const SPECIAL: [char; 8] = ['\\', '*', '?', '[', '~', '{', '=', ':'];
         let mut chars = source.chars();
-        loop {
-            let rest = chars.as_str();
-            let (plain, special) = rest.split_at(rest.find(SPECIAL).unwrap_or(rest.len()));
-            if !plain.is_empty() {
-                (self.started, self.after_assignment) = (true, false);
-                self.push(plain);
-            }
-            chars = special.chars();
-            let Some(c) = chars.next() else { return };
+        while let Some(c) = chars.next() {
             let first = !self.started;
             let after_assignment = std::mem::take(&mut self.after_assignment);
             self.started = true;
             match c {
                 '\\' => match chars.next() {
                     Some('\n') => self.started = !first,
-                    Some(escaped) => self.push(escaped.encode_utf8(&mut [0; 4])),
-                    None => self.push("\\"),
+                    Some(escaped) => self.push_char(escaped),
+                    None => self.push_char('\\'),
                 },
                 '*' | '?' | '[' => {
                     self.splits = true;
@@ -172,7 +182,10 @@ impl WordBuilder {
                 _ => {
                     self.unquoted_brace |= c == '{';
                     self.after_assignment = matches!(c, '=' | ':');
-                    self.push(c.encode_utf8(&mut [0; 4]));
+                    self.push_char(c);
+                    if matches!(c, '{' | ',' | '}') {
+                        self.signs.extend(braces::Sign::last(c, &self.pieces));
+                    }
                 }
             }
         }
@@ -182,22 +195,19 @@ impl WordBuilder {
     pub(crate) fn double_quoted(&mut self, source: &str) {
         self.started = true;
         self.after_assignment = false;
-        let mut rest = source;
-        while let Some((before, after)) = rest.split_once('\\') {
-            self.push(before);
-            rest = match after.as_bytes().first() {
-                Some(b'\n') => &after[1..],
-                Some(b'$' | b'`' | b'"' | b'\\') => {
-                    self.push(&after[..1]);
-                    &after[1..]
+        let mut chars = source.chars().peekable();
+        while let Some(c) = chars.next() {
+            match (c, chars.peek()) {
+                ('\\', Some('\n')) => {
+                    chars.next();
                 }
-                _ => {
-                    self.push("\\");
-                    after
+                ('\\', Some(&escaped @ ('$' | '`' | '"' | '\\'))) => {
+                    chars.next();
+                    self.push_char(escaped);
                 }
-            };
+                _ => self.push_char(c),
+            }
         }
-        self.push(rest);
     }
 
     /// Adds the inside of `$'…'`. A value that Rust or bash could see differently becomes unknown.
@@ -223,17 +233,14 @@ impl WordBuilder {
         self.pieces.push(piece);
     }
 
-    fn push(&mut self, text: &str) {
+    fn push_char(&mut self, c: char) {
         // The stand-in itself must not occur as text.
-        for (number, known) in text.split(UNKNOWN_CHAR).enumerate() {
-            if number > 0 {
-                self.pieces.push(Piece::Unknown);
-            }
-            match self.pieces.last_mut() {
-                _ if known.is_empty() => {}
-                Some(Piece::Text(text)) => text.push_str(known),
-                _ => self.pieces.push(Piece::Text(known.to_owned())),
-            }
+        if c == UNKNOWN_CHAR {
+            return self.pieces.push(Piece::Unknown);
+        }
+        match self.pieces.last_mut() {
+            Some(Piece::Text(text)) => text.push(c),
+            _ => self.pieces.push(Piece::Text(c.to_string())),
         }
     }
 
@@ -241,7 +248,8 @@ impl WordBuilder {
         let word = Word { pieces: self.pieces, splits: self.splits };
         // `{}` and a lone `{` stay as they are; any other unquoted brace may expand into several words.
         if self.unquoted_brace && !matches!(word.value(), Some("{}" | "{")) {
-            return Word::anything();
+            let Some(words) = braces::expand(&word, &self.signs) else { return Word::anything() };
+            return Word { pieces: vec![Piece::Choice(words)], splits: true };
         }
         word
     }

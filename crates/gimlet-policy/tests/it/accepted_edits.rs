@@ -48,6 +48,8 @@ fn edits_in_the_working_directories_pass() {
         "cd src && rm *.o",
         "for f in src/*.o; do rm \"$f\"; done",
         "touch src/?.o",
+        "mkdir -p src/{x,y}/deep",
+        "rm src/{a,b}.o",
     ] {
         assert_eq!(decided(text), Allow, "{text}");
     }
@@ -77,6 +79,10 @@ fn edits_that_may_lead_out_or_to_protected_files_ask() {
         "rm .[a-z]*",
         "rm .g*/config",
         "rm *.yml",
+        "rm -r {src,.}",
+        "rm {-r,src}",
+        "touch {a,.git/config}",
+        "touch {a,../b}",
         "rm -r src/*",
         "rm $f",
         "rm -rf $d/*",

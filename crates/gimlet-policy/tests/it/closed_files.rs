@@ -45,6 +45,8 @@ fn what_cannot_reach_a_closed_file_is_read_without_a_question() {
     let files = repository(FILES);
     for text in [
         "cat src/*.rs",
+        "cat src/{a,deep/b}.rs",
+        "grep -rn --include=*.{rs,txt} x .",
         "wc -l *",
         "grep -i x *",
         "head -3 src/*",
@@ -86,13 +88,15 @@ fn what_may_reach_a_closed_file_asks() {
         "find . | xargs cat",
         "find . -type f | xargs grep x",
         "diff -r . src",
-        "cat {.env,a}",
     ] {
         assert_eq!(decided(text, &files, &closing(), PermissionMode::Default), Ask, "{text}");
     }
     for text in [
         "for f in *; do grep -r x \"$f\"; done",
         "grep -r x *",
+        "cat {.env,a}",
+        "cat .{env,x}",
+        "tool {.env,a}",
         "cat .e*",
         "cat .[e]nv",
         "cat cert?/*",

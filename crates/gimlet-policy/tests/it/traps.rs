@@ -360,3 +360,37 @@ fn edits_that_bring_unseen_names_or_move_links_are_no_plain_edits() {
         assert_eq!(run(text, &none, PermissionMode::AcceptEdits), Allow, "{text}");
     }
 }
+
+#[test]
+fn lists_in_braces_are_several_words_and_never_a_fixed_one() {
+    let none = RuleSet::default();
+    for text in
+        ["cat src/{a,b}.rs", "ls {src,docs}", "ls -l {src,docs}/*", "for f in {a,b}; do cat $f; done", "echo {a,b}"]
+    {
+        assert_eq!(judge(text, &none), Allow, "{text}");
+    }
+    let allowing = rules(&[], &[], &["Bash(git status:*)", "Bash(rm:*)", "Bash(cp:*)"]);
+    for text in [
+        "cat {a,/etc/passwd}",
+        "cat {a,../b}",
+        "cat {a,~/x}",
+        "grep x {-f,/etc/passwd}",
+        "{ls,src}",
+        "git {status,x}",
+        "git {push,--force}",
+        "sort {a,b}",
+        "find {a,b}",
+        "rm -r {a,/}",
+        "rm -r {a,~}",
+        "rm {-r,$x/*}",
+        "cp a .git/{config,x}",
+        "cat {a,{b,c}}",
+        "cat {1..3}",
+        "cat {a,b",
+        "cat {${x@P},b}",
+        "for f in {a,/etc/passwd}; do cat $f; done",
+    ] {
+        assert_eq!(judge(text, &allowing), Ask, "{text}");
+    }
+    assert_eq!(judge("rm {a,b}", &rules(&["Bash(rm a:*)"], &[], &["Bash"])), Ask, "a rule may be about it");
+}

@@ -73,7 +73,7 @@ pub(super) fn protected(words: &[Word], place: &Place<'_>) -> Option<PathBuf> {
         _ => {}
     }
     let mut excluded = false;
-    arguments.iter().find_map(|word| {
+    arguments.iter().flat_map(Word::choices).find_map(|word| {
         let text = word.value().unwrap_or("");
         let skip = std::mem::replace(&mut excluded, is_exclusion(text)) || is_exclusion(text);
         if skip { None } else { mentioned(word, place) }

@@ -32,7 +32,7 @@ pub(super) fn paths(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBu
         // What git and its kin are told in several words is a message.
         let messages = matches!(name, Some("git" | "gh" | "glab" | "hg" | "jj"));
         strangers |= !messages && !name.is_some_and(is_seen_through);
-        for word in arguments {
+        for word in arguments.iter().flat_map(Word::choices) {
             spoken.word(word, messages)?;
         }
     }

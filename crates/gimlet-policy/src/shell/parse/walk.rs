@@ -317,7 +317,7 @@ impl<'a> Walk<'a> {
         let mut cursor = node.walk();
         let mut words = Words::new(self.text);
         node.children_by_field_name("value", &mut cursor).for_each(|value| words.add(value));
-        let words = words.finish();
+        let words: Vec<Word> = words.finish().iter().flat_map(Word::choices).cloned().collect();
         let name = node.child_by_field_name("variable").map_or("", |name| self.source(name)).to_owned();
         let is_for = node.child(0).is_some_and(|child| child.kind() == "for");
         self.parsed.unspoken |= !is_for || words.is_empty() || !structure::is_harmless_name(&name);

@@ -1,0 +1,140 @@
+//! Lists in braces: `src/{a,b}.rs` is `src/a.rs src/b.rs`. Only plain lists that do not stand in each other are followed;
+//! ranges, lone braces and everything else stay unknown.
+
+use super::{Piece, Word};
+
+/// Words that one word may become.
+const MOST_WORDS: usize = 64;
+
+/// An unquoted brace or comma, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sign {
+    sign: char,
+    piece: usize,
+    /// Its byte in the text of that piece.
+    at: usize,
+}
+
+impl Sign {
+    /// The sign that was put last.
+    pub(super) fn last(sign: char, pieces: &[Piece]) -> Option<Self> {
+        match pieces.last()? {
+            Piece::Text(text) => Some(Self { sign, piece: pieces.len() - 1, at: text.len().checked_sub(1)? }),
+            _ => None,
+        }
+    }
+}
+
+/// The words that the shell makes of a word with these signs; `None` when that is not plain to see.
+pub(super) fn expand(word: &Word, signs: &[Sign]) -> Option<Vec<Word>> {
+    // Where a home directory is meant is only known once the lists are gone.
+    let tilde = |piece: &Piece| matches!(piece, Piece::Text(text) if text.contains('~'));
+    if word.pieces.iter().any(tilde) {
+        return None;
+    }
+    let mut found: Vec<Vec<Piece>> = vec![Vec::new()];
+    let mut from = (0, 0);
+    let mut list: Option<Vec<Vec<Piece>>> = None;
+    let mut lists = 0;
+    for sign in signs {
+        let here = (sign.piece, sign.at);
+        match (sign.sign, &mut list) {
+            ('{', None) => {
+                let fixed = between(word, from, here);
+                found.iter_mut().for_each(|words| join(words, &fixed));
+                list = Some(Vec::new());
+            }
+            (',', Some(entries)) => entries.push(between(word, from, here)),
+            ('}', Some(entries)) if !entries.is_empty() => {
+                entries.push(between(word, from, here));
+                if found.len() * entries.len() > MOST_WORDS {
+                    return None;
+                }
+                let with = |words: &Vec<Piece>, entry: &Vec<Piece>| {
+                    let mut longer = words.clone();
+                    join(&mut longer, entry);
+                    longer
+                };
+                found = found.iter().flat_map(|words| entries.iter().map(move |entry| with(words, entry))).collect();
+                (list, lists) = (None, lists + 1);
+            }
+            // Outside a list a comma is a letter like others.
+            (',', None) => continue,
+            _ => return None,
+        }
+        from = (sign.piece, sign.at + 1);
+    }
+    let rest = between(word, from, (word.pieces.len(), 0));
+    found.iter_mut().for_each(|words| join(words, &rest));
+    let whole = list.is_none() && lists > 0 && !found.iter().any(Vec::is_empty);
+    whole.then(|| found.into_iter().map(|pieces| Word { pieces, splits: word.splits }).collect())
+}
+
+/// What stands between two places of a word.
+fn between(word: &Word, from: (usize, usize), to: (usize, usize)) -> Vec<Piece> {
+    let mut found = Vec::new();
+    for (number, piece) in word.pieces.iter().enumerate().skip(from.0).take_while(|(number, _)| *number <= to.0) {
+        match piece {
+            Piece::Text(text) => {
+                let start = if number == from.0 { from.1 } else { 0 };
+                let end = if number == to.0 { to.1 } else { text.len() };
+                let part = text.get(start..end).unwrap_or("");
+                if !part.is_empty() {
+                    found.push(Piece::Text(part.to_owned()));
+                }
+            }
+            other if number < to.0 => found.push(other.clone()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Puts pieces behind others, text behind text as one.
+fn join(pieces: &mut Vec<Piece>, more: &[Piece]) {
+    for piece in more {
+        match (pieces.last_mut(), piece) {
+            (Some(Piece::Text(text)), Piece::Text(next)) => text.push_str(next),
+            _ => pieces.push(piece.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::shell::word::{Word, WordBuilder};
+
+    fn words(source: &str) -> Vec<String> {
+        let mut builder = WordBuilder::default();
+        builder.unquoted(source);
+        builder.finish().choices().iter().map(Word::shown_plain).collect()
+    }
+
+    #[test]
+    fn plain_lists_become_the_words_that_bash_makes_of_them() {
+        for (source, expected) in [
+            ("src/{a,b}.rs", "src/a.rs src/b.rs"),
+            ("{a,b}", "a b"),
+            ("{a,b}{c,d}", "ac ad bc bd"),
+            ("a{,b}", "a ab"),
+            ("x,y{a,b},z", "x,ya,z x,yb,z"),
+            ("--include=*.{rs,toml}", "--include=*.rs --include=*.toml"),
+            ("{a,*}/b", "a/b */b"),
+            ("a\\,b{c,d\\,e}", "a,bc a,bd,e"),
+        ] {
+            assert_eq!(words(source).join(" "), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_no_plain_list_stays_unknown() {
+        for source in ["{a}", "{1..3}", "{a,{b,c}}", "{a,b", "a}b{c,d}", "{a,b}}", "{,}", "{~,a}", "~{a,b}x~", "{{a,b}"]
+        {
+            let mut builder = WordBuilder::default();
+            builder.unquoted(source);
+            assert_eq!(builder.finish(), Word::anything(), "{source}");
+        }
+        let many = "{a,b}".repeat(7);
+        assert_eq!(words(&many), [""], "too many to follow");
+    }
+}
