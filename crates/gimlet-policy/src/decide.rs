@@ -300,7 +300,9 @@ impl Judge<'_> {
         let answered = behavior == Behavior::Ask && self.world.walls_are_enough();
         let asks_always = |rule: &&Rule| rule.specifier == Specifier::All && rule.tool == "Bash";
         for rule in self.rules.rules(behavior).iter().filter(|rule| !(answered && asks_always(rule))) {
-            match self.subjects.iter().map(|subject| self.forbids(rule, subject)).max().unwrap_or(Fit::No) {
+            // One doubt is enough; behind it only what is certain is news.
+            let doubts = perhaps.is_none();
+            match self.subjects.iter().map(|subject| self.forbids(rule, subject, doubts)).max().unwrap_or(Fit::No) {
                 Fit::Yes => return (Some(rule.reason(behavior)), perhaps),
                 Fit::Perhaps => {
                     let (text, source) = (rule.text.clone(), rule.source.clone());
@@ -312,7 +314,7 @@ impl Judge<'_> {
         (None, perhaps)
     }
 
-    fn forbids(&self, rule: &Rule, subject: &Subject) -> Fit {
+    fn forbids(&self, rule: &Rule, subject: &Subject, doubts: bool) -> Fit {
         match (&rule.specifier, subject) {
             (Specifier::All, _) if rule.may_name(self.call.tool, self.call.also_named) => Fit::Yes,
             // Whatever tool runs a command, it is the shell that was forbidden.
@@ -320,6 +322,10 @@ impl Judge<'_> {
             (Specifier::Parameter(_) | Specifier::Agent(_) | Specifier::Skill(_), _) => self.forbids_input(rule),
             (Specifier::Command(pattern), Subject::Run { analysis, launches: launched, .. }) => {
                 let reached = analysis.commands.iter().flat_map(|words| reachable(words));
+                if !doubts {
+                    let mut reached = reached;
+                    return if reached.any(|words| pattern.certainly_forbids(words)) { Fit::Yes } else { Fit::No };
+                }
                 match reached.map(|words| pattern.forbids(words)).max() {
                     Some(fit) if fit > Fit::No => fit,
                     _ if analysis.runs_unseen_text => Fit::Perhaps,

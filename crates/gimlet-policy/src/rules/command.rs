@@ -67,14 +67,24 @@ impl CommandPattern {
 
     /// How well a rule that forbids fits a command, also by the base name of a path-qualified command word.
     pub(crate) fn forbids(&self, words: &[Word]) -> Fit {
-        let joined = join(words, None);
-        let fit = self.fit_words(words, words.first().and_then(Word::value), &joined);
-        let Some(name) = words.first().map(Word::masked).filter(|name| name.contains('/')) else { return fit };
-        // Also of one in which something is not known: what stands behind its last slash is the name.
-        let base = base_name(&name);
-        let by_base = join(words, Some(base));
-        let known = Some(base).filter(|base| !base.contains(UNKNOWN_CHAR));
-        fit.max(self.fit_words(words, known, &by_base))
+        let base = by_base(words);
+        let named = Named::of(words, base.as_deref());
+        if named.iter().flatten().any(|named| self.fits(words, named)) {
+            return Fit::Yes;
+        }
+        // Fixed words leave nothing open.
+        let dynamic = words.iter().any(Word::is_dynamic);
+        let possible = |named: &Named| {
+            let joined = join(words, named.replaced);
+            self.texts().iter().any(|rule| may_meet(rule, &joined))
+        };
+        if dynamic && named.iter().flatten().any(possible) { Fit::Perhaps } else { Fit::No }
+    }
+
+    /// Whether a rule that forbids is about this command, whatever its unknown parts turn into.
+    pub(crate) fn certainly_forbids(&self, words: &[Word]) -> bool {
+        let base = by_base(words);
+        Named::of(words, base.as_deref()).iter().flatten().any(|named| self.fits(words, named))
     }
 
     /// Whether a program of this name could be one that the rule is about.
@@ -91,21 +101,16 @@ impl CommandPattern {
         }
     }
 
-    fn fit_words(&self, words: &[Word], name: Option<&str>, joined: &str) -> Fit {
-        let value = |at: usize| if at == 0 { name } else { words.get(at).and_then(Word::value) };
+    fn fits(&self, words: &[Word], named: &Named) -> bool {
+        let value = |at: usize| if at == 0 { named.known } else { words.get(at).and_then(Word::value) };
         let starts = |expected: &[String]| {
             expected.len() <= words.len() && expected.iter().enumerate().all(|(at, word)| value(at) == Some(word))
         };
-        let certain = match self {
+        match self {
             CommandPattern::Exact(expected) => expected.len() == words.len() && starts(expected),
             CommandPattern::Prefix(expected) => starts(expected),
-            CommandPattern::Glob { pattern, open_end } => glob_fits(pattern, *open_end, joined),
-        };
-        if certain {
-            return Fit::Yes;
+            CommandPattern::Glob { pattern, open_end } => glob_fits(pattern, *open_end, &join(words, named.replaced)),
         }
-        let possible = joined.contains(UNKNOWN_CHAR) && self.texts().iter().any(|rule| may_meet(rule, joined));
-        if possible { Fit::Perhaps } else { Fit::No }
     }
 
     /// Whether every command that `narrow` speaks of is one that this pattern speaks of. When in doubt it is not.
@@ -126,6 +131,32 @@ impl CommandPattern {
         let longer = open_end.then(|| format!("{head} *"));
         std::iter::once(head).chain(longer).collect()
     }
+}
+
+/// A name by which a command may be forbidden.
+struct Named<'w> {
+    /// The name, as far as it is known.
+    known: Option<&'w str>,
+    /// What stands in place of the command word, if it is not its own.
+    replaced: Option<&'w str>,
+}
+
+impl<'w> Named<'w> {
+    /// The command word itself, and what stands behind its last slash.
+    fn of(words: &'w [Word], base: Option<&'w str>) -> [Option<Self>; 2] {
+        let itself = Self { known: words.first().and_then(Word::value), replaced: None };
+        let by_base = base
+            .map(|base| Self { known: Some(base).filter(|base| !base.contains(UNKNOWN_CHAR)), replaced: Some(base) });
+        [Some(itself), by_base]
+    }
+}
+
+/// The base name of a path-qualified command word. Also of one in which something is not known: what stands behind its
+/// last slash is the name.
+fn by_base(words: &[Word]) -> Option<String> {
+    let first = words.first()?;
+    let slash = |piece: &Piece| matches!(piece, Piece::Text(text) if text.contains('/'));
+    first.pieces().iter().any(slash).then(|| base_name(&first.masked()).to_owned())
 }
 
 /// Operators, expansions and line breaks outside quotes.

@@ -1,6 +1,7 @@
 //! A text taken apart into what has to be permitted one by one. This room says what each part is and what it names; it
 //! knows no rule and no mode, and permits nothing.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::ShellFacts;
@@ -97,7 +98,12 @@ pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
         let words = heads.chain(found.words.iter().cloned()).collect();
         parts.push(Part { reading: scene.listed(found), words, ..Part::default() });
     }
+    let mut known: HashSet<(&[Word], bool)> = HashSet::new();
     for command in &parsed.commands {
+        // Said again word for word, it is nothing new to permit.
+        if is_fixed(command) && !known.insert((&command.words, command.in_loop)) {
+            continue;
+        }
         scene.turn_to(command.at);
         let mut part = part(command, &scene);
         // A link leads somewhere else from its new place, which nobody has looked at for what comes next.
@@ -123,6 +129,12 @@ pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
         part.edits = part.edits.take().filter(|edits| !(unseen && looks(edits)));
     }
     parts
+}
+
+/// Whether nothing but its own words says what a command does.
+fn is_fixed(command: &Command) -> bool {
+    let fixed = command.assignments.is_empty() && !command.words.iter().any(Word::is_dynamic);
+    fixed && !stripped(&command.words).iter().any(|layer| layer.fed)
 }
 
 /// Whether a text makes files whose names a later command could take for options.

@@ -156,13 +156,15 @@ impl WordBuilder {
     pub(crate) fn quoted(&mut self, text: &str) {
         self.started = true;
         self.after_assignment = false;
-        for c in text.chars() {
-            self.push_char(c);
-        }
+        self.push_text(text);
     }
 
     /// Adds the source of an unquoted stretch: escapes are removed, globs and tildes noticed.
     pub(crate) fn unquoted(&mut self, source: &str) {
+        // Most words have nothing special in them.
+        if !source.is_empty() && !source.contains(['\\', '*', '?', '[', '~', '{', ',', '}', '=', ':']) {
+            return self.quoted(source);
+        }
         let mut chars = source.chars();
         while let Some(c) = chars.next() {
             let first = !self.started;
@@ -195,6 +197,9 @@ impl WordBuilder {
     pub(crate) fn double_quoted(&mut self, source: &str) {
         self.started = true;
         self.after_assignment = false;
+        if !source.contains('\\') {
+            return self.push_text(source);
+        }
         let mut chars = source.chars().peekable();
         while let Some(c) = chars.next() {
             match (c, chars.peek()) {
@@ -231,6 +236,17 @@ impl WordBuilder {
         self.started = true;
         self.after_assignment = false;
         self.pieces.push(piece);
+    }
+
+    fn push_text(&mut self, text: &str) {
+        if text.contains(UNKNOWN_CHAR) {
+            return text.chars().for_each(|c| self.push_char(c));
+        }
+        match self.pieces.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Piece::Text(known)) => known.push_str(text),
+            _ => self.pieces.push(Piece::Text(text.to_owned())),
+        }
     }
 
     fn push_char(&mut self, c: char) {

@@ -2,6 +2,7 @@
 //! stretch of a word that leads to one counts, inside code (`python -c "open('.env')"`) as well. It never denies: the
 //! word may be a name for something else.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::{Place, writes};
@@ -20,7 +21,7 @@ const OPEN_NOTHING: &[&str] = &[
 
 /// Every path that the words and the input of such programs could stand for; `None` when that cannot be said.
 pub(super) fn paths(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
-    let mut spoken = Spoken { place, left: MOST_STRETCHES, paths: Vec::new() };
+    let mut spoken = Spoken { place, left: MOST_STRETCHES, paths: Vec::new(), seen: HashSet::new() };
     let (mut any, mut strangers) = (false, false);
     for words in analysis.commands.iter().flat_map(|words| reachable(words)) {
         let Some((name, arguments)) = words.split_first() else { continue };
@@ -55,6 +56,8 @@ struct Spoken<'a> {
     place: &'a Place<'a>,
     left: usize,
     paths: Vec<PathBuf>,
+    /// What was looked up before.
+    seen: HashSet<String>,
 }
 
 impl Spoken<'_> {
@@ -79,6 +82,10 @@ impl Spoken<'_> {
 
     fn text(&mut self, text: &str) -> Option<()> {
         for stretch in stretches(text) {
+            if self.seen.contains(stretch) {
+                continue;
+            }
+            self.seen.insert(stretch.to_owned());
             self.left = self.left.checked_sub(1)?;
             let found = self.place.spellings(stretch.as_ref()).0;
             if found.iter().any(|path| is_process_alias(path)) {
