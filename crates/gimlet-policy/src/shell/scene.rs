@@ -172,7 +172,19 @@ impl<'a> Scene<'a> {
         for pieces in self.variants(word.pieces())? {
             reading.add(self.variant(&pieces, role, whole)?);
         }
-        Some(reading)
+        for at in self.printed_values(word.pieces()) {
+            reading.add(self.look_at(self.printed(at)?, WordReader::Shell, role)?);
+        }
+        // A word that stands for something, and nobody knows for what.
+        let untold = reading.paths.is_empty() && reading.looks.is_empty() && !reading.assumes_unset;
+        (!untold).then_some(reading)
+    }
+
+    /// The substitutions whose output loops give to the variables of a word, a line at a time.
+    fn printed_values(&self, pieces: &[Piece]) -> impl Iterator<Item = usize> {
+        let names = pieces.iter().filter_map(|piece| if let Piece::Variable(name) = piece { Some(name) } else { None });
+        let values = names.flat_map(|name| self.given.get(name.as_str()).into_iter().flatten());
+        values.filter_map(|value| if let [Piece::Output(at)] = value.pieces() { Some(*at) } else { None })
     }
 
     /// A word without variables.
@@ -207,7 +219,7 @@ impl<'a> Scene<'a> {
             let mut values: Vec<&[Piece]> = Vec::new();
             for value in self.given.get(name.as_str()).map_or(&[][..], Vec::as_slice) {
                 match value.pieces() {
-                    // What it prints was looked at where the loop stands.
+                    // No text says what it prints; that is looked at.
                     [Piece::Output(_)] if pieces.len() == 1 => {}
                     [Piece::Output(_)] => return None,
                     value => values.push(value),

@@ -60,6 +60,9 @@ fn what_cannot_reach_a_closed_file_is_read_without_a_question() {
         "for f in src/*.rs; do wc -l $f; done",
         "for f in src/*.rs; do echo \"$f\"; head -3 \"$f\"; done",
         "for f in a.txt src/a.rs; do cat $f; done",
+        "for f in $(find src -type f); do cat $f; done",
+        "for f in $(ls src); do echo $f; done",
+        "for f in a b; do ls | grep \"^$f\"; done",
         "find src -name '*.rs' | xargs wc -l",
         "cat $(find src -type f)",
         "cd src && cat a.rs",
@@ -87,6 +90,13 @@ fn what_may_reach_a_closed_file_asks() {
         "cat $x",
         "find . | xargs cat",
         "find . -type f | xargs grep x",
+        "for f in $(find . -name .env); do cat $f; done",
+        "for f in $(find . -type f); do cat \"$f\"; done",
+        "for f in a.txt $(find . -type f); do cat $f; done",
+        "for f in $(ls); do grep -r x \"$f\"; done",
+        "for f in $(pwd); do grep -r x $f; done",
+        "for f in $(pwd); do grep -r x a.txt $f; done",
+        "for f in $(find . -name .env); do echo; done; cat $f",
         "diff -r . src",
     ] {
         assert_eq!(decided(text, &files, &closing(), PermissionMode::Default), Ask, "{text}");
