@@ -216,12 +216,12 @@ fn of_row(row: &Row, arguments: &[Word], feed: Feed, scene: &Scene<'_>) -> Optio
     if row.operands == Operands::Text {
         return of_globs(arguments, scene);
     }
-    let split = Split::read(row, arguments)?;
+    let mut split = Split::read(row, arguments)?;
     let dynamic = split.paths.iter().any(|operand| operand.word.is_dynamic()) || feed != Feed::None;
     if dynamic && !row.open {
         return None;
     }
-    let mut reading = Reading { recursive: split.recursive, only: split.included(arguments), ..Reading::default() };
+    let mut reading = Reading { recursive: split.recursive, only: split.only(), ..Reading::default() };
     for operand in &split.paths {
         reading.add(scene.operand(operand.word, operand.role)?);
     }
@@ -283,6 +283,8 @@ struct Split<'a> {
     has_pattern: bool,
     /// A word before may have been a flag, or none at all.
     doubtful: bool,
+    /// The values of `--include=…`.
+    included: Vec<Segment>,
 }
 
 impl<'a> Split<'a> {
@@ -294,6 +296,7 @@ impl<'a> Split<'a> {
             let role = if split.flags_ended { Role::FILE } else { Role::OPERAND };
             if let Some(flags) = globbed_flags(row, word).filter(|_| !split.flags_ended) {
                 flags.into_iter().for_each(|flag| split.note(row, flag));
+                word.choices().iter().for_each(|word| split.include(word));
                 continue;
             }
             let Some(text) = word.value() else {
@@ -309,6 +312,7 @@ impl<'a> Split<'a> {
                 split.flags_ended = true;
             } else if !numeric {
                 let value = split.flag(row, &text[1..])?;
+                split.include(word);
                 split.value(value, &mut rest)?;
             }
         }
@@ -365,18 +369,19 @@ impl<'a> Split<'a> {
     }
 
     /// The names that `grep --include` limits a search to. An exclusion beside it would turn the tables.
-    fn included(&self, arguments: &[Word]) -> Vec<Segment> {
-        if !self.has(&["include"]) || self.has(&["exclude", "exclude-from"]) {
-            return Vec::new();
+    fn only(&mut self) -> Vec<Segment> {
+        let given = self.seen.iter().filter(|flag| **flag == "include").count();
+        let told = given == self.included.len() && !self.has(&["exclude", "exclude-from"]);
+        if told { std::mem::take(&mut self.included) } else { Vec::new() }
+    }
+
+    /// Notes the value of `--include=…`. Given in any other form, or where the word may be the value of another flag, it
+    /// counts as no limit.
+    fn include(&mut self, word: &Word) {
+        let plain = word.pieces().iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Glob(_)));
+        if let Some(name) = word.shown_plain().strip_prefix("--include=").filter(|_| plain && !self.doubtful) {
+            self.included.push(Segment::of_text(name));
         }
-        // What is given in any other form limits it no further than is known here.
-        let value = |word: &Word| {
-            let globs = word.pieces().iter().all(|piece| matches!(piece, Piece::Text(_) | Piece::Glob(_)));
-            word.shown_plain().strip_prefix("--include=").filter(|_| globs).map(str::to_owned)
-        };
-        let values: Vec<String> = arguments.iter().flat_map(Word::choices).filter_map(value).collect();
-        let told = values.len() == self.seen.iter().filter(|flag| **flag == "include").count();
-        if told { values.iter().map(|name| Segment::of_text(name)).collect() } else { Vec::new() }
     }
 
     /// Whether it follows the links in folders that it is given, and whether also further down.
