@@ -48,6 +48,7 @@ const EVERYTHING: &[&str] = &[
     "for f in $(ls); do cat \"$f\"; done",
     "find . -name 's*' | xargs cat",
     "find . | sort | head -n 5 | xargs cat",
+    "find . -print -name '*.rs' | xargs cat",
     "cat $(find . -type f)",
     "for f in $(find .); do head \"$f\"; done",
     "grep -l x s* | xargs cat",

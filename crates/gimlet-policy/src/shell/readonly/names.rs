@@ -39,10 +39,7 @@ fn found(arguments: &[&str]) -> Option<Printed> {
     if roots.is_empty() {
         roots.push(".".to_owned());
     }
-    // A name that holds for everything that is printed: nothing is negated and nothing an alternative.
-    let simple = !has(&["-o", "-or", "!", "-not", ",", "(", ")"]);
-    let name = arguments.iter().position(|word| *word == "-name").and_then(|at| arguments.get(at + 1));
-    let named = name.filter(|_| simple).map(|name| Segment::of_text(name));
+    let named = special::find_names(arguments).map(Segment::of_text);
     Some(Printed::Below(Below { roots, bare: false, named }))
 }
 
@@ -154,5 +151,17 @@ mod tests {
         assert!(named("find . -type f -name *.rs"));
         assert!(!named("find . -name a -o -type f"));
         assert!(!named("find . -not -name a"));
+        assert!(named("find . -maxdepth 2 -name *.rs -mtime 1 -print"));
+        for text in [
+            "find . -print -name *.rs",
+            "find . -path ./.env -print -name x",
+            "find . -newer -name -type f",
+            "find . -path -name -type f",
+            "find . -name a -prune , -name b",
+            "find . ( -name a )",
+            "find . -print -name a -print",
+        ] {
+            assert!(!named(text), "{text}");
+        }
     }
 }

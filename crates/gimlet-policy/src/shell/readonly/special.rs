@@ -7,6 +7,9 @@ use crate::shell::word::{Piece, Word};
 const FIND_PLAIN: &str = "-daystart -depth -d -mount -noleaf -xdev -ignore_readdir_race -noignore_readdir_race -warn -nowarn \
     -empty -executable -readable -writable -nogroup -nouser -true -false -print -print0 -prune -quit -ls -not -a -and -o \
     -or ( ) ! , -follow -help --help -version --version";
+/// Those among them that only say what is found, or how.
+const FIND_TESTS: &str = "-daystart -depth -d -mount -noleaf -xdev -ignore_readdir_race -noignore_readdir_race -warn -nowarn \
+    -empty -executable -readable -writable -nogroup -nouser -a -and";
 const FIND_VALUED: &str = "-maxdepth -mindepth -regextype -amin -atime -cmin -ctime -mmin -mtime -fstype -gid -group -ilname \
     -iname -inum -ipath -iregex -iwholename -links -lname -name -path -perm -regex -size -type -uid -used -user -wholename \
     -xtype -printf -context -newermt -newerat -newerct";
@@ -29,6 +32,24 @@ pub(super) fn find<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
         }
     }
     Some(paths)
+}
+
+/// The pattern of a `-name` that holds for everything that `find` prints: every test has to hold, and it prints last.
+pub(super) fn find_names<'a>(arguments: &[&'a str]) -> Option<&'a str> {
+    let mut rest =
+        arguments.iter().copied().skip_while(|word| !word.starts_with(['-', '(', ')', '!', ',']) || *word == "-P");
+    let mut name = None;
+    while let Some(word) = rest.next() {
+        if lists(FIND_VALUED, word) || lists(FIND_FILED, word) {
+            let value = rest.next()?;
+            name = name.or((word == "-name").then_some(value));
+        } else if word == "-print" {
+            return name.filter(|_| rest.next().is_none());
+        } else if !lists(FIND_TESTS, word) {
+            return None;
+        }
+    }
+    name
 }
 
 /// Whether `find` follows the links that it meets.
