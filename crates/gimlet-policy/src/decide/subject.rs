@@ -76,7 +76,8 @@ pub(super) struct PartFiles {
 impl Files {
     /// Every file that a rule about paths may be about.
     pub(super) fn touched(&self) -> impl Iterator<Item = &Touched> {
-        self.touched.iter().chain(self.parts.iter().flat_map(|part| &part.opened))
+        let of_parts = self.parts.iter().flat_map(|part| part.opened.iter().chain(part.edits.iter().flatten()));
+        self.touched.iter().chain(of_parts)
     }
 }
 

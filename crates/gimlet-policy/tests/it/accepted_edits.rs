@@ -5,7 +5,7 @@ use gimlet_policy::Decision::{Allow, Ask};
 use gimlet_policy::{Call, Decision, FileTable, NeedFacts, RuleSet, decide_seeing};
 use gimlet_proto::{Need, PermissionMode};
 
-use crate::worlds::world;
+use crate::worlds::{rules, world};
 
 const FILES: &[(&str, Option<&str>)] = &[
     ("d/one", None),
@@ -18,9 +18,23 @@ const FILES: &[(&str, Option<&str>)] = &[
     ("out", Some("/outside")),
     ("trap/d/one", Some("/outside/x")),
     ("x.o", None),
+    ("lnks/a/l3", Some("../out")),
+    ("lnks/out/o", None),
+    ("tgt/f", Some("/outside/f")),
+    ("lock/x.lock", None),
+    ("mm/m", None),
+    ("mm/.env", None),
+    ("f", None),
+    ("pre/d/deep/new", None),
+    ("pre/pre/x", None),
+    ("new", Some("/outside/new")),
 ];
 
 fn decided(text: &str) -> Decision {
+    decided_beside(&RuleSet::default(), text)
+}
+
+fn decided_beside(rules: &RuleSet, text: &str) -> Decision {
     let mut table = FileTable::default();
     for (path, target) in FILES {
         let path = format!("/srv/repo/{path}");
@@ -32,7 +46,7 @@ fn decided(text: &str) -> Decision {
     table.close();
     let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
     let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-    decide_seeing(&call, &RuleSet::default(), &world(PermissionMode::AcceptEdits), &table).decision
+    decide_seeing(&call, rules, &world(PermissionMode::AcceptEdits), &table).decision
 }
 
 #[test]
@@ -40,6 +54,8 @@ fn edits_in_the_working_directories_pass() {
     for text in [
         "cp -r d dst",
         "cp -a d/. dst",
+        "cp -r d src dst",
+        "rm -rf dst && cp -r d dst",
         "mkdir -p dst && cp -R d dst",
         "cd src && touch a",
         "cd src && rm -f a.o && mkdir -p deep",
@@ -92,5 +108,25 @@ fn edits_that_may_lead_out_or_to_protected_files_ask() {
         "touch -- src/-rf && rm src/*",
     ] {
         assert_eq!(decided(text), Ask, "{text}");
+    }
+}
+
+#[test]
+fn rules_that_close_files_hold_for_what_a_copy_brings_along() {
+    let closing = rules(&["Edit(./dst/one)", "Edit(**/*.lock)", "Read(./lo2/m)", "Edit(./.env)"], &[], &[]);
+    for text in [
+        "cp -r d dst",
+        "cp -r d/. dst",
+        "cp -rT d dst",
+        "cp -r lock q",
+        "cp d/one dst",
+        "cp mm/m lo2",
+        "mv mm/m lo2",
+        "cp mm/.env .",
+    ] {
+        assert_ne!(decided_beside(&closing, text), Allow, "{text}");
+    }
+    for text in ["cp -r d other", "cp d/deep/two dst", "mv mm/m lo3"] {
+        assert_eq!(decided_beside(&closing, text), Allow, "{text}");
     }
 }

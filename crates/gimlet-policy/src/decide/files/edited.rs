@@ -14,7 +14,7 @@ impl Place<'_> {
         let mut touched: Vec<Touched> = edits.paths.iter().map(|path| self.edit(path)).collect();
         let (matched, all) = self.read(&edits.matched);
         if !matched.is_empty() || !all {
-            touched.push(Touched::new(matched, all, true));
+            touched.push(Touched { seen: true, ..Touched::new(matched, all, true) });
         }
         for copy in &edits.copies {
             touched.extend(self.copied(copy)?);
@@ -22,8 +22,9 @@ impl Place<'_> {
         Some(touched)
     }
 
+    /// The text does not say whether the target is a folder, and so not for certain which files are edited.
     fn edit(&self, path: &Path) -> Touched {
-        self.at(&path.to_string_lossy(), true)
+        Touched { seen: true, ..self.at(&path.to_string_lossy(), true) }
     }
 
     /// Where the files of a folder come to lie. The target may be a folder that gets the copy, or become the copy.
