@@ -111,9 +111,10 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
     // What is not understood asks wherever a path matters.
     let view = analysis.trouble.is_none().then_some(view);
     let place = Place::new(analysis, rules, world, view);
-    let parts: Vec<PartFiles> = analysis.parts.iter().map(|part| place.part(part)).collect();
-    let redirects: Vec<Touched> =
+    let mut parts: Vec<PartFiles> = analysis.parts.iter().map(|part| place.part(part)).collect();
+    let mut redirects: Vec<Touched> =
         analysis.redirects.iter().map(|redirect| place.touched(&redirect.target, redirect.writes)).collect();
+    edited::settle(analysis, &place, &mut parts, &mut redirects);
     let mut touched = redirects.clone();
     let reached = || analysis.commands.iter().flat_map(|words| reachable(words));
     let told = opened::told(analysis);

@@ -55,6 +55,7 @@ fn edits_in_the_working_directories_pass() {
         "cp -r d dst",
         "cp -a d/. dst",
         "cp -r d src dst",
+        "cp -r d dst && touch dst/x && echo hi > dst/y",
         "rm -rf dst && cp -r d dst",
         "mkdir -p dst && cp -R d dst",
         "cd src && touch a",
@@ -109,6 +110,37 @@ fn edits_that_may_lead_out_or_to_protected_files_ask() {
     ] {
         assert_eq!(decided(text), Ask, "{text}");
     }
+}
+
+#[test]
+fn a_copied_link_is_no_plain_edit_and_nothing_is_written_through_it() {
+    let linking = "cp -r lnks/a/l3 l9";
+    for text in [linking, "cp -r lnks/a/l3/ l9", "cp -r lnks/a/l3 .", "cp -a lnks/a/l3/. l9", "cp -r missing l9"] {
+        assert_eq!(decided(text), Ask, "{text}");
+    }
+    let copying = rules(&[], &[], &["Bash(cp:*)"]);
+    assert_eq!(decided_beside(&copying, linking), Allow);
+    for then in ["touch l9/x", "echo hi > l9/x", "rm l9/o", "mkdir l9/x", "sed -i s/a/b/ l9/o"] {
+        assert_eq!(decided_beside(&copying, &format!("{linking} && {then}")), Ask, "{then}");
+    }
+}
+
+#[test]
+fn a_folder_that_the_text_changes_is_not_copied_by_what_was_in_it() {
+    for text in [
+        "mkdir n && cp f n/f && cp -r n/. tgt",
+        "cp f d && cp -r d/. tgt",
+        "touch d/f && cp -r d/. tgt",
+        "echo x > d/f; cp -r d/. tgt",
+        "mv f d; cp -r d/. tgt",
+        "cp -r mm/. d && cp -r d/. tgt",
+        "cp -r pre/d d/deep/. .",
+        "cp -r pre/. .",
+    ] {
+        assert_eq!(decided(text), Ask, "{text}");
+    }
+    let making = rules(&[], &[], &["Bash(make:*)"]);
+    assert_eq!(decided_beside(&making, "make && cp -r d dst"), Ask);
 }
 
 #[test]

@@ -1,12 +1,55 @@
 //! The files that parts edit which do nothing else: those they name, those that patterns stand for, and those that a copied
-//! folder brings along. A copy that meets a link, or more names than can be looked at, is nobody's to wave through.
+//! folder brings along. A copy that meets a link, or more names than can be looked at, is nobody's to wave through; nor is
+//! one of a folder that the same text changes.
 
 use std::path::{Path, PathBuf};
 
 use super::{Place, looking};
-use crate::decide::subject::Touched;
+use crate::decide::subject::{PartFiles, Touched};
 use crate::paths::{FileView, Kind};
-use crate::shell::{Edits, TreeCopy};
+use crate::shell::{Analysis, Edits, Part, TreeCopy};
+
+/// Takes back what was said about edits where another part of the text may have changed what was looked at.
+pub(super) fn settle(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFiles], redirects: &mut [Touched]) {
+    if !analysis.parts.iter().any(copies) {
+        return;
+    }
+    let unsettled: Vec<usize> = (0..parts.len())
+        .filter(|at| copies(&analysis.parts[*at]) && !is_settled(*at, analysis, place, parts, redirects))
+        .collect();
+    for at in unsettled {
+        parts[at].edits = None;
+    }
+    let strays = |(part, files): (&Part, &PartFiles)| copies(part) && files.edits.is_none();
+    if analysis.parts.iter().zip(parts.iter()).any(strays) {
+        // It may bring links along, by which the others write elsewhere.
+        parts.iter_mut().for_each(|part| part.edits = None);
+        redirects.iter_mut().filter(|redirect| redirect.write).for_each(|redirect| redirect.certain = false);
+    }
+}
+
+fn copies(part: &Part) -> bool {
+    part.edits.as_ref().is_some_and(|edits| !edits.copies.is_empty())
+}
+
+/// Whether nothing else in the text changes the folders that a part copies.
+fn is_settled(at: usize, analysis: &Analysis, place: &Place<'_>, parts: &[PartFiles], redirects: &[Touched]) -> bool {
+    let others = || (0..parts.len()).filter(|other| *other != at);
+    let is_known = |other: usize| analysis.parts[other].reading.is_some() || parts[other].edits.is_some();
+    if analysis.has_scripts || !others().all(is_known) {
+        return false;
+    }
+    let edited = others().flat_map(|other| parts[other].edits.iter().flatten());
+    let mut written = redirects.iter().filter(|file| file.write).chain(edited).flat_map(|file| &file.paths);
+    let copies = analysis.parts[at].edits.iter().flat_map(|edits| &edits.copies);
+    let sources: Vec<PathBuf> = copies.flat_map(|copy| place.spellings(&copy.source).0).collect();
+    !written.any(|path| overlaps(path, &sources))
+}
+
+/// Whether a path lies at, above or below one of these.
+fn overlaps(path: &Path, others: &[PathBuf]) -> bool {
+    others.iter().any(|other| path.starts_with(other) || other.starts_with(path))
+}
 
 impl Place<'_> {
     /// Everything that is edited; `None` when that cannot be said.
@@ -16,8 +59,14 @@ impl Place<'_> {
         if !matched.is_empty() || !all {
             touched.push(Touched { seen: true, ..Touched::new(matched, all, true) });
         }
+        let sources: Vec<PathBuf> = edits.copies.iter().flat_map(|copy| self.spellings(&copy.source).0).collect();
         for copy in &edits.copies {
-            touched.extend(self.copied(copy)?);
+            let copied = self.copied(copy)?;
+            // What was copied may be what is copied next.
+            if copied.iter().flat_map(|file| &file.paths).any(|path| overlaps(path, &sources)) {
+                return None;
+            }
+            touched.extend(copied);
         }
         Some(touched)
     }
@@ -30,6 +79,10 @@ impl Place<'_> {
     /// Where the files of a folder come to lie. The target may be a folder that gets the copy, or become the copy.
     fn copied(&self, copy: &TreeCopy) -> Option<Vec<Touched>> {
         let eyes = self.eyes.as_ref().filter(|_| self.view.is_some_and(FileView::is_whole))?;
+        // A link is copied as one and leads somewhere else from its new place; what is not there yet, the text makes.
+        if eyes.kind_of(&copy.source)? == Kind::Link {
+            return None;
+        }
         let inside = copy.source.file_name().map(|name| copy.target.join(name));
         let targets: Vec<PathBuf> = inside.into_iter().chain([copy.target.clone()]).collect();
         let mut touched = Vec::new();

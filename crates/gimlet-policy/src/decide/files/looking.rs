@@ -52,6 +52,12 @@ impl<'a> Eyes<'a> {
         self.words_of(look, &mut Vec::new())
     }
 
+    /// What a path stands for, a link at its end not followed; `None` where there is nothing.
+    pub(super) fn kind_of(&self, path: &Path) -> Option<Kind> {
+        let (folder, name) = (path.parent()?, path.file_name()?);
+        self.list(folder)?.into_iter().find(|entry| entry.name == name).map(|entry| entry.kind)
+    }
+
     /// Everything below a folder, by its path from there; no link is followed. What is no folder has nothing below.
     pub(super) fn below_folder(&self, folder: &Path) -> Option<Vec<Found>> {
         let mut found = Vec::new();
