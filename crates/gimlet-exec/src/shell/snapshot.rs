@@ -26,8 +26,9 @@ const PLAIN_NAMES: &str = "\
     type typeset ulimit umask unalias uname uniq unset uptime wait wc whereis which who whoami xargs xxd yes zcat zsh";
 
 /// Runs in an interactive bash that has just read `~/.bashrc`: takes back what must keep its meaning, then writes
-/// what is left, as commands, to the file `$1`. `dotglob` and `nocaseglob` are left behind: decisions rest on `*` standing
-/// for no hidden file and for no other case. Completion functions are many, large and of no use without a prompt.
+/// what is left, as commands, to the file `$1`. `dotglob`, `nocaseglob` and `nullglob` are left behind: decisions rest on
+/// `*` standing for no hidden file and for no other case, and on a pattern without a match staying a word, without which
+/// `grep -r x zzz*` reads everything. Completion functions are many, large and of no use without a prompt.
 const TAKE: &str = r#"
 unalias $2 2>/dev/null; unset -f $2 2>/dev/null; set +eux; umask 077
 {
@@ -37,7 +38,7 @@ unalias $2 2>/dev/null; unset -f $2 2>/dev/null; set +eux; umask 077
     [[ $location == *bash[-_]completion* ]] || declare -f -- "$name"
   done < <(declare -F)
   [[ $(alias -p) ]] && { echo 'shopt -s expand_aliases'; alias -p; }
-  for name in extglob globstar nullglob lastpipe; do
+  for name in extglob globstar lastpipe; do
     shopt -q "$name" && echo "shopt -s $name"
   done
   for name in noclobber pipefail; do

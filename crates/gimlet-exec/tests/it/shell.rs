@@ -163,7 +163,7 @@ pub(crate) async fn the_snapshot_carries_functions_and_leaves_plain_commands_pla
     let start_up = "case $- in *i*) ;; *) return;; esac\n\
         echo noise; echo x >> \"$HOME/times\"\n\
         greet() { echo \"hello $1\"; }\nalias hi='greet you'\nalias ls='echo not ls'\ngit() { echo not git; }\n\
-        shopt -s globstar dotglob nocaseglob; set -o noclobber\nexport PATH=\"$HOME/bin dir:$PATH\"\n";
+        shopt -s globstar dotglob nocaseglob nullglob; set -o noclobber\nexport PATH=\"$HOME/bin dir:$PATH\"\n";
     std::fs::write(home.path().join(".bashrc"), start_up).unwrap();
     let env = base_env().with("HOME", home.path().as_os_str());
     let session = Session {
@@ -183,8 +183,10 @@ pub(crate) async fn the_snapshot_carries_functions_and_leaves_plain_commands_pla
         "both\nplain"
     );
     assert_eq!(
-        session.say("shopt -q dotglob || shopt -q nocaseglob || echo hidden files stay hidden").await,
-        "hidden files stay hidden"
+        session
+            .say("shopt -q dotglob || shopt -q nocaseglob || shopt -q nullglob || echo patterns mean what they say")
+            .await,
+        "patterns mean what they say"
     );
     assert_eq!(std::fs::read_to_string(home.path().join("times")).unwrap(), "x\n", "taken once a session");
     let state = home.path().join("state");
