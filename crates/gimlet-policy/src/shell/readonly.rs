@@ -221,7 +221,9 @@ fn of_row(row: &Row, arguments: &[Word], feed: Feed, scene: &Scene<'_>) -> Optio
     if dynamic && !row.open {
         return None;
     }
-    let mut reading = Reading { recursive: split.recursive, only: split.only(), ..Reading::default() };
+    // Told to leave links alone, it goes through folders like any other reader of trees.
+    let recursive = split.recursive || (row.name == "diff" && split.follows(row).is_none());
+    let mut reading = Reading { recursive, only: split.only(), ..Reading::default() };
     for operand in &split.paths {
         reading.add(scene.operand(operand.word, operand.role)?);
     }

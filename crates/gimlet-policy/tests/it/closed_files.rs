@@ -108,6 +108,9 @@ fn what_may_reach_a_closed_file_asks() {
         "for f in $(pwd); do grep -r x a.txt $f; done",
         "for f in $(find . -name .env); do echo; done; cat $f",
         "diff -r . src",
+        "diff . src",
+        "diff --no-dereference . src",
+        "diff -r --no-dereference . src",
     ] {
         assert_eq!(decided(text, &files, &closing(), PermissionMode::Default), Ask, "{text}");
     }
