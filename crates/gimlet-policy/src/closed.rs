@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gimlet_proto::{Need, PermissionMode};
 
 use crate::decide::{NeedFacts, World};
-use crate::paths::{PathPattern, Places, Strictness, holds_secrets, is_secret};
+use crate::paths::{PathPattern, Places, Strictness, holds_secrets, is_secret, names_of};
 use crate::rules::{Rule, RuleSet, Specifier};
 
 /// What nobody may come across in the middle of a walk, where no one is asked: files that path rules forbid to read or
@@ -70,7 +70,8 @@ impl<'a> Closing<'a> {
     }
 
     pub(crate) fn covers(&self, path: &Path) -> bool {
-        self.any(|pattern, places| pattern.matches(path, places, Strictness::Forbid))
+        let names = names_of(path, Strictness::Forbid);
+        self.any(|pattern, places| pattern.matches_names(&names, places, Strictness::Forbid))
     }
 
     /// Whether something below this directory may be closed.

@@ -17,7 +17,7 @@ use gimlet_proto::PROTECTED_NAMES;
 use crate::rules::wildcard;
 pub use escape::pattern_for;
 pub use links::{Entry, Followed, follow_links};
-pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness};
+pub(crate) use pattern::{PathPattern, PathPatternError, Places, Strictness, names_of};
 pub use table::FileTable;
 pub(crate) use view::Unseen;
 pub use view::{FileView, Kind, Listed, Listing};

@@ -106,13 +106,16 @@ impl PathPattern {
 
     /// Whether the pattern covers this normalised absolute path.
     pub(crate) fn matches(&self, path: &Path, places: Places<'_>, strictness: Strictness) -> bool {
-        let fold = strictness == Strictness::Forbid;
-        let names: Vec<String> = segments(path).map(|name| fold_case(&name.to_string_lossy(), fold)).collect();
+        self.matches_names(&names_of(path, strictness), places, strictness)
+    }
+
+    /// The same for the [`names_of`] a path, where many patterns are held against it.
+    pub(crate) fn matches_names(&self, names: &[String], places: Places<'_>, strictness: Strictness) -> bool {
         match self.anchor {
-            Anchor::FileSystem => self.matches_below(&names, Path::new("/"), strictness),
-            Anchor::Home => places.home.is_some_and(|home| self.matches_below(&names, home, strictness)),
-            Anchor::Source => self.matches_below(&names, places.source, strictness),
-            Anchor::WorkingDirectory => places.working.iter().any(|cwd| self.matches_below(&names, cwd, strictness)),
+            Anchor::FileSystem => self.matches_below(names, Path::new("/"), strictness),
+            Anchor::Home => places.home.is_some_and(|home| self.matches_below(names, home, strictness)),
+            Anchor::Source => self.matches_below(names, places.source, strictness),
+            Anchor::WorkingDirectory => places.working.iter().any(|cwd| self.matches_below(names, cwd, strictness)),
         }
     }
 
@@ -172,6 +175,12 @@ impl PathPattern {
         let longest = if self.directory_only && !forbids { names.len().saturating_sub(1) } else { names.len() };
         (0..=longest).any(|length| matches_segments(&self.segments, &names[..length], forbids))
     }
+}
+
+/// The names in a path as patterns are held against them.
+pub(crate) fn names_of(path: &Path, strictness: Strictness) -> Vec<String> {
+    let fold = strictness == Strictness::Forbid;
+    segments(path).map(|name| fold_case(&name.to_string_lossy(), fold)).collect()
 }
 
 /// The name that a segment without wildcards stands for.

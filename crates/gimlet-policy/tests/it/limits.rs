@@ -1,9 +1,15 @@
 //! Sizes and shapes that are meant to hurt: the answer stays bounded in time, and a denied part is found at every place.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, Verdict, World, decide};
+use gimlet_policy::{
+    Behavior, Call, Decision, FileView, Followed, Kind, Listed, Listing, NeedFacts, RuleScope, RuleSet, RuleSource,
+    Verdict, World, decide, decide_seeing,
+};
 use gimlet_proto::{Need, PermissionMode};
+
+use crate::worlds::{rules, world};
 
 fn denying_curl(text: String) -> Verdict {
     let source = RuleSource::new(RuleScope::Project, "/srv/repo");
@@ -118,5 +124,47 @@ fn text_that_no_shell_would_take_is_never_read_and_never_allowed() {
         let started = Instant::now();
         assert_eq!(decide(&call, &RuleSet::default(), &world).decision, Decision::Ask, "{unit:?}");
         assert!(started.elapsed() < Duration::from_secs(1), "{unit:?} took {:?}", started.elapsed());
+    }
+}
+
+/// A disk with one folder inside the other, thousands of them, and one with as many files as are looked at.
+struct Vast;
+
+impl FileView for Vast {
+    fn follow(&self, path: &Path) -> Option<Followed> {
+        Some(Followed::plain(path))
+    }
+
+    fn list(&self, folder: &Path, most: usize) -> Listing {
+        let listed = |name: String, kind| Listed { name: name.into(), kind };
+        let entries: Vec<Listed> = match folder.starts_with("/srv/repo/deep") {
+            true if folder.components().count() > 3_000 => Vec::new(),
+            true => vec![listed("d".to_owned(), Kind::Folder)],
+            false => (0..19_000).map(|at| listed(format!("f{at}"), Kind::Other)).collect(),
+        };
+        if entries.len() > most { Listing::Unknown } else { Listing::Entries(entries) }
+    }
+
+    fn git_trap(&self, _cwd: &Path) -> Option<PathBuf> {
+        None
+    }
+}
+
+#[test]
+fn folders_are_looked_through_in_bounded_time() {
+    let closing = rules(&["Read(./.env)", "Read(**/*.pem)", "Read(./secrets/**)", "Read(~/.ssh/**)"], &[], &[]);
+    for (text, expected) in [
+        ("grep -r x many", Decision::Allow),
+        ("grep -r x deep", Decision::Ask),
+        ("cat $(find deep -type f)", Decision::Ask),
+        ("cat deep/**/a", Decision::Ask),
+        ("grep -r x deep many", Decision::Ask),
+    ] {
+        let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
+        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+        let started = Instant::now();
+        let found = decide_seeing(&call, &closing, &world(PermissionMode::Default), &Vast).decision;
+        assert!(started.elapsed() < Duration::from_secs(10), "{text} took {:?}", started.elapsed());
+        assert_eq!(found, expected, "{text}");
     }
 }

@@ -13,6 +13,8 @@ use crate::shell::{Below, Look, PatternLook, Printed, PrintedLook};
 pub(super) const MOST_NAMES: usize = 1_000;
 /// Names that are looked at for one command altogether.
 const MOST_SEEN: usize = 20_000;
+/// Names in the path of a folder that is looked into. What is done for each of them grows with their number.
+const DEEPEST: usize = 100;
 
 /// Eyes that tire.
 pub(super) struct Eyes<'a> {
@@ -82,7 +84,8 @@ impl<'a> Eyes<'a> {
         while let Some((spelled, real)) = waiting.pop() {
             // Nothing that could be closed lies further down.
             let may_close = |path: &Path| closing.covers(path) || closing.may_cover_below(path);
-            if !may_close(&spelled) && !may_close(&real) {
+            let linked = spelled != real;
+            if !(may_close(&spelled) || linked && may_close(&real)) {
                 continue;
             }
             for entry in self.list(&real)? {
@@ -92,7 +95,7 @@ impl<'a> Eyes<'a> {
                     continue;
                 }
                 let opened = only.is_empty() || only.iter().any(|name| name.matches(&entry.name));
-                if opened && (closing.covers(&spelled) || closing.covers(&real)) {
+                if opened && (closing.covers(&spelled) || (linked && closing.covers(&real))) {
                     closed.extend([spelled, real]);
                 }
             }
@@ -106,18 +109,25 @@ impl<'a> Eyes<'a> {
     }
 
     fn list(&self, folder: &Path) -> Option<Vec<Listed>> {
-        match self.view.list(folder, self.left.get()) {
-            Listing::Entries(entries) => {
-                self.left.set(self.left.get().checked_sub(entries.len())?);
+        let left = self.left.get();
+        let listing = if is_deep(folder) { Listing::Unknown } else { self.view.list(folder, left) };
+        match listing {
+            Listing::Entries(entries) if entries.len() <= left => {
+                self.left.set(left - entries.len());
                 Some(entries)
             }
             Listing::NoFolder => Some(Vec::new()),
-            Listing::Unknown => None,
+            // How much there was to see is not known, only that it was too much.
+            Listing::Entries(_) | Listing::Unknown => {
+                self.left.set(0);
+                None
+            }
         }
     }
 
+    /// Whether a folder may lie there; no more than its first name is read.
     fn is_folder(&self, path: &Path) -> bool {
-        !matches!(self.view.list(path, self.left.get()), Listing::NoFolder)
+        is_deep(path) || !matches!(self.view.list(path, 0), Listing::NoFolder)
     }
 
     /// The names that a pattern stands for, and every folder that the shell looks into for them.
@@ -303,6 +313,10 @@ impl<'a> Eyes<'a> {
         }
         Some(())
     }
+}
+
+fn is_deep(folder: &Path) -> bool {
+    folder.components().count() > DEEPEST
 }
 
 /// The word that stands for a path, from whichever directory it was found.
