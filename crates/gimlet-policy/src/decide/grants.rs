@@ -90,7 +90,7 @@ impl Judge<'_> {
 
     /// What lets this path be touched by whatever tool: where it lies, the mode, or a path rule.
     fn grant_place(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
-        let secret = !write && is_secret(path, self.world.home.as_deref());
+        let secret = !write && self.is_secret(path);
         if !write && !secret && self.world.is_readable(path) {
             return Ok(Reason::WorkingDirectory);
         }
@@ -147,6 +147,9 @@ impl Judge<'_> {
         }
         let mut reason = None;
         for path in &redirect.paths {
+            if !redirect.write && self.is_secret(path) {
+                return Err(Reason::Credentials(path.clone()));
+            }
             reason = Some(self.grant_place(path, redirect.write)?);
         }
         Ok(reason)
@@ -193,9 +196,13 @@ impl Judge<'_> {
         Ok(rule.reason(Behavior::Allow))
     }
 
-    /// What lets all of these be read: a rule, where one is needed for some of them.
+    /// What lets all of these be read: a rule, where one is needed for some of them. A rule about paths gives no command
+    /// leave to read credentials: it may mean everything around them.
     fn grant_reads(&self, paths: &[PathBuf]) -> Option<Reason> {
         let mut by_rule = None;
+        if paths.iter().any(|path| self.is_secret(path)) {
+            return None;
+        }
         for path in paths {
             if let reason @ Reason::Rule { .. } = self.grant_place(path, false).ok()? {
                 by_rule.get_or_insert(reason);
@@ -204,10 +211,13 @@ impl Judge<'_> {
         Some(by_rule.unwrap_or(Reason::ReadOnly))
     }
 
+    fn is_secret(&self, path: &Path) -> bool {
+        is_secret(path, self.world.home.as_deref())
+    }
+
     /// Whether the mode that accepts edits covers every one of these files.
     fn may_edit(&self, edits: &[Touched]) -> bool {
-        let secret = |path: &Path| is_secret(path, self.world.home.as_deref());
-        let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path) && !secret(path);
+        let inside = |path: &PathBuf| self.world.is_in_roots(path) && !is_protected(path) && !self.is_secret(path);
         edits.iter().all(|file| file.certain && !file.paths.is_empty() && file.paths.iter().all(inside))
     }
 }

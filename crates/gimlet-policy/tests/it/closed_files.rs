@@ -201,6 +201,8 @@ fn a_read_elsewhere_needs_a_rule_for_that_place() {
     }
     for text in [
         "cat /etc/shadow",
+        "cat < /etc/shadow",
+        "cat < /home/dev/.ssh/id",
         "cat /var/log/x",
         "cat /etc/passwd /var/log/x",
         "cat /etc/../root/x",
@@ -212,7 +214,10 @@ fn a_read_elsewhere_needs_a_rule_for_that_place() {
         assert_eq!(judge(text, &allowing), Ask, "{text}");
     }
     assert_eq!(judge("cat /etc/passwd", &rules(&["Read(//etc/passwd)"], &[], &["Read(//etc/**)"])), Deny);
-    let linked = repository(&[("l", Some("/var/log/x")), ("m", Some("/etc/passwd"))]);
+    let linked = repository(&[("l", Some("/var/log/x")), ("m", Some("/etc/passwd")), ("s", Some("/etc/shadow"))]);
     assert_eq!(decided("cat l", &linked, &allowing, PermissionMode::Default), Ask);
+    assert_eq!(decided("cat s", &linked, &allowing, PermissionMode::Default), Ask);
+    assert_eq!(decided("cat < s", &linked, &allowing, PermissionMode::Default), Ask);
+    assert_eq!(decided("cat < m", &linked, &allowing, PermissionMode::Default), Allow);
     assert_eq!(decided("cat m", &linked, &allowing, PermissionMode::Default), Allow);
 }
