@@ -13,6 +13,8 @@ pub(super) struct Edited<'a> {
     pub(super) words: Vec<(&'a Word, Role)>,
     /// Sources, and the target that they are copied to with everything below.
     pub(super) copies: Vec<(String, String)>,
+    /// Folders go with everything in them.
+    pub(super) removes_trees: bool,
 }
 
 /// The files that such a command touches.
@@ -60,6 +62,7 @@ pub(super) fn edited(words: &[Word]) -> Option<Edited<'_>> {
             _ => edited.paths.push(text.to_owned()),
         }
     }
+    edited.removes_trees = name == "rm" && letters.contains(['r', 'R']);
     let copies = matches!(name, "cp" | "mv");
     // Where a file comes to lie hangs on its name; and a link that is copied as one leads somewhere else from its new
     // place.

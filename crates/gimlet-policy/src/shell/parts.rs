@@ -68,6 +68,8 @@ pub(crate) struct Edits {
     /// What words stand for that are only known at run time.
     pub(crate) matched: Reading,
     pub(crate) copies: Vec<TreeCopy>,
+    /// Folders go with everything in them.
+    pub(crate) removes_trees: bool,
 }
 
 /// A folder that is copied with everything in it.
@@ -263,7 +265,8 @@ impl Scene<'_> {
             let from = from.iter().map(|from| TreeCopy { source: from.join(source), target: from.join(target) });
             from.collect::<Vec<_>>()
         };
-        Some(Edits { paths, matched, copies: edited.copies.iter().flat_map(copy).collect() })
+        let copies = edited.copies.iter().flat_map(copy).collect();
+        Some(Edits { paths, matched, copies, removes_trees: edited.removes_trees })
     }
 }
 

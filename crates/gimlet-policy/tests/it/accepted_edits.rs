@@ -28,6 +28,8 @@ const FILES: &[(&str, Option<&str>)] = &[
     ("pre/d/deep/new", None),
     ("pre/pre/x", None),
     ("new", Some("/outside/new")),
+    ("pk1/a", None),
+    ("pk2/sub/.git/config", None),
 ];
 
 fn decided(text: &str) -> Decision {
@@ -62,6 +64,7 @@ fn edits_in_the_working_directories_pass() {
         "cd src && rm -f a.o && mkdir -p deep",
         "rm src/*.o",
         "rm -f -- *.o",
+        "rm -r pk1*",
         "cd src && rm *.o",
         "for f in src/*.o; do rm \"$f\"; done",
         "touch src/?.o",
@@ -92,6 +95,9 @@ fn edits_that_may_lead_out_or_to_protected_files_ask() {
         "rm odd/../-*",
         "cd odd && rm *",
         "rm *",
+        "rm -r pk*",
+        "rm -rf p?2",
+        "for d in pk*; do rm -rf $d; done",
         "rm -rf -- *",
         "rm .[a-z]*",
         "rm .g*/config",

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Place, looking};
 use crate::decide::subject::{PartFiles, Touched};
-use crate::paths::{FileView, Kind};
-use crate::shell::{Analysis, Edits, Part, TreeCopy};
+use crate::paths::{FileView, Kind, is_protected};
+use crate::shell::{Analysis, Edits, Part, Reading, TreeCopy};
 
 /// Takes back what was said about edits where another part of the text may have changed what was looked at.
 pub(super) fn settle(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFiles], redirects: &mut [Touched]) {
@@ -56,6 +56,9 @@ impl Place<'_> {
     pub(super) fn edited(&self, edits: &Edits) -> Option<Vec<Touched>> {
         let mut touched: Vec<Touched> = edits.paths.iter().map(|path| self.edit(path)).collect();
         let (matched, all) = self.read(&edits.matched);
+        if edits.removes_trees && !self.holds_nothing_protected(&edits.matched) {
+            return None;
+        }
         if !matched.is_empty() || !all {
             touched.push(Touched { seen: true, ..Touched::new(matched, all, true) });
         }
@@ -69,6 +72,16 @@ impl Place<'_> {
             touched.extend(copied);
         }
         Some(touched)
+    }
+
+    /// Whether somebody looked at all that lies below folders which no text names, and saw nothing protected.
+    fn holds_nothing_protected(&self, matched: &Reading) -> bool {
+        let Some(eyes) = &self.eyes else { return matched.looks.is_empty() };
+        let is_free = |folder: &PathBuf| {
+            let below = eyes.below_folder(folder);
+            below.is_some_and(|found| !found.iter().any(|(name, _)| is_protected(&folder.join(name))))
+        };
+        matched.looks.iter().all(|look| eyes.everything(look).is_some_and(|found| found.iter().all(is_free)))
     }
 
     /// The text does not say whether the target is a folder, and so not for certain which files are edited.
