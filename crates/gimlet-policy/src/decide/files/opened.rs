@@ -107,5 +107,6 @@ impl Place<'_> {
 /// Whether a part is one of a command that opens its operands.
 fn is_reader(part: &Part) -> bool {
     let Some((name, arguments)) = part.layers.last().and_then(|words| words.split_first()) else { return false };
-    name.value().map(base_name).and_then(|name| writes(name, arguments)).is_some()
+    // What `date -f` cannot read as a date it repeats.
+    name.value().map(base_name).is_some_and(|name| name == "date" || writes(name, arguments).is_some())
 }
