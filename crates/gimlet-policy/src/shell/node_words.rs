@@ -82,9 +82,16 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
         "simple_expansion" | "expansion" | "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
             builder.expansion(expanded(node, source));
         }
+        // Behind a bracket the grammar takes the mark of an expansion for a letter; to bash it is none.
+        "$" if begins_expansion(text.get(node.end_byte()..)) => builder.expansion(Piece::Unknown),
         _ if !node.is_named() && node.child_count() == 0 && source != "``" => builder.quoted(source),
         _ => builder.expansion(Piece::Unknown),
     }
+}
+
+/// Whether bash expands a `$` that this follows.
+fn begins_expansion(rest: Option<&str>) -> bool {
+    rest.is_none_or(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || "_-!?#$*@({['\"\\\n".contains(c)))
 }
 
 /// What an expansion stands for.

@@ -22,6 +22,9 @@ fn values_that_only_show_at_run_time_lead_no_reader_astray() {
     all_ask(
         &[
             "cat $(echo /etc/passwd)",
+            "head a]$HOME/x}",
+            "head a]$-!}",
+            "head a]$1}",
             "cat \"$(cat list)\"",
             "for f in $(cat list); do cat \"$f\"; done",
             "for f in /etc/passwd; do cat \"$f\"; done",
