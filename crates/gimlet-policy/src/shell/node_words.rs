@@ -91,7 +91,7 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
 
 /// Whether bash expands a `$` that this follows.
 fn begins_expansion(rest: Option<&str>) -> bool {
-    rest.is_none_or(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || "_-!?#$*@({['\"\\\n".contains(c)))
+    rest.is_none_or(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || "_-!?#$*@({['\"\\".contains(c)))
 }
 
 /// What an expansion stands for.
