@@ -44,8 +44,8 @@ enum Done {
     Receipt { id: Value, outcome: Result<Value, String> },
     /// A tool's answer to a question.
     Decided { ask: AskId, answer: Answer },
-    /// Everything that was sent to the session before has been taken up.
-    Settled,
+    /// Everything that was sent to the session before has been taken up. With the number of the question.
+    Settled(u64),
 }
 
 /// Where the session is.
@@ -86,6 +86,8 @@ struct Link {
     /// What the host has been asked, by request.
     questions: HashMap<String, Question>,
     replies: JoinSet<Done>,
+    /// How often it was asked whether the session has settled; only the last answer counts.
+    settlings: u64,
     /// The requests of the host that are being answered.
     under_way: HashMap<String, AbortHandle>,
     /// Interrupts that the session has not answered yet, as far as we know.
@@ -159,6 +161,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         deciding: HashMap::new(),
         questions: HashMap::new(),
         replies: JoinSet::new(),
+        settlings: 0,
         under_way: HashMap::new(),
         receipts: 0,
         waiting: VecDeque::new(),

@@ -18,10 +18,12 @@ impl Link {
     pub(super) fn settle(&mut self) {
         let (reply, answer) = Reply::channel();
         self.session.send(Op::Withdraw { prompt: EntryId::new(""), reply });
+        self.settlings += 1;
+        let settling = self.settlings;
         self.replies.spawn(async move {
             // A session that is over has taken up all it ever will.
             drop(answer.await);
-            Done::Settled
+            Done::Settled(settling)
         });
     }
 
@@ -41,8 +43,9 @@ impl Link {
                     self.session.send(Op::Answer { ask, answer });
                 }
             }
-            Done::Settled if self.is_at_rest() => self.rest().await,
-            Done::Settled => {}
+            // Behind an older one, or in another session, prompts may have been sent that nobody has taken up yet.
+            Done::Settled(settling) if settling == self.settlings && self.is_at_rest() => self.rest().await,
+            Done::Settled(_) => {}
         }
     }
 
@@ -105,6 +108,11 @@ impl Link {
     }
 
     pub(super) async fn end_local(&mut self, said: &Said, outcome: Result<&str, String>) {
+        self.tell_local_end(said, outcome).await;
+        self.settle();
+    }
+
+    async fn tell_local_end(&mut self, said: &Said, outcome: Result<&str, String>) {
         self.flush_mirror().await;
         self.failed = outcome.is_err();
         let told = self.lifecycle.turn_ended(&self.session.id);
@@ -113,7 +121,6 @@ impl Link {
         let used = &self.session.snapshot().by_model;
         let line = wire::local_result(&self.session.id, outcome, origin, used);
         self.write(line).await;
-        self.settle();
     }
 
     /// Ends the conversation; a new one follows.
@@ -162,7 +169,6 @@ impl Link {
                         self.heed(&wishes);
                         self.tell_welcome(&id, &wishes).await;
                         self.wishes = *wishes;
-                        self.settle();
                     }
                 }
             }
@@ -172,6 +178,8 @@ impl Link {
             // Boxed, because a held line may be what leads here again.
             Box::pin(self.host_line(line)).await;
         }
+        // Last: a session at rest may be closed, and this one is not before it has taken up what was held.
+        self.settle();
     }
 
     /// Takes up the new session with what was chosen in the old one, which is given back.
@@ -201,7 +209,7 @@ impl Link {
         self.agents.clear();
         self.tally = Tally::new();
         self.write(reset_line(&old.id, &self.session.id, self.last_event.as_deref())).await;
-        self.end_local(said, Ok("")).await;
+        self.tell_local_end(said, Ok("")).await;
     }
 
     /// There is no session any more: whoever wanted another one is told why.

@@ -1,0 +1,58 @@
+//! Greetings behind other lines: the session gives way to another one, and nothing that was said is lost or opened by that.
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::{FLAGS, Host, kinds};
+use crate::world;
+
+fn agents() -> Value {
+    json!({"pirate": {"description": "Talks like one", "prompt": "You are a pirate."}})
+}
+
+fn request(id: &str, request: Value) -> Value {
+    json!({"type": "control_request", "request_id": id, "request": request})
+}
+
+fn prompt(text: &str) -> Value {
+    json!({"type": "user", "message": {"role": "user", "content": text}})
+}
+
+fn results(lines: &[Value]) -> Vec<Value> {
+    lines.iter().filter(|line| line["type"] == "result").map(|line| line["result"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_prompt_behind_the_greeting_is_answered_although_it_is_the_last_line() {
+    let world = world();
+    let model = Script::new().say("one").serve().await.unwrap();
+    let mut said = vec![
+        request("r1", json!({"subtype": "get_settings"})),
+        request("r2", json!({"subtype": "initialize", "agents": agents()})),
+    ];
+    // So many answers that the new session has time to say that it rests before the prompt reaches it.
+    said.resize(500, request("again", json!({"subtype": "get_settings"})));
+    said.push(prompt("hi"));
+    let text: String = said.iter().map(|line| format!("{line}\n")).collect();
+    // All of it is there from the start, and so is its end.
+    let run = world.run(&model).args(FLAGS).stdin(text).finish().await;
+    run.expect_code(0);
+    let lines: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(results(&lines), [json!("one")], "{:?}", kinds(&lines));
+}
+
+#[tokio::test]
+async fn a_prompt_right_behind_a_cleared_conversation_is_answered_although_it_is_the_last_line() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.say("first");
+    host.result().await;
+    host.state("idle").await;
+    host.say("/clear");
+    // By now the old session is ending, so the prompt waits for the new one.
+    host.until(|line| line["subtype"] == "init").await;
+    host.say("second");
+    let lines = host.end().await.clean(0);
+    assert_eq!(results(&lines), [json!("one"), json!(""), json!("two")], "{:?}", kinds(&lines));
+}
