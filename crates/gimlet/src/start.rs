@@ -135,7 +135,7 @@ pub(crate) async fn start(
     let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted()).collect();
     warnings.extend(role.remark.clone());
     warnings.extend(provider.warnings().iter().cloned());
-    let start = mode::mode(run, &configured)?;
+    let start = mode::mode(&role, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let toolbox = Toolbox::of(&role, manner, env, &now.rules)?;
     let memory = Memory::of(env);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gimlet_core::tool::{ToolRef, ToolSource, nearest};
 use gimlet_core::{AgentSource, MainAgent, Roster};
 use gimlet_policy::{RuleSet, names_in_list};
-use gimlet_proto::{AgentSpec, BoxFuture, Env, ServerView};
+use gimlet_proto::{AgentSpec, BoxFuture, Env, PermissionMode, ServerView};
 
 use super::known_tools;
 use super::toolbox::{NOT_A_FILE, names_a_file};
@@ -62,13 +62,19 @@ impl Role {
         }
     }
 
+    /// The mode that the agent asks for, with the agent's name.
+    pub(super) fn mode(&self) -> Option<(&str, PermissionMode)> {
+        let (name, spec) = self.agent.as_ref()?;
+        Some((name, spec.permission_mode?))
+    }
+
     pub(super) fn main_agent(self) -> Option<MainAgent> {
         self.agent.map(|(name, spec)| MainAgent { name, initial_prompt: spec.initial_prompt })
     }
 }
 
 /// The flags of a session that runs as this agent. What was said on the command line counts more, but for a system prompt
-/// that is empty: programs that have none say so.
+/// that is empty: programs that have none say so. Its mode is no flag: it opens nothing that a flag would.
 fn as_agent(run: &RunArgs, spec: &AgentSpec) -> RunArgs {
     let mut run = run.clone();
     let own_prompt = run.system_prompt.as_deref().is_some_and(|text| !text.is_empty());
@@ -78,9 +84,6 @@ fn as_agent(run: &RunArgs, spec: &AgentSpec) -> RunArgs {
     run.model = run.model.or_else(|| spec.model.clone().filter(|model| model != "inherit"));
     run.effort = run.effort.or_else(|| spec.effort.clone());
     run.max_turns = run.max_turns.or(spec.max_turns);
-    if !run.dangerously_skip_permissions {
-        run.permission_mode = run.permission_mode.or(spec.permission_mode);
-    }
     run
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use gimlet_policy::{ModeRequest, StartMode, start_mode};
 use gimlet_proto::{Env, PermissionMode};
 
+use super::agents::Role;
 use super::{Configured, Manner};
-use crate::args::RunArgs;
 use crate::report::Report;
 use crate::settings;
 
@@ -14,7 +14,7 @@ use crate::settings;
 pub(super) struct Start {
     pub(super) mode: PermissionMode,
     pub(super) bypass_reachable: bool,
-    /// By a flag: that of a resumed session does not count then.
+    /// By a flag or an agent: that of a resumed session does not count then.
     pub(super) chosen: bool,
     pub(super) warnings: Vec<String>,
 }
@@ -24,10 +24,23 @@ impl Start {
     pub(super) fn answers_about_hosts(&self, manner: &Manner) -> bool {
         manner.attended || self.bypass_reachable || self.mode == PermissionMode::Auto
     }
+
+    /// Takes up the mode that an agent asks for. A definition alone opens no way past the rules.
+    fn run_as(&mut self, agent: &str, wanted: PermissionMode, auto_available: bool) {
+        match wanted {
+            PermissionMode::BypassPermissions if !self.bypass_reachable => self.warnings.push(format!(
+                "the agent type '{agent}' asks for bypassPermissions, which nothing else enables here; it is ignored"
+            )),
+            PermissionMode::Auto if !auto_available => (self.mode, self.chosen) = (PermissionMode::Default, true),
+            wanted => (self.mode, self.chosen) = (wanted, true),
+        }
+    }
 }
 
 /// The mode to start in; bypass is refused to root outside a sandbox.
-pub(super) fn mode(run: &RunArgs, configured: &Configured) -> Result<Start, Report> {
+pub(super) fn mode(role: &Role, configured: &Configured) -> Result<Start, Report> {
+    let run = &role.run;
+    let auto_available = configured.review().is_some();
     let permissions = &configured.effective.settings.permissions;
     let request = ModeRequest {
         flag: run.permission_mode,
@@ -35,7 +48,7 @@ pub(super) fn mode(run: &RunArgs, configured: &Configured) -> Result<Start, Repo
         allow_skipping: run.allow_dangerously_skip_permissions,
         defaults: &settings::default_mode(&configured.effective).into_iter().collect::<Vec<_>>(),
         bypass_disabled: permissions.disable_bypass_permissions_mode.is_some(),
-        auto_available: configured.review().is_some(),
+        auto_available,
     };
     let StartMode { mode, bypass_reachable, warnings } =
         start_mode(&request).map_err(|error| Report::new(error.to_string()))?;
@@ -45,7 +58,11 @@ pub(super) fn mode(run: &RunArgs, configured: &Configured) -> Result<Start, Repo
             .because("bypass_root"));
     }
     let chosen = run.dangerously_skip_permissions || run.permission_mode.is_some();
-    Ok(Start { mode, bypass_reachable, chosen, warnings })
+    let mut start = Start { mode, bypass_reachable, chosen, warnings };
+    if let Some((agent, wanted)) = role.mode().filter(|_| !chosen) {
+        start.run_as(agent, wanted, auto_available);
+    }
+    Ok(start)
 }
 
 fn in_sandbox(env: &Env) -> bool {

@@ -56,3 +56,35 @@ async fn a_prompt_right_behind_a_cleared_conversation_is_answered_although_it_is
     let lines = host.end().await.clean(0);
     assert_eq!(results(&lines), [json!("one"), json!(""), json!("two")], "{:?}", kinds(&lines));
 }
+
+#[tokio::test]
+async fn an_agent_brings_no_bypass_that_nobody_gave() {
+    let bypassing = json!({"x": {"description": "d", "prompt": "p", "permissionMode": "bypassPermissions"}});
+    let disabled = r#"{"permissions": {"disableBypassPermissionsMode": "disable"}}"#;
+    for (flags, late, mode) in [
+        (vec![], false, "default"),
+        (vec![], true, "default"),
+        (vec!["--settings", disabled], false, "default"),
+        (vec!["--settings", disabled], true, "default"),
+        (vec!["--allow-dangerously-skip-permissions"], false, "bypassPermissions"),
+        (vec!["--allow-dangerously-skip-permissions"], true, "bypassPermissions"),
+    ] {
+        let world = world();
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).env("IS_SANDBOX", "1").args(["--agent", "x"]).args(flags.clone()));
+        if late {
+            host.ask(json!({"subtype": "get_binary_version"})).await;
+        }
+        let welcome = host.ask(json!({"subtype": "initialize", "agents": bypassing})).await;
+        assert_eq!(welcome["subtype"], "success", "{flags:?} {late}: {welcome}");
+        host.say("hi");
+        let init = host.until(|line| line["subtype"] == "init").await;
+        assert_eq!(init["permissionMode"], mode, "{flags:?} {late}");
+        host.result().await;
+        let end = host.end().await;
+        end.output.expect_code(0);
+        // Only a start has somewhere to say it.
+        let said = end.output.stderr.contains("the agent type 'x' asks for bypassPermissions");
+        assert_eq!(said, mode == "default" && !late, "{flags:?} {late}: {}", end.output.stderr);
+    }
+}
