@@ -41,6 +41,7 @@ pub(crate) use configured::Configured;
 pub(crate) use live::FlagSettings;
 use live::Live;
 use memory::Memory;
+pub(crate) use mode::Predecessor;
 pub(crate) use processes::own_folders;
 pub(crate) use provider::teach;
 pub(crate) use rule_names::{check_rule, known_tools, unknown_tool};
@@ -65,6 +66,8 @@ pub(crate) struct Started<F> {
     /// Its tool servers.
     pub(crate) servers: Option<Arc<McpServers>>,
     pub(crate) name_plate: NamePlate,
+    /// Whether the mode that bypasses permissions can be chosen in it.
+    pub(crate) bypass_reachable: bool,
 }
 
 /// What is known once the session is open.
@@ -92,6 +95,8 @@ pub(crate) struct Manner {
     pub(crate) hooks: Vec<DriverHook>,
     /// The session takes the place of one that was cleared.
     pub(crate) cleared: bool,
+    /// What it takes the place of, whatever for.
+    pub(crate) predecessor: Option<Predecessor>,
     /// Tool servers inside it.
     pub(crate) driver_servers: Vec<String>,
     /// The servers of the session that was cleared, as its program has left them.
@@ -110,6 +115,7 @@ impl Default for Manner {
             driver: None,
             hooks: Vec::new(),
             cleared: false,
+            predecessor: None,
             driver_servers: Vec::new(),
             servers: None,
             flag_settings: FlagSettings::default(),
@@ -135,7 +141,7 @@ pub(crate) async fn start(
     let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted()).collect();
     warnings.extend(role.remark.clone());
     warnings.extend(provider.warnings().iter().cloned());
-    let start = mode::mode(&role, &configured)?;
+    let start = mode::mode(&role, manner, &configured)?;
     warnings.extend(start.warnings.iter().cloned());
     let toolbox = Toolbox::of(&role, manner, env, &now.rules)?;
     let memory = Memory::of(env);
@@ -233,7 +239,8 @@ pub(crate) async fn start(
     };
     warnings.extend(tokio::task::spawn_blocking(chores).await.into_iter().flatten().flatten());
     let (scratch, name_plate) = ([past.scratch, walls.scratch], past.name_plate);
-    Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate })
+    let bypass_reachable = start.bypass_reachable;
+    Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate, bypass_reachable })
 }
 
 fn options(run: &RunArgs, configured: &Configured, manner: &Manner) -> TurnOptions {

@@ -52,8 +52,9 @@ pub trait Backstage: Send + Sync {
 pub enum Reopen {
     /// The conversation is to be empty; the mode stays.
     Cleared { mode: PermissionMode },
-    /// Nothing was said yet, and the host wants to have the session otherwise. The mode is one that it chose before.
-    Greeted { wishes: Box<Initialize>, mode: Option<PermissionMode> },
+    /// Nothing was said yet, and the host wants to have the session otherwise. The mode stays, too; one that nobody chose
+    /// gives way to that of an agent.
+    Greeted { wishes: Box<Initialize>, mode: PermissionMode, mode_chosen: bool },
 }
 
 /// A session in place of another, and what the host is told about it.

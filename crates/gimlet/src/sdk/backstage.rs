@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gimlet_config::{Edit, Scope};
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
-use gimlet_proto::{BoxFuture, PermissionMode, Servers, SessionHandle, SessionId};
+use gimlet_proto::{BoxFuture, Servers, SessionHandle, SessionId};
 use gimlet_serve::sdk::{Backstage, Reopen, Reopened, SavedSetting};
 use gimlet_store::clean_title;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::args::RunArgs;
 use crate::print::KILL_GRACE;
-use crate::start::{self, Configured, Manner, NamePlate, Scratch, Started};
+use crate::start::{self, Configured, Manner, NamePlate, Predecessor, Scratch, Started};
 use crate::surroundings::Surroundings;
 
 /// The levels that a file keeps; the highest is for single sessions.
@@ -37,6 +37,7 @@ struct Props {
     /// Those of the session that runs.
     servers: Option<Arc<McpServers>>,
     name_plate: Option<NamePlate>,
+    bypass_reachable: bool,
 }
 
 impl Troupe {
@@ -52,6 +53,7 @@ impl Troupe {
         props.behind.push((started.exec, started.scratch));
         props.servers = started.servers;
         props.name_plate = Some(started.name_plate);
+        props.bypass_reachable = started.bypass_reachable;
         // Without a receiver the run is over, and this session with it.
         drop(self.arrivals.send(Box::pin(started.life)));
         started.handle
@@ -134,32 +136,24 @@ fn with_new_conversation(mut run: RunArgs) -> RunArgs {
     run
 }
 
-/// The flags for a session in this mode, from which the same modes can be reached.
-fn in_mode(mut run: RunArgs, mode: PermissionMode) -> RunArgs {
-    let could_bypass =
-        run.dangerously_skip_permissions || run.permission_mode == Some(PermissionMode::BypassPermissions);
-    run.allow_dangerously_skip_permissions |= could_bypass;
-    (run.dangerously_skip_permissions, run.permission_mode) = (false, Some(mode));
-    run
-}
-
 impl Backstage for Stage {
     fn reopen(&self, why: Reopen) -> BoxFuture<'static, Result<Reopened, String>> {
         let cleared = matches!(why, Reopen::Cleared { .. });
-        let run = match why {
-            Reopen::Cleared { mode } => in_mode(with_new_conversation(self.run()), mode),
-            Reopen::Greeted { wishes, mode } => {
+        let (run, mode, mode_chosen) = match why {
+            Reopen::Cleared { mode } => (with_new_conversation(self.run()), mode, true),
+            Reopen::Greeted { wishes, mode, mode_chosen } => {
                 let run = super::as_wished(&self.run(), *wishes);
                 self.run.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&run);
-                let run = self.with_same_conversation(run);
-                match mode {
-                    Some(mode) => in_mode(run, mode),
-                    None => run,
-                }
+                (self.with_same_conversation(run), mode, mode_chosen)
             }
         };
         let (around, troupe) = (self.around.clone(), self.troupe.clone());
-        let manner = Manner { cleared, servers: self.troupe.lock().servers.clone(), ..self.manner.clone() };
+        let (servers, bypass_reachable) = {
+            let props = self.troupe.lock();
+            (props.servers.clone(), props.bypass_reachable)
+        };
+        let predecessor = Some(Predecessor { mode, bypass_reachable, mode_chosen });
+        let manner = Manner { cleared, predecessor, servers, ..self.manner.clone() };
         manner.flag_settings.renew();
         Box::pin(async move {
             let started = start::start(&run, &around, &manner).await.map_err(|report| report.text())?;

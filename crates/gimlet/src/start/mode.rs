@@ -7,8 +7,19 @@ use gimlet_proto::{Env, PermissionMode};
 
 use super::agents::Role;
 use super::{Configured, Manner};
+use crate::args::RunArgs;
 use crate::report::Report;
 use crate::settings;
+
+/// The mode of the session that another one takes the place of. It counts in place of what settings name: they may have
+/// changed since, and a mode that the old session could not have chosen is not opened by that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Predecessor {
+    pub(crate) mode: PermissionMode,
+    pub(crate) bypass_reachable: bool,
+    /// Somebody wanted this one, so that no agent's counts more.
+    pub(crate) mode_chosen: bool,
+}
 
 /// The mode of a new session.
 pub(super) struct Start {
@@ -25,6 +36,17 @@ impl Start {
         manner.attended || self.bypass_reachable || self.mode == PermissionMode::Auto
     }
 
+    /// Goes on as the session before, as far as that is still allowed.
+    fn after(before: Predecessor, bypass_disabled: bool, auto_available: bool) -> Self {
+        let bypass_reachable = before.bypass_reachable && !bypass_disabled;
+        let mode = match before.mode {
+            PermissionMode::BypassPermissions if !bypass_reachable => PermissionMode::Default,
+            PermissionMode::Auto if !auto_available => PermissionMode::Default,
+            mode => mode,
+        };
+        Self { mode, bypass_reachable, chosen: true, warnings: Vec::new() }
+    }
+
     /// Takes up the mode that an agent asks for. A definition alone opens no way past the rules.
     fn run_as(&mut self, agent: &str, wanted: PermissionMode, auto_available: bool) {
         match wanted {
@@ -38,16 +60,30 @@ impl Start {
 }
 
 /// The mode to start in; bypass is refused to root outside a sandbox.
-pub(super) fn mode(role: &Role, configured: &Configured) -> Result<Start, Report> {
+pub(super) fn mode(role: &Role, manner: &Manner, configured: &Configured) -> Result<Start, Report> {
     let run = &role.run;
     let auto_available = configured.review().is_some();
-    let permissions = &configured.effective.settings.permissions;
+    let bypass_disabled = configured.effective.settings.permissions.disable_bypass_permissions_mode.is_some();
+    let by_flag = run.dangerously_skip_permissions || run.permission_mode.is_some();
+    let mut start = match manner.predecessor {
+        Some(before) => Start::after(before, bypass_disabled, auto_available),
+        None => first(run, configured, bypass_disabled, auto_available)?,
+    };
+    let is_open = !by_flag && manner.predecessor.is_none_or(|before| !before.mode_chosen);
+    if let Some((agent, wanted)) = role.mode().filter(|_| is_open) {
+        start.run_as(agent, wanted, auto_available);
+    }
+    Ok(start)
+}
+
+/// The mode that flags and settings name.
+fn first(run: &RunArgs, configured: &Configured, bypass_disabled: bool, auto_available: bool) -> Result<Start, Report> {
     let request = ModeRequest {
         flag: run.permission_mode,
         skip_permissions: run.dangerously_skip_permissions,
         allow_skipping: run.allow_dangerously_skip_permissions,
         defaults: &settings::default_mode(&configured.effective).into_iter().collect::<Vec<_>>(),
-        bypass_disabled: permissions.disable_bypass_permissions_mode.is_some(),
+        bypass_disabled,
         auto_available,
     };
     let StartMode { mode, bypass_reachable, warnings } =
@@ -58,11 +94,7 @@ pub(super) fn mode(role: &Role, configured: &Configured) -> Result<Start, Report
             .because("bypass_root"));
     }
     let chosen = run.dangerously_skip_permissions || run.permission_mode.is_some();
-    let mut start = Start { mode, bypass_reachable, chosen, warnings };
-    if let Some((agent, wanted)) = role.mode().filter(|_| !chosen) {
-        start.run_as(agent, wanted, auto_available);
-    }
-    Ok(start)
+    Ok(Start { mode, bypass_reachable, chosen, warnings })
 }
 
 fn in_sandbox(env: &Env) -> bool {

@@ -152,7 +152,7 @@ impl Link {
         match change {
             Change::Clear(_) => Reopen::Cleared { mode },
             Change::Greeting { wishes, .. } => {
-                Reopen::Greeted { wishes: wishes.clone(), mode: (mode != self.outset.1).then_some(mode) }
+                Reopen::Greeted { wishes: wishes.clone(), mode, mode_chosen: mode != self.outset.1 }
             }
         }
     }

@@ -58,6 +58,61 @@ async fn a_prompt_right_behind_a_cleared_conversation_is_answered_although_it_is
 }
 
 #[tokio::test]
+async fn no_setting_opens_a_mode_by_way_of_a_new_session() {
+    for again in ["initialize", "/clear"] {
+        let world = world();
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).env("IS_SANDBOX", "1"));
+        let settings = json!({"permissions": {"defaultMode": "bypassPermissions"}});
+        host.ask(json!({"subtype": "apply_flag_settings", "settings": settings})).await;
+        if again == "initialize" {
+            let welcome = host.ask(json!({"subtype": "initialize", "agents": agents()})).await;
+            assert_eq!(welcome["subtype"], "success", "{welcome}");
+        } else {
+            host.say(again);
+            host.result().await;
+        }
+        let bypass = host.ask(json!({"subtype": "set_permission_mode", "mode": "bypassPermissions"})).await;
+        assert_eq!(bypass["subtype"], "error", "{again}: {bypass}");
+        let before = host.seen.len();
+        host.say("hi");
+        host.result().await;
+        let init = host.seen[before..].iter().find(|line| line["subtype"] == "init").unwrap();
+        assert_eq!(init["permissionMode"], "default", "{again}");
+        host.end().await.clean(0);
+    }
+}
+
+#[tokio::test]
+async fn a_mode_that_was_in_reach_stays_in_reach() {
+    for again in ["initialize", "/clear"] {
+        let world = world();
+        let model = Script::new().say("ok").serve().await.unwrap();
+        // The person's own file starts it; the program leaves it for now.
+        let own = world.home.join(".claude");
+        std::fs::create_dir_all(&own).unwrap();
+        let settings = json!({"permissions": {"defaultMode": "bypassPermissions"}});
+        std::fs::write(own.join("settings.json"), settings.to_string()).unwrap();
+        let mut host = Host::start(world.run(&model).env("IS_SANDBOX", "1"));
+        host.ask(json!({"subtype": "set_permission_mode", "mode": "default"})).await;
+        if again == "initialize" {
+            host.ask(json!({"subtype": "initialize", "agents": agents()})).await;
+        } else {
+            host.say(again);
+            host.result().await;
+        }
+        let before = host.seen.len();
+        host.say("hi");
+        host.result().await;
+        let init = host.seen[before..].iter().find(|line| line["subtype"] == "init").unwrap();
+        assert_eq!(init["permissionMode"], "default", "{again}");
+        let bypass = host.ask(json!({"subtype": "set_permission_mode", "mode": "bypassPermissions"})).await;
+        assert_eq!(bypass["subtype"], "success", "{again}: {bypass}");
+        host.end().await.clean(0);
+    }
+}
+
+#[tokio::test]
 async fn an_agent_brings_no_bypass_that_nobody_gave() {
     let bypassing = json!({"x": {"description": "d", "prompt": "p", "permissionMode": "bypassPermissions"}});
     let disabled = r#"{"permissions": {"disableBypassPermissionsMode": "disable"}}"#;
@@ -86,5 +141,25 @@ async fn an_agent_brings_no_bypass_that_nobody_gave() {
         // Only a start has somewhere to say it.
         let said = end.output.stderr.contains("the agent type 'x' asks for bypassPermissions");
         assert_eq!(said, mode == "default" && !late, "{flags:?} {late}: {}", end.output.stderr);
+    }
+}
+
+#[tokio::test]
+async fn another_mode_of_an_agent_holds_also_when_it_comes_late() {
+    let editing = json!({"x": {"description": "d", "prompt": "p", "permissionMode": "acceptEdits"}});
+    for (chosen, mode) in [(None, "acceptEdits"), (Some("plan"), "plan")] {
+        let world = world();
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).args(["--agent", "x"]));
+        host.ask(json!({"subtype": "get_binary_version"})).await;
+        if let Some(mode) = chosen {
+            host.ask(json!({"subtype": "set_permission_mode", "mode": mode})).await;
+        }
+        host.ask(json!({"subtype": "initialize", "agents": editing})).await;
+        host.say("hi");
+        let init = host.until(|line| line["subtype"] == "init").await;
+        assert_eq!(init["permissionMode"], mode);
+        host.result().await;
+        host.end().await.output.expect_code(0);
     }
 }
