@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_proto::{Thinking, ThinkingDisplay};
+use gimlet_proto::{Thinking, ThinkingDisplay, check_model_name};
 
 /// A session's choices of model. Clones share them.
 #[derive(Clone)]
@@ -38,9 +38,7 @@ impl Dials {
     /// Changes the model; `None` goes back to the first.
     pub(crate) fn set_model(&self, model: Option<String>) -> Result<(), String> {
         let model = model.filter(|model| model != "default").unwrap_or_else(|| self.start.model.clone());
-        if !is_plausible(&model) {
-            return Err(format!("'{model}' cannot be the name of a model"));
-        }
+        check_model_name(&model)?;
         self.lock().model = model;
         Ok(())
     }
@@ -63,14 +61,6 @@ impl Dials {
     fn lock(&self) -> MutexGuard<'_, Choice> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Which ids a server knows only the server can say; this keeps out what no server can mean.
-fn is_plausible(model: &str) -> bool {
-    !model.trim().is_empty()
-        && model.len() <= 200
-        && !model.starts_with('-')
-        && model.chars().all(|char| !char.is_whitespace() && !char.is_control())
 }
 
 #[cfg(test)]

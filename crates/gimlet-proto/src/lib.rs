@@ -53,6 +53,7 @@ pub use message::{Message, Role};
 pub use model::{
     BoxFuture, CachePlan, CacheTtl, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts, ModelRequest,
     ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ThinkingDisplay, ToolChoice, ToolDef,
+    check_model_name,
 };
 pub use need::Need;
 pub use op::{Interrupted, Mentions, Op, Origin, Reply, Rewound, Say, When};

@@ -23,6 +23,15 @@ pub trait Model: Send + Sync {
     fn stream(&self, request: ModelRequest) -> ModelStream;
 }
 
+/// Which ids a server knows only the server can say; this keeps out what no server can mean.
+pub fn check_model_name(model: &str) -> Result<(), String> {
+    let plausible = !model.is_empty()
+        && model.len() <= 200
+        && !model.starts_with('-')
+        && model.chars().all(|char| !char.is_whitespace() && !char.is_control());
+    if plausible { Ok(()) } else { Err(format!("'{model}' cannot be the name of a model")) }
+}
+
 /// Facts about one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelFacts {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{
     BoxFuture, EntryId, Interrupted, ModelUsage, Op, PermissionMode, Reply, Rewound, Servers, SessionHandle, SessionId,
-    Thinking, ThinkingDisplay, ToolUseId,
+    Thinking, ThinkingDisplay, ToolUseId, check_model_name,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -277,7 +277,9 @@ pub(super) fn apply_settings(request: &HostLine, session: &SessionHandle, backst
     };
     let text = |name: &str| change.get(name).map(|value| value.as_str().map(str::to_owned));
     let (model, effort) = (text("model"), text("effortLevel"));
-    if let Err(problem) = backstage.change_settings(change) {
+    // Before anything is taken up: the session would refuse it only afterwards.
+    let named = model.iter().flatten().try_for_each(|model| check_model_name(model));
+    if let Err(problem) = named.and_then(|()| backstage.change_settings(change)) {
         return Routed::Now(Err(problem));
     }
     if let Some(effort) = effort {

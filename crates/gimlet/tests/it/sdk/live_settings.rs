@@ -42,15 +42,25 @@ async fn what_cannot_be_changes_nothing() {
     let world = world();
     let model = Script::new().say("one").serve().await.unwrap();
     let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
-    for bad in [json!({"model": 7, "outputStyle": "terse"}), json!({"effortLevel": "heroic", "outputStyle": "terse"})] {
+    for bad in [
+        json!({"model": 7, "outputStyle": "terse"}),
+        json!({"effortLevel": "heroic", "outputStyle": "terse"}),
+        json!({"model": "two words", "effortLevel": "low", "outputStyle": "terse"}),
+        json!({"model": "", "effortLevel": "low", "outputStyle": "terse"}),
+        json!({"model": "-x", "effortLevel": "low", "outputStyle": "terse"}),
+    ] {
         let answer = host.ask(json!({"subtype": "apply_flag_settings", "settings": bad})).await;
         assert_eq!(answer["subtype"], "error", "{bad}: {answer}");
+        let settings = host.ask(json!({"subtype": "get_settings"})).await["response"]["effective"].clone();
+        let touched = ["model", "effortLevel", "outputStyle"].iter().any(|key| settings.get(key).is_some());
+        assert!(!touched, "{bad}: {settings}");
     }
     host.say("one");
     let init = host.until(|line| line["subtype"] == "init").await;
     assert_eq!((&init["model"], &init["output_style"]), (&json!("claude-opus-4-6"), &json!("default")));
     host.result().await;
     host.end().await.clean(0);
+    assert_ne!(model.request(0).json()["output_config"], json!({"effort": "low"}));
 }
 
 #[tokio::test]
