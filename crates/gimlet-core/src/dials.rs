@@ -48,6 +48,11 @@ impl Dials {
         self.lock().effort = effort.or_else(|| self.start.effort.clone());
     }
 
+    /// How hard the model thinks, unless that is still as it was at the start.
+    pub(crate) fn chosen_effort(&self) -> Option<String> {
+        self.now().effort.filter(|effort| self.start.effort.as_ref() != Some(effort))
+    }
+
     /// Changes how the model thinks; `None` goes back to the start.
     pub(crate) fn set_thinking(&self, thinking: Option<Thinking>) {
         self.lock().thinking = thinking.unwrap_or(self.start.thinking);

@@ -95,4 +95,6 @@ pub struct Standing {
     pub before_plan: PermissionMode,
     pub thinking: Thinking,
     pub display: Option<ThinkingDisplay>,
+    /// How hard the model thinks, where that is not as it was at the start.
+    pub effort: Option<String>,
 }

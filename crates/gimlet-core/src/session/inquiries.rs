@@ -59,12 +59,13 @@ pub(super) fn answer(inquiry: Inquiry, services: &Arc<Services>, gate: &Arc<Gate
         Inquiry::Standing { reply } => {
             let (changes, before_plan) = gate.standing();
             let Choice { thinking, display, .. } = dials.now();
-            reply.send(Ok(Standing { changes, before_plan, thinking, display }));
+            reply.send(Ok(Standing { changes, before_plan, thinking, display, effort: dials.chosen_effort() }));
         }
         Inquiry::Adopt(standing) => {
             gate.adopt(services, &standing);
             dials.set_thinking(Some(standing.thinking));
             dials.set_display(standing.display);
+            dials.set_effort(standing.effort);
         }
         Inquiry::MayCall { tool, also_named, input, reply } => {
             reply.send(gate.may_call(services, &tool, &also_named, &input));

@@ -126,7 +126,8 @@ async fn an_agent_brings_no_bypass_that_nobody_gave() {
     ] {
         let world = world();
         let model = Script::new().say("ok").serve().await.unwrap();
-        let mut host = Host::start(world.run(&model).env("IS_SANDBOX", "1").args(["--agent", "x"]).args(flags.clone()));
+        let mut host =
+            Host::start(world.run(&model).env("IS_SANDBOX", "1").args(["--agent", "x"]).args(flags.clone()));
         if late {
             host.ask(json!({"subtype": "get_binary_version"})).await;
         }
@@ -161,5 +162,25 @@ async fn another_mode_of_an_agent_holds_also_when_it_comes_late() {
         assert_eq!(init["permissionMode"], mode);
         host.result().await;
         host.end().await.output.expect_code(0);
+    }
+}
+
+#[tokio::test]
+async fn effort_outlives_the_session_that_it_was_chosen_in() {
+    for again in ["initialize", "/clear"] {
+        let world = world();
+        let model = Script::new().say("ok").lenient().serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6", "--effort", "high"]));
+        host.ask(json!({"subtype": "apply_flag_settings", "settings": {"effortLevel": "low"}})).await;
+        if again == "initialize" {
+            host.ask(json!({"subtype": "initialize", "agents": agents()})).await;
+        } else {
+            host.say(again);
+            host.result().await;
+        }
+        host.say("hi");
+        host.result().await;
+        host.end().await.clean(0);
+        assert_eq!(model.request(0).json()["output_config"], json!({"effort": "low"}), "{again}");
     }
 }
