@@ -50,6 +50,7 @@ pub(crate) use sandboxed::{InForce, InForceWalls};
 pub(crate) use sessions::{NamePlate, Scratch, check as check_session};
 use sessions::{Past, Segment};
 use toolbox::Toolbox;
+pub(crate) use toolbox::check_shape;
 
 /// A session ready to run.
 pub(crate) struct Started<F> {

@@ -26,6 +26,9 @@ pub trait Backstage: Send + Sync {
     /// Opens a new session in place of one that ended.
     fn reopen(&self, why: Reopen) -> BoxFuture<'static, Result<Reopened, String>>;
 
+    /// Whether a session of the shape that a greeting wants can be had; what is wrong with it otherwise.
+    fn check_shape(&self, wishes: &Initialize) -> Result<(), String>;
+
     /// The tool servers of the session that runs.
     fn servers(&self) -> Option<Arc<dyn Servers>>;
 

@@ -7,7 +7,7 @@ use gimlet_config::{Edit, Scope};
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_proto::{BoxFuture, Servers, SessionHandle, SessionId};
-use gimlet_serve::sdk::{Backstage, Reopen, Reopened, SavedSetting};
+use gimlet_serve::sdk::{Backstage, Initialize, Reopen, Reopened, SavedSetting};
 use gimlet_store::clean_title;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -160,6 +160,11 @@ impl Backstage for Stage {
             let (welcome, face) = (super::welcome(&started.facts), super::face(&started.facts));
             Ok(Reopened { session: troupe.join(started), welcome, face })
         })
+    }
+
+    fn check_shape(&self, wishes: &Initialize) -> Result<(), String> {
+        let run = super::as_wished(&self.run(), wishes.clone());
+        start::check_shape(&run, &self.configured()?.env).map_err(|report| report.text())
     }
 
     fn servers(&self) -> Option<Arc<dyn Servers>> {

@@ -42,6 +42,12 @@ impl Toolbox {
     }
 }
 
+/// What is wrong with the form of the answer or with the kinds of subagents that flags define.
+pub(crate) fn check_shape(run: &RunArgs, env: &Env) -> Result<(), Report> {
+    output_schema(run, env)?;
+    agents::agents(run).map(drop)
+}
+
 pub(super) const NOT_A_FILE: &str = "Give the JSON itself, not a file";
 
 /// Whether a file was given where JSON is wanted.

@@ -204,6 +204,9 @@ impl Link {
         } else if self.begun {
             let problem = format!("initialize came after the first prompt, too late for: {}", reshapes.join(", "));
             self.write(frames::answer(id, Err(problem))).await;
+        } else if let Err(problem) = self.backstage.check_shape(&wishes) {
+            // While there still is a session that can go on.
+            self.write(frames::answer(id, Err(problem))).await;
         } else {
             self.change_shape(id, wishes);
         }

@@ -184,3 +184,27 @@ async fn effort_outlives_the_session_that_it_was_chosen_in() {
         assert_eq!(model.request(0).json()["output_config"], json!({"effort": "low"}), "{again}");
     }
 }
+
+#[tokio::test]
+async fn a_shape_that_cannot_be_had_is_refused_and_the_session_goes_on() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.ask(json!({"subtype": "get_binary_version"})).await;
+    for (bad, word) in [
+        (json!({"jsonSchema": {"type": 7}}), "json-schema"),
+        (json!({"agents": {"x": {"description": 7}}}), "agents"),
+        (json!({"agents": "none"}), "agents"),
+    ] {
+        let mut greeting = bad.clone();
+        greeting["subtype"] = json!("initialize");
+        let answer = host.ask(greeting).await;
+        let error = answer["error"].as_str().unwrap_or_default();
+        assert!(answer["subtype"] == "error" && error.contains(word), "{bad}: {answer}");
+    }
+    let welcome = host.ask(json!({"subtype": "initialize", "agents": agents()})).await;
+    assert_eq!(welcome["subtype"], "success", "{welcome}");
+    host.say("hi");
+    assert_eq!(host.result().await["result"], "ok");
+    host.end().await.clean(0);
+}
