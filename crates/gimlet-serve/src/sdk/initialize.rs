@@ -34,7 +34,7 @@ pub struct Initialize {
     /// Whether a resumed session keeps the system prompt that it began with.
     pub system_prompt_snapshot: Option<bool>,
     /// The host has a way for its person to stop single tasks.
-    pub per_task_stop: bool,
+    pub per_task_stop: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -73,25 +73,72 @@ impl Initialize {
             title: request.text("title").filter(|title| !title.trim().is_empty()),
             plan_mode_instructions: request.text("planModeInstructions").filter(|text| !text.trim().is_empty()),
             system_prompt_snapshot: request.get("systemPromptSnapshot"),
-            per_task_stop: request.flag("perTaskStopAffordance"),
+            per_task_stop: request.get("perTaskStopAffordance"),
         }
     }
 
     /// What it asks for that a session has from its beginning, as far as it was not opened with the same.
     pub(super) fn reshapes(&self, opened_with: &Self) -> Vec<&'static str> {
-        let raw = |json: &Option<Box<RawValue>>| json.as_ref().map(|json| json.get().to_owned());
         let members = |wishes: &Self| {
             [
-                ("agents", raw(&wishes.agents)),
-                ("systemPrompt", wishes.system_prompt.clone()),
-                ("appendSystemPrompt", wishes.append_system_prompt.clone()),
-                ("jsonSchema", raw(&wishes.json_schema)),
-                ("planModeInstructions", wishes.plan_mode_instructions.clone()),
-                ("systemPromptSnapshot", wishes.system_prompt_snapshot.map(|kept| kept.to_string())),
+                ("systemPrompt", wishes.system_prompt.clone().map(Value::from)),
+                ("appendSystemPrompt", wishes.append_system_prompt.clone().map(Value::from)),
+                ("jsonSchema", wishes.json_schema.as_deref().map(value)),
+                ("planModeInstructions", wishes.plan_mode_instructions.clone().map(Value::from)),
+                ("systemPromptSnapshot", wishes.system_prompt_snapshot.map(Value::from)),
             ]
         };
+        let agents = self.brings_agents(opened_with).then_some("agents");
         let pairs = members(self).into_iter().zip(members(opened_with));
-        pairs.filter(|((_, now), (_, then))| now.is_some() && now != then).map(|((name, _), _)| name).collect()
+        let others = pairs.filter(|((_, now), (_, then))| now.is_some() && now != then).map(|((name, _), _)| name);
+        agents.into_iter().chain(others).collect()
+    }
+
+    /// Whether it defines an agent that the session does not have, or another way.
+    fn brings_agents(&self, opened_with: &Self) -> bool {
+        let defined = |wishes: &Self| wishes.agents.as_deref().map(value);
+        match (defined(self), defined(opened_with)) {
+            (Some(Value::Object(now)), Some(Value::Object(then))) => {
+                now.iter().any(|(name, agent)| then.get(name) != Some(agent))
+            }
+            (Some(Value::Object(now)), None) => !now.is_empty(),
+            (now, then) => now.is_some() && now != then,
+        }
+    }
+
+    /// What both ask for; the later one has the last word, member by member and agent by agent.
+    pub(super) fn then(self, later: Self) -> Self {
+        let mut sdk_mcp_servers = self.sdk_mcp_servers;
+        sdk_mcp_servers.extend(later.sdk_mcp_servers);
+        Self {
+            hooks: later.hooks.or(self.hooks),
+            agents: both(self.agents, later.agents),
+            system_prompt: later.system_prompt.or(self.system_prompt),
+            append_system_prompt: later.append_system_prompt.or(self.append_system_prompt),
+            json_schema: later.json_schema.or(self.json_schema),
+            skills: later.skills.or(self.skills),
+            sdk_mcp_servers,
+            forward_subagent_text: later.forward_subagent_text.or(self.forward_subagent_text),
+            title: later.title.or(self.title),
+            plan_mode_instructions: later.plan_mode_instructions.or(self.plan_mode_instructions),
+            system_prompt_snapshot: later.system_prompt_snapshot.or(self.system_prompt_snapshot),
+            per_task_stop: later.per_task_stop.or(self.per_task_stop),
+        }
+    }
+}
+
+fn value(raw: &RawValue) -> Value {
+    read(raw).unwrap_or_default()
+}
+
+/// Two objects as one. What is none replaces the other, for whoever reads it to complain about.
+fn both(first: Option<Box<RawValue>>, second: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
+    match (first.as_deref().map(value), second.as_deref().map(value)) {
+        (Some(Value::Object(mut all)), Some(Value::Object(more))) => {
+            all.extend(more);
+            serde_json::value::to_raw_value(&all).ok()
+        }
+        _ => second.or(first),
     }
 }
 

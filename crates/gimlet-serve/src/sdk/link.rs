@@ -176,7 +176,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         hooks: None,
         greeted: job.wishes.is_some(),
         welcomed: false,
-        stops_tasks: job.wishes.as_ref().is_some_and(|wishes| wishes.per_task_stop),
+        stops_tasks: job.wishes.as_ref().and_then(|wishes| wishes.per_task_stop).unwrap_or(false),
         wishes: job.wishes.unwrap_or_default(),
         outset,
         begun: false,

@@ -221,7 +221,7 @@ impl Link {
         if let Some(servers) = self.backstage.servers() {
             servers.admit(&wishes.sdk_mcp_servers);
         }
-        self.stops_tasks = wishes.per_task_stop;
+        self.stops_tasks = wishes.per_task_stop.unwrap_or(self.stops_tasks);
         if wishes.forward_subagent_text == Some(true) {
             self.wire.show_subagent_text();
         }

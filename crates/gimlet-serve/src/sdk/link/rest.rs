@@ -168,7 +168,7 @@ impl Link {
                     Change::Greeting { id, wishes } => {
                         self.heed(&wishes);
                         self.tell_welcome(&id, &wishes).await;
-                        self.wishes = *wishes;
+                        self.wishes = std::mem::take(&mut self.wishes).then(*wishes);
                     }
                 }
             }

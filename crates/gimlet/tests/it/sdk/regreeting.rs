@@ -208,3 +208,27 @@ async fn a_shape_that_cannot_be_had_is_refused_and_the_session_goes_on() {
     assert_eq!(host.result().await["result"], "ok");
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn what_several_greetings_asked_for_counts_together() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let parrot = json!({"parrot": {"description": "Repeats", "prompt": "You are a parrot."}});
+    host.ask(json!({"subtype": "initialize", "agents": agents(), "appendSystemPrompt": "be brief"})).await;
+    host.ask(json!({"subtype": "initialize", "agents": parrot})).await;
+    host.say("hi");
+    host.result().await;
+    assert!(model.request(0).system_text().contains("be brief"));
+    for known in [
+        json!({"subtype": "initialize", "agents": agents()}),
+        json!({"subtype": "initialize", "agents": parrot}),
+        json!({"subtype": "initialize", "appendSystemPrompt": "be brief"}),
+    ] {
+        let welcome = host.ask(known.clone()).await;
+        assert_eq!(welcome["subtype"], "success", "{known}: {welcome}");
+        let agents = welcome["response"]["agents"].to_string();
+        assert!(agents.contains("pirate") && agents.contains("parrot"), "{agents}");
+    }
+    host.end().await.clean(0);
+}

@@ -53,6 +53,8 @@ async fn a_host_that_stops_tasks_one_by_one_keeps_its_agents() {
     let model = script().serve().await.unwrap();
     let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
     host.ask(json!({"subtype": "initialize", "perTaskStopAffordance": true})).await;
+    // A greeting that says nothing of it takes nothing back.
+    host.ask(json!({"subtype": "initialize"})).await;
     host.say("go");
     host.result().await;
     let started = host.seen.iter().find(|line| line["task_type"] == "local_agent").unwrap().clone();
