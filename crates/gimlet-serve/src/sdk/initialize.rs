@@ -77,8 +77,9 @@ impl Initialize {
         }
     }
 
-    /// What it asks for that a session has from its beginning, as far as it was not opened with the same.
-    pub(super) fn reshapes(&self, opened_with: &Self) -> Vec<&'static str> {
+    /// What it asks for that a session has from its beginning, as far as it was not opened with the same. Once something
+    /// was said, members that are empty ask for nothing; before, one can take the place of what gimlet or a flag brings.
+    pub(super) fn reshapes(&self, opened_with: &Self, begun: bool) -> Vec<&'static str> {
         let members = |wishes: &Self| {
             [
                 ("systemPrompt", wishes.system_prompt.clone().map(Value::from)),
@@ -90,7 +91,9 @@ impl Initialize {
         };
         let agents = self.brings_agents(opened_with).then_some("agents");
         let pairs = members(self).into_iter().zip(members(opened_with));
-        let others = pairs.filter(|((_, now), (_, then))| now.is_some() && now != then).map(|((name, _), _)| name);
+        let asks_for_nothing = |now: &Value, then: &Option<Value>| begun && then.is_none() && is_empty(now);
+        let differs = |now: &Value, then: &Option<Value>| then.as_ref() != Some(now) && !asks_for_nothing(now, then);
+        let others = pairs.filter_map(|((name, now), (_, then))| differs(&now?, &then).then_some(name));
         agents.into_iter().chain(others).collect()
     }
 
@@ -129,6 +132,10 @@ impl Initialize {
 
 fn value(raw: &RawValue) -> Value {
     read(raw).unwrap_or_default()
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_str().is_some_and(str::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
 /// Two objects as one. What is none replaces the other, for whoever reads it to complain about.

@@ -195,7 +195,7 @@ impl Link {
         if std::mem::take(&mut self.greeted) {
             return self.tell_welcome(id, &wishes).await;
         }
-        let reshapes = wishes.reshapes(&self.wishes);
+        let reshapes = wishes.reshapes(&self.wishes, self.begun);
         if reshapes.is_empty() {
             self.heed(&wishes);
             self.tell_welcome(id, &wishes).await;

@@ -126,8 +126,7 @@ async fn an_agent_brings_no_bypass_that_nobody_gave() {
     ] {
         let world = world();
         let model = Script::new().say("ok").serve().await.unwrap();
-        let mut host =
-            Host::start(world.run(&model).env("IS_SANDBOX", "1").args(["--agent", "x"]).args(flags.clone()));
+        let mut host = Host::start(world.run(&model).env("IS_SANDBOX", "1").args(["--agent", "x"]).args(flags.clone()));
         if late {
             host.ask(json!({"subtype": "get_binary_version"})).await;
         }
@@ -231,4 +230,22 @@ async fn what_several_greetings_asked_for_counts_together() {
         assert!(agents.contains("pirate") && agents.contains("parrot"), "{agents}");
     }
     host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn members_that_ask_for_nothing_never_come_too_late() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.say("hi");
+    host.result().await;
+    let welcome = host
+        .ask(json!({"subtype": "initialize", "agents": {}, "jsonSchema": {}, "systemPrompt": [],
+            "appendSystemPrompt": ""}))
+        .await;
+    assert_eq!(welcome["subtype"], "success", "{welcome}");
+    host.say("more");
+    host.result().await;
+    host.end().await.clean(0);
+    assert_eq!(model.request(0).system_text(), model.request(1).system_text());
 }
