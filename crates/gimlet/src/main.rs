@@ -190,7 +190,8 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
     let outcome = Surroundings::read().and_then(|around| {
         // Commands may look at the process that starts them. No thread has been started yet.
         gimlet_exec::conceal_credentials(&around.env);
-        let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY");
+        // Whoever asks for a copy of the transcript on this command line wants one, whatever the surroundings say.
+        let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY") && !run.session_mirror;
         let mut run = RunArgs { no_session_persistence: run.no_session_persistence || unkept, ..run.clone() };
         // A program that reads the answer is nobody to ask.
         let may_ask = !run.is_driven() && run.output_format == OutputFormat::Text;

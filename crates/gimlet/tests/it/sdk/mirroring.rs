@@ -54,3 +54,16 @@ async fn without_a_transcript_there_is_nothing_to_copy() {
     end.output.expect_code(1);
     assert!(end.lines[0]["errors"][0].as_str().unwrap().contains("--no-session-persistence"));
 }
+
+#[tokio::test]
+async fn a_variable_takes_no_copy_away_from_whoever_asked_for_one() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let run = world.run(&model).arg("--session-mirror").env("CLAUDE_CODE_SKIP_PROMPT_HISTORY", "1");
+    let mut host = Host::start(run);
+    host.say("hi");
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    let path = world.transcripts()[0].clone();
+    assert_eq!(copy(&lines, &path.to_string_lossy()), parsed(&std::fs::read_to_string(&path).unwrap()));
+}
