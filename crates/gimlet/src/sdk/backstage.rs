@@ -163,6 +163,9 @@ impl Backstage for Stage {
     }
 
     fn check_shape(&self, wishes: &Initialize) -> Result<(), String> {
+        if let Some(title) = &wishes.title {
+            clean_title(title).map_err(|error| format!("title: {error}"))?;
+        }
         let run = super::as_wished(&self.run(), wishes.clone());
         start::check_shape(&run, &self.configured()?.env).map_err(|report| report.text())
     }

@@ -194,6 +194,7 @@ async fn a_shape_that_cannot_be_had_is_refused_and_the_session_goes_on() {
         (json!({"jsonSchema": {"type": 7}}), "json-schema"),
         (json!({"agents": {"x": {"description": 7}}}), "agents"),
         (json!({"agents": "none"}), "agents"),
+        (json!({"agents": agents(), "title": "long ".repeat(100)}), "title"),
     ] {
         let mut greeting = bad.clone();
         greeting["subtype"] = json!("initialize");
