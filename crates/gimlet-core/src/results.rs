@@ -199,9 +199,9 @@ impl BatchBudget {
         Self { left: usize::try_from(tokens_left / BATCH_SHARE * 4).unwrap_or(usize::MAX) }
     }
 
-    /// Whether a result takes no more than its share, with so many that are still to come.
-    pub(crate) fn holds(&self, settled: &Settled, to_come: usize) -> bool {
-        settled.content.text_len() <= self.left / (to_come + 1)
+    /// Whether a result takes no more than its share, with so many others that have none yet.
+    pub(crate) fn holds(&self, settled: &Settled, others: usize) -> bool {
+        settled.content.text_len() <= self.left / (others + 1)
     }
 
     /// Shrinks the results of a group that would take too much: the largest go to files first.

@@ -105,8 +105,8 @@ impl Batch<'_> {
         while let Some(Outcome { position, call, cap, mut settled }) = calls.next_result(group).await {
             self.room.fit(&mut settled.content);
             settled.cap(&call.id, cap, files);
-            let to_come = group.calls.len() - places.len() - taken - 1;
-            if self.budget.holds(&settled, to_come) {
+            let others = group.calls.len() - taken - 1;
+            if self.budget.holds(&settled, others) {
                 taken += 1;
                 let mut alone = [(call.id.clone(), settled)];
                 self.budget.fit(&mut alone, files);
