@@ -2,10 +2,10 @@
 //! stand; what leads out, through links as well, asks.
 
 use gimlet_policy::Decision::{Allow, Ask};
-use gimlet_policy::{Call, Decision, FileTable, NeedFacts, RuleSet, decide_seeing};
-use gimlet_proto::{Need, PermissionMode};
+use gimlet_policy::{Decision, RuleSet};
+use gimlet_proto::PermissionMode;
 
-use crate::worlds::{rules, world};
+use crate::worlds::{decided, repository, rules};
 
 const FILES: &[(&str, Option<&str>)] = &[
     ("d/one", None),
@@ -32,23 +32,12 @@ const FILES: &[(&str, Option<&str>)] = &[
     ("pk2/sub/.git/config", None),
 ];
 
-fn decided(text: &str) -> Decision {
-    decided_beside(&RuleSet::default(), text)
+fn edits(text: &str) -> Decision {
+    edits_beside(&RuleSet::default(), text)
 }
 
-fn decided_beside(rules: &RuleSet, text: &str) -> Decision {
-    let mut table = FileTable::default();
-    for (path, target) in FILES {
-        let path = format!("/srv/repo/{path}");
-        match target {
-            Some(target) => table.add_link(path, target),
-            None => table.add_file(path),
-        }
-    }
-    table.close();
-    let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
-    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-    decide_seeing(&call, rules, &world(PermissionMode::AcceptEdits), &table).decision
+fn edits_beside(rules: &RuleSet, text: &str) -> Decision {
+    decided(text, &repository(FILES), rules, PermissionMode::AcceptEdits)
 }
 
 #[test]
@@ -71,7 +60,7 @@ fn edits_in_the_working_directories_pass() {
         "mkdir -p src/{x,y}/deep",
         "rm src/{a,b}.o",
     ] {
-        assert_eq!(decided(text), Allow, "{text}");
+        assert_eq!(edits(text), Allow, "{text}");
     }
 }
 
@@ -114,7 +103,7 @@ fn edits_that_may_lead_out_or_to_protected_files_ask() {
         "ln -s /etc e; cp -r d e",
         "touch -- src/-rf && rm src/*",
     ] {
-        assert_eq!(decided(text), Ask, "{text}");
+        assert_eq!(edits(text), Ask, "{text}");
     }
 }
 
@@ -122,12 +111,12 @@ fn edits_that_may_lead_out_or_to_protected_files_ask() {
 fn a_copied_link_is_no_plain_edit_and_nothing_is_written_through_it() {
     let linking = "cp -r lnks/a/l3 l9";
     for text in [linking, "cp -r lnks/a/l3/ l9", "cp -r lnks/a/l3 .", "cp -a lnks/a/l3/. l9", "cp -r missing l9"] {
-        assert_eq!(decided(text), Ask, "{text}");
+        assert_eq!(edits(text), Ask, "{text}");
     }
     let copying = rules(&[], &[], &["Bash(cp:*)"]);
-    assert_eq!(decided_beside(&copying, linking), Allow);
+    assert_eq!(edits_beside(&copying, linking), Allow);
     for then in ["touch l9/x", "echo hi > l9/x", "rm l9/o", "mkdir l9/x", "sed -i s/a/b/ l9/o"] {
-        assert_eq!(decided_beside(&copying, &format!("{linking} && {then}")), Ask, "{then}");
+        assert_eq!(edits_beside(&copying, &format!("{linking} && {then}")), Ask, "{then}");
     }
 }
 
@@ -143,10 +132,10 @@ fn a_folder_that_the_text_changes_is_not_copied_by_what_was_in_it() {
         "cp -r pre/d d/deep/. .",
         "cp -r pre/. .",
     ] {
-        assert_eq!(decided(text), Ask, "{text}");
+        assert_eq!(edits(text), Ask, "{text}");
     }
     let making = rules(&[], &[], &["Bash(make:*)"]);
-    assert_eq!(decided_beside(&making, "make && cp -r d dst"), Ask);
+    assert_eq!(edits_beside(&making, "make && cp -r d dst"), Ask);
 }
 
 #[test]
@@ -162,9 +151,9 @@ fn rules_that_close_files_hold_for_what_a_copy_brings_along() {
         "mv mm/m lo2",
         "cp mm/.env .",
     ] {
-        assert_ne!(decided_beside(&closing, text), Allow, "{text}");
+        assert_ne!(edits_beside(&closing, text), Allow, "{text}");
     }
     for text in ["cp -r d other", "cp d/deep/two dst", "mv mm/m lo3"] {
-        assert_eq!(decided_beside(&closing, text), Allow, "{text}");
+        assert_eq!(edits_beside(&closing, text), Allow, "{text}");
     }
 }

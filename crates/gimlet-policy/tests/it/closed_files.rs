@@ -2,33 +2,13 @@
 //! read without a question, and what it may reach asks.
 
 use gimlet_policy::Decision::{Allow, Ask, Deny};
-use gimlet_policy::{Call, Decision, FileTable, NeedFacts, RuleSet, decide_seeing};
-use gimlet_proto::{Need, PermissionMode};
+use gimlet_policy::RuleSet;
+use gimlet_proto::PermissionMode;
 
-use crate::worlds::{judge, rules, world};
+use crate::worlds::{decided, judge, repository, rules};
 
 fn closing() -> RuleSet {
     rules(&["Read(./.env)", "Read(**/*.pem)", "Read(./secrets/**)"], &[], &[])
-}
-
-/// A repository of exactly these files below its root; those with a target are links.
-fn repository(files: &[(&str, Option<&str>)]) -> FileTable {
-    let mut table = FileTable::default();
-    for (path, target) in files {
-        let path = format!("/srv/repo/{path}");
-        match target {
-            Some(target) => table.add_link(path, target),
-            None => table.add_file(path),
-        }
-    }
-    table.close();
-    table
-}
-
-fn decided(text: &str, files: &FileTable, rules: &RuleSet, mode: PermissionMode) -> Decision {
-    let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
-    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-    decide_seeing(&call, rules, &world(mode), files).decision
 }
 
 const FILES: &[(&str, Option<&str>)] = &[

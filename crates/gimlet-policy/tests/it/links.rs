@@ -2,32 +2,13 @@
 //! is looked at before a reader is taken to stay inside.
 
 use gimlet_policy::Decision::{Allow, Ask};
-use gimlet_policy::{Call, Decision, FileTable, NeedFacts, RuleSet, decide_seeing};
-use gimlet_proto::{Need, PermissionMode};
+use gimlet_policy::{Decision, FileTable, RuleSet};
+use gimlet_proto::PermissionMode;
 
-use crate::worlds::{rules, world};
-
-/// Files below the repository; those with a target are links.
-fn tree(files: &[(&str, Option<&str>)]) -> FileTable {
-    let mut table = FileTable::default();
-    for (path, target) in files {
-        let path = format!("/srv/repo/{path}");
-        match target {
-            Some(target) => table.add_link(path, target),
-            None => table.add_file(path),
-        }
-    }
-    table
-}
-
-fn judged(text: &str, files: &FileTable, rules: &RuleSet, mode: PermissionMode) -> Decision {
-    let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
-    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
-    decide_seeing(&call, rules, &world(mode), files).decision
-}
+use crate::worlds::{decided, rules, tree};
 
 fn judge(text: &str, files: &FileTable) -> Decision {
-    judged(text, files, &RuleSet::default(), PermissionMode::Default)
+    decided(text, files, &RuleSet::default(), PermissionMode::Default)
 }
 
 const HARMLESS: &[(&str, Option<&str>)] =
@@ -193,7 +174,7 @@ fn git_compares_files_where_they_lie() {
 #[test]
 fn a_rule_for_a_writer_does_not_reach_protected_files_behind_patterns() {
     let allowing = rules(&[], &[], &["Bash(tee:*)", "Bash(rm:*)"]);
-    let ordinary = |text: &str, files: &FileTable| judged(text, files, &allowing, PermissionMode::Default);
+    let ordinary = |text: &str, files: &FileTable| decided(text, files, &allowing, PermissionMode::Default);
     let trap = tree(&[("s1", Some(".git/hooks/pre-commit")), ("d/hooks", Some("../.git/hooks"))]);
     for text in ["tee s*", "tee d/h*/x", "for f in s*; do tee \"$f\"; done"] {
         assert_eq!(ordinary(text, &trap), Ask, "{text}");
@@ -204,7 +185,7 @@ fn a_rule_for_a_writer_does_not_reach_protected_files_behind_patterns() {
 #[test]
 fn what_a_text_makes_itself_cannot_be_looked_at_beforehand() {
     let files = tree(HARMLESS);
-    let editing = |text: &str| judged(text, &files, &RuleSet::default(), PermissionMode::AcceptEdits);
+    let editing = |text: &str| decided(text, &files, &RuleSet::default(), PermissionMode::AcceptEdits);
     for text in ["touch -- -fx; grep y *", "echo a > ./-fx; grep y *", "mkdir -- --to-file=in && diff *"] {
         assert_eq!(editing(text), Ask, "{text}");
     }
@@ -212,7 +193,7 @@ fn what_a_text_makes_itself_cannot_be_looked_at_beforehand() {
         assert_eq!(editing(text), Allow, "{text}");
     }
     let allowing = rules(&[], &[], &["Bash(git:*)", "Bash(ln:*)", "Bash(tar:*)", "Bash(npm run:*)"]);
-    let ordinary = |text: &str| judged(text, &files, &allowing, PermissionMode::Default);
+    let ordinary = |text: &str| decided(text, &files, &allowing, PermissionMode::Default);
     for text in
         ["git checkout evil && cat notes", "ln -s /etc/passwd n; cat n", "tar xf e.tar && cat n", "git pull; cat *"]
     {
@@ -255,7 +236,7 @@ fn a_closed_file_is_not_opened_by_programs_that_nobody_knows() {
             "tool /proc/self/cwd/.env",
             "cat /proc/self/cwd/.env",
         ] {
-            assert_eq!(judged(text, &files, &closing, mode), Ask, "{text} in {mode}");
+            assert_eq!(decided(text, &files, &closing, mode), Ask, "{text} in {mode}");
         }
         for text in [
             "tool a.txt",
@@ -269,10 +250,10 @@ fn a_closed_file_is_not_opened_by_programs_that_nobody_knows() {
             "git commit -m 'say what .env is for'",
             "cat <<'E'\nsee .env\nE\n",
         ] {
-            assert_eq!(judged(text, &files, &closing, mode), Allow, "{text} in {mode}");
+            assert_eq!(decided(text, &files, &closing, mode), Allow, "{text} in {mode}");
         }
         for text in ["cat .env", "vim .env", "sha512sum l"] {
-            assert_eq!(judged(text, &files, &closing, mode), Decision::Deny, "{text} in {mode}");
+            assert_eq!(decided(text, &files, &closing, mode), Decision::Deny, "{text} in {mode}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The small world that the tests of commands live in.
 
-use gimlet_policy::{Behavior, Call, Decision, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide};
+use gimlet_policy::{
+    Behavior, Call, Decision, FileTable, NeedFacts, RuleScope, RuleSet, RuleSource, World, decide, decide_seeing,
+};
 use gimlet_proto::{Need, PermissionMode};
 
 pub(crate) fn rules(deny: &[&str], ask: &[&str], allow: &[&str]) -> RuleSet {
@@ -37,4 +39,31 @@ pub(crate) fn run(text: &str, rules: &RuleSet, mode: PermissionMode) -> Decision
 /// In the default mode.
 pub(crate) fn judge(text: &str, rules: &RuleSet) -> Decision {
     run(text, rules, PermissionMode::Default)
+}
+
+/// Files below the repository; those with a target are links. There may be others until it is closed.
+pub(crate) fn tree(files: &[(&str, Option<&str>)]) -> FileTable {
+    let mut table = FileTable::default();
+    for (path, target) in files {
+        let path = format!("/srv/repo/{path}");
+        match target {
+            Some(target) => table.add_link(path, target),
+            None => table.add_file(path),
+        }
+    }
+    table
+}
+
+/// A repository of exactly these files.
+pub(crate) fn repository(files: &[(&str, Option<&str>)]) -> FileTable {
+    let mut table = tree(files);
+    table.close();
+    table
+}
+
+/// What is decided by somebody who sees these files.
+pub(crate) fn decided(text: &str, files: &FileTable, rules: &RuleSet, mode: PermissionMode) -> Decision {
+    let needs = [NeedFacts::new(Need::Run(text.to_owned()), None)];
+    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+    decide_seeing(&call, rules, &world(mode), files).decision
 }
