@@ -23,8 +23,10 @@ const RESULT_TOKENS: u64 = 25_000;
 const RESULT_CHARS: usize = 50_000;
 const CHARS_PER_TOKEN: u64 = 4;
 
-/// How long a server that was silent before may hold up a turn.
+/// How long a server that was silent once may hold up the next turn; each further silence halves it.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is halved.
+const MOST_HALVES: u32 = 4;
 
 /// How long servers are waited for, and how much of them is kept.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,8 @@ struct Entry {
     origin: Origin,
     enabled: bool,
     state: State,
+    /// How often in a row it did not answer a greeting.
+    silences: u32,
 }
 
 #[derive(Clone)]
@@ -102,9 +106,7 @@ impl McpServers {
             let entries = self.lock();
             let wanted = entries.iter().filter(|entry| entry.enabled && !entry.is_connected());
             let wanted = wanted.filter(|entry| also_silent || !entry.was_silent());
-            let patience = |entry: &Entry| {
-                if entry.was_silent() { self.timeouts.connect.min(AGAIN) } else { self.timeouts.connect }
-            };
+            let patience = |entry: &Entry| self.timeouts.connect.min(entry.patience());
             wanted.map(|entry| (entry.name.clone(), entry.config.kind.clone(), patience(entry))).collect()
         };
         let attempts = wanted.into_iter().map(|(name, kind, patience)| async move {
@@ -118,6 +120,7 @@ impl McpServers {
             // A server that was taken away meanwhile is closed by forgetting it.
             if let Some(entry) = self.lock().iter_mut().find(|entry| entry.name == name) {
                 entry.state = state;
+                entry.silences = if entry.was_silent() { entry.silences.saturating_add(1) } else { 0 };
             }
         }
     }
@@ -149,7 +152,7 @@ impl McpServers {
 
 impl Entry {
     fn new(name: String, config: ServerConfig, origin: Origin) -> Self {
-        Self { name, config, origin, enabled: true, state: State::Waiting }
+        Self { name, config, origin, enabled: true, state: State::Waiting, silences: 0 }
     }
 
     fn is_connected(&self) -> bool {
@@ -167,6 +170,15 @@ impl Entry {
     /// It did not answer when it was greeted last.
     fn was_silent(&self) -> bool {
         matches!(self.state, State::Failed(ConnectError::TimedOut(_)))
+    }
+
+    /// How long it may let others wait, given how it has answered so far.
+    fn patience(&self) -> Duration {
+        if self.was_silent() {
+            AGAIN / 2_u32.pow(self.silences.saturating_sub(1).min(MOST_HALVES))
+        } else {
+            Duration::MAX
+        }
     }
 
     /// Somebody wants it now, whatever came of the attempts before.
