@@ -132,6 +132,9 @@ pub(crate) async fn start(
 ) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
     let mut configured = Configured::open(run, around).await?.following(&manner.flag_settings);
     let env = &configured.env.clone();
+    let locations = configured.loaded.locations.clone();
+    // The file can be large; it is looked at while everything else is made ready.
+    let state = tokio::task::spawn_blocking(move || gimlet_config::check_state(&locations));
     let now = configured.now();
     let role = Role::of(run, env, &now.rules)?;
     let run = &role.run.clone();
@@ -166,7 +169,6 @@ pub(crate) async fn start(
     let past = Past::find(run, around, manner, segment)?;
     warnings.extend(past.remarks.iter().cloned());
     let upkeep = cleanup::Upkeep::asked(&configured, &past.id);
-    let locations = configured.loaded.locations.clone();
     let chosen = models::choose(run, &configured, &provider, past.model.as_deref())?;
     warnings.extend(chosen.remark);
     let api_key_source = provider.api_key_source().to_owned();
@@ -234,11 +236,10 @@ pub(crate) async fn start(
     };
     let (handle, life) = gimlet_core::open(config);
     // A start that fails before this has removed nothing.
-    let chores = move || {
-        let state = gimlet_config::check_state(&locations).map(|problem| problem.to_string());
-        [state, upkeep.and_then(|upkeep| upkeep.carry_out())]
-    };
-    warnings.extend(tokio::task::spawn_blocking(chores).await.into_iter().flatten().flatten());
+    if let Some(upkeep) = upkeep {
+        warnings.extend(tokio::task::spawn_blocking(|| upkeep.carry_out()).await.ok().flatten());
+    }
+    warnings.extend(state.await.into_iter().flatten().map(|problem| problem.to_string()));
     let (scratch, name_plate) = ([past.scratch, walls.scratch], past.name_plate);
     let bypass_reachable = start.bypass_reachable;
     Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate, bypass_reachable })
