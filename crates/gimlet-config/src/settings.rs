@@ -177,7 +177,7 @@ pub struct Settings {
     pub permissions: Permissions,
     /// `"disable"` removes the mode `auto`.
     pub disable_auto_mode: Option<Disable>,
-    /// Whether only managed rules count.
+    /// Whether only managed rules allow something; what others forbid stays forbidden.
     pub allow_managed_permission_rules_only: Option<bool>,
     /// What the classifier of the mode `auto` is told.
     pub auto_mode: Option<AutoMode>,
