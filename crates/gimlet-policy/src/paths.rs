@@ -26,9 +26,9 @@ pub(crate) use wildcards::{Segment, Wildcards, WildcardsBuilder};
 /// Linux' limit for a path, in bytes.
 const LONGEST_PATH: usize = 4096;
 
-/// Whether a folder or a file of this name is protected.
-fn is_protected_name(name: &str, is_folder: bool) -> bool {
-    PROTECTED_NAMES.iter().any(|protected| protected.is_folder == is_folder && protected.name == name)
+/// Whether a folder or a file of this name, in whatever case, is protected.
+fn is_protected_name(name: &OsStr, is_folder: bool) -> bool {
+    PROTECTED_NAMES.iter().any(|protected| protected.is_folder == is_folder && name.eq_ignore_ascii_case(protected.name))
 }
 
 /// Joins `path` to `base` and removes `.`, `..` and repeated slashes without looking at the disk.
@@ -48,14 +48,29 @@ pub fn normalise(base: &Path, path: &Path) -> PathBuf {
 
 /// Whether a write to this normalised path needs a person unless the mode lifts the question.
 pub fn is_protected(path: &Path) -> bool {
-    let segments: Vec<String> = segments(path).map(|name| name.to_string_lossy().to_ascii_lowercase()).collect();
-    let directory = segments.iter().enumerate().any(|(at, name)| match name.as_str() {
-        // A worktree that lives below the configuration folder is ordinary work.
-        ".claude" => !(segments.get(at + 1).is_some_and(|next| next == "worktrees") && segments.len() > at + 2),
-        "git" => at > 0 && segments[at - 1] == ".config",
-        other => is_protected_name(other, true),
-    });
-    directory || segments.last().is_some_and(|name| is_protected_name(name, false))
+    // Every protected name has a dot in it, and most words of a command have none.
+    if !path.as_os_str().as_encoded_bytes().contains(&b'.') {
+        return false;
+    }
+    let mut names = segments(path).peekable();
+    let mut before: Option<&OsStr> = None;
+    while let Some(name) = names.next() {
+        let is = |name: &OsStr, wanted: &str| name.eq_ignore_ascii_case(wanted);
+        let protected = if is(name, ".claude") {
+            // A worktree that lives below the configuration folder is ordinary work.
+            let mut rest = names.clone();
+            !(rest.next().is_some_and(|next| is(next, "worktrees")) && rest.next().is_some())
+        } else if is(name, "git") {
+            before.is_some_and(|before| is(before, ".config"))
+        } else {
+            is_protected_name(name, true)
+        };
+        if protected || (names.peek().is_none() && is_protected_name(name, false)) {
+            return true;
+        }
+        before = Some(name);
+    }
+    false
 }
 
 /// Whether a path of which parts are not known (`*`) could turn out to be a protected one. A `*` stands for no leading
@@ -119,7 +134,7 @@ pub(crate) fn holds_secrets(directory: &Path, home: Option<&Path>) -> bool {
         || is_secret(directory, home)
 }
 
-pub(crate) fn segments(path: &Path) -> impl Iterator<Item = &OsStr> {
+pub(crate) fn segments(path: &Path) -> impl Iterator<Item = &OsStr> + Clone {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name),
         _ => None,
@@ -146,6 +161,11 @@ mod tests {
         assert!(!is_protected(Path::new("/repo/.claude/worktrees/a/src/x.rs")));
         assert!(is_protected(Path::new("/repo/.claude/worktrees/a/.git/config")));
         assert!(!is_protected(Path::new("/repo/.github/workflows/ci.yml")));
+    }
+
+    #[test]
+    fn every_protected_name_has_a_dot() {
+        assert!(PROTECTED_NAMES.iter().all(|protected| protected.name.contains('.')));
     }
 
     #[test]

@@ -190,9 +190,11 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
         analysis.parts = parts::parts(&parsed, facts);
         read_only(&parsed, facts, &mut analysis);
     }
+    let first = parsed.commands.first().map_or(&[][..], |command| &command.words);
+    analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(first));
+    let last = parsed.last_command.and_then(|at| parsed.commands.get(at));
+    analysis.last_pipeline_command = last.and_then(|command| command_name(&command.words));
     let loops = parsed.loops.clone();
-    let first = parsed.commands.first().map(|command| command.words.clone()).unwrap_or_default();
-    let last = parsed.last_command.and_then(|at| parsed.commands.get(at)).map(|command| command.words.clone());
     let found = all_commands(text, parsed);
     analysis.commands = found.commands;
     analysis.runs_unseen_text = found.incomplete;
@@ -201,8 +203,6 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
     (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
     describe(&mut analysis, &loops, facts);
-    analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(&first));
-    analysis.last_pipeline_command = last.and_then(|words| command_name(&words));
     analysis
 }
 
@@ -240,10 +240,12 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     }
     found.incomplete |= at != found.commands.len();
     // What holds for a command holds for it wherever it stands again.
-    let mut known = HashSet::with_capacity(found.commands.len());
-    let is_new: Vec<bool> = found.commands.iter().map(|words| known.insert(words)).collect();
-    let mut is_new = is_new.into_iter();
-    found.commands.retain(|_| is_new.next().unwrap_or(true));
+    if found.commands.len() > 1 {
+        let mut known = HashSet::with_capacity(found.commands.len());
+        let is_new: Vec<bool> = found.commands.iter().map(|words| known.insert(words)).collect();
+        let mut is_new = is_new.into_iter();
+        found.commands.retain(|_| is_new.next().unwrap_or(true));
+    }
     found
 }
 

@@ -1,8 +1,58 @@
 //! The grammar's node kinds, by what the walk over a tree may conclude from them. A kind that is in none of these lists
 //! is not understood.
 
+use std::sync::LazyLock;
+
+use tree_sitter::Node;
+
+/// A kind of node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    /// The walk knows what it means.
+    pub(super) known: bool,
+    /// Inside it the grammar leaves characters between leaves that are content, not blanks.
+    pub(super) loose: bool,
+    /// A leaf after which bash skips newlines.
+    pub(super) open_ended: bool,
+    /// It may stand at the start of a line.
+    pub(super) starts_line: bool,
+}
+
+impl Kind {
+    fn called(name: &'static str) -> Self {
+        Self {
+            name,
+            known: is_known(name),
+            loose: is_loose(name),
+            open_ended: is_open_ended(name),
+            starts_line: starts_line(name),
+        }
+    }
+}
+
+/// Every kind by its number: a node is visited some ten thousand times a second, and its name is C's to measure.
+static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let language = tree_sitter::Language::from(tree_sitter_bash::LANGUAGE);
+    let names = (0..language.node_kind_count()).map(|id| u16::try_from(id).ok().and_then(|id| language.node_kind_for_id(id)));
+    names.map(|name| Kind::called(name.unwrap_or(UNREADABLE))).collect()
+});
+
+/// What the grammar calls a stretch that it could not read; its number is in no table.
+const UNREADABLE: &str = "ERROR";
+
+/// The kind of a node.
+pub(super) fn of(node: Node<'_>) -> Kind {
+    KINDS.get(usize::from(node.kind_id())).copied().unwrap_or_else(|| Kind::called(UNREADABLE))
+}
+
+/// The name of a node's kind.
+pub(super) fn name(node: Node<'_>) -> &'static str {
+    KINDS.get(usize::from(node.kind_id())).map_or(UNREADABLE, |kind| kind.name)
+}
+
 /// Node kinds whose meaning the walk below knows. Everything else is not understood.
-pub(super) fn is_known(kind: &str) -> bool {
+fn is_known(kind: &str) -> bool {
     matches!(
         kind,
         "program"
@@ -63,7 +113,7 @@ pub(super) fn is_known(kind: &str) -> bool {
 }
 
 /// Inside these the grammar leaves characters between leaves that are content, not blanks.
-pub(super) fn is_loose(kind: &str) -> bool {
+fn is_loose(kind: &str) -> bool {
     matches!(
         kind,
         "string"
@@ -77,7 +127,7 @@ pub(super) fn is_loose(kind: &str) -> bool {
 }
 
 /// Leaves after which bash skips newlines.
-pub(super) fn is_open_ended(kind: &str) -> bool {
+fn is_open_ended(kind: &str) -> bool {
     matches!(
         kind,
         ";" | "&"
@@ -110,7 +160,7 @@ pub(super) fn is_open_ended(kind: &str) -> bool {
 
 /// What may stand at the start of a line: the grammar shows no node for the newline that ends a command, so this is how
 /// to see that it did end one.
-pub(super) fn starts_line(kind: &str) -> bool {
+fn starts_line(kind: &str) -> bool {
     matches!(
         kind,
         "command"

@@ -2,6 +2,7 @@
 
 use tree_sitter::Node;
 
+use super::kinds;
 use super::word::{Piece, Word, WordBuilder};
 
 /// Collects words, gluing together what bash would not see apart.
@@ -62,7 +63,7 @@ pub(super) fn word_of(node: Node<'_>, text: &str) -> Word {
 
 fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     let source = text.get(node.byte_range()).unwrap_or("");
-    match node.kind() {
+    match kinds::name(node) {
         "word" | "number" | "test_operator" | "variable_name" if node.child_count() == 0 => builder.unquoted(source),
         "raw_string" if source.len() >= 2 => builder.quoted(&source[1..source.len() - 1]),
         "ansi_c_string" if source.len() >= 3 => builder.ansi_c(&source[2..source.len() - 1]),
@@ -96,7 +97,7 @@ fn begins_expansion(rest: Option<&str>) -> bool {
 
 /// What an expansion stands for.
 fn expanded(node: Node<'_>, source: &str) -> Piece {
-    match node.kind() {
+    match kinds::name(node) {
         "simple_expansion" => variable_piece(source.trim_start_matches('$')),
         "expansion" => variable_piece(source.trim_start_matches("${").trim_end_matches('}')),
         "command_substitution" => Piece::Output(node.start_byte()),
@@ -126,7 +127,7 @@ fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     let mut from = node.start_byte() + 1;
     let mut cursor = node.walk();
     for child in node.children(&mut cursor) {
-        if matches!(child.kind(), "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion") {
+        if matches!(kinds::name(child), "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion") {
             builder.double_quoted(text.get(from..child.start_byte()).unwrap_or(""));
             let source = text.get(child.byte_range()).unwrap_or("");
             match expanded(child, source) {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tree_sitter::{ParseOptions, Parser, Tree};
 
 use super::word::Word;
-use super::{Trouble, prescan};
+use super::{Trouble, kinds, prescan};
 use walk::Walk;
 
 /// How long the grammar may think about one text.
@@ -132,7 +132,7 @@ pub(crate) fn parse(text: &str) -> Parsed {
     let mut parsed = Walk::new(text).whole(&tree);
     let root = tree.root_node();
     parsed.single = root.child_count() == 1
-        && root.child(0).is_some_and(|node| node.kind() == "command")
+        && root.child(0).is_some_and(|node| kinds::name(node) == "command")
         && parsed.commands.len() == 1
         && parsed.redirects.is_empty()
         && parsed.commands[0].assignments.is_empty();

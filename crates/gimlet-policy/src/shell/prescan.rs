@@ -5,8 +5,10 @@ use super::Trouble;
 
 /// Texts beyond this are not given to the grammar at all.
 const LONGEST_PARSED: usize = 64 * 1024;
-/// Openers that may be open at once.
-const DEEPEST_NESTING: usize = 200;
+/// Openers that may be open at once; people and models get by with a handful.
+const DEEPEST_NESTING: usize = 64;
+/// Backticks in one text; nobody sees which of them open.
+const MOST_BACKTICKS: usize = 1_600;
 /// Here-documents in one text.
 const MOST_HERE_DOCUMENTS: usize = 64;
 
@@ -27,7 +29,7 @@ pub(super) fn too_much(text: &str) -> Option<Trouble> {
         }
         deepest = deepest.max(open);
     }
-    let nested = deepest > DEEPEST_NESTING || backticks > 8 * DEEPEST_NESTING;
+    let nested = deepest > DEEPEST_NESTING || backticks > MOST_BACKTICKS;
     (nested || here_documents > MOST_HERE_DOCUMENTS).then_some(Trouble::TooDeep)
 }
 

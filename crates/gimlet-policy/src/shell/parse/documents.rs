@@ -2,6 +2,7 @@
 
 use tree_sitter::Node;
 
+use crate::shell::kinds;
 use crate::shell::word::{Word, WordBuilder};
 
 pub(super) struct Document {
@@ -16,7 +17,7 @@ pub(super) fn read(node: Node<'_>, text: &str) -> Document {
     let mut hidden = false;
     for child in node.children(&mut cursor) {
         let source = text.get(child.byte_range()).unwrap_or("");
-        match child.kind() {
+        match kinds::name(child) {
             "heredoc_start" => start = source,
             "heredoc_body" => {
                 body = source;
@@ -56,7 +57,7 @@ fn hides_expansions(body: Node<'_>, text: &str) -> bool {
     let mut cursor = body.walk();
     let mut from = body.start_byte();
     let mut hidden = false;
-    for child in body.children(&mut cursor).filter(|child| child.kind() != "heredoc_content") {
+    for child in body.children(&mut cursor).filter(|child| kinds::name(*child) != "heredoc_content") {
         hidden |= expands(text.get(from..child.start_byte()).unwrap_or("`"));
         from = child.end_byte();
     }

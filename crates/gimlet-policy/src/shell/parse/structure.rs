@@ -2,6 +2,8 @@
 
 use tree_sitter::Node;
 
+use crate::shell::kinds;
+
 /// Whether every section of a compound command has a statement in it.
 pub(super) fn is_complete(node: Node<'_>, kind: &str) -> bool {
     if !matches!(
@@ -20,7 +22,7 @@ pub(super) fn is_complete(node: Node<'_>, kind: &str) -> bool {
     // Whether a section is open that still has no statement.
     let mut empty = false;
     for child in node.children(&mut cursor) {
-        match child.kind() {
+        match kinds::name(child) {
             "if" | "then" | "elif" | "else" | "while" | "until" | "do" | "{" | "(" => {
                 if empty {
                     return false;
@@ -137,7 +139,7 @@ pub(super) fn condition_leaves(node: Node<'_>) -> Vec<Node<'_>> {
     let mut stack = vec![node];
     while let Some(node) = stack.pop() {
         let nested = matches!(
-            node.kind(),
+            kinds::name(node),
             "test_command"
                 | "unary_expression"
                 | "binary_expression"
@@ -157,8 +159,8 @@ pub(super) fn condition_leaves(node: Node<'_>) -> Vec<Node<'_>> {
 
 /// To bash `[` is a command like any other: an operator of the shell among its words ends it.
 pub(super) fn is_plain_bracket(leaves: &[Node<'_>]) -> bool {
-    leaves.iter().all(|leaf| leaf.is_named() || matches!(leaf.kind(), "[" | "]" | "!" | "=" | "==" | "!="))
-        && !leaves.iter().any(|leaf| matches!(leaf.kind(), "file_redirect" | "herestring_redirect" | "regex"))
+    leaves.iter().all(|leaf| leaf.is_named() || matches!(kinds::name(*leaf), "[" | "]" | "!" | "=" | "==" | "!="))
+        && !leaves.iter().any(|leaf| matches!(kinds::name(*leaf), "file_redirect" | "herestring_redirect" | "regex"))
 }
 
 /// Whether an operand of a comparison looks like an operator, which `[[` would take it for.

@@ -8,7 +8,8 @@ use super::{Assignment, Command, Loop, Parsed, Redirect, documents};
 use crate::shell::node_words::{Words, is_continuation, without_continuations, word_of};
 use crate::shell::scan::ansi_c_end;
 use crate::shell::word::Word;
-use crate::shell::{Trouble, kinds, prescan};
+use crate::shell::kinds::{self, Kind};
+use crate::shell::{Trouble, prescan};
 
 /// What surrounds a node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,13 +26,14 @@ struct Inside {
 }
 
 impl Inside {
-    fn below(self, node: Node<'_>, kind: &'static str) -> Self {
-        let substitution = matches!(kind, "command_substitution" | "process_substitution");
+    fn below(self, node: Node<'_>, kind: Kind) -> Self {
+        let Kind { name, loose, .. } = kind;
+        let substitution = matches!(name, "command_substitution" | "process_substitution");
         // `[ … ]` is an ordinary command to bash, whatever the grammar makes of it.
-        let bracket = kind == "test_command" && node.child(0).is_some_and(|child| child.kind() == "[");
-        let borders = substitution || kinds::is_loose(kind);
+        let bracket = name == "test_command" && node.child(0).is_some_and(|child| kinds::name(child) == "[");
+        let borders = substitution || loose;
         Self {
-            loose: !substitution && (self.loose || kinds::is_loose(kind)) && !bracket,
+            loose: !substitution && (self.loose || loose) && !bracket,
             border: if borders { Some(node.start_byte()) } else { self.border },
             loose_outside: if borders && self.border != Some(node.start_byte()) {
                 self.loose
@@ -39,8 +41,8 @@ impl Inside {
                 self.loose_outside
             },
             substitution: if substitution { Some(node.start_byte()) } else { self.substitution },
-            in_loop: self.in_loop || matches!(kind, "for_statement" | "while_statement"),
-            parent: kind,
+            in_loop: self.in_loop || matches!(name, "for_statement" | "while_statement"),
+            parent: name,
         }
     }
 }
@@ -76,7 +78,7 @@ impl<'a> Walk<'a> {
         let mut inside = vec![Inside::default()];
         loop {
             let node = cursor.node();
-            let kind = node.kind();
+            let kind = kinds::of(node);
             let around = inside.last().copied().unwrap_or_default();
             self.visit(node, kind, around);
             if cursor.goto_first_child() {
@@ -103,9 +105,9 @@ impl<'a> Walk<'a> {
             self.trouble(Trouble::Syntax);
         }
         let mut cursor = root.walk();
-        let statement = root.named_children(&mut cursor).filter(|node| node.kind() != "comment").last();
+        let statement = root.named_children(&mut cursor).filter(|node| kinds::name(*node) != "comment").last();
         let sequential = statement.is_some_and(|node| {
-            matches!(node.kind(), "command" | "pipeline" | "list" | "redirected_statement" | "test_command")
+            matches!(kinds::name(node), "command" | "pipeline" | "list" | "redirected_statement" | "test_command")
         });
         if !sequential || self.parsed.trouble.is_some() {
             self.parsed.last_command = None;
@@ -117,14 +119,15 @@ impl<'a> Walk<'a> {
         self.text.get(node.byte_range()).unwrap_or("")
     }
 
-    fn visit(&mut self, node: Node<'_>, kind: &'static str, around: Inside) {
+    fn visit(&mut self, node: Node<'_>, kind: Kind, around: Inside) {
+        let Kind { name: kind, known, starts_line, .. } = kind;
         if node.is_error() || node.is_missing() || !structure::is_complete(node, kind) {
             self.trouble(Trouble::Syntax);
         }
-        if node.is_named() && !kinds::is_known(kind) {
+        if node.is_named() && !known {
             self.trouble(Trouble::Construct);
         }
-        if kinds::starts_line(kind) {
+        if starts_line {
             self.line_may_start = Some(node.start_byte());
         }
         let redirects = matches!(kind, "file_redirect" | "heredoc_redirect" | "herestring_redirect");
@@ -132,7 +135,7 @@ impl<'a> Walk<'a> {
         if redirects && self.text[..node.start_byte()].trim_end_matches("\\\n").ends_with('}') {
             self.trouble(Trouble::Construct);
         }
-        let known = self.parsed.commands.len();
+        let commands_before = self.parsed.commands.len();
         match kind {
             "command" => self.command(node, around),
             "test_command" => self.condition(node, around),
@@ -152,7 +155,7 @@ impl<'a> Walk<'a> {
             }
             "function_definition" | "array" => self.parsed.unspoken = true,
             // Arithmetic in double parentheses.
-            "compound_statement" if node.child(0).is_none_or(|child| child.kind() != "{") => {
+            "compound_statement" if node.child(0).is_none_or(|child| kinds::name(child) != "{") => {
                 self.parsed.unspoken = true;
             }
             "expansion" | "arithmetic_expansion" => self.expansion(node),
@@ -168,12 +171,13 @@ impl<'a> Walk<'a> {
             ";;" if around.parent != "case_item" => self.trouble(Trouble::Syntax),
             _ => {}
         }
-        if self.parsed.commands.len() > known && around.substitution.is_none() {
-            self.parsed.last_command = Some(known);
+        if self.parsed.commands.len() > commands_before && around.substitution.is_none() {
+            self.parsed.last_command = Some(commands_before);
         }
     }
 
-    fn leaf(&mut self, node: Node<'_>, kind: &'static str, around: Inside) {
+    fn leaf(&mut self, node: Node<'_>, kind: Kind, around: Inside) {
+        let Kind { name: kind, open_ended, .. } = kind;
         // What stands before a node is not its own.
         let opens = around.border == Some(node.start_byte());
         let loose = if opens { around.loose_outside } else { around.loose };
@@ -186,7 +190,7 @@ impl<'a> Walk<'a> {
         }
         self.parsed.unspoken |= loose && has_bare_special(gap);
         self.read_to = self.read_to.max(node.end_byte());
-        self.newline_may_follow = (around.parent == "case_item" && kind == ")") || kinds::is_open_ended(kind);
+        self.newline_may_follow = (around.parent == "case_item" && kind == ")") || open_ended;
         let source = self.source(node);
         let sound = match kind {
             "raw_string" => source.len() >= 2 && source.matches('\'').count() == 2,
@@ -215,7 +219,7 @@ impl<'a> Walk<'a> {
         let mut cursor = node.walk();
         let mut end = node.start_byte();
         for child in node.children(&mut cursor) {
-            if !is_continuation(self.text.get(end..child.start_byte())) || child.kind() == "``" {
+            if !is_continuation(self.text.get(end..child.start_byte())) || kinds::name(child) == "``" {
                 self.trouble(Trouble::Syntax);
             }
             end = child.end_byte();
@@ -235,7 +239,7 @@ impl<'a> Walk<'a> {
         for child in node.children(&mut cursor) {
             // The grammar may cut a value or a target at a dollar sign; what it cut off is no word of the command.
             let touches = before.is_some_and(|end| is_continuation(self.text.get(end..child.start_byte())));
-            let kind = child.kind();
+            let kind = kinds::name(child);
             let redirects = matches!(kind, "file_redirect" | "herestring_redirect");
             let cut_off = touches && !redirects;
             before = (cut_off || redirects || kind == "variable_assignment").then(|| child.end_byte());
@@ -266,7 +270,7 @@ impl<'a> Walk<'a> {
     fn assignment(&mut self, node: Node<'_>) -> Assignment {
         self.one_word(node);
         let part = |field: &str| node.child_by_field_name(field);
-        let plain = node.child(1).is_some_and(|operator| operator.kind() == "=");
+        let plain = node.child(1).is_some_and(|operator| kinds::name(operator) == "=");
         let value = match part("value") {
             Some(value) => word_of(value, self.text).value().map(str::to_owned),
             None => Some(String::new()),
@@ -282,14 +286,14 @@ impl<'a> Walk<'a> {
         for child in node.children(&mut cursor) {
             words.add(child);
         }
-        self.parsed.unspoken |= node.kind() == "declaration_command";
+        self.parsed.unspoken |= kinds::name(node) == "declaration_command";
         self.push(node, around, words.finish(), Vec::new());
     }
 
     /// `[ … ]` and `[[ … ]]`, flattened into the words that the shell sees.
     fn condition(&mut self, node: Node<'_>, around: Inside) {
         let leaves = structure::condition_leaves(node);
-        let single = node.child(0).is_some_and(|child| child.kind() == "[");
+        let single = node.child(0).is_some_and(|child| kinds::name(child) == "[");
         if (single && !structure::is_plain_bracket(&leaves))
             || (!single && structure::has_doubtful_operand(&leaves, self.text))
         {
@@ -305,7 +309,7 @@ impl<'a> Walk<'a> {
     }
 
     fn expansion(&mut self, node: Node<'_>) {
-        match structure::expanded(node.kind(), self.source(node)) {
+        match structure::expanded(kinds::name(node), self.source(node)) {
             Expanded::Value => {}
             Expanded::Computed => self.parsed.unspoken = true,
             Expanded::Treacherous => self.parsed.treacherous = true,
@@ -319,7 +323,7 @@ impl<'a> Walk<'a> {
         node.children_by_field_name("value", &mut cursor).for_each(|value| words.add(value));
         let words: Vec<Word> = words.finish().iter().flat_map(Word::choices).cloned().collect();
         let name = node.child_by_field_name("variable").map_or("", |name| self.source(name)).to_owned();
-        let is_for = node.child(0).is_some_and(|child| child.kind() == "for");
+        let is_for = node.child(0).is_some_and(|child| kinds::name(child) == "for");
         self.parsed.unspoken |= !is_for || words.is_empty() || !structure::is_harmless_name(&name);
         let body = node.child_by_field_name("body").map_or(0..0, |body| body.byte_range());
         self.parsed.loops.push(Loop { name, words, body });
@@ -330,14 +334,14 @@ impl<'a> Walk<'a> {
         let mut cursor = node.walk();
         let mut before: Option<usize> = None;
         for child in node.named_children(&mut cursor) {
-            if before.is_some() && child.kind() == "negated_command" {
+            if before.is_some() && kinds::name(child) == "negated_command" {
                 self.trouble(Trouble::Syntax);
             }
-            let command = match child.kind() {
+            let command = match kinds::name(child) {
                 "redirected_statement" => child.child_by_field_name("body"),
                 _ => Some(child),
             };
-            let command = command.filter(|node| node.kind() == "command").map(|node| node.start_byte());
+            let command = command.filter(|node| kinds::name(*node) == "command").map(|node| node.start_byte());
             if let (Some(from), Some(to)) = (before, command) {
                 self.parsed.pipes.push((from, to));
             }
@@ -350,14 +354,14 @@ impl<'a> Walk<'a> {
     fn redirected(&mut self, node: Node<'_>) {
         let mut extra = Vec::new();
         let mut cursor = node.walk();
-        for redirect in node.children(&mut cursor).filter(|child| child.kind() == "file_redirect") {
+        for redirect in node.children(&mut cursor).filter(|child| kinds::name(*child) == "file_redirect") {
             extra.extend(self.destinations(redirect).skip(1));
         }
         if extra.is_empty() {
             return;
         }
         match node.child_by_field_name("body") {
-            Some(body) if body.kind() == "command" => self.extra_words = Some((body.start_byte(), extra)),
+            Some(body) if kinds::name(body) == "command" => self.extra_words = Some((body.start_byte(), extra)),
             _ => self.trouble(Trouble::Construct),
         }
     }
