@@ -72,6 +72,8 @@ pub enum Trouble {
     TooDeep,
     /// It goes to more directories than can be followed.
     TooMany,
+    /// More lists in braces than can be followed.
+    TooManyLists,
     /// The parser ran out of time.
     Timeout,
 }
@@ -85,6 +87,7 @@ impl fmt::Display for Trouble {
             Trouble::TooLong => "it is too long",
             Trouble::TooDeep => "it is nested too deeply",
             Trouble::TooMany => "it changes the directory too often",
+            Trouble::TooManyLists => "it has too many lists in braces",
             Trouble::Timeout => "analysing it took too long",
         })
     }

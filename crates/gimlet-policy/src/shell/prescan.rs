@@ -11,6 +11,8 @@ const DEEPEST_NESTING: usize = 64;
 const MOST_BACKTICKS: usize = 1_600;
 /// Here-documents in one text.
 const MOST_HERE_DOCUMENTS: usize = 64;
+/// Lists in braces (`a{b,c}`) in one text: each makes several words of one, and the grammar labours over them.
+const MOST_LISTS: usize = 32;
 
 /// Whether parsing could take more than it is worth.
 pub(super) fn too_much(text: &str) -> Option<Trouble> {
@@ -29,8 +31,29 @@ pub(super) fn too_much(text: &str) -> Option<Trouble> {
         }
         deepest = deepest.max(open);
     }
+    if lists(bytes) > MOST_LISTS {
+        return Some(Trouble::TooManyLists);
+    }
     let nested = deepest > DEEPEST_NESTING || backticks > MOST_BACKTICKS;
     (nested || here_documents > MOST_HERE_DOCUMENTS).then_some(Trouble::TooDeep)
+}
+
+/// What looks like `{a,b}`, quoted or not. Data and code seldom do: they have quotes or blanks between the braces.
+fn lists(bytes: &[u8]) -> usize {
+    let (mut found, mut open, mut comma) = (0, false, false);
+    for byte in bytes {
+        match byte {
+            b'{' => (open, comma) = (true, false),
+            b',' => comma = true,
+            b'}' => {
+                found += usize::from(open && comma);
+                open = false;
+            }
+            b' ' | b'\t' | b'\n' | b'"' | b'\'' | b';' | b':' => open = false,
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Characters that no honest command contains: controls, direction overrides, tags.
@@ -52,4 +75,17 @@ pub(super) fn is_invisible(c: char) -> bool {
         )
         || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{206F}' | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}')
         || matches!(c, '\u{FEFF}' | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFB}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Trouble, lists, too_much};
+
+    #[test]
+    fn lists_in_braces_are_told_from_data_and_code() {
+        assert_eq!(lists(b"cp src/{a,b}.rs x{,.bak} {c,d}"), 3);
+        assert_eq!(lists(b"{\"a\":1,\"b\":2} function f() { return [a, b]; } ${x} {a} a{color:red,x:y}"), 0);
+        assert_eq!(too_much(&"a{b,c} ".repeat(32)), None);
+        assert_eq!(too_much(&"a{b,c} ".repeat(33)), Some(Trouble::TooManyLists));
+    }
 }
