@@ -244,8 +244,7 @@ impl Judge<'_> {
         if let Some(reason) = self.must_ask() {
             return match reason {
                 // A removal or a protected file can be judged from the call; the others are somebody's own to say.
-                Reason::CriticalRemoval(_) => self.ask(reason),
-                Reason::ProtectedPath(path) if !self.world.governs(&path) => self.ask(Reason::ProtectedPath(path)),
+                Reason::CriticalRemoval(_) | Reason::ProtectedPath(_) if !self.is_a_persons() => self.ask(reason),
                 _ => self.ask_a_person(reason),
             };
         }
@@ -433,12 +432,21 @@ impl Judge<'_> {
         if runs(|analysis| analysis.gives_trust) {
             return Some(Reason::GivesTrust);
         }
-        let lifted = matches!(self.world.mode, PermissionMode::BypassPermissions | PermissionMode::Plan);
+        let lifted = self.world.lifts_questions();
         if (!lifted || self.world.walled) && runs(|analysis| analysis.changes_settings) {
             return Some(Reason::ChangesSettings);
         }
         let counts = |path: &PathBuf| !lifted || (self.world.walled && self.world.governs(path));
         self.subjects.iter().find_map(|subject| self.protected_write(subject).filter(counts)).map(Reason::ProtectedPath)
+    }
+
+    /// Something in the call is nobody's to judge but a person's, whatever else in it asks first.
+    fn is_a_persons(&self) -> bool {
+        self.subjects.iter().any(|subject| {
+            let governs = self.protected_write(subject).is_some_and(|path| self.world.governs(&path));
+            let says = |analysis: &Analysis| analysis.gives_trust || analysis.changes_settings;
+            governs || matches!(subject, Subject::Run { analysis, .. } if says(analysis))
+        })
     }
 
     fn protected_write(&self, subject: &Subject) -> Option<PathBuf> {

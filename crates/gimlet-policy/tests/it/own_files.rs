@@ -62,3 +62,35 @@ fn files_that_say_what_is_allowed_are_a_persons_to_write_and_no_mode_lifts_that_
         assert_eq!(write_in(&world, "/srv/cfg/other.json").decision, Decision::Allow, "{mode}");
     }
 }
+
+#[test]
+fn no_reviewer_answers_for_settings_whatever_else_the_command_does() {
+    let roots = vec!["/srv/repo".into(), "/srv/cfg".into()];
+    let judge = |mode, bypass_available, text: &str| {
+        let (governing, roots) = (vec!["/srv/cfg/settings.json".into()], roots.clone());
+        let world = World { governing, roots, plan_reviewed: true, bypass_available, ..world(mode) };
+        let needs = [NeedFacts::new(Need::Run(text.into()), None)];
+        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+        decide(&call, &RuleSet::default(), &world)
+    };
+    for mode in [PermissionMode::Auto, PermissionMode::Plan] {
+        for text in [
+            "echo '{}' > /srv/cfg/settings.json",
+            "cp x /srv/cfg/settings.json",
+            "rm -rf ~; cp x /srv/cfg/settings.json",
+            "cp x .git/hooks/a; cp x /srv/cfg/settings.json",
+            "rm -rf ~; gimlet config set model x",
+            "rm -rf ~; gimlet trust --yes",
+        ] {
+            let verdict = judge(mode, false, text);
+            assert_eq!(verdict.decision, Decision::Ask, "{mode} {text}");
+            assert!(!verdict.reasons.contains(&Reason::ClassifierMayAnswer), "{mode} {text}: {verdict:?}");
+        }
+        for text in ["cp x .git/hooks/a", "rm -rf ~"] {
+            assert!(judge(mode, false, text).reasons.contains(&Reason::ClassifierMayAnswer), "{mode} {text}");
+        }
+    }
+    // A plan that only asks the model to hold back lifts what the bypass lifts.
+    assert_eq!(judge(PermissionMode::Plan, true, "cp x .git/hooks/a").decision, Decision::Allow);
+    assert_eq!(judge(PermissionMode::Plan, true, "rm -rf ~").decision, Decision::Ask);
+}

@@ -165,12 +165,34 @@ fn a_hook_grants_only_what_rules_and_safety_leave_open() {
         (&[][..], Ordinary, Run("rm -rf /"), &leave, Ask),
         (&[][..], Ordinary, Write(".git/config"), &leave, Ask),
         (&[][..], PermissionMode::Plan, Write("a.rs"), &leave, Deny),
+        (&[][..], PermissionMode::Plan, Run("make x"), &leave, Allow),
         (&["allow Bash(make *)"][..], Ordinary, Run("make x"), &doubt, Ask),
         (&[][..], BypassPermissions, Run("make x"), &doubt, Ask),
         (&[][..], DontAsk, Run("ls"), &doubt, Deny),
     ] {
         let got = decided(&rules(texts, RuleScope::Project, CWD), mode, what, Some(hook));
         assert_eq!(got, expected, "{texts:?} in {mode}: {what:?} after {hook:?}");
+    }
+}
+
+#[test]
+fn a_hooks_leave_opens_protected_files_and_settings_in_no_mode() {
+    let leave = HookSay::Allow("the hook says yes".into());
+    let none = RuleSet::default();
+    for text in [
+        "cp x .git/hooks/pre-commit",
+        "echo '{}' > .claude/settings.json",
+        "cp x ~/.claude/settings.json",
+        "mkdir -p .claude && touch .claude/settings.local.json",
+        "make && echo x >> ~/.bashrc",
+        "gimlet config set model x",
+        "gimlet trust --yes",
+        "rm -rf ~",
+    ] {
+        for mode in PermissionMode::ALL.into_iter().filter(|mode| *mode != BypassPermissions) {
+            let expected = if mode == DontAsk { Deny } else { Ask };
+            assert_eq!(decided(&none, mode, Run(text), Some(&leave)), expected, "{text} in {mode}");
+        }
     }
 }
 
