@@ -112,7 +112,8 @@ fn facts<'a>(scope: &'a CallScope, incoming: &'a Incoming, prepared: &'a Prepare
     CallFacts { id: &incoming.id, tool: &prepared.tool, aliases, input: &prepared.input }
 }
 
-/// Grounds of a question that no hook's yes settles: what a rule may be about, and what must not be lost or rewritten.
+/// Grounds of a question that no hook's yes settles: what a rule may be about, what must not be lost or rewritten, and
+/// the way out of the sandbox.
 fn is_for_a_person(reason: &Reason) -> bool {
     matches!(
         reason,
@@ -122,6 +123,7 @@ fn is_for_a_person(reason: &Reason) -> bool {
             | Reason::CriticalRemoval(_)
             | Reason::GivesTrust
             | Reason::ChangesSettings
+            | Reason::LeavesSandbox
             | Reason::NotUnderstood(Trouble::TooLong)
     )
 }

@@ -257,3 +257,57 @@ async fn what_is_forbidden_for_the_session_is_closed_to_programs_in_the_sandbox_
     let after = model.request(3).tool_result(0);
     assert!(after.contains("closed") && !after.contains("for nobody"), "{after}");
 }
+
+/// Runs the calls with a hook that says yes to every question; gives the commands that a person was asked about. Their
+/// answer is no.
+async fn asked_behind_a_yes(world: &World, args: &[&str], calls: &[Value]) -> Vec<Value> {
+    let script = calls.iter().fold(Script::new(), |script, input| script.call("Bash", input.clone()).then());
+    let model = script.say("done").serve().await.unwrap();
+    let mut host =
+        Host::start(world.run(&model).args(["--permission-prompt-tool", "stdio"]).args(args.iter().copied()));
+    let hooks = json!({"PermissionRequest": [{"matcher": null, "hookCallbackIds": ["yes"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.say("go");
+    let yes = json!({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}});
+    let mut asked = Vec::new();
+    loop {
+        let line = host.next().await;
+        match (line["type"].as_str(), line["request"]["subtype"].as_str()) {
+            (Some("control_request"), Some("hook_callback")) => host.answer(&line, yes.clone()),
+            (Some("control_request"), Some("can_use_tool")) => {
+                asked.push(line["request"]["input"]["command"].clone());
+                host.answer(&line, json!({"behavior": "deny", "message": "no"}));
+            }
+            (Some("result"), _) => break,
+            _ => {}
+        }
+    }
+    host.end().await;
+    asked
+}
+
+#[tokio::test]
+async fn a_hooks_yes_does_not_let_a_command_out_of_the_sandbox() {
+    let world = world();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let out = folder.path().join("out");
+    let touch = format!("touch {}", out.display());
+    let leave = json!({"command": touch, "dangerouslyDisableSandbox": true});
+    let sandbox = json!({"sandbox": {"enabled": true}}).to_string();
+    let asked = asked_behind_a_yes(&world, &["--settings", &sandbox], &[leave]).await;
+    assert_eq!(asked, [json!(touch)]);
+    assert!(!out.exists());
+}
+
+#[tokio::test]
+async fn a_hooks_yes_writes_no_settings_and_no_hooks_of_git_in_any_mode_that_asks() {
+    for mode in ["default", "acceptEdits", "plan"] {
+        let world = world();
+        world.file("x", "{}");
+        let texts = ["mkdir .git && cp x .git/config", "cp x .claude/settings.json", "cp x ~/.claude/settings.json"];
+        let calls = texts.map(|text| json!({ "command": text }));
+        let asked = asked_behind_a_yes(&world, &["--permission-mode", mode], &calls).await;
+        assert_eq!(asked, texts.map(|text| json!(text)), "{mode}");
+        assert!(!world.project.join(".git").exists() && !world.home.join(".claude/settings.json").exists(), "{mode}");
+    }
+}
