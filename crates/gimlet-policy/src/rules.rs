@@ -175,6 +175,8 @@ pub struct RuleSet {
     pub(crate) deny: Vec<Rule>,
     pub(crate) ask: Vec<Rule>,
     pub(crate) allow: Vec<Rule>,
+    /// Only whoever manages the machine gives leave.
+    pub(crate) managed_allows_only: bool,
 }
 
 impl RuleSet {
@@ -194,9 +196,11 @@ impl RuleSet {
         }
     }
 
-    /// Without the leave of anyone but whoever manages the machine; what forbids stays, whoever wrote it.
+    /// Without the leave of anyone but whoever manages the machine, now and by later changes; what forbids stays,
+    /// whoever wrote it.
     pub fn with_managed_allows_only(mut self) -> Self {
         self.allow.retain(|rule| rule.source.scope == RuleScope::Managed);
+        self.managed_allows_only = true;
         self
     }
 

@@ -89,6 +89,9 @@ fn in_force(around: &Surroundings) -> InForce {
     let effective = &found.effective;
     let mut rules = RuleSet::default();
     let bad_rules = crate::settings::add_rules(&mut rules, effective);
+    if effective.settings.allow_managed_permission_rules_only == Some(true) {
+        rules = rules.with_managed_allows_only();
+    }
     let problems = found.loaded.problems.iter().chain(&effective.problems);
     // Whatever is wrong with a file may have cost a rule.
     let pressing = problems.filter(|problem| {

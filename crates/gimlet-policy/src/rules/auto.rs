@@ -115,7 +115,7 @@ impl RuleSet {
     /// The rules that are in force in auto mode.
     pub fn in_auto(&self, all_shell: bool) -> RuleSet {
         let allow = self.allow.iter().filter(|rule| !is_set_aside(rule, all_shell)).cloned().collect();
-        RuleSet { deny: self.deny.clone(), ask: self.ask.clone(), allow }
+        RuleSet { allow, ..self.clone() }
     }
 }
 

@@ -53,6 +53,17 @@ impl PermissionUpdate {
             | PermissionUpdate::RemoveDirectories { destination, .. } => *destination,
         }
     }
+
+    /// Whether it brings rules that allow something.
+    fn gives_leave(&self) -> bool {
+        match self {
+            PermissionUpdate::AddRules { rules, behavior, .. }
+            | PermissionUpdate::ReplaceRules { rules, behavior, .. } => {
+                *behavior == Behavior::Allow && !rules.is_empty()
+            }
+            _ => false,
+        }
+    }
 }
 
 /// A rule in two parts.
@@ -132,6 +143,8 @@ pub enum UpdateError {
     BypassUnreachable,
     #[error("the mode bypassPermissions is never written to a settings file")]
     BypassKept,
+    #[error("only managed rules allow something here (allowManagedPermissionRulesOnly)")]
+    ManagedAllowsOnly,
 }
 
 impl Permissions {
@@ -141,6 +154,9 @@ impl Permissions {
         update: &PermissionUpdate,
         source: impl Fn(Destination) -> RuleSource,
     ) -> Result<(), UpdateError> {
+        if self.rules.managed_allows_only && update.gives_leave() {
+            return Err(UpdateError::ManagedAllowsOnly);
+        }
         match update {
             PermissionUpdate::AddRules { rules, behavior, destination } => {
                 let added = parse(rules, *behavior, &source(*destination))?;
@@ -186,7 +202,9 @@ impl Permissions {
 impl RuleSet {
     /// Takes over what was only said for the running session, when everything else was read anew.
     pub fn carry_over(&mut self, old: &RuleSet) {
-        for behavior in [Behavior::Deny, Behavior::Ask, Behavior::Allow] {
+        let counts = |behavior: &Behavior| *behavior != Behavior::Allow || !self.managed_allows_only;
+        let behaviors = [Behavior::Deny, Behavior::Ask, Behavior::Allow].into_iter().filter(counts);
+        for behavior in behaviors.collect::<Vec<_>>() {
             let of_session = old.rules(behavior).iter().filter(|rule| rule.source.scope == RuleScope::Session);
             self.list_mut(behavior).extend(of_session.cloned());
         }
@@ -261,6 +279,33 @@ mod tests {
         let json = r#"{"type":"addRules","rules":[{"toolName":"Read"},{"toolName":"*"}],"behavior":"allow","destination":"session"}"#;
         assert!(matches!(apply(&mut permissions, json), Err(UpdateError::Rule(RuleError::BroadAllow { .. }))));
         assert_eq!(permissions, Permissions::default());
+    }
+
+    #[test]
+    fn where_only_managed_rules_allow_no_change_brings_leave_for_any_time() {
+        let mut permissions =
+            Permissions { rules: RuleSet::default().with_managed_allows_only(), ..Permissions::default() };
+        let change = |kind: &str, behavior: &str, destination: &str| {
+            format!(
+                r#"{{"type":"{kind}","rules":[{{"toolName":"Read"}}],"behavior":"{behavior}","destination":"{destination}"}}"#
+            )
+        };
+        for destination in ["session", "localSettings", "projectSettings", "userSettings"] {
+            for kind in ["addRules", "replaceRules"] {
+                let refused = apply(&mut permissions, &change(kind, "allow", destination));
+                assert_eq!(refused, Err(UpdateError::ManagedAllowsOnly), "{kind} {destination}");
+                apply(&mut permissions, &change(kind, "deny", destination)).unwrap();
+            }
+        }
+        assert!(permissions.rules.rules(Behavior::Allow).is_empty());
+        assert_eq!(permissions.rules.rules(Behavior::Deny).len(), 4);
+        // What was said before the administrator's word came does not outlast it either.
+        let mut before = RuleSet::default();
+        before.add(Behavior::Allow, "Read", &source(Destination::Session)).unwrap();
+        before.add(Behavior::Ask, "Bash", &source(Destination::Session)).unwrap();
+        let mut after = RuleSet::default().with_managed_allows_only();
+        after.carry_over(&before);
+        assert_eq!((after.rules(Behavior::Allow).len(), after.rules(Behavior::Ask).len()), (0, 1));
     }
 
     #[test]

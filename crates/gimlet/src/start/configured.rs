@@ -187,8 +187,7 @@ impl Configured {
     /// Rules and folders as they are now, with one line for people about each thing that is wrong.
     pub(crate) fn now(&self) -> SettingsNow {
         let managed_only = self.effective.settings.allow_managed_permission_rules_only == Some(true);
-        let flag_rules = self.flag_rules.clone();
-        let mut rules = if managed_only { flag_rules.with_managed_allows_only() } else { flag_rules };
+        let mut rules = self.flag_rules.clone();
         let bad_rules = settings::add_rules(&mut rules, &self.effective);
         let (found, missing) = settings::directories(&self.effective, &self.around);
         let problems = self.loaded.problems.iter().chain(&self.effective.problems);
@@ -204,6 +203,7 @@ impl Configured {
         if managed_only && !self.flag_rules.rules(Behavior::Allow).is_empty() {
             remarks.push("--allowedTools is not used: only managed rules allow something here".to_owned());
         }
+        let rules = if managed_only { rules.with_managed_allows_only() } else { rules };
         remarks.extend(rules.remarks(&rule_names::known_tools().collect::<Vec<_>>()).iter().map(ToString::to_string));
         remarks.extend(missing);
         remarks.extend(self.said_in_vain());

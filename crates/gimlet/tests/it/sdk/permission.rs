@@ -311,3 +311,33 @@ async fn a_hooks_yes_writes_no_settings_and_no_hooks_of_git_in_any_mode_that_ask
         assert!(!world.project.join(".git").exists() && !world.home.join(".claude/settings.json").exists(), "{mode}");
     }
 }
+
+#[tokio::test]
+async fn where_only_managed_rules_allow_no_answer_is_offered_or_remembered_as_a_rule() {
+    let managed = json!({"allowManagedPermissionRulesOnly": true}).to_string();
+    for destination in ["session", "localSettings", "userSettings"] {
+        let world = world();
+        let mkdir = |name: &str| json!({"command": format!("mkdir {name}")});
+        let script = Script::new().call("Bash", mkdir("a")).then().call("Bash", mkdir("b")).then().say("done");
+        let model = script.serve().await.unwrap();
+        let args = ["--permission-prompt-tool", "stdio", "--managed-settings", &managed];
+        let mut host = Host::start(world.run(&model).args(args));
+        host.say("go");
+        let rule = json!({"toolName": "Bash", "ruleContent": "mkdir *"});
+        let add = json!([{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": destination}]);
+        for name in ["a", "b"] {
+            let question = host.asked("can_use_tool").await;
+            assert_eq!(question["request"]["input"], mkdir(name));
+            let offered = &question["request"]["permission_suggestions"];
+            assert!(offered.as_array().is_none_or(Vec::is_empty), "{offered}");
+            host.answer(&question, json!({"behavior": "allow", "updatedPermissions": add}));
+        }
+        host.result().await;
+        let end = host.end().await;
+        assert!(world.project.join("b").is_dir(), "the yes itself counts");
+        assert!(!world.project.join(".claude").exists() && !world.home.join(".claude/settings.json").exists());
+        let said = end.lines.iter().map(Value::to_string).chain([end.output.stderr.clone()]).collect::<String>();
+        assert!(said.contains("allowManagedPermissionRulesOnly"), "{said}");
+        end.output.expect_code(0);
+    }
+}
