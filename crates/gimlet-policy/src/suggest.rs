@@ -2,6 +2,8 @@
 //! what it covers. A suggestion is only made if it really answers the question: every set of changes is tried against
 //! the very call before anyone is shown it.
 
+mod prefixes;
+
 use std::path::Path;
 
 use gimlet_proto::{Need, PermissionMode};
@@ -18,79 +20,6 @@ use crate::verdict::Decision;
 const MOST_SUGGESTIONS: usize = 5;
 /// A longer rule cannot be shown in full.
 const LONGEST_RULE: usize = 120;
-
-/// Programs whose next words say what they do: a rule is about these, whatever follows them. The number is how many words
-/// belong to the rule.
-const NESTED: &[(&[&str], usize)] = &[
-    (&["npm", "run"], 3),
-    (&["pnpm", "run"], 3),
-    (&["yarn", "run"], 3),
-    (&["bun", "run"], 3),
-    (&["uv", "run"], 3),
-    (&["poetry", "run"], 3),
-    (&["docker", "compose"], 3),
-    (&["git", "remote"], 3),
-    (&["git", "stash"], 3),
-    (&["git", "worktree"], 3),
-    (&["gh"], 3),
-    (&["aws"], 3),
-    (&["gcloud"], 3),
-    (&["az"], 3),
-    (&["git"], 2),
-    (&["npm"], 2),
-    (&["pnpm"], 2),
-    (&["yarn"], 2),
-    (&["bun"], 2),
-    (&["cargo"], 2),
-    (&["go"], 2),
-    (&["make"], 2),
-    (&["just"], 2),
-    (&["docker"], 2),
-    (&["podman"], 2),
-    (&["kubectl"], 2),
-    (&["helm"], 2),
-    (&["terraform"], 2),
-    (&["pip"], 2),
-    (&["pip3"], 2),
-    (&["uv"], 2),
-    (&["poetry"], 2),
-    (&["brew"], 2),
-    (&["rustup"], 2),
-    (&["dotnet"], 2),
-    (&["gradle"], 2),
-    (&["mvn"], 2),
-    (&["bundle"], 2),
-    (&["rails"], 2),
-    (&["mix"], 2),
-];
-
-/// Words that make the ones before them run anything: a rule that leaves the rest open would be too wide.
-const OPEN_ENDED: &[&[&str]] = &[
-    &["npm", "exec"],
-    &["pnpm", "exec"],
-    &["pnpm", "dlx"],
-    &["yarn", "dlx"],
-    &["yarn", "exec"],
-    &["bun", "x"],
-    &["go", "run"],
-    &["docker", "exec"],
-    &["docker", "run"],
-    &["docker", "compose", "exec"],
-    &["docker", "compose", "run"],
-    &["podman", "exec"],
-    &["podman", "run"],
-    &["kubectl", "exec"],
-    &["kubectl", "run"],
-    &["bundle", "exec"],
-    &["rails", "runner"],
-    &["mix", "run"],
-    &["rustup", "run"],
-    &["dotnet", "exec"],
-    &["git", "bisect"],
-    &["git", "rebase"],
-    &["git", "submodule"],
-    &["git", "filter-branch"],
-];
 
 /// A change that would have let a call pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,20 +184,12 @@ fn for_part(words: &[Word], world: &World) -> Vec<Suggestion> {
 /// The content of the narrowest rule worth keeping for a command: its sub-command with anything behind, or the command
 /// itself.
 fn command_rule(words: &[&str]) -> Option<String> {
-    let plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/@".contains(c));
-    let nested = NESTED.iter().find(|(start, _)| words.starts_with(start));
-    let interprets = |word: &&str| is_interpreter(word);
-    let open_ended = OPEN_ENDED.iter().any(|start| words.starts_with(start))
-        || nested.is_some_and(|(_, length)| words.iter().take(*length).skip(1).any(interprets));
     // A shell without a script runs whatever comes down the pipe, which no rule about its words speaks of.
     if is_interpreter(base_name(words.first()?)) && words[1..].iter().all(|word| word.starts_with('-')) {
         return None;
     }
-    if let Some((_, length)) = nested.filter(|(_, length)| words.len() >= *length && !open_ended) {
-        let head = &words[..*length];
-        if head.iter().all(plain) && head[1..].iter().all(|word| !word.starts_with('-')) {
-            return Some(format!("{} *", head.join(" ")));
-        }
+    if let Some(fixed) = prefixes::fixed_words(words) {
+        return Some(format!("{} *", words[..fixed].join(" ")));
     }
     in_words(words).filter(|text| !text.contains('*'))
 }
