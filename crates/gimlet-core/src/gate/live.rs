@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_policy::{Destination, PermissionUpdate, RuleSet, RuleSource};
-use gimlet_proto::{AgentPath, Body, Env, Level, Notice, TrustQuestion};
+use gimlet_proto::{AgentPath, Body, Env, Level, Notice, PermissionMode, TrustQuestion};
 use serde_json::value::RawValue;
 
 use super::{Gate, InForce, lock};
@@ -231,7 +231,8 @@ impl Gate {
                 mode: in_force.mode,
                 rules: (*in_force.rules).clone(),
                 directories: paths.roots.iter().skip(1).cloned().collect(),
-                bypass_reachable: self.bypass_reachable,
+                bypass_reachable: self.is_available(PermissionMode::BypassPermissions),
+                auto_available: self.is_available(PermissionMode::Auto),
             };
             changed.apply(update, source).map_err(|error| error.to_string())?;
             in_force.change_mode(changed.mode);

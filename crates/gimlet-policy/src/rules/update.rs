@@ -132,6 +132,8 @@ pub struct Permissions {
     pub directories: Vec<PathBuf>,
     /// Whether the session was started in a way that lets it go over to bypassing permissions.
     pub bypass_reachable: bool,
+    /// Whether somebody reviews in auto mode. Settings can take that away.
+    pub auto_available: bool,
 }
 
 /// A change that was refused; nothing of it was applied.
@@ -143,6 +145,8 @@ pub enum UpdateError {
     BypassUnreachable,
     #[error("the mode bypassPermissions is never written to a settings file")]
     BypassKept,
+    #[error("the mode auto is not available in this session")]
+    AutoUnavailable,
     #[error("only managed rules allow something here (allowManagedPermissionRulesOnly)")]
     ManagedAllowsOnly,
 }
@@ -183,6 +187,9 @@ impl Permissions {
                         (true, true) => return Err(UpdateError::BypassKept),
                         (true, false) => {}
                     }
+                }
+                if *mode == PermissionMode::Auto && !self.auto_available {
+                    return Err(UpdateError::AutoUnavailable);
                 }
                 self.mode = *mode;
             }
@@ -320,6 +327,19 @@ mod tests {
         assert_eq!(permissions.mode, PermissionMode::Default);
         apply(&mut permissions, &set("session")).unwrap();
         assert_eq!(permissions.mode, PermissionMode::BypassPermissions);
+    }
+
+    #[test]
+    fn auto_is_refused_where_nobody_reviews() {
+        for destination in ["session", "localSettings", "userSettings"] {
+            let set = format!(r#"{{"type":"setMode","mode":"auto","destination":"{destination}"}}"#);
+            let mut permissions = Permissions::default();
+            assert_eq!(apply(&mut permissions, &set), Err(UpdateError::AutoUnavailable));
+            assert_eq!(permissions.mode, PermissionMode::Default);
+            permissions.auto_available = true;
+            apply(&mut permissions, &set).unwrap();
+            assert_eq!(permissions.mode, PermissionMode::Auto);
+        }
     }
 
     #[test]

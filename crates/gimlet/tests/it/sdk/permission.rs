@@ -341,3 +341,20 @@ async fn where_only_managed_rules_allow_no_answer_is_offered_or_remembered_as_a_
         end.output.expect_code(0);
     }
 }
+
+#[tokio::test]
+async fn an_answer_cannot_turn_on_an_auto_mode_that_settings_took_away() {
+    let world = world();
+    let model = writing(&world).await;
+    let off = json!({"disableAutoMode": "disable"}).to_string();
+    let mut host = Host::start(world.run(&model).args(["--permission-prompt-tool", "stdio", "--settings", &off]));
+    host.say("write");
+    let auto = json!([{"type": "setMode", "mode": "auto", "destination": "session"}]);
+    for _ in 0..2 {
+        let question = host.asked("can_use_tool").await;
+        host.answer(&question, json!({"behavior": "allow", "updatedPermissions": auto}));
+    }
+    let result = host.result().await;
+    assert_eq!(result["permission_denials"], json!([]));
+    host.end().await.output.expect_code(0);
+}
