@@ -22,7 +22,7 @@ mod tests;
 mod word;
 mod wrappers;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -205,7 +205,8 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     analysis.has_scripts = found.scripts;
     (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
     (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
-    describe(&mut analysis, &loops, facts);
+    let known = Known { loops: &loops, bindings: &found.bindings, feeds: &found.feeds };
+    describe(&mut analysis, &known, facts);
     analysis
 }
 
@@ -267,6 +268,10 @@ struct Found {
     evaluates: bool,
     /// There are texts inside it.
     scripts: bool,
+    /// Names and the values that the texts give them.
+    bindings: HashMap<String, Vec<Word>>,
+    /// What commands are fed that remove it.
+    feeds: Vec<removal::Feed>,
 }
 
 impl Found {
@@ -274,6 +279,10 @@ impl Found {
         if parsed.trouble.is_some() {
             self.commands.extend(scan::commands(text));
         }
+        for (name, value) in scan::bindings(text) {
+            self.bindings.entry(name).or_default().push(value);
+        }
+        self.feeds.extend(removal::feeds(&parsed));
         let in_doubt = parsed.trouble.is_some();
         self.evaluates |= in_doubt || parsed.treacherous || parsed.unspoken;
         self.incomplete |= parsed.runs_values || (in_doubt && text.contains("@P}"));
@@ -336,8 +345,15 @@ fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Anal
     (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }
 
+/// What a text says about the values in it.
+struct Known<'a> {
+    loops: &'a [parse::Loop],
+    bindings: &'a HashMap<String, Vec<Word>>,
+    feeds: &'a [removal::Feed],
+}
+
 /// Facts that any reachable command decides.
-fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'_>) {
+fn describe(analysis: &mut Analysis, known: &Known<'_>, facts: &ShellFacts<'_>) {
     let mut directories = vec![facts.cwd.to_path_buf()];
     let mut seen: HashSet<PathBuf> = directories.iter().cloned().collect();
     // Each with whether words are added to it that nobody knows.
@@ -375,7 +391,10 @@ fn describe(analysis: &mut Analysis, loops: &[parse::Loop], facts: &ShellFacts<'
         analysis.trouble.get_or_insert(Trouble::TooMany);
     }
     analysis.runs_unseen_text |= reached.iter().any(|(words, _)| wrappers::runs_unseen_text(words));
-    let critical = reached.iter().find_map(|(words, _)| removal::critical(words, &directories, loops, facts));
+    let Known { loops, bindings, feeds } = *known;
+    let around = removal::Around { directories: &directories, loops, bindings, facts };
+    let critical = reached.iter().find_map(|(words, _)| removal::critical(words, &around));
+    let critical = critical.or_else(|| feeds.iter().find_map(|feed| removal::critical_feed(feed, &around)));
     analysis.gives_trust = reached.iter().any(|(words, more)| own::gives_trust(words, *more));
     analysis.changes_settings = reached.iter().any(|(words, more)| own::changes_settings(words, *more));
     analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);

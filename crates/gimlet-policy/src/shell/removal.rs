@@ -1,6 +1,14 @@
 //! Removals that no mode and no rule may wave through: the root, its direct children, the home directory, the working
 //! directory and everything above it, and whole-directory globs under one of these or under a variable.
+//!
+//! What a name stands for is looked up in the values that the text itself gives it. A value that only shows when the text
+//! runs says nothing, so this finds what people mistype and models think up, not what somebody hides.
 
+mod found;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
@@ -39,42 +47,95 @@ const TOP_LEVEL: &[&str] = &[
     "private",
 ];
 
-/// What a command would remove that it must not, in words; `None` for everything harmless.
-///
-/// `directories` are the places where the command may stand: the working directory and every `cd` target of the text.
-pub(super) fn critical(
-    words: &[Word],
-    directories: &[PathBuf],
-    loops: &[Loop],
-    facts: &ShellFacts<'_>,
-) -> Option<String> {
-    let name = base_name(words.first()?.value()?);
-    if !matches!(name, "rm" | "rmdir" | "unlink") {
-        return None;
-    }
-    let mut options = true;
-    let mut recursive = false;
-    let mut operands = Vec::new();
-    for word in &words[1..] {
-        match word.value() {
-            Some("--") if options => options = false,
-            Some(flag) if options && flag.starts_with('-') && flag.len() > 1 => {
-                recursive |= flag == "--recursive" || (!flag.starts_with("--") && flag.contains(['r', 'R']));
-            }
-            _ => operands.extend(word.choices()),
-        }
-    }
-    // Among the words of a list in braces there may be an option.
-    recursive |= operands.iter().any(|word| word.value().is_some_and(|text| text.starts_with('-')));
-    let judged = |word: &Word| critical_operand(word, recursive, directories, facts);
-    operands.into_iter().find_map(|word| judged(word).or_else(|| given(word, loops).find_map(|word| judged(&word))))
+/// Values of one name, one after the other, that are looked at.
+const MOST_VALUES: usize = 64;
+/// Names whose values are names again.
+const DEEPEST: usize = 4;
+
+/// What is known around the commands of a text.
+pub(super) struct Around<'a> {
+    /// Where commands may stand: the working directory and every `cd` target of the text.
+    pub(super) directories: &'a [PathBuf],
+    pub(super) loops: &'a [Loop],
+    /// Names and the values that the text gives them.
+    pub(super) bindings: &'a HashMap<String, Vec<Word>>,
+    pub(super) facts: &'a ShellFacts<'a>,
 }
 
-/// The word with each value that a loop gives to the variable it begins with.
-fn given<'a>(word: &'a Word, loops: &'a [Loop]) -> impl Iterator<Item = Word> {
-    let name = if let Some(Piece::Variable(name)) = word.pieces().first() { Some(name) } else { None };
-    let loops = loops.iter().filter(move |found| Some(&found.name) == name);
-    loops.flat_map(|found| &found.words).map(|value| word.with_beginning(value))
+/// What a command would remove that it must not, in words; `None` for everything harmless.
+pub(super) fn critical(words: &[Word], around: &Around<'_>) -> Option<String> {
+    match base_name(words.first()?.value()?) {
+        "rm" | "rmdir" | "unlink" => around.critical_operands(&words[1..]),
+        "find" => around.critical_find(words),
+        _ => None,
+    }
+}
+
+/// The same for a command that takes what it removes from another one, as `xargs rm` does.
+pub(super) fn critical_feed(feed: &Feed, around: &Around<'_>) -> Option<String> {
+    around.critical_feed(feed)
+}
+
+pub(super) use found::{Feed, feeds};
+
+impl Around<'_> {
+    fn critical_operands(&self, words: &[Word]) -> Option<String> {
+        let mut options = true;
+        let mut recursive = false;
+        let mut operands = Vec::new();
+        for word in words {
+            match word.value() {
+                Some("--") if options => options = false,
+                Some(flag) if options && flag.starts_with('-') && flag.len() > 1 => {
+                    recursive |= flag == "--recursive" || (!flag.starts_with("--") && flag.contains(['r', 'R']));
+                }
+                _ => operands.extend(word.choices()),
+            }
+        }
+        // Among the words of a list in braces there may be an option.
+        recursive |= operands.iter().any(|word| word.value().is_some_and(|text| text.starts_with('-')));
+        operands.into_iter().find_map(|word| self.critical_operand(word, recursive))
+    }
+
+    fn critical_operand(&self, word: &Word, recursive: bool) -> Option<String> {
+        let judged = |word: &Word| critical_operand(word, recursive, self.directories, self.facts);
+        judged(word).or_else(|| self.values(word).iter().find_map(judged))
+    }
+
+    /// The word with each value that the text gives to the variable it begins with.
+    fn values(&self, word: &Word) -> Vec<Word> {
+        let mut found: Vec<Word> = Vec::new();
+        let mut open = vec![(word.clone(), 0)];
+        while let Some((word, depth)) = open.pop() {
+            let Some(Piece::Variable(name)) = word.pieces().first() else { continue };
+            let looped = self.loops.iter().filter(|found| found.name == *name).flat_map(|found| &found.words);
+            let bound = self.bindings.get(name).into_iter().flatten();
+            for value in looped.chain(bound).filter(|value| begins_known(value)) {
+                if found.len() >= MOST_VALUES {
+                    return found;
+                }
+                let with = word.with_beginning(value);
+                match plain_text(&with).filter(|text| word.may_split() && text.contains(char::is_whitespace)) {
+                    Some(text) => found.extend(text.split_whitespace().map(Word::literal)),
+                    None => found.push(with.clone()),
+                }
+                if depth < DEEPEST {
+                    open.push((with, depth + 1));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Whether it shows where a value leads.
+fn begins_known(value: &Word) -> bool {
+    matches!(value.pieces().first(), None | Some(Piece::Text(_) | Piece::Tilde | Piece::Variable(_) | Piece::Glob(_)))
+}
+
+/// A word without expansions.
+fn plain_text(word: &Word) -> Option<String> {
+    word.pieces().iter().map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None }).collect()
 }
 
 fn critical_operand(word: &Word, recursive: bool, cwds: &[PathBuf], facts: &ShellFacts<'_>) -> Option<String> {

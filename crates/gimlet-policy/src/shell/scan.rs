@@ -27,6 +27,39 @@ pub(crate) fn commands(text: &str) -> Vec<Vec<Word>> {
     found
 }
 
+/// Commands whose operands give values to names.
+const DECLARERS: &[&str] = &["export", "declare", "typeset", "readonly", "local"];
+
+/// The names that a text gives values to, and these values as they are written. Rather too many than too few.
+pub(crate) fn bindings(text: &str) -> Vec<(String, Word)> {
+    if !text.contains('=') {
+        return Vec::new();
+    }
+    let commands = Scanner { keep_prefixes: true, ..Scanner::default() }.run(text);
+    let mut found = Vec::new();
+    for words in &commands {
+        let front = words.iter().take_while(|word| is_prefix(word)).count();
+        let declares = words.get(front).and_then(Word::value).is_some_and(|name| DECLARERS.contains(&name));
+        let given = if declares { &words[..] } else { &words[..front] };
+        found.extend(given.iter().filter_map(binding));
+    }
+    found
+}
+
+fn binding(word: &Word) -> Option<(String, Word)> {
+    let Some((Piece::Text(head), rest)) = word.pieces().split_first() else { return None };
+    let (name, beginning) = (assigned_name(head)?, head.split_once('=')?.1);
+    if head[..head.len() - beginning.len()].ends_with("+=") {
+        return None;
+    }
+    let mut value = WordBuilder::default();
+    if !beginning.is_empty() {
+        value.quoted(beginning);
+    }
+    rest.iter().cloned().for_each(|piece| value.quoted_expansion(piece));
+    Some((name.to_owned(), value.finish()))
+}
+
 /// The words of a text that is one plain run of static words; `None` when it is anything else.
 pub(crate) fn static_words(text: &str) -> Option<Vec<String>> {
     if text.contains(['\n', '\r', ';', '&', '|', '<', '>', '(', ')', '`', '$', '#']) {
@@ -151,11 +184,17 @@ impl Scanner {
                 self.top().word.expansion(Piece::Unknown);
                 self.open(Opened::Parenthesis);
             }
-            Some('{') => {
-                input.next();
-                self.top().word.expansion(Piece::Unknown);
-                self.open(Opened::Brace);
-            }
+            Some('{') => match braced_name(&text[at + 2..]) {
+                Some(name) => {
+                    self.top().word.expansion(Piece::Variable(name.to_owned()));
+                    skip_to(input, at + 3 + name.len());
+                }
+                None => {
+                    input.next();
+                    self.top().word.expansion(Piece::Unknown);
+                    self.open(Opened::Brace);
+                }
+            },
             Some('\'') if !quoted => {
                 let end = ansi_c_end(text, at + 2).unwrap_or(text.len());
                 self.top().word.ansi_c(&text[at + 2..end]);
@@ -238,6 +277,13 @@ impl Scanner {
             self.found.push(words.into_iter().skip(skipped).collect());
         }
     }
+}
+
+/// The name in `${name}`, given what follows the brace.
+fn braced_name(rest: &str) -> Option<&str> {
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    let begins = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (begins && rest[end..].starts_with('}')).then_some(&rest[..end])
 }
 
 fn is_prefix(word: &Word) -> bool {

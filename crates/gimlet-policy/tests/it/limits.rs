@@ -96,6 +96,13 @@ fn as_much_as_is_read_of_anything_is_survived() {
         "if ",
         "cd /;",
         "rm -rf $x/;",
+        "${a",
+        "a=/x;rm $a;",
+        "echo a|xargs rm;",
+        "xargs rm <<<a;",
+        "ln -s a b;touch c;",
+        "mv a b;",
+        "find .;",
     ] {
         let text = unit.repeat(131_000 / unit.len());
         assert_ne!(denying_curl(format!("curl x; {text}")).decision, Decision::Allow, "{unit:?}");

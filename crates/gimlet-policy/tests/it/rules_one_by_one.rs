@@ -6,7 +6,7 @@ use gimlet_proto::{Need, PermissionMode};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::worlds::{judge, rules, world};
+use crate::worlds::{judge, rules, run, world};
 
 /// A word that no shell does anything to.
 fn plain() -> impl Strategy<Value = String> {
@@ -244,6 +244,23 @@ proptest! {
     ) {
         let text = frame.replace('@', &format!("rm -rf {target}"));
         prop_assert_ne!(judge(&text, &rules(&[], &[], &["Bash", "Bash(rm:*)"])), Allow, "{}", text);
+    }
+
+    #[test]
+    fn critical_removals_ask_by_whatever_name_and_through_whatever_program(
+        target in select(&["/", "/etc", "~", "$HOME", ".", "..", "/srv/repo", "/srv", "../..", "/usr/"]),
+        name in "[a-z]{1,5}",
+        form in select(&[
+            "#=@; rm -rf $#", "#=@\nrm -rf \"$#\"", "export #=@ && rm -r \"$#\"", "q#=@; #=$q#; rm -rf $#",
+            "true && #=@; [ -n \"$#\" ] && rm -rf \"$#\"", "echo @ | xargs rm -rf", "echo # @ | xargs -n1 rm -rf",
+            "find @ -delete", "find # @ -type f -exec rm {} +", "find @ -type f -print0 | xargs -0 rm -f",
+            "#=@; find $# -mindepth 1 -delete",
+        ]),
+    ) {
+        let text = form.replace('#', &name).replace('@', target);
+        prop_assert_eq!(run(&text, &RuleSet::default(), PermissionMode::BypassPermissions), Ask, "{}", text);
+        let harmless = form.replace('#', &name).replace('@', "build/out");
+        prop_assert_eq!(run(&harmless, &RuleSet::default(), PermissionMode::BypassPermissions), Allow, "{}", harmless);
     }
 
     #[test]
