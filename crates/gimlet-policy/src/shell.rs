@@ -190,8 +190,8 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     analysis.simple = single.and_then(|command| static_values(&command.words));
     analysis.view_of_file = single.and_then(|command| facts::viewed_file(&command.words, facts));
     if analysis.trouble.is_none() && !parsed.unspoken && !parsed.treacherous {
-        analysis.parts = parts::parts(&parsed, facts);
-        read_only(&parsed, facts, &mut analysis);
+        analysis.parts = parts::parts(text, &parsed, facts);
+        read_only(text, &parsed, facts, &mut analysis);
     }
     let first = parsed.commands.first().map_or(&[][..], |command| &command.words);
     analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(first));
@@ -321,18 +321,19 @@ fn file_redirect(redirect: &parse::Redirect) -> Option<FileRedirect> {
 }
 
 /// Whether every part only reads; if so, everything that it reads.
-fn read_only(parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Analysis) {
+fn read_only(text: &str, parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Analysis) {
     if parsed.commands.is_empty() || analysis.redirects.iter().any(|redirect| redirect.writes) {
         return;
     }
     let readings: Option<Vec<_>> = analysis.parts.iter().map(|part| part.reading.as_ref()).collect();
     let Some(readings) = readings else { return };
-    if readings.iter().any(|reading| reading.elsewhere) {
+    // Whether what climbs stays inside is for whoever follows links to say.
+    if readings.iter().any(|reading| reading.elsewhere || !reading.climbs.is_empty()) {
         return;
     }
     let mut sources = Vec::new();
     if !analysis.redirects.is_empty() {
-        let scene = scene::Scene::new(parsed, facts);
+        let scene = scene::Scene::new(text, parsed, facts);
         for redirect in &analysis.redirects {
             let Some(source) = scene.source(&redirect.target) else { return };
             sources.push(source);

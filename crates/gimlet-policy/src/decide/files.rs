@@ -151,12 +151,15 @@ pub(super) struct Place<'a> {
     closing: Option<Closing<'a>>,
     /// Nothing in the text makes files, so that what can be seen now is what there will be.
     settled: bool,
+    /// Nothing in the text does more than read.
+    only_reads: bool,
     /// What was looked up before.
     known: RefCell<HashMap<PathBuf, (Vec<PathBuf>, bool)>>,
 }
 
 impl<'a> Place<'a> {
     fn new(analysis: &'a Analysis, rules: &'a RuleSet, world: &'a World, view: Option<&'a dyn FileView>) -> Self {
+        let only_reads = opened::only_reads(analysis);
         Self {
             world,
             directories: &analysis.directories,
@@ -164,7 +167,8 @@ impl<'a> Place<'a> {
             view,
             eyes: view.map(Eyes::new),
             closing: Closing::new(rules, world),
-            settled: view.is_some_and(FileView::is_whole) && opened::only_reads(analysis),
+            settled: view.is_some_and(FileView::is_whole) && only_reads,
+            only_reads,
             known: RefCell::default(),
         }
     }
@@ -188,12 +192,20 @@ impl<'a> Place<'a> {
             }
         }
         let mut found = Vec::new();
-        for path in reading.spelled().chain(&looked_up) {
+        for path in reading.spelled().chain(&reading.climbs).chain(&looked_up) {
             let (paths, followed) = self.spellings(path);
             found.extend(paths);
             all &= followed;
         }
-        (found, all)
+        (found, all && reading.climbs.iter().all(|path| self.leads_where_it_says(path)))
+    }
+
+    /// Whether a path with `..` in it leads to the file of its spelling. A folder that something else in the text moves
+    /// would have another one above it.
+    fn leads_where_it_says(&self, path: &Path) -> bool {
+        let followed = |path: &Path| self.view.and_then(|view| view.follow(path)).map(|followed| followed.real);
+        let spelled = normalise(&self.world.cwd, path);
+        self.only_reads && followed(path).is_some_and(|real| followed(&spelled) == Some(real))
     }
 
     fn operands(&self, words: &[Word], touched: &mut Vec<Touched>) {

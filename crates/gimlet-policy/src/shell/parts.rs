@@ -92,8 +92,8 @@ impl Part {
 }
 
 /// Every part of a text that was understood.
-pub(super) fn parts(parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
-    let mut scene = Scene::new(parsed, facts);
+pub(super) fn parts(text: &str, parsed: &Parsed, facts: &ShellFacts<'_>) -> Vec<Part> {
+    let mut scene = Scene::new(text, parsed, facts);
     let mut parts = Vec::new();
     for found in &parsed.loops {
         let heads = ["for", found.name.as_str(), "in"].into_iter().map(Word::literal);

@@ -26,6 +26,9 @@ const MOST_DIRECTORIES: usize = 8;
 pub(crate) struct Reading {
     /// The paths it names, normalised, from every directory where it may stand.
     pub(crate) paths: Vec<PathBuf>,
+    /// Paths among these that begin with `..`, as they are written: only whoever follows links can say that they lead where
+    /// their spelling does.
+    pub(crate) climbs: Vec<PathBuf>,
     /// The folders that the shell looks into for names.
     pub(crate) folders: Vec<PathBuf>,
     /// What has to be looked at before these are all.
@@ -47,6 +50,7 @@ impl Reading {
 
     pub(super) fn add(&mut self, more: Self) {
         self.paths.extend(more.paths);
+        self.climbs.extend(more.climbs);
         self.folders.extend(more.folders);
         self.looks.extend(more.looks);
         self.recursive |= more.recursive;
@@ -104,6 +108,11 @@ impl Standing {
     pub(super) fn has_moved(&self) -> bool {
         self.directories.len() > 1 || self.lost
     }
+
+    /// Whether there is one `cd`, or none; `None` for more, and for whatever cannot be followed.
+    pub(super) fn moves_once(&self) -> Option<bool> {
+        (self.moves <= 1 && !self.lost).then_some(self.moves == 1)
+    }
 }
 
 /// Says what a command reads, or `None` when it is not known to only read. `feed` is what further words may come from.
@@ -128,14 +137,18 @@ fn change_directory(arguments: &[&str], scene: &Scene<'_>, in_loop: bool) -> Opt
     let climbs = Path::new(directory).components().any(|part| part == Component::ParentDir);
     let standing = &scene.standing;
     // In a loop it may climb further each time; on its own it starts from where the session is.
-    let targets = match climbs {
+    let start = &standing.directories[..1];
+    let reading = match climbs {
         true if in_loop || standing.moves > 1 || standing.lost => return None,
-        true => readable_from(directory, &standing.directories[..1], false, scene)?,
-        false => readable(directory, scene)?,
+        true => match readable_from(directory, start, false, scene) {
+            Some(targets) => Reading::of(targets),
+            None => climbing(directory, start.first()?, scene)?,
+        },
+        false => Reading::of(readable(directory, scene)?),
     };
-    let refused = directory.starts_with(['-', '+']) || targets.iter().any(|target| is_protected(target));
+    let refused = directory.starts_with(['-', '+']) || reading.paths.iter().any(|target| is_protected(target));
     // A link may lead it out of the roots, so whoever follows links judges it as a read.
-    (!refused).then_some(Reading::of(targets))
+    (!refused).then_some(reading)
 }
 
 fn git_reading(arguments: &[&str], scene: &Scene<'_>) -> Option<Reading> {
@@ -173,10 +186,25 @@ fn of_texts(paths: &[&str], scene: &Scene<'_>) -> Option<Reading> {
 
 /// What a command reads that is given this path: inside the working directories freely, elsewhere with leave.
 pub(super) fn named(path: &str, scene: &Scene<'_>) -> Option<Reading> {
-    match readable(path, scene) {
-        Some(paths) => Some(Reading::of(paths)),
-        None => elsewhere(path, scene).map(|path| Reading { elsewhere: true, ..Reading::of(vec![path]) }),
+    let inside = readable(path, scene).map(Reading::of);
+    let up = || scene.stands_in().and_then(|directory| climbing(path, directory, scene));
+    let elsewhere = || elsewhere(path, scene).map(|path| Reading { elsewhere: true, ..Reading::of(vec![path]) });
+    inside.or_else(up).or_else(elsewhere)
+}
+
+/// A path that begins with `..` and whose spelling leads to some working directory. What the kernel makes of it has to be
+/// the same, which is somebody else's to find out.
+fn climbing(operand: &str, directory: &Path, scene: &Scene<'_>) -> Option<Reading> {
+    let path = Path::new(operand);
+    let is_up = |part: &Component<'_>| *part == Component::ParentDir;
+    let mut below = path.components().skip_while(|part| is_up(part) || *part == Component::CurDir);
+    let begins = path.components().find(|part| *part != Component::CurDir).as_ref().is_some_and(is_up);
+    if !begins || below.any(|part| is_up(&part)) || is_odd(path) {
+        return None;
     }
+    let clean = normalise(directory, path);
+    let open = is_open(&clean, scene.facts, |root| is_inside(&clean, root));
+    open.then(|| Reading { climbs: vec![directory.join(path)], ..Reading::of(vec![clean]) })
 }
 
 /// An absolute path outside the working directories in which nothing climbs; never one of credentials.

@@ -2,7 +2,7 @@
 //! values that loops give to variables, what substitutions can print, and what feeds a command its operands.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
 use super::looks::{Look, PatternLook, Printed, PrintedLook, Role, WordReader, wildcards};
@@ -10,7 +10,7 @@ use super::parse::{Command, Loop, Parsed};
 use super::readonly::{Reading, Standing, is_free, named, printed_names, readable};
 use super::stripped::stripped;
 use super::word::{Piece, Word};
-use crate::paths::holds_secrets;
+use crate::paths::{holds_secrets, normalise};
 
 /// Where `xargs` takes further words from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +65,12 @@ pub(super) struct Scene<'a> {
     given: BTreeMap<&'a str, Vec<&'a Word>>,
     /// The commands directly inside each substitution.
     inside: BTreeMap<usize, Vec<&'a Command>>,
+    /// The only directory in which its commands stand.
+    stands_in: Option<PathBuf>,
 }
 
 impl<'a> Scene<'a> {
-    pub(super) fn new(parsed: &'a Parsed, facts: &'a ShellFacts<'a>) -> Self {
+    pub(super) fn new(text: &str, parsed: &'a Parsed, facts: &'a ShellFacts<'a>) -> Self {
         let mut standing = Standing::new(facts.cwd);
         let mut unsettled = false;
         for command in &parsed.commands {
@@ -101,13 +103,24 @@ impl<'a> Scene<'a> {
                 }
             }
         }
+        let stands_in = match standing.moves_once() {
+            Some(false) => Some(facts.cwd.to_owned()),
+            Some(true) => entered(text, parsed).map(|directory| normalise(facts.cwd, Path::new(directory))),
+            None => None,
+        };
         let tame = BTreeMap::new();
-        let mut scene = Self { facts, standing, parsed, at: 0, near_secrets, unsettled, tame, given, inside };
+        let mut scene =
+            Self { facts, standing, parsed, at: 0, near_secrets, unsettled, tame, given, inside, stands_in };
         for found in &parsed.loops {
             let tame = found.words.iter().all(|word| scene.is_name(word));
             *scene.tame.entry(&found.name).or_insert(true) &= tame;
         }
         scene
+    }
+
+    /// The directory in which every command stands that reads, if there is only one.
+    pub(super) fn stands_in(&self) -> Option<&Path> {
+        self.stands_in.as_deref()
     }
 
     /// Turns to the command that begins at this byte.
@@ -326,6 +339,24 @@ impl<'a> Scene<'a> {
         }
         Feed::Anything
     }
+}
+
+/// The directory of a text that is a plain `cd directory && …`: whatever follows only runs there. Any other way to join
+/// commands, and anything that could hide one, is not plain.
+fn entered<'t>(text: &'t str, parsed: &Parsed) -> Option<&'t str> {
+    let (first, rest) = text.split_once("&&")?;
+    let mut words = first.split_ascii_whitespace();
+    let (Some("cd"), Some(directory), None) = (words.next(), words.next(), words.next()) else { return None };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let climbs = directory.split('/').any(|name| name == "..");
+    if !directory.chars().all(plain) || directory.starts_with('-') || climbs {
+        return None;
+    }
+    let leads = parsed.commands.first()?.words.iter().map(Word::value).eq([Some("cd"), Some(directory)]);
+    // Where descriptors are joined, nothing runs in the background.
+    let joined = rest.replace("&&", "").replace(">&", "").replace("&>", "");
+    let hides = joined.contains([';', '&', '\n', '(', ')', '{', '}', '`']) || joined.contains("||");
+    (leads && !hides).then_some(directory)
 }
 
 /// Filters that leave lines as they are; with a file as operand they would pass that on, and counting bytes cuts names.

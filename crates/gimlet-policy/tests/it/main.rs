@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 mod accepted_edits;
+mod climbing;
 mod closed_files;
 mod corpus;
 mod invariants;

@@ -39,7 +39,8 @@ impl Place<'_> {
     /// What a part opens, if it is one of a recognised reader.
     pub(super) fn opened(&self, part: &Part) -> Vec<Touched> {
         let Some(reading) = part.reading.as_ref().filter(|_| is_reader(part)) else { return Vec::new() };
-        let mut opened: Vec<Touched> = reading.paths.iter().map(|path| self.open(path, reading)).collect();
+        let named = reading.paths.iter().chain(&reading.climbs);
+        let mut opened: Vec<Touched> = named.map(|path| self.open(path, reading)).collect();
         if reading.recursive && reading.paths.is_empty() && reading.looks.is_empty() {
             opened.extend(self.directories.iter().map(|directory| self.open(directory, reading)));
         }
