@@ -121,6 +121,58 @@ fn a_copied_link_is_no_plain_edit_and_nothing_is_written_through_it() {
 }
 
 #[test]
+fn nothing_is_written_through_a_name_that_the_text_itself_gives() {
+    let naming = rules(&[], &[], &["Bash(mv:*)", "Bash(ln:*)", "Bash(cp:*)"]);
+    for naming_it in
+        ["mv out l9", "mv -f out l9", "ln -s /outside l9", "ln -sf /outside ./l9", "cp -P out l9", "cp -d out l9"]
+    {
+        for then in [
+            "touch l9/x",
+            "touch l9",
+            "echo hi > l9/x",
+            "echo hi > l9",
+            "rm l9/o",
+            "mkdir l9/x",
+            "cd d && touch ../l9/x",
+        ] {
+            for joint in [" && ", "; ", "\n"] {
+                let text = format!("{naming_it}{joint}{then}");
+                assert_eq!(edits_beside(&naming, &text), Ask, "{text}");
+            }
+        }
+    }
+    for text in [
+        "mv out d && touch d/out/x",
+        "mv out d/ && touch d/out/x",
+        "mv -t d out && touch d/out/x",
+        "ln -s /etc && touch etc/x",
+        "ln -s /outside . && touch outside/x",
+        "sudo ln -s /outside l9; touch l9/x",
+        "mv $x l9 && touch f",
+        "cp -r $x l9 && touch l9/x",
+        "cp -a lnks/a/l3 l9 && touch l9/x",
+        "for n in a b; do ln -s /outside $n; done; touch a/x",
+        "touch l9/x; ln -s /outside l9; touch l9/x",
+    ] {
+        assert_eq!(edits_beside(&naming, text), Ask, "{text}");
+    }
+    for text in [
+        "mv f g && touch src/a.o",
+        "mv f d/ && touch d/one",
+        "ln -s d l9 && touch src/x",
+        "ln -s d l9 && echo hi > src/x",
+        "mv f g && mkdir new2",
+        "cp f g && touch g",
+    ] {
+        assert_eq!(edits_beside(&naming, text), Allow, "{text}");
+    }
+    let writing = rules(&[], &[], &["Bash(ln:*)", "Bash(make:*)", "Edit(src/**)"]);
+    let ordinary = |text: &str| decided(text, &repository(FILES), &writing, PermissionMode::Default);
+    assert_eq!(ordinary("ln -s /outside src/e && make > src/e/x"), Ask);
+    assert_eq!(ordinary("ln -s /outside src/e && make > src/f"), Allow);
+}
+
+#[test]
 fn a_folder_that_the_text_changes_is_not_copied_by_what_was_in_it() {
     for text in [
         "mkdir n && cp f n/f && cp -r n/. tgt",

@@ -7,10 +7,14 @@ use std::path::{Path, PathBuf};
 use super::{Place, looking};
 use crate::decide::subject::{PartFiles, Touched};
 use crate::paths::{FileView, Kind, is_protected};
-use crate::shell::{Analysis, Edits, Part, Reading, TreeCopy};
+use crate::shell::{Analysis, Edits, Part, Reading, TreeCopy, Word, base_name, reachable};
+
+/// Commands that give names before any name may be one of theirs.
+const MOST_GIVERS: usize = 64;
 
 /// Takes back what was said about edits where another part of the text may have changed what was looked at.
 pub(super) fn settle(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFiles], redirects: &mut [Touched]) {
+    leave_new_names(analysis, place, parts, redirects);
     if !analysis.parts.iter().any(copies) {
         return;
     }
@@ -26,6 +30,78 @@ pub(super) fn settle(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFi
         parts.iter_mut().for_each(|part| part.edits = None);
         redirects.iter_mut().filter(|redirect| redirect.write).for_each(|redirect| redirect.certain = false);
     }
+}
+
+/// A name that the text itself gives to something may be that of a link by then. Who writes there is not sure of the file.
+fn leave_new_names(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFiles], redirects: &mut [Touched]) {
+    if parts.iter().all(|part| part.edits.is_none()) && !redirects.iter().any(|file| file.write) {
+        return;
+    }
+    // A copy whose files are all known was looked at for links.
+    let is_told = |words: &[Word]| {
+        let mut told = analysis.parts.iter().zip(parts.iter()).filter(|(_, files)| files.edits.is_some());
+        told.any(|(part, _)| copies(part) && part.layers.iter().any(|layer| layer == words))
+    };
+    let reached = analysis.commands.iter().flat_map(|words| reachable(words));
+    let mut givers = reached.filter(|words| names_links(words)).filter(|words| !is_copy(words) || !is_told(words));
+    let mut given: Vec<PathBuf> = Vec::new();
+    let mut all = false;
+    for words in givers.by_ref().take(MOST_GIVERS) {
+        match new_names(words) {
+            Some(names) => given.extend(names.iter().flat_map(|name| place.spellings(Path::new(name)).0)),
+            None => all = true,
+        }
+    }
+    all |= givers.next().is_some();
+    let is_new = |file: &Touched| all || file.paths.iter().any(|path| given.iter().any(|name| path.starts_with(name)));
+    if given.is_empty() && !all {
+        return;
+    }
+    // One command by itself is done before its names are there.
+    if analysis.commands.len() > 1 {
+        let writes_there = |part: &PartFiles| part.edits.iter().flatten().any(is_new);
+        parts.iter_mut().filter(|part| writes_there(part)).for_each(|part| part.edits = None);
+    }
+    redirects.iter_mut().filter(|file| file.write && is_new(file)).for_each(|file| file.certain = false);
+}
+
+fn is_copy(words: &[Word]) -> bool {
+    words.first().and_then(Word::value).map(base_name) == Some("cp")
+}
+
+/// Whether a command may give a link a name.
+fn names_links(words: &[Word]) -> bool {
+    let name = words.first().and_then(Word::value).map(base_name);
+    let keeps_links = |word: &Word| {
+        word.value().is_none_or(|text| {
+            text.starts_with("--") || (text.starts_with('-') && text.contains(['a', 'd', 'P', 'r', 'R', 's']))
+        })
+    };
+    match name {
+        Some("mv" | "ln") => true,
+        Some("cp") => words[1..].iter().any(keeps_links),
+        _ => false,
+    }
+}
+
+/// The names that such a command gives, each with whatever is below it; `None` when its words do not say so.
+fn new_names(words: &[Word]) -> Option<Vec<String>> {
+    let known: Vec<&str> = words[1..].iter().map(Word::value).collect::<Option<_>>()?;
+    // An option may name the folder.
+    if known.iter().any(|word| word.starts_with("--t") || (word.starts_with('-') && word.contains('t'))) {
+        return None;
+    }
+    let operands: Vec<&str> = known.into_iter().filter(|word| !word.starts_with('-')).collect();
+    let (target, sources) = operands.split_last()?;
+    let last_of = |source: &&str| base_name(source.trim_end_matches('/')).to_owned();
+    if sources.is_empty() {
+        return Some(vec![last_of(target)]);
+    }
+    // What is a folder for certain gets no other name itself.
+    let is_folder = target.ends_with('/') || matches!(base_name(target), "." | "..");
+    let inside = sources.iter().map(|source| format!("{target}/{}", last_of(source)));
+    let itself = (!is_folder).then(|| (*target).to_owned());
+    Some(inside.chain(itself).collect())
 }
 
 fn copies(part: &Part) -> bool {
