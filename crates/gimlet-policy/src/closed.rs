@@ -54,11 +54,22 @@ pub(crate) struct Closing<'a> {
 impl<'a> Closing<'a> {
     /// `None` when no rule closes a file.
     pub(crate) fn new(rules: &'a RuleSet, world: &'a World) -> Option<Self> {
-        let rules: Vec<_> = closing(rules)
-            .filter_map(
-                |rule| if let Specifier::Path(pattern) = &rule.specifier { Some((rule, pattern)) } else { None },
-            )
-            .collect();
+        Self::by(closing(rules), world)
+    }
+
+    /// The rules that keep files from being changed: those that close them, and those about writing. `None` when there are
+    /// none.
+    pub(crate) fn to_writers(rules: &'a RuleSet, world: &'a World) -> Option<Self> {
+        let forbidding = rules.deny.iter().chain(&rules.ask);
+        Self::by(forbidding.filter(|rule| matches!(rule.tool.as_str(), "Read" | "Edit")), world)
+    }
+
+    fn by(rules: impl Iterator<Item = &'a Rule>, world: &'a World) -> Option<Self> {
+        let pattern = |rule: &'a Rule| match &rule.specifier {
+            Specifier::Path(pattern) => Some((rule, pattern)),
+            _ => None,
+        };
+        let rules: Vec<_> = rules.filter_map(pattern).collect();
         let closes = !rules.is_empty();
         closes.then(|| Self { rules, working: world.forbidding_anchors(), home: world.home.as_deref() })
     }

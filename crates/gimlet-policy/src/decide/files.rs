@@ -6,6 +6,7 @@ mod looking;
 mod mentions;
 mod opened;
 mod spoken;
+mod taken;
 #[cfg(test)]
 mod tests;
 mod trees;
@@ -149,6 +150,8 @@ pub(super) struct Place<'a> {
     view: Option<&'a dyn FileView>,
     eyes: Option<Eyes<'a>>,
     closing: Option<Closing<'a>>,
+    /// Rules that keep files from being changed.
+    keeping: Option<Closing<'a>>,
     /// Nothing in the text makes files, so that what can be seen now is what there will be.
     settled: bool,
     /// Nothing in the text does more than read.
@@ -167,6 +170,7 @@ impl<'a> Place<'a> {
             view,
             eyes: view.map(Eyes::new),
             closing: Closing::new(rules, world),
+            keeping: Closing::to_writers(rules, world),
             settled: view.is_some_and(FileView::is_whole) && only_reads,
             only_reads,
             known: RefCell::default(),
@@ -212,6 +216,9 @@ impl<'a> Place<'a> {
         let Some((name, arguments)) = words.split_first() else { return };
         let Some(name) = name.value().map(base_name) else { return };
         let Some(write) = writes(name, arguments) else { return };
+        if self.keeping.is_some() {
+            taken::folders(name, arguments).into_iter().for_each(|taken| touched.extend(self.taken(&taken)));
+        }
         if let Some(paths) = named_paths(words) {
             return touched.extend(paths.iter().map(|path| self.at(path, write)));
         }

@@ -173,6 +173,41 @@ fn nothing_is_written_through_a_name_that_the_text_itself_gives() {
 }
 
 #[test]
+fn a_folder_that_goes_takes_no_file_with_it_that_a_rule_keeps() {
+    let keeping = rules(&["Edit(./d/one)", "Read(./lock/x.lock)"], &["Edit(**/m)"], &["Bash(rm:*)", "Bash(mv:*)"]);
+    for mode in [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::BypassPermissions] {
+        let judge = |text: &str| decided(text, &repository(FILES), &keeping, mode);
+        for text in [
+            "rm -r d",
+            "rm -rf ./d",
+            "rm --recursive d",
+            "rm --rec d/",
+            "rm -rf src d",
+            "sudo rm -rf d",
+            "cd src && rm -rf ../d",
+            "mv d x",
+            "mv d src/",
+            "mv src d x",
+            "mv -t src d",
+            "mv lock x",
+            "rm -r mm",
+            "mv mm x",
+            "rm -rf lock && true",
+        ] {
+            assert_eq!(judge(text), Ask, "{text} in {mode}");
+        }
+        for text in ["rm -r src", "rm -rf pk1 odd", "mv src x", "mv src d", "rm -r missing", "mv f d", "rm d/deep/two"]
+        {
+            assert_eq!(judge(text), Allow, "{text} in {mode}");
+        }
+    }
+    // What a folder brings to its new place is looked at as well.
+    let arriving = rules(&["Edit(./x/a.o)", "Edit(./y/src/b.o)"], &[], &["Bash(mv:*)"]);
+    let judge = |text: &str| decided(text, &repository(FILES), &arriving, PermissionMode::Default);
+    assert_eq!((judge("mv src x"), judge("mv src y"), judge("mv src z"), judge("mv d x")), (Ask, Ask, Allow, Allow));
+}
+
+#[test]
 fn a_folder_that_the_text_changes_is_not_copied_by_what_was_in_it() {
     for text in [
         "mkdir n && cp f n/f && cp -r n/. tgt",
