@@ -56,6 +56,20 @@ impl FlagSettings {
 /// Settings that a driving program can change in a running session.
 const FOLLOWED: [&str; 3] = ["model", "effortLevel", "outputStyle"];
 
+/// What a person's answer can grant for good.
+const RULES: &str = "permissions.allow";
+const FOLDERS: &str = "permissions.additionalDirectories";
+const MODE: &str = "permissions.defaultMode";
+
+/// What a change says anew; nothing for one that only takes away.
+fn said(edit: &Edit) -> Vec<&str> {
+    match edit {
+        Edit::Append(Value::String(text)) | Edit::Set(Value::String(text)) => vec![text],
+        Edit::Set(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The settings of a session that runs.
 pub(crate) struct Live {
     configured: Configured,
@@ -134,14 +148,18 @@ impl Live {
 
     /// Writes one change and sees to it that what the person just said needs no further trust.
     fn write(&mut self, scope: Scope, key: &str, edit: &Edit) -> Result<(), String> {
-        save(&self.configured.loaded.locations, scope, key, edit).map_err(|error| error.to_string())?;
+        let file = save(&self.configured.loaded.locations, scope, key, edit).map_err(|error| error.to_string())?;
         self.reload();
-        let said = match edit {
-            Edit::Append(Value::String(text)) => text.as_str(),
-            _ => return Ok(()),
+        let said = said(edit);
+        let granted = |item: &&Item| {
+            item.file == file
+                && match key {
+                    RULES => item.kind == ItemKind::AllowRule && said.contains(&item.name.as_str()),
+                    FOLDERS => item.kind == ItemKind::Directory && said.contains(&item.name.as_str()),
+                    MODE => item.kind == ItemKind::Setting && item.name == MODE && !said.is_empty(),
+                    _ => false,
+                }
         };
-        let granted =
-            |item: &&Item| matches!(item.kind, ItemKind::AllowRule | ItemKind::Directory) && item.name == said;
         let own: Vec<Item> = self.configured.effective.withheld.iter().filter(granted).cloned().collect();
         match own.is_empty() {
             true => Ok(()),
@@ -216,7 +234,6 @@ impl LiveSettings for Live {
             Destination::UserSettings => Scope::User,
         };
         let list = |behavior: &Behavior| format!("permissions.{}", behavior.as_str());
-        let folders = "permissions.additionalDirectories";
         let text = |path: &PathBuf| Value::String(path.to_string_lossy().into_owned());
         match update {
             PermissionUpdate::AddRules { rules, behavior, .. } => rules
@@ -230,13 +247,13 @@ impl LiveSettings for Live {
                 .iter()
                 .try_for_each(|rule| self.write(scope, &list(behavior), &Edit::Take(Value::String(rule.text())))),
             PermissionUpdate::SetMode { mode, .. } => {
-                self.write(scope, "permissions.defaultMode", &Edit::Set(Value::String(mode.to_string())))
+                self.write(scope, MODE, &Edit::Set(Value::String(mode.to_string())))
             }
             PermissionUpdate::AddDirectories { directories, .. } => {
-                directories.iter().try_for_each(|folder| self.write(scope, folders, &Edit::Append(text(folder))))
+                directories.iter().try_for_each(|folder| self.write(scope, FOLDERS, &Edit::Append(text(folder))))
             }
             PermissionUpdate::RemoveDirectories { directories, .. } => {
-                directories.iter().try_for_each(|folder| self.write(scope, folders, &Edit::Take(text(folder))))
+                directories.iter().try_for_each(|folder| self.write(scope, FOLDERS, &Edit::Take(text(folder))))
             }
         }
     }
@@ -358,6 +375,49 @@ mod tests {
         };
         live.keep(&PermissionUpdate::RemoveRules { rules, behavior, destination }).unwrap();
         assert_eq!(allows(&live.configured.now()).len(), 2);
+    }
+
+    #[test]
+    fn a_list_a_mode_and_folders_that_a_person_keeps_need_no_further_trust_either() {
+        let (_dir, root) = world();
+        let project = root.join("project/.claude/settings.json");
+        put(&project, r#"{"permissions":{"allow":["Bash(theirs)"],"defaultMode":"acceptEdits"}}"#);
+        let folder = root.join("extra");
+        std::fs::create_dir(&folder).unwrap();
+        let destination = Destination::LocalSettings;
+        let rules = ["a", "b"].map(|rule| gimlet_policy::RuleValue::new("Bash", Some(rule.to_owned()))).to_vec();
+        let kept = [
+            PermissionUpdate::ReplaceRules { rules: rules.clone(), behavior: Behavior::Allow, destination },
+            PermissionUpdate::SetMode { mode: gimlet_proto::PermissionMode::Plan, destination },
+            PermissionUpdate::AddDirectories { directories: vec![folder.clone()], destination },
+            // What is denied is no leave for what others would allow by the same words.
+            PermissionUpdate::ReplaceRules {
+                rules: vec![gimlet_policy::RuleValue::new("Bash", Some("theirs".to_owned()))],
+                behavior: Behavior::Deny,
+                destination,
+            },
+        ];
+        let mut first = live(&root);
+        kept.iter().for_each(|update| first.keep(update).unwrap());
+        for mut session in [first, live(&root)] {
+            let withheld: Vec<(PathBuf, String)> = session
+                .configured
+                .effective
+                .withheld
+                .iter()
+                .map(|item| (item.file.clone(), item.name.clone()))
+                .collect();
+            let theirs = ["Bash(theirs)", "permissions.defaultMode"];
+            assert_eq!(withheld.len(), theirs.len(), "{withheld:?}");
+            for name in theirs {
+                assert!(withheld.contains(&(project.clone(), name.to_owned())), "{name}: {withheld:?}");
+            }
+            let now = session.now();
+            assert_eq!(allows(&now), ["Bash(a)", "Bash(b)"]);
+            assert_eq!(now.directories, [folder.as_path()]);
+            let mode = session.configured.effective.settings.permissions.default_mode;
+            assert_eq!(mode.map(gimlet_config::DefaultMode::as_str), Some("plan"));
+        }
     }
 
     #[test]
