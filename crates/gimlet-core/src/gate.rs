@@ -23,8 +23,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Suggestion, Verdict, Walls};
-use gimlet_proto::{AgentOffer, Block, Denial, Model, Need, PermissionMode, SuggestedChange, ToolUseId};
+use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Verdict, Walls};
+use gimlet_proto::{AgentOffer, Block, Denial, Model, Need, PermissionMode, ToolUseId};
 use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, watch};
@@ -154,8 +154,8 @@ pub struct Review {
     pub rules: ReviewRules,
     /// No rule spares a command the review.
     pub all_shell: bool,
-    /// Commands in plan mode are reviewed too.
-    pub in_plan: bool,
+    /// Whether commands in plan mode are reviewed too; unless it is said, where planning began in auto mode.
+    pub in_plan: Option<bool>,
 }
 
 /// Mode and rules, one shared value that every decision reads.
@@ -191,7 +191,7 @@ pub(crate) struct Gate {
     classifier: Option<Classifier>,
     /// In auto mode no rule spares a command the review.
     review_all_shell: bool,
-    review_in_plan: bool,
+    review_in_plan: Option<bool>,
     live: Mutex<Option<Box<dyn LiveSettings>>>,
     /// Changes of settings that are not taken up yet.
     undecided: Arc<tokio::sync::Mutex<Vec<ChangedSettings>>>,
@@ -209,7 +209,7 @@ impl Gate {
         let review = permissions.review;
         Self {
             review_all_shell: review.as_ref().is_some_and(|review| review.all_shell),
-            review_in_plan: review.as_ref().is_some_and(|review| review.in_plan),
+            review_in_plan: review.as_ref().and_then(|review| review.in_plan),
             in_force: Mutex::new(InForce {
                 mode: permissions.mode,
                 before_plan: PermissionMode::default(),
@@ -250,6 +250,13 @@ impl Gate {
             PermissionMode::Auto => self.classifier.is_some(),
             _ => true,
         }
+    }
+
+    /// Whether a reviewer answers for commands while a plan is made. Whoever never chose one is asked.
+    fn reviews_plans(&self) -> bool {
+        let in_force = lock(&self.in_force);
+        let begun_in_auto = in_force.mode == PermissionMode::Plan && in_force.before_plan == PermissionMode::Auto;
+        self.classifier.is_some() && self.review_in_plan.unwrap_or(begun_in_auto)
     }
 
     /// Changes the mode; false when this session cannot have it.
@@ -413,17 +420,6 @@ impl Gate {
         }
     }
 
-    /// What would answer the question for good.
-    fn suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
-        let walls = walls(scope, prepared, scope.services.walls().now().as_deref());
-        let found = self.judging(scope, walls, |judging| judging.suggestions(prepared.into()));
-        let change = |suggestion: Suggestion| {
-            let update = to_raw_value(&suggestion.update).ok()?;
-            Some(SuggestedChange { covers: suggestion.covers, update: Arc::from(update) })
-        };
-        found.into_iter().filter_map(change).collect()
-    }
-
     fn judging<T>(&self, scope: &CallScope, walls: Walls, judge: impl FnOnce(Judging<'_>) -> T) -> T {
         self.judging_in(self.mode_of(scope), &scope.services, walls, judge)
     }
@@ -452,7 +448,7 @@ impl Gate {
             readable: &[services.session_results_dir()],
             own,
             walls,
-            plan_reviewed: self.review_in_plan,
+            plan_reviewed: self.reviews_plans(),
             governing: &self.governing,
             walled: services.is_walled(),
             view: &OnDisk,

@@ -1,7 +1,28 @@
-//! Which flags would have allowed a call: for the person, who decides whether to give them.
+//! What would answer a question for good, as changes that an answer can bring and as flags: for the person, who decides
+//! whether to give them.
 
-use gimlet_policy::{Behavior, PermissionUpdate};
+use std::sync::Arc;
+
+use gimlet_policy::{Behavior, PermissionUpdate, Suggestion};
 use gimlet_proto::SuggestedChange;
+use serde_json::value::to_raw_value;
+
+use super::{Gate, walls};
+use crate::call::CallScope;
+use crate::tool::Prepared;
+
+impl Gate {
+    /// What would answer the question for good.
+    pub(super) fn suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
+        let walls = walls(scope, prepared, scope.services.walls().now().as_deref());
+        let found = self.judging(scope, walls, |judging| judging.suggestions(prepared.into()));
+        let change = |suggestion: Suggestion| {
+            let update = to_raw_value(&suggestion.update).ok()?;
+            Some(SuggestedChange { covers: suggestion.covers, update: Arc::from(update) })
+        };
+        found.into_iter().filter_map(change).collect()
+    }
+}
 
 /// The flags that make the suggested changes; `None` when there are none, or a change has no flag.
 pub(super) fn flags(suggested: &[SuggestedChange]) -> Option<String> {
@@ -23,10 +44,6 @@ fn flag(change: &SuggestedChange) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use serde_json::value::to_raw_value;
-
     use super::*;
 
     fn change(update: serde_json::Value) -> SuggestedChange {

@@ -317,7 +317,7 @@ impl Configured {
             model: "small".to_owned(),
             rules,
             all_shell: auto.classify_all_shell == Some(true),
-            in_plan: settings.use_auto_mode_during_plan == Some(true),
+            in_plan: settings.use_auto_mode_during_plan,
         })
     }
 }

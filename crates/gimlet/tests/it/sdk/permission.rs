@@ -358,3 +358,29 @@ async fn an_answer_cannot_turn_on_an_auto_mode_that_settings_took_away() {
     assert_eq!(result["permission_denials"], json!([]));
     host.end().await.output.expect_code(0);
 }
+
+#[tokio::test]
+async fn a_plan_that_begins_in_auto_mode_keeps_its_reviewer_and_no_other_plan_gets_one() {
+    for (start, setting, reviewed) in
+        [("auto", None, true), ("auto", Some(false), false), ("default", None, false), ("default", Some(true), true)]
+    {
+        let world = world();
+        let review = json!({"allow": true, "reason": "only looks"});
+        let script = json!({"steps": [
+            {"when": {"tools_include": ["verdict"]}, "reply": {"blocks": [{"tool": "verdict", "input": review}]}},
+            {"reply": {"blocks": [{"tool": "Bash", "input": {"command": "make --version"}}]}},
+            {"reply": {"blocks": [{"text": "done"}]}},
+        ]});
+        let model = Script::from_json(&script.to_string()).unwrap().serve().await.unwrap();
+        let settings = json!({"useAutoModeDuringPlan": setting}).to_string();
+        let settings = if setting.is_some() { settings } else { "{}".to_owned() };
+        let args = ["--permission-mode", start, "--settings", &settings];
+        let mut host = Host::start(world.run(&model).args(args));
+        host.ask(json!({"subtype": "set_permission_mode", "mode": "plan"})).await;
+        host.say("plan it");
+        host.result().await;
+        host.end().await.output.expect_code(0);
+        let reviews = model.requests().iter().filter(|request| request.tool_names() == ["verdict"]).count();
+        assert_eq!(reviews, usize::from(reviewed), "from {start} with {setting:?}");
+    }
+}
