@@ -34,6 +34,7 @@ pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wil
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
 pub(crate) use readonly::Reading;
 pub(crate) use scan::static_words;
+pub(crate) use scene::changes_variables;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
 pub(crate) use wrappers::{base_name, is_seen_through, reachable};

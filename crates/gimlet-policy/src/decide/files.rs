@@ -21,7 +21,8 @@ use crate::closed::Closing;
 use crate::paths::{FileView, Followed, is_process_alias, is_protected, normalise};
 use crate::rules::RuleSet;
 use crate::shell::{
-    Analysis, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, named_paths, reachable, wildcards,
+    Analysis, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, changes_variables, named_paths,
+    reachable, wildcards,
 };
 use looking::Eyes;
 
@@ -156,6 +157,7 @@ pub(super) struct Place<'a> {
     settled: bool,
     /// Nothing in the text does more than read.
     only_reads: bool,
+    analysis: &'a Analysis,
     /// What was looked up before.
     known: RefCell<HashMap<PathBuf, (Vec<PathBuf>, bool)>>,
 }
@@ -173,6 +175,7 @@ impl<'a> Place<'a> {
             keeping: Closing::to_writers(rules, world),
             settled: view.is_some_and(FileView::is_whole) && only_reads,
             only_reads,
+            analysis,
             known: RefCell::default(),
         }
     }
@@ -235,7 +238,7 @@ impl<'a> Place<'a> {
                 None => {
                     let tree = write || trees::read_by(words).next().is_some();
                     let pattern = self.pattern(word, write).map(|pattern| Touched { tree, ..pattern });
-                    touched.push(pattern.unwrap_or_else(|| self.touched(word, write)));
+                    touched.push(pattern.unwrap_or_else(|| Touched { tree, ..self.touched(word, write) }));
                 }
             }
         }
@@ -268,12 +271,19 @@ impl<'a> Place<'a> {
     fn touched(&self, word: &Word, write: bool) -> Touched {
         match (word.value(), word.pieces(), self.world.home.as_deref()) {
             (Some(text), _, _) => self.at(text, write),
+            (None, [Piece::Tilde], Some(home)) => self.at_home(home, write),
             (None, [Piece::Tilde, Piece::Text(rest)], Some(home)) if rest.starts_with('/') => {
-                let (paths, _) = self.spellings(&home.join(rest.trim_start_matches('/')));
-                Touched::new(paths, false, write)
+                self.at_home(&home.join(rest.trim_start_matches('/')), write)
             }
             _ => Touched::unknown(write),
         }
+    }
+
+    /// A path behind `~`. Nobody is let through by where home is thought to be.
+    fn at_home(&self, path: &Path, write: bool) -> Touched {
+        let (paths, followed) = self.spellings(path);
+        let told = leaves_home(self.analysis) && followed && !paths.iter().any(|path| is_process_alias(path));
+        Touched { told, ..Touched::new(paths, false, write) }
     }
 
     fn at(&self, text: &str, write: bool) -> Touched {
@@ -312,6 +322,18 @@ impl<'a> Place<'a> {
         }
         (paths, followed)
     }
+}
+
+/// Whether nothing in a text can give a value to `HOME`.
+fn leaves_home(analysis: &Analysis) -> bool {
+    let hides = analysis.has_scripts || analysis.evaluates || analysis.runs_unseen_text || analysis.treacherous;
+    let sets = |part: &Part| !part.sets.is_empty() || part.words.get(1).and_then(Word::value) == Some("HOME");
+    let mut reached = analysis.commands.iter().flat_map(|words| reachable(words));
+    // Without parts there are assignments that nobody has looked at.
+    !hides
+        && !analysis.parts.is_empty()
+        && !analysis.parts.iter().any(sets)
+        && !reached.any(|words| words.first().and_then(Word::value).is_none_or(changes_variables))
 }
 
 /// Whether a recognised command changes its operands; `None` for one that is not recognised.

@@ -17,6 +17,8 @@ pub(super) struct Touched {
     pub(super) paths: Vec<PathBuf>,
     /// These are all: nothing hangs on an earlier `cd` or on a link that nobody could follow.
     pub(super) certain: bool,
+    /// These are all, as long as the home directory is the one that is known. It keeps doubts away and lets nothing through.
+    pub(super) told: bool,
     pub(super) write: bool,
     /// The text does not name it: somebody saw it where a pattern or a list leads. It may be another by the time it runs.
     pub(super) seen: bool,
@@ -30,7 +32,7 @@ pub(super) struct Touched {
 
 impl Touched {
     pub(super) fn new(paths: Vec<PathBuf>, certain: bool, write: bool) -> Self {
-        Self { paths, certain, write, seen: false, tree: false, closed_below: None, may_be: None }
+        Self { paths, certain, told: false, write, seen: false, tree: false, closed_below: None, may_be: None }
     }
 
     /// A file whose name only shows when the command runs.

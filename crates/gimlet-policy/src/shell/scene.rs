@@ -46,6 +46,11 @@ const CHANGERS: &[&str] = &[
     "local",
 ];
 
+/// Whether a command of this name may give a variable another value.
+pub(crate) fn changes_variables(name: &str) -> bool {
+    CHANGERS.contains(&name) || matches!(name, "printf" | "wait" | "coproc" | "select")
+}
+
 /// Forms of one word, by the values of its variables, that are looked at.
 const MOST_VARIANTS: usize = 256;
 

@@ -204,3 +204,55 @@ fn a_read_elsewhere_needs_a_rule_for_that_place() {
     assert_eq!(decided("cat < m", &linked, &allowing, PermissionMode::Default), Allow);
     assert_eq!(decided("cat m", &linked, &allowing, PermissionMode::Default), Allow);
 }
+
+#[test]
+fn a_path_in_the_home_directory_is_held_against_the_rules_that_can_mean_it() {
+    let closing = rules(&["Read(~/private/**)", "Edit(~/notes/kept)"], &[], &[]);
+    let judge = |text: &str| decided(text, &repository(FILES), &closing, PermissionMode::BypassPermissions);
+    for text in [
+        "cat ~/private/k",
+        "cat ~/x/../private/k",
+        "grep -n x ~/private/k",
+        "head -n 1 < ~/private/k",
+        "echo x > ~/notes/kept",
+        "cp a ~/notes/kept",
+    ] {
+        assert_eq!(judge(text), Deny, "{text}");
+    }
+    for text in
+        ["cat ~/.aws/credentials", "cat ~/notes/kept", "wc -l ~/notes.txt", "echo x > ~/notes/other", "rm -r ~/old"]
+    {
+        assert_eq!(judge(text), Allow, "{text}");
+    }
+    for text in [
+        "grep -r x ~/",
+        "grep -r x ~",
+        "rg x ~",
+        "tar cf a.tar ~",
+        "rm -r ~/notes",
+        "cat ~/$x",
+        "cat ~/p*",
+        "cat ~other/private/k",
+        // Home may be somewhere else by then.
+        "HOME=/home/dev/private; cat ~/k",
+        "export HOME=/home/dev/private; cat ~/k",
+        "export H''OME=/home/dev/private; cat ~/k",
+        "read HOME; cat ~/k",
+        "for HOME in /home/dev/private; do cat ~/k; done",
+        "printf -v HOME /home/dev/private; cat ~/k",
+        "eval \"$x\"; cat ~/k",
+        "$x HOME=/home/dev/private; cat ~/k",
+        "source x; cat ~/k",
+        "bash -c 'HOME=/home/dev/private; cat ~/k'",
+        "f() { HOME=/home/dev/private; }; f; cat ~/k",
+        ": ${HOME:=/home/dev/private}; cat ~/k",
+        "unset HOME; HOME=/x cat ~/k",
+    ] {
+        assert_ne!(judge(text), Allow, "{text}");
+    }
+    // In the modes that ask, nothing is let through by it.
+    let ask = |text: &str| decided(text, &repository(FILES), &RuleSet::default(), PermissionMode::AcceptEdits);
+    for text in ["cat ~/x", "cat < ~/x", "echo x > ~/x", "touch ~/x"] {
+        assert_eq!(ask(text), Ask, "{text}");
+    }
+}
