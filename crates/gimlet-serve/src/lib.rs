@@ -14,7 +14,7 @@ mod writer;
 
 pub use debug_log::{Filter, write_log};
 pub use sanitise::sanitise;
-pub use stdin::{BATCH_QUIET, Feed, PipedInput, StdinError};
+pub use stdin::{Feed, Patience, PipedInput, StdinError};
 pub use watch::{Colour, Watcher};
 pub use wire::{Face, StartupFailure, startup_failure};
 pub use writer::{Output, OutputEnd};

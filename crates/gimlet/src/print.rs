@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gimlet_proto::{Mentions, Say, SessionHandle};
 use gimlet_serve::print::{self, Format, PrintEnd, PrintJob};
-use gimlet_serve::{BATCH_QUIET, Feed, Filter, Output, PipedInput, StdinError, write_log};
+use gimlet_serve::{Feed, Filter, Output, Patience, PipedInput, StdinError, write_log};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -17,8 +17,6 @@ use crate::report::Report;
 use crate::start::{self, Manner};
 use crate::surroundings::Surroundings;
 
-/// How long a pipe may be silent before the turn starts with what came.
-const QUIET: Duration = Duration::from_secs(2);
 /// A second interrupt within this time ends gimlet at once.
 const TWICE: Duration = Duration::from_secs(2);
 /// How long commands have to end when gimlet is told to.
@@ -188,9 +186,13 @@ async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(Say, Option<Piped
         let prompt = argument.ok_or_else(|| no_prompt(run))?;
         return Ok((typed(prompt), None));
     }
-    let mut input = PipedInput::start(std::io::stdin(), BATCH_QUIET).map_err(no_thread)?;
-    let quiet = if argument.is_some() { QUIET } else { Duration::from_secs(3600) };
-    let piped = match input.opening(quiet).await {
+    let mut input = PipedInput::start(std::io::stdin(), Patience::BATCH).map_err(no_thread)?;
+    let piped = match argument {
+        Some(_) => input.opening(Patience::OPENING).await,
+        // The pipe is the prompt, and half a prompt is none.
+        None => input.whole().await.map(Feed::Whole),
+    };
+    let piped = match piped {
         Ok(feed) => feed,
         Err(error @ StdinError::TooLarge) => return Err(Report::new(error.to_string())),
         Err(error @ StdinError::Unreadable(_)) => {
@@ -202,8 +204,6 @@ async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(Say, Option<Piped
     };
     let (text, rest) = match piped {
         Feed::Whole(text) => (text, None),
-        // A pipe that somebody left open and says nothing must not keep an answered question alive for ever.
-        Feed::Opening(text) if text.is_empty() => (text, None),
         Feed::Opening(text) => (text, Some(input)),
     };
     let prompt = match (argument, text.trim().is_empty()) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gimlet_script::{At, Fault, Script};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{ended, with};
 use crate::world;
@@ -158,6 +159,40 @@ async fn a_fast_pipe_waits_for_a_slow_model_and_loses_nothing() {
     let seen: String = model.requests()[1..].iter().map(|request| piped(&request.last_user_text())).collect();
     let sent: String = (1..LINES).map(line).collect();
     assert!(seen == sent, "{} bytes of {} arrived", seen.len(), sent.len());
+}
+
+#[tokio::test]
+async fn a_pipe_that_is_never_quiet_gets_its_turns_before_it_ends() {
+    let world = world();
+    let model = Script::new().say("ok").forever().serve().await.unwrap();
+    let mut run = world.run(&model).stream("watch this").hold_stdin().start();
+    let mut pipe = run.stdin.take().unwrap();
+    // Like `yes`: until nobody reads any more.
+    let writer = std::thread::spawn(move || while pipe.write_all(&b"y\n".repeat(1 << 15)).is_ok() {});
+    model.wait_for_requests(2).await;
+    let opening = model.request(0).last_user_text();
+    assert!(opening.contains("watch this\n\n<stdin>\ny\ny\n") && opening.ends_with("\ny\ny\n</stdin>"));
+    assert!(opening.len() < 300 << 10 && opening.contains(" bytes came too fast"), "{} bytes", opening.len());
+    assert!(piped(&model.request(1).last_user_text()).lines().all(|line| line == "y"));
+    kill_process(Pid::from_raw(i32::try_from(run.pid()).unwrap()).unwrap(), Signal::INT).unwrap();
+    let run = ended(run).await;
+    writer.join().unwrap();
+    assert!(run.lines().iter().any(|line| line["type"] == "result" && line["result"] == "ok"));
+}
+
+#[tokio::test]
+async fn lines_that_come_first_during_the_first_turn_get_the_next_one() {
+    let world = world();
+    let stalled = Fault::Stall { at: At::BeforeHeaders, ping_every_ms: None, for_ms: Some(1_000) };
+    let model = Script::new().say("ok").fault(stalled).then().say("ok").serve().await.unwrap();
+    let mut run = world.run(&model).stream("watch this").hold_stdin().start();
+    model.wait_for_requests(1).await;
+    let mut pipe = run.stdin.take().unwrap();
+    pipe.write_all(b"a late line\n").unwrap();
+    drop(pipe);
+    ended(run).await.expect_code(0);
+    assert_eq!(model.requests().len(), 2);
+    assert_eq!(model.request(1).last_user_text(), "<stdin>\na late line\n</stdin>");
 }
 
 #[tokio::test]
