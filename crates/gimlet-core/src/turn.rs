@@ -18,6 +18,7 @@ use gimlet_proto::{
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::Dials;
+use crate::record::Record;
 use crate::schedule::Calls;
 use crate::steering::Steering;
 use crate::structured::OutputSchema;
@@ -79,6 +80,13 @@ impl Turn {
 
     pub(crate) fn notice(&self, level: Level, text: impl Into<String>) {
         self.publish(Body::Notice(Notice { level, text: text.into() }));
+    }
+
+    /// Says that the record cannot be written, as soon as that is known: a long turn may still be stopped in time.
+    fn tell_trouble(&self, record: &mut Record) {
+        if let Some(text) = record.take_warning() {
+            self.notice(Level::Error, text);
+        }
     }
 
     /// Tells whoever gave a prompt its id what became of it.

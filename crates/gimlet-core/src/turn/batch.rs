@@ -54,6 +54,7 @@ pub(super) async fn run_calls(
             let outcome = durable.await;
             recording.is_done();
             batch.conversation.record.remember(outcome);
+            turn.tell_trouble(&mut batch.conversation.record);
         }
         calls.start_group(&group);
         batch.take_group(calls, &group, &mut whole).await;

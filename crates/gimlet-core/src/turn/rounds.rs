@@ -58,6 +58,7 @@ impl<'a> Rounds<'a> {
         let turn = self.turn;
         turn.scope.gate.refresh(&turn.scope).await;
         plans::tell(self.conversation, turn);
+        turn.tell_trouble(&mut self.conversation.record);
         let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, turn.options.streaming_execution);
         let window = turn.facts().context_window;
         let reply = self.ask(&mut calls).await;

@@ -130,6 +130,24 @@ async fn a_full_disk_costs_the_record_not_the_answer_and_not_the_session() {
 }
 
 #[tokio::test]
+async fn a_full_disk_is_told_once_and_as_soon_as_it_is_known() {
+    let outer = world();
+    let world = outer.behind("trap '' XFSZ; ulimit -f 32");
+    world.file("a.txt", "alpha\n".repeat(4000));
+    let read = json!({"file_path": world.path("a.txt")});
+    let script = Script::new().call("Read", read).then().call("Bash", json!({"command": "echo one"}));
+    let model = script.then().call("Bash", json!({"command": "echo two"})).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).stream("go").args(["--allowedTools", "Bash"]).finish().await;
+    run.expect_code(1);
+    let told = |line: &serde_json::Value| line["subtype"] == "informational";
+    let at: Vec<usize> = (0..run.lines().len()).filter(|at| told(&run.lines()[*at])).collect();
+    let calls = |upto: usize| run.lines()[..upto].iter().filter(|line| line["type"] == "assistant").count();
+    // The first reply and its result do not fit; the second reply comes after the warning.
+    assert_eq!((at.len(), calls(at[0])), (1, 1), "{}", run.stdout);
+    assert!(run.lines()[at[0]]["content"].as_str().unwrap().contains("cannot be saved"), "{}", run.stdout);
+}
+
+#[tokio::test]
 async fn an_answer_that_cannot_be_written_is_told() {
     let outer = world();
     let world = outer.behind("exec >/dev/full");
