@@ -125,6 +125,10 @@ impl Tool for Write {
         OnInterrupt::FinishAtomically
     }
 
+    fn eager_input(&self) -> bool {
+        true
+    }
+
     /// The new content is written beside the old one; only putting it in its place waits.
     fn begins_unrecorded(&self) -> bool {
         true
