@@ -244,7 +244,7 @@ fn publish(scope: &CallScope, cx: &ToolContext, label: &str, phase: ToolPhase) {
     scope.services.publish(&scope.agent, Body::Tool(Box::new(view)));
 }
 
-/// Runs the call with a heartbeat, and gives up on it when it ignores its cancellation.
+/// Runs the call with a heartbeat (not inside subagents: their own work is shown), and gives up on it when it ignores its cancellation.
 async fn supervise(
     tool: &dyn AnyTool,
     permit: Permit,
@@ -262,6 +262,7 @@ async fn supervise(
         tokio::time::sleep(grace).await;
     };
     tokio::pin!(overdue);
+    let has_heartbeat = scope.subagent.is_none() && !tool.shows_its_work();
     loop {
         tokio::select! {
             biased;
@@ -273,7 +274,7 @@ async fn supervise(
                     tool.name(),
                 )));
             }
-            () = tokio::time::sleep(HEARTBEAT) => {
+            () = tokio::time::sleep(HEARTBEAT), if has_heartbeat => {
                 let phase = ToolPhase::Progress { text: String::new(), elapsed_ms: cx.elapsed_ms() };
                 publish(scope, cx, label, phase);
             }

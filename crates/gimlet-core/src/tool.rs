@@ -117,6 +117,11 @@ pub trait Tool: Send + Sync + 'static {
         false
     }
 
+    /// Whether a long call shows by what it sends others to do that it is alive, so that no sign of life is needed beside it.
+    fn shows_its_work(&self) -> bool {
+        false
+    }
+
     /// Does the work. Reached only through the gate.
     fn call(
         &self,

@@ -199,6 +199,10 @@ impl Tool for Agent {
         ForAgents::ToLaunchOthers
     }
 
+    fn shows_its_work(&self) -> bool {
+        true
+    }
+
     fn search_hint(&self) -> &'static str {
         "subagent delegate task parallel research explore"
     }

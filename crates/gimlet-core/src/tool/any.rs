@@ -81,6 +81,9 @@ pub trait AnyTool: Send + Sync {
     fn begins_unrecorded(&self) -> bool {
         false
     }
+    fn shows_its_work(&self) -> bool {
+        false
+    }
     fn max_result_chars(&self) -> ResultCap;
     fn on_interrupt(&self) -> OnInterrupt;
     fn for_agents(&self) -> ForAgents;
@@ -133,6 +136,10 @@ impl<T: Tool> AnyTool for T {
 
     fn begins_unrecorded(&self) -> bool {
         Tool::begins_unrecorded(self)
+    }
+
+    fn shows_its_work(&self) -> bool {
+        Tool::shows_its_work(self)
     }
 
     fn reserved_parameters(&self) -> &'static [&'static str] {

@@ -275,6 +275,9 @@ impl Tool for Send {
     fn for_agents(&self) -> ForAgents {
         ForAgents::ToLaunchOthers
     }
+    fn shows_its_work(&self) -> bool {
+        true
+    }
     async fn call(&self, input: Errand, cx: &ToolContext) -> Result<ToolResult<String>, ToolError> {
         let Errand { task, subagent_type: kind, model, background, name } = input;
         let description = task.clone();

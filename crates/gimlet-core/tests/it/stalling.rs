@@ -1,8 +1,8 @@
-//! Agents in the background that get nowhere. The clock stands still until everybody waits for it.
+//! Calls that take long and agents that get nowhere. The clock stands still until everybody waits for it.
 
 use std::time::Duration;
 
-use gimlet_proto::{Block, Body, ModelEvent, Op, Reply, TaskState};
+use gimlet_proto::{Block, Body, ModelEvent, Op, Reply, TaskState, ToolPhase};
 use serde_json::json;
 
 use crate::bench::{Bench, Setup, call, reply};
@@ -71,5 +71,27 @@ async fn the_time_while_somebody_waited_is_not_held_against_an_agent_that_is_mov
     tokio::join!(bench.turn(|_, _| {}), moving);
     bench.turn(|_, _| {}).await;
     assert_eq!(bench.handle.snapshot().tasks[0].state, TaskState::Completed);
+    bench.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_long_calls_of_the_main_conversation_have_a_heartbeat_and_agents_show_their_work() {
+    let look = |id: &str, ms: u64| reply(&[call(id, "Look", json!({"name": id, "ms": ms}))]);
+    let setup = Setup { tasks: vec![("slow", vec![look("inner", 95_000), says("Done.")])], ..Setup::default() };
+    let mut bench =
+        Bench::new(setup, vec![look("short", 29_000), look("long", 95_000), send("t1", false), says("done")]);
+    bench.say("go");
+    let mut beats = Vec::new();
+    bench
+        .turn(|event, _| {
+            if let Body::Tool(tool) = &event.body
+                && let ToolPhase::Progress { text, .. } = &tool.phase
+                && text.is_empty()
+            {
+                beats.push(tool.call.to_string());
+            }
+        })
+        .await;
+    assert_eq!(beats, ["long"; 3]);
     bench.close().await;
 }
