@@ -13,6 +13,7 @@ use tokio::task::{Id, JoinSet};
 use crate::call::{self, Author, CallScope, Incoming};
 use crate::gate::Pass;
 use crate::recorded::{Recorded, Recording};
+use crate::repeats::Meaning;
 use crate::results::{Settled, cancelled};
 use crate::tool::{ErrorClass, ResultCap, ToolError, ToolRef};
 
@@ -44,6 +45,7 @@ pub(crate) struct Calls {
 
 struct Slot {
     incoming: Incoming,
+    meaning: Meaning,
     cap: ResultCap,
     parallel: bool,
     read_only: bool,
@@ -71,6 +73,7 @@ pub(crate) struct Outcome {
     /// Its place in the reply.
     pub(crate) position: usize,
     pub(crate) call: Incoming,
+    pub(crate) meaning: Meaning,
     pub(crate) cap: ResultCap,
     pub(crate) settled: Settled,
 }
@@ -97,6 +100,7 @@ impl Calls {
         let slot = match call::prepare(&incoming, Author::Model, &self.scope.tools, &paths) {
             Ok((tool, prepared)) => Slot {
                 incoming,
+                meaning: Meaning::of(&prepared),
                 cap: tool.max_result_chars(),
                 parallel: prepared.concurrency_safe,
                 read_only: prepared.read_only,
@@ -104,6 +108,7 @@ impl Calls {
                 state: State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared)))),
             },
             Err(error) => Slot {
+                meaning: Meaning::of_words(&incoming),
                 incoming,
                 cap: ResultCap::Unlimited,
                 parallel: false,
@@ -219,7 +224,8 @@ impl Calls {
             if let Some(position) = group.calls.clone().find(over) {
                 let slot = &mut self.slots[position];
                 let State::Over(settled) = std::mem::replace(&mut slot.state, State::Taken) else { continue };
-                return Some(Outcome { position, call: slot.incoming.clone(), cap: slot.cap, settled: *settled });
+                let (call, meaning, cap) = (slot.incoming.clone(), slot.meaning, slot.cap);
+                return Some(Outcome { position, call, meaning, cap, settled: *settled });
             }
             if !group.calls.clone().any(|position| matches!(self.slots[position].state, State::Running)) {
                 return None;
@@ -239,6 +245,7 @@ impl Calls {
         }
         match call::prepare(&slot.incoming, Author::Model, &self.scope.tools, &paths) {
             Ok((tool, prepared)) => {
+                slot.meaning = Meaning::of(&prepared);
                 slot.state = State::Waiting(tool, Box::new(Pass::Undecided(Box::new(prepared))));
             }
             Err(error) => slot.state = State::Over(Box::new(Settled::failed(error))),

@@ -8,6 +8,7 @@ use gimlet_proto::{Block, Body, ToolFinished, ToolUseId, TurnEnd};
 use super::{Turn, hooked};
 use crate::call::Incoming;
 use crate::conversation::{Conversation, Room};
+use crate::repeats::Meaning;
 use crate::results::{BatchBudget, Settled};
 use crate::schedule::{Calls, Group, Outcome};
 use crate::tool::Change;
@@ -82,6 +83,14 @@ struct Batch<'a> {
     end: BatchEnd,
 }
 
+/// Whose result it is.
+struct Place {
+    /// In the reply.
+    position: usize,
+    call: Incoming,
+    meaning: Meaning,
+}
+
 /// What a result changes in the session.
 struct Changes {
     list: Vec<Change>,
@@ -101,9 +110,9 @@ impl Batch<'_> {
     async fn take_group(&mut self, calls: &mut Calls, group: &Group, whole: &mut hooked::Batch<'_>) {
         let files = &self.turn.result_files;
         let mut taken = 0;
-        let mut places: Vec<(usize, Incoming)> = Vec::new();
+        let mut places: Vec<Place> = Vec::new();
         let mut waiting: Vec<(ToolUseId, Settled)> = Vec::new();
-        while let Some(Outcome { position, call, cap, mut settled }) = calls.next_result(group).await {
+        while let Some(Outcome { position, call, meaning, cap, mut settled }) = calls.next_result(group).await {
             self.room.fit(&mut settled.content);
             settled.cap(&call.id, cap, files);
             let others = group.calls.len() - taken - 1;
@@ -112,24 +121,25 @@ impl Batch<'_> {
                 let mut alone = [(call.id.clone(), settled)];
                 self.budget.fit(&mut alone, files);
                 let [(_, settled)] = alone;
-                self.take_one(position, call, settled, whole);
+                self.take_one(Place { position, call, meaning }, settled, whole);
             } else {
                 waiting.push((call.id.clone(), settled));
-                places.push((position, call));
+                places.push(Place { position, call, meaning });
             }
         }
         self.budget.fit(&mut waiting, files);
-        for ((position, call), (_, settled)) in places.into_iter().zip(waiting) {
-            self.take_one(position, call, settled, whole);
+        for (place, (_, settled)) in places.into_iter().zip(waiting) {
+            self.take_one(place, settled, whole);
         }
     }
 
-    fn take_one(&mut self, position: usize, call: Incoming, mut settled: Settled, whole: &mut hooked::Batch<'_>) {
+    fn take_one(&mut self, place: Place, mut settled: Settled, whole: &mut hooked::Batch<'_>) {
+        let Place { position, call, meaning } = place;
         self.change(position, &mut settled);
         if let Some(output) = &self.turn.output {
             output.note(&call.name, settled.error.is_some());
         }
-        self.conversation.repeats.note(&call, &mut settled);
+        self.conversation.repeats.note(meaning, &mut settled);
         self.end.stop |= settled.stop_turn;
         self.end.ends = self.end.ends.take().or(settled.ends_turn.take());
         if matches!(self.end.ends, Some(TurnEnd::Deferred { .. })) {

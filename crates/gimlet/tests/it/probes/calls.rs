@@ -69,6 +69,24 @@ async fn probe_04_the_last_call_of_a_group_decides_the_directory_whoever_ends_fi
 }
 
 #[tokio::test]
+async fn one_failing_call_in_four_spellings_is_one_failing_call() {
+    let world = world();
+    let spellings = [
+        json!({"file_path": "nope"}),
+        json!({"file_path": world.path("nope")}),
+        json!({"file_path": "./nope"}),
+        json!({"path": "nope"}),
+    ];
+    let script = spellings.into_iter().fold(Script::new(), |script, input| script.call("Read", input).then());
+    let model = serve(script.say("done")).await;
+    finish(&world, &model).await;
+    let said: Vec<String> = (1..=4).map(|at| model.request(at).tool_results().last().unwrap().clone()).collect();
+    assert!(said[3].starts_with(said[0].trim_end_matches("</tool_use_error>")), "{said:?}");
+    let warned: Vec<bool> = said.iter().map(|text| text.contains("for the 4th time")).collect();
+    assert_eq!(warned, [false, false, false, true], "{said:?}");
+}
+
+#[tokio::test]
 async fn probe_05_parallel_calls_never_exceed_the_cap_and_the_cap_can_be_set() {
     for (cap, setting) in [(10, None), (3, Some("3")), (10, Some("0"))] {
         let world = world();
