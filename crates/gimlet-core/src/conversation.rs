@@ -316,12 +316,16 @@ impl Conversation {
     /// Takes up a reply of an earlier run whose one call waits.
     pub(crate) fn leave_waiting(&mut self, reply: Vec<Block>) {
         self.push_assistant(reply);
-        let call = self.messages.last().and_then(|last| {
+        self.defer_last();
+    }
+
+    /// Keeps the one call of the reply that history ends with for later, as the model wrote it.
+    pub(crate) fn defer_last(&mut self) {
+        self.deferred = self.messages.last().and_then(|last| {
             let call = last.tool_uses().next()?;
             let (id, input) = (ToolUseId::new(call.id.as_ref()), Arc::from(call.input.to_owned()));
             Some(Incoming { id, name: call.name.into_owned(), input, bad_input: None })
         });
-        self.deferred = call;
     }
 
     /// Whether the last message is the assistant's (only a paused turn may be continued like that).

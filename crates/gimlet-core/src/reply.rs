@@ -115,7 +115,8 @@ impl Reader<'_> {
                 let item = self.turn.next_item();
                 if let Some(tool) = name.as_deref().filter(|_| kind == BlockKind::ToolUse) {
                     let scope = &self.turn.scope;
-                    scope.tools.find(tool).inspect(|tool| tool.anticipate(Sign::Named, &scope.services));
+                    let meant = scope.tools.find(scope.tools.meant(tool));
+                    meant.inspect(|tool| tool.anticipate(Sign::Named, &scope.services));
                 }
                 self.open.insert(index, Open { item, kind, text: String::new() });
                 self.turn.publish(Body::BlockStarted { item, kind, name });

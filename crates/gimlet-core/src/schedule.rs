@@ -94,8 +94,13 @@ impl Calls {
         self.slots.is_empty()
     }
 
-    /// Takes the next call of the reply; starts it at once when it may go early.
-    pub(crate) fn offer(&mut self, incoming: Incoming) {
+    /// Takes the next call of the reply; starts it at once when it may go early. History keeps the name that the model
+    /// used; whoever is asked or told about the call hears of the tool that it means.
+    pub(crate) fn offer(&mut self, mut incoming: Incoming) {
+        let meant = self.scope.tools.meant(&incoming.name);
+        if meant != incoming.name {
+            incoming.name = meant.to_owned();
+        }
         let paths = self.scope.services.paths();
         let slot = match call::prepare(&incoming, Author::Model, &self.scope.tools, &paths) {
             Ok((tool, prepared)) => Slot {

@@ -227,7 +227,8 @@ fn open_conversation(conversation: &mut Conversation, turn: &Turn) {
 /// Runs the call that a hook left for later, before anything else is said. Hooks may leave it once more.
 async fn run_deferred(conversation: &mut Conversation, turn: &Turn) -> Option<TurnEnd> {
     let call = conversation.deferred.take()?;
-    let gone = turn.scope.tools.find(&call.name).is_none().then(|| call.name.clone());
+    let tools = &turn.scope.tools;
+    let gone = tools.find(tools.meant(&call.name)).is_none().then(|| call.name.clone());
     let mut calls = Calls::new(turn.scope.clone(), turn.options.concurrency, false);
     // On disk before it can change anything, like every request: it must not run twice because a run was cut off.
     conversation.record.resumed(&call.id);

@@ -4,6 +4,7 @@ mod commands;
 mod sessions;
 mod unavailable;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
@@ -255,6 +256,9 @@ pub(crate) struct RunArgs {
     /// What the driving program wants the model told when plan mode begins.
     #[arg(skip)]
     pub(crate) plan_instructions: Option<String>,
+    /// Which of its tools the driving program wants called instead of others.
+    #[arg(skip)]
+    pub(crate) tool_aliases: BTreeMap<String, String>,
     /// The flags that were given and set aside.
     #[arg(skip)]
     pub(crate) without: Vec<String>,

@@ -178,6 +178,7 @@ fn as_wished(run: &RunArgs, wishes: Initialize) -> RunArgs {
         run.system_prompt_snapshot = Some(if kept { Snapshot::On } else { Snapshot::Off });
     }
     run.plan_instructions = wishes.plan_mode_instructions.or(run.plan_instructions);
+    run.tool_aliases = wishes.tool_aliases.unwrap_or(run.tool_aliases);
     run.name = wishes.title.or(run.name);
     run.json_schema = wishes.json_schema.map(|schema| schema.get().to_owned()).or(run.json_schema);
     run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);

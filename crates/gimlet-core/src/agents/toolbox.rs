@@ -23,13 +23,13 @@ pub(super) fn choose(
 ) -> Result<ToolSet, ToolError> {
     let fit: Vec<&ToolRef> = parent.iter().filter(|tool| is_fit(tool, circumstances)).collect();
     let kept = fit.iter().filter(|tool| !spec.disallowed_tools.iter().any(|entry| names(entry, tool)));
-    let Some(wanted) = &spec.tools else { return Ok(ToolSet::new(kept.map(|tool| (*tool).clone()))) };
+    let Some(wanted) = &spec.tools else { return Ok(parent.only(kept.map(|tool| (*tool).clone()))) };
     let chosen: Vec<ToolRef> =
         kept.filter(|tool| wanted.iter().any(|entry| names(entry, tool))).map(|tool| (*tool).clone()).collect();
     if chosen.is_empty() && !wanted.is_empty() {
         return Err(nothing_left(kind, wanted, parent, &fit));
     }
-    Ok(ToolSet::new(chosen))
+    Ok(parent.only(chosen))
 }
 
 fn is_fit(tool: &ToolRef, circumstances: Circumstances) -> bool {

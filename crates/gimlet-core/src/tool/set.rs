@@ -1,6 +1,6 @@
 //! The tools of one step: looked up by name, then by alias.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -50,11 +50,13 @@ pub struct ToolSet {
     tools: Arc<[ToolRef]>,
     /// Nobody can be asked.
     unattended: bool,
+    /// Which tool a call of another one means.
+    stand_ins: Arc<BTreeMap<String, String>>,
 }
 
 impl ToolSet {
     pub fn new<T: Into<ToolRef>>(tools: impl IntoIterator<Item = T>) -> Self {
-        Self { tools: tools.into_iter().map(Into::into).collect(), unattended: false }
+        Self { tools: tools.into_iter().map(Into::into).collect(), unattended: false, stand_ins: Arc::default() }
     }
 
     /// The same with one more at the end.
@@ -68,6 +70,16 @@ impl ToolSet {
         Self { unattended: true, ..self }
     }
 
+    /// The same, with tools that stand in for others: a call of a key means the tool that is its value.
+    pub fn with_stand_ins(self, stand_ins: BTreeMap<String, String>) -> Self {
+        Self { stand_ins: Arc::new(stand_ins), ..self }
+    }
+
+    /// Some of these tools, with the same stand-ins.
+    pub(crate) fn only(&self, tools: impl IntoIterator<Item = ToolRef>) -> Self {
+        Self { stand_ins: self.stand_ins.clone(), ..Self::new(tools) }
+    }
+
     /// The guests that can join these tools: one for each name that is still free, the first that came with it.
     pub fn newcomers(&self, guests: impl IntoIterator<Item = ToolRef>) -> Vec<ToolRef> {
         let mut taken = HashSet::new();
@@ -77,7 +89,16 @@ impl ToolSet {
 
     /// These tools and [newcomers](Self::newcomers) behind them.
     pub fn with_guests(&self, guests: &[ToolRef]) -> Self {
-        Self { tools: self.tools.iter().chain(guests).cloned().collect(), unattended: self.unattended }
+        Self { tools: self.tools.iter().chain(guests).cloned().collect(), ..self.clone() }
+    }
+
+    /// The name of the tool that a call of this name means: that of its stand-in, if there is such a tool now. A stand-in
+    /// has none itself.
+    pub fn meant<'a>(&'a self, name: &'a str) -> &'a str {
+        match self.stand_ins.get(name) {
+            Some(other) if self.tools.iter().any(|tool| tool.name() == other) => other,
+            Some(_) | None => name,
+        }
     }
 
     pub fn find(&self, name: &str) -> Option<&ToolRef> {

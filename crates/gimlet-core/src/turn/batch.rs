@@ -145,7 +145,7 @@ impl Batch<'_> {
         if matches!(self.end.ends, Some(TurnEnd::Deferred { .. })) {
             // It is alone in its reply, and its result comes when it runs.
             self.conversation.record.deferred(&call.id);
-            self.conversation.deferred = Some(call);
+            self.conversation.defer_last();
             return;
         }
         whole.note(position, &call, &settled);

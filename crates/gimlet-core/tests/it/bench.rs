@@ -338,6 +338,8 @@ pub(crate) struct Setup {
     pub(crate) rules: RuleSet,
     /// Tools that come and go.
     pub(crate) guests: Option<Arc<dyn ToolSource>>,
+    /// Tools that are called instead of others.
+    pub(crate) stand_ins: Vec<(&'static str, &'static str)>,
     /// The session is kept on disk.
     pub(crate) saved: bool,
 }
@@ -365,6 +367,7 @@ impl Default for Setup {
             hooks: Vec::new(),
             rules: RuleSet::default(),
             guests: None,
+            stand_ins: Vec::new(),
             saved: false,
             agents: Vec::new(),
         }
@@ -401,6 +404,8 @@ impl Bench {
             &crate::planning::Planner,
             &crate::rewinding::Scribble,
         ]);
+        let owned = |(name, other): (&str, &str)| (name.to_owned(), other.to_owned());
+        let tools = tools.with_stand_ins(setup.stand_ins.into_iter().map(owned).collect());
         let tools = if setup.attended { tools } else { tools.unattended() };
         let tools = match &setup.output {
             Some(output) => tools.with(output.tool()),

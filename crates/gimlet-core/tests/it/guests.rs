@@ -73,6 +73,40 @@ async fn of_guests_with_one_name_only_the_first_is_sent_and_called() {
 }
 
 #[tokio::test]
+async fn a_call_means_the_tool_that_stands_in_and_is_judged_as_that_one() {
+    let guests = vec![("mcp__a__look", "look of a")];
+    let stand_ins = vec![
+        ("Look", "mcp__a__look"),
+        // One step and no further.
+        ("mcp__a__look", "Touch"),
+        ("Touch", "mcp__gone__touch"),
+    ];
+    let setup = Setup { guests: Some(Arc::new(Source(guests))), stand_ins, deny: vec!["Look"], ..Setup::default() };
+    let step = |name: &str| json!({"name": name});
+    let calls =
+        [call("c1", "Look", step("c1")), call("c2", "Touch", step("c2")), call("c3", "mcp__a__look", step("c3"))];
+    let mut bench = Bench::new(setup, vec![reply(&calls), reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let results = bench.results(1);
+    let ids: Vec<&str> = results.iter().map(|(id, _, _)| id.as_str()).collect();
+    assert_eq!(ids, ["c1", "c2", "c3"]);
+    assert_eq!(results[0].2, "look of a", "a rule about the other tool does not hold for it");
+    assert_eq!(results[1].2, "c2 done", "nobody stands in");
+    assert_eq!(results[2].2, "c3 done");
+    // History has the call as it was written.
+    let written = bench.model.requests()[1]
+        .messages
+        .iter()
+        .flat_map(|message| message.tool_uses())
+        .next()
+        .unwrap()
+        .name
+        .into_owned();
+    assert_eq!(written, "Look");
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn guests_are_part_of_the_context_usage() {
     let setup = Setup { guests: Some(Arc::new(Source(vec![("mcp__calc__add", "Adds.")]))), ..Setup::default() };
     let mut bench = Bench::new(setup, vec![reply(&[Block::text("done")])]);

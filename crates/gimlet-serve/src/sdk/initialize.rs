@@ -1,5 +1,6 @@
 //! The handshake: what the host wants of the session, and what it is told about it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gimlet_proto::DriverHook;
@@ -31,6 +32,8 @@ pub struct Initialize {
     pub title: Option<String>,
     /// What the model is told besides when plan mode begins.
     pub plan_mode_instructions: Option<String>,
+    /// Which tool is called instead of another one.
+    pub tool_aliases: Option<BTreeMap<String, String>>,
     /// Whether a resumed session keeps the system prompt that it began with.
     pub system_prompt_snapshot: Option<bool>,
     /// The host has a way for its person to stop single tasks.
@@ -72,6 +75,7 @@ impl Initialize {
             forward_subagent_text: request.get("forwardSubagentText"),
             title: request.text("title").filter(|title| !title.trim().is_empty()),
             plan_mode_instructions: request.text("planModeInstructions").filter(|text| !text.trim().is_empty()),
+            tool_aliases: request.get("toolAliases"),
             system_prompt_snapshot: request.get("systemPromptSnapshot"),
             per_task_stop: request.get("perTaskStopAffordance"),
         }
@@ -86,6 +90,7 @@ impl Initialize {
                 ("appendSystemPrompt", wishes.append_system_prompt.clone().map(Value::from)),
                 ("jsonSchema", wishes.json_schema.as_deref().map(value)),
                 ("planModeInstructions", wishes.plan_mode_instructions.clone().map(Value::from)),
+                ("toolAliases", wishes.tool_aliases.as_ref().map(|aliases| json!(aliases))),
                 ("systemPromptSnapshot", wishes.system_prompt_snapshot.map(Value::from)),
             ]
         };
@@ -124,6 +129,7 @@ impl Initialize {
             forward_subagent_text: later.forward_subagent_text.or(self.forward_subagent_text),
             title: later.title.or(self.title),
             plan_mode_instructions: later.plan_mode_instructions.or(self.plan_mode_instructions),
+            tool_aliases: later.tool_aliases.or(self.tool_aliases),
             system_prompt_snapshot: later.system_prompt_snapshot.or(self.system_prompt_snapshot),
             per_task_stop: later.per_task_stop.or(self.per_task_stop),
         }

@@ -25,6 +25,7 @@ impl Toolbox {
         let run = &role.run;
         let tools = tools(role, env, rules)?;
         let tools = if manner.attended { tools } else { tools.unattended() };
+        let tools = tools.with_stand_ins(run.tool_aliases.clone());
         let output = output_schema(run, env)?;
         let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
         Ok(Self { tools, output, agents: agents::agents(run)? })

@@ -67,6 +67,31 @@ async fn wishes_that_come_before_the_first_prompt_shape_the_session() {
 }
 
 #[tokio::test]
+async fn a_call_goes_to_the_tool_that_the_host_put_in_its_place() {
+    let world = world();
+    let model = Script::new().call("Bash", json!({"command": "id"})).then().say("done").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "mcp__calc"]));
+    let hooks = json!({"PreToolUse": [{"matcher": "mcp__calc__t", "hookCallbackIds": ["h"]}]});
+    let wishes = json!({"subtype": "initialize", "sdkMcpServers": ["calc"], "hooks": hooks,
+        "toolAliases": {"Bash": "mcp__calc__t", "Read": "mcp__calc__none"}});
+    host.ask(wishes).await;
+    host.say("go");
+    loop {
+        let line = host.next().await;
+        if line["request"]["subtype"] == "hook_callback" {
+            assert_eq!(line["request"]["input"]["tool_name"], "mcp__calc__t");
+            host.answer(&line, json!({}));
+            break;
+        }
+        items::answer_server(&mut host, &line, r#"{"content":[{"type":"text","text":"served"}]}"#);
+    }
+    items::serve(&mut host, r#"{"content":[{"type":"text","text":"served"}]}"#).await;
+    let served = host.seen.iter().find(|line| line["type"] == "user").map(result_text);
+    assert_eq!(served.as_deref(), Some("served"));
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
 async fn what_was_chosen_before_the_wishes_still_holds_with_them() {
     let world = world();
     let model = Script::new().say("ok").serve().await.unwrap();
