@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::{Record, StartSource};
-use gimlet_proto::{EntryId, Message, PermissionMode, SessionId, ToolDef};
+use gimlet_proto::{EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
-    DecisionLedger, EarlyTitle, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles,
+    Damage, DecisionLedger, EarlyTitle, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles,
     SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions,
     check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees,
 };
@@ -319,11 +319,24 @@ fn ways_on(files: &SessionFiles, fits_up_to: Option<&EntryId>) -> String {
 /// One line about what was wrong with a transcript and was repaired in memory.
 fn damage_remark(loaded: &Loaded) -> Option<String> {
     let first = loaded.damage.items.first()?;
+    if is_cut_off(loaded) {
+        return Some("the last turn was cut off; its calls without a result count as interrupted".to_owned());
+    }
     let more = match loaded.damage.total {
         1 => String::new(),
         total => format!(" (and {} more)", total - 1),
     };
     Some(format!("the session's record was damaged and was repaired for this run: {first}{more}"))
+}
+
+/// Whether nothing is wrong but that the last reply's calls have no results: a run that was told to stop leaves that.
+fn is_cut_off(loaded: &Loaded) -> bool {
+    let Some(last) = loaded.messages.iter().rfind(|message| message.role == Role::Assistant) else { return false };
+    loaded.damage.total == loaded.damage.items.len()
+        && loaded.damage.items.iter().all(|damage| match damage {
+            Damage::MissingResult { call } => last.tool_uses().any(|made| made.id == call.as_str()),
+            _ => false,
+        })
 }
 
 fn wanted_id(run: &RunArgs) -> Result<Option<SessionId>, Report> {
