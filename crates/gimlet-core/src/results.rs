@@ -141,7 +141,7 @@ impl Settled {
     pub(crate) fn cap(&mut self, call: &ToolUseId, cap: ResultCap, files: &ResultFiles) {
         if let ResultCap::Chars(limit) = cap
             && self.error.is_none()
-            && self.content.text_len() > limit
+            && is_longer(&self.content, limit)
         {
             self.persist(call, files);
         }
@@ -164,6 +164,11 @@ impl Settled {
             }
         };
     }
+}
+
+/// Whether a content has more characters of text than these. Most have fewer bytes already.
+fn is_longer(content: &ResultContent, limit: usize) -> bool {
+    content.text_len() > limit && content.to_text().chars().nth(limit).is_some()
 }
 
 /// A tool's output without what is in the file now: every transcript and every program that reads along gets the ends.

@@ -146,7 +146,7 @@ pub(crate) struct Step {
     /// How long to take.
     #[serde(default)]
     pub(crate) ms: u64,
-    /// `fail`, `panic`, `hang`, `wait`, `big`, `large`, `write`, `check`, `protected` or nothing.
+    /// `fail`, `panic`, `hang`, `wait`, `big`, `large`, `wide`, `write`, `check`, `protected` or nothing.
     #[serde(default)]
     pub(crate) manner: String,
 }
@@ -175,6 +175,7 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
         }
         "big" => Ok(ToolResult::new("x".repeat(200_000))),
         "large" => Ok(ToolResult::new("y".repeat(49_000))),
+        "wide" => Ok(ToolResult::new("\u{65e5}".repeat(49_000))),
         "write" => Ok(write(cx)),
         "check" => Ok(ToolResult::new(is_fresh(cx).to_string())),
         _ => Ok(ToolResult::new(format!("{} done", step.name))),

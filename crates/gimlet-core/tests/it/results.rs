@@ -32,3 +32,14 @@ async fn a_batch_that_would_eat_the_context_is_persisted_largest_first() {
     assert!(results.iter().map(|(_, _, text)| text.len()).sum::<usize>() <= 200_000);
     bench.close().await;
 }
+
+#[tokio::test]
+async fn the_cap_counts_characters_not_bytes() {
+    // 49,000 characters of 3 bytes are below the cap of 50,000 and within the context.
+    let calls = [call("toolu_wide", "Look", json!({"name": "a", "manner": "wide"}))];
+    let mut bench = Bench::new(Setup::default(), vec![reply(&calls), reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let (_, _, text) = bench.results(1).remove(0);
+    assert_eq!((text.chars().count(), text.len()), (49_000, 147_000));
+    bench.close().await;
+}

@@ -10,12 +10,15 @@ const DEFAULT_OUTPUT: usize = 30_000;
 /// The most output that a result may hold, whatever the environment asks for.
 pub(super) const LARGEST_OUTPUT: usize = 150_000;
 
+/// Bytes of one character at most.
+const LONGEST_CHARACTER: usize = 4;
+
 /// The limits of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) timeout: Duration,
-    /// Bytes of output that a result holds; more goes to a file.
-    pub(super) output_bytes: usize,
+    /// Characters of output that a result holds; more goes to a file.
+    pub(super) output_chars: usize,
     /// Whether a command may go on after its call.
     pub(super) background: bool,
 }
@@ -29,9 +32,14 @@ impl Limits {
         let output = set("BASH_MAX_OUTPUT_LENGTH").and_then(|value| usize::try_from(value).ok());
         Self {
             timeout: Duration::from_millis(timeout_ms),
-            output_bytes: output.unwrap_or(DEFAULT_OUTPUT).min(LARGEST_OUTPUT),
+            output_chars: output.unwrap_or(DEFAULT_OUTPUT).min(LARGEST_OUTPUT),
             background: Self::allows_background(env),
         }
+    }
+
+    /// How much output is kept in memory: what so many characters can take, which is known only once it is there.
+    pub(super) fn inline_bytes(&self) -> usize {
+        self.output_chars * LONGEST_CHARACTER
     }
 
     pub(super) fn allows_background(env: &Env) -> bool {
@@ -67,7 +75,7 @@ mod tests {
 
     #[test]
     fn output_may_be_set_up_to_a_bound() {
-        let output = |text: &str| Limits::new(&Env::default().with("BASH_MAX_OUTPUT_LENGTH", text), None).output_bytes;
+        let output = |text: &str| Limits::new(&Env::default().with("BASH_MAX_OUTPUT_LENGTH", text), None).output_chars;
         assert_eq!(
             [output("1000"), output("150_000"), output("1e9"), output("much")],
             [1_000, 150_000, 150_000, 30_000]

@@ -18,7 +18,7 @@ const RATE_LIMIT_HINT: &str = "GitHub's rate limit is reached: wait before the n
 pub(super) async fn ended(call: &Call<'_>, finished: Finished) -> Result<ToolResult<BashOutput>, ToolError> {
     let landing = cwd::land(&call.started_in, finished.cwd(), call.cx);
     match finished.ended {
-        Ended::Exited(exit) => exited(call, exit, &finished.output, landing).await,
+        Ended::Exited(exit) => exited(call, exit, finished.output, landing).await,
         Ended::OutputLimit { limit_bytes } => {
             let head = format!("Killed: the command printed more than {limit_bytes} bytes.");
             Err(failed(call, ErrorClass::ExecFailed, head, &finished.output, Landing::default(), None).await)
@@ -64,11 +64,13 @@ async fn interrupted_with(call: &Call<'_>, output: &Captured) -> ToolError {
 async fn exited(
     call: &Call<'_>,
     exit: Exit,
-    captured: &Captured,
+    mut captured: Captured,
     mut landing: Landing,
 ) -> Result<ToolResult<BashOutput>, ToolError> {
     let code = exit.shell_code();
-    let shown = shown::success(captured, call.limits.output_bytes);
+    shown::spill(&mut captured, call.limits.output_chars, &call.output_file).await;
+    let captured = &captured;
+    let shown = shown::success(captured, call.limits.output_chars);
     let refused = call.refusals(Some(exit), &shown.text).await;
     // A code that usually says something else says nothing certain about a command that was held back.
     let meaning = exit::meaning(&call.input.command, &call.analysis, code, &shown.text).filter(|_| refused.is_none());

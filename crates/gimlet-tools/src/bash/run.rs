@@ -89,7 +89,7 @@ async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a
     };
     let limits = Limits::new(&cx.paths.env, input.timeout);
     let output_file = free_name(cx);
-    let capture = CaptureLimits::foreground(limits.output_bytes, output_file.clone());
+    let capture = CaptureLimits::foreground(limits.inline_bytes(), output_file.clone());
     let started_in = StartedIn { dir: run.cwd, instead_of: run.vanished_cwd };
     let watch = Mutex::new(watch);
     let call = Call { input, cx, analysis, limits, started_in, output_file, watch };

@@ -22,10 +22,27 @@ pub(super) struct Shown {
     pub(super) saved: Option<(PathBuf, u64)>,
 }
 
+/// Whether a text has no more characters than these. Most are short enough in bytes already.
+fn fits(text: &str, limit: usize) -> bool {
+    text.len() <= limit || text.chars().nth(limit).is_none()
+}
+
+/// Puts output into a file that is still in memory but too long for a result of so many characters.
+pub(super) async fn spill(captured: &mut Captured, limit: usize, file: &Path) {
+    let is_settled = captured.file.is_some() || captured.file_error.is_some();
+    if is_settled || captured.head.len() <= limit || fits(&for_model(&captured.head), limit) {
+        return;
+    }
+    match save(file.to_owned(), captured.head.clone()).await {
+        Ok(file) => (captured.file, captured.file_bytes) = (Some(file), captured.head.len() as u64),
+        Err(error) => captured.file_error = Some(error),
+    }
+}
+
 /// The output of a command that did what it should.
 pub(super) fn success(captured: &Captured, limit: usize) -> Shown {
     let whole = whole_text(captured);
-    if let Some(text) = whole.as_ref().filter(|text| text.len() <= limit) {
+    if let Some(text) = whole.as_ref().filter(|text| fits(text, limit)) {
         return Shown { text: text.clone(), saved: None };
     }
     let Some(file) = &captured.file else {
@@ -49,7 +66,7 @@ pub(super) fn success(captured: &Captured, limit: usize) -> Shown {
 /// capture has a file already.
 pub(super) async fn failure(captured: &Captured, file: &Path) -> Shown {
     let whole = whole_text(captured);
-    if let Some(text) = whole.as_ref().filter(|text| text.len() <= FAILING_OUTPUT) {
+    if let Some(text) = whole.as_ref().filter(|text| fits(text, FAILING_OUTPUT)) {
         return Shown { text: text.clone(), saved: None };
     }
     let text = ends(captured, whole.as_deref(), FAILING_OUTPUT / 2, FAILING_OUTPUT / 2);

@@ -73,6 +73,22 @@ async fn long_output_is_saved_and_previewed_by_both_ends() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn output_is_measured_in_characters_and_saved_only_when_there_are_too_many() {
+    let mut bench = Bench::new();
+    // 20,000 characters of 3 bytes.
+    let shown = say(&mut bench, "printf '日%.0s' {1..20000}").await;
+    assert_eq!((shown.chars().count(), shown.len()), (20_000, 60_000));
+    assert!(bench.result_files().is_empty());
+    let long = run(&mut bench, "printf '日%.0s' {1..30001}").await.unwrap();
+    assert!(long.text.starts_with("<persisted-output>") && long.text.len() < 2_600, "{}", long.text);
+    let path = long.output["persistedOutputPath"].as_str().unwrap();
+    assert_eq!(std::fs::metadata(path).unwrap().len(), 90_003);
+    // What is in memory still goes to a file when it is too much for a result.
+    let ascii = run(&mut bench, "seq 1 8000; exit 1").await.unwrap_err();
+    assert!(ascii.model_text.contains("All 38893 bytes of the output are in "), "{}", ascii.model_text);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn the_environment_sets_how_much_is_shown() {
     let mut small = Bench::with_env(&[("BASH_MAX_OUTPUT_LENGTH", "100")]);
     assert!(say(&mut small, "seq 1 100000").await.contains("<persisted-output>"));
