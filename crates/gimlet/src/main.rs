@@ -201,10 +201,14 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
         let run = &run;
         if run.is_driven() { in_runtime(sdk::run(run, &around)) } else { in_runtime(print::run(run, &around)) }
     });
-    if let (Err(report), OutputFormat::StreamJson) = (&outcome, run.output_format) {
+    if let Err(report) = &outcome
+        && run.output_format != OutputFormat::Text
+    {
         let session = [&run.session_id, &run.resume].into_iter().flatten().find(|id| gimlet_store::is_session_id(id));
         let session = session.cloned().unwrap_or_else(|| gimlet_store::new_session_id().to_string());
-        say(&gimlet_serve::startup_failure(&report.text(), report.kind(), &session));
+        let line = gimlet_serve::startup_failure(&report.text(), report.kind(), &session);
+        let is_list = run.output_format == OutputFormat::Json && run.verbose;
+        say(&if is_list { format!("[{line}]") } else { line });
     }
     outcome
 }

@@ -140,9 +140,10 @@ pub(crate) async fn start(
     let run = &role.run.clone();
     let redactor = configured.redactor.clone();
     let key_helper = configured.key_helper();
-    let provider =
+    let (provider, missing) =
         provider::provider(run, &configured, key_helper.clone().map(|helper| helper as Arc<dyn Credentials>))?;
     let mut warnings: Vec<String> = now.remarks.iter().cloned().chain(configured.untrusted()).collect();
+    warnings.extend(missing);
     warnings.extend(role.remark.clone());
     warnings.extend(provider.warnings().iter().cloned());
     let start = mode::mode(&role, manner, &configured)?;

@@ -7,24 +7,29 @@ use gimlet_model::{AnthropicConfig, ConfigError, ThinkingDisplay};
 use gimlet_proto::{CacheTtl, Credentials, Env, Secret, Thinking};
 
 use super::{Configured, models};
-use crate::args::{RunArgs, ThinkingDisplayFlag, ThinkingFlag};
+use crate::args::{OutputFormat, RunArgs, ThinkingDisplayFlag, ThinkingFlag};
 use crate::report::Report;
 
-/// The provider that environment, settings and flags describe.
+/// The provider that environment, settings and flags describe, and what is missing for it to answer.
 pub(super) fn provider(
     run: &RunArgs,
     configured: &Configured,
     helper: Option<Arc<dyn Credentials>>,
-) -> Result<AnthropicConfig, Report> {
+) -> Result<(AnthropicConfig, Option<String>), Report> {
+    let mut missing = None;
     let found = match AnthropicConfig::from_env_or(&configured.env, helper) {
-        // A program can let its person log in; it only has to hear of it in the way that it knows.
-        Err(ConfigError::MissingCredential) if run.is_driven() => AnthropicConfig::not_logged_in(&configured.env),
+        // A program can let its person log in; it only has to hear of it in the way that it knows: as a result.
+        Err(error @ ConfigError::MissingCredential) if run.is_driven() || run.output_format != OutputFormat::Text => {
+            // Whoever called a program that drives gimlet is told by that program.
+            missing = (!run.is_driven()).then(|| no_provider(error, configured).text());
+            AnthropicConfig::not_logged_in(&configured.env)
+        }
         found => found,
     };
     let mut provider =
         found.map_err(|error| no_provider(error, configured))?.with_choices(models::choices(run, configured));
     attune(&mut provider, run, &configured.env);
-    Ok(provider)
+    Ok((provider, missing))
 }
 
 /// The values that must not end up in a transcript, a log or an answer.

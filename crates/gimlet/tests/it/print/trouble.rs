@@ -2,7 +2,7 @@
 
 use gimlet_script::Script;
 use gimlet_testkit::RunOutput;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world;
 
@@ -35,9 +35,42 @@ async fn missing_and_foreign_credentials_name_the_ways_on() {
     one_line(&run.finish().await, &["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]);
     let run = world.run_at("ftp://somewhere").print("go").finish().await;
     one_line(&run, &["ANTHROPIC_BASE_URL"]);
-    let run = world.run(&model).stream("go").without_env("ANTHROPIC_API_KEY").finish().await;
-    run.expect_code(1);
-    assert!(run.result()["errors"][0].as_str().unwrap().contains("no credentials"));
+}
+
+#[tokio::test]
+async fn programs_that_read_a_machine_format_get_a_result_whatever_is_missing() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let formats: [&[&str]; 3] = [
+        &["--output-format", "json"],
+        &["--output-format", "json", "--verbose"],
+        &["--output-format", "stream-json", "--verbose"],
+    ];
+    let last = |run: &RunOutput| {
+        let line = run.stdout.lines().last().unwrap_or_default();
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {}", run.stdout));
+        value.as_array().and_then(|all| all.last()).cloned().unwrap_or(value)
+    };
+    for format in formats {
+        let run = world.run(&model).args(["-p", "go"]).args(format.iter().copied()).without_env("ANTHROPIC_API_KEY");
+        let run = run.finish().await;
+        run.expect_code(1);
+        let result = last(&run);
+        assert_eq!(
+            (&result["type"], &result["subtype"], &result["is_error"]),
+            (&json!("result"), &json!("success"), &json!(true)),
+            "{format:?}"
+        );
+        assert_eq!(result["result"], "Not logged in · Please run /login", "{format:?}");
+        assert!(run.stderr.contains("no credentials were found. Set ANTHROPIC_API_KEY"), "{}", run.stderr);
+        let run = world.run(&model).args(["-p", "go", "--resume", "nothing of that name"]).args(format.iter().copied());
+        let run = run.finish().await;
+        run.expect_code(1);
+        let result = last(&run);
+        assert_eq!((&result["type"], &result["subtype"]), (&json!("result"), &json!("error_during_execution")));
+        assert!(result["errors"][0].as_str().unwrap().contains("nothing of that name"), "{result}");
+    }
+    assert!(model.requests().is_empty());
 }
 
 #[tokio::test]
@@ -139,7 +172,7 @@ async fn a_full_disk_is_told_once_and_as_soon_as_it_is_known() {
     let model = script.then().call("Bash", json!({"command": "echo two"})).then().say("done").serve().await.unwrap();
     let run = world.run(&model).stream("go").args(["--allowedTools", "Bash"]).finish().await;
     run.expect_code(1);
-    let told = |line: &serde_json::Value| line["subtype"] == "informational";
+    let told = |line: &Value| line["subtype"] == "informational";
     let at: Vec<usize> = (0..run.lines().len()).filter(|at| told(&run.lines()[*at])).collect();
     let calls = |upto: usize| run.lines()[..upto].iter().filter(|line| line["type"] == "assistant").count();
     // The first reply and its result do not fit; the second reply comes after the warning.
