@@ -13,6 +13,8 @@ pub(crate) struct Ledger {
     /// The person was told of money that nobody can count.
     told_uncounted: Arc<AtomicBool>,
     turn: Usage,
+    /// Of the last reply in it.
+    last: Option<Usage>,
     turn_api: Duration,
     turn_requests: u32,
 }
@@ -26,6 +28,7 @@ impl Ledger {
     /// Starts counting a new turn.
     pub(crate) fn begin_turn(&mut self) {
         self.turn = Usage::default();
+        self.last = None;
         self.turn_api = Duration::ZERO;
         self.turn_requests = 0;
     }
@@ -33,6 +36,7 @@ impl Ledger {
     /// Counts one answered request.
     pub(crate) fn count(&mut self, facts: &ModelFacts, usage: &Usage, took: Duration) {
         self.turn.add(usage);
+        self.last = Some(*usage);
         self.turn_api += took;
         self.turn_requests += 1;
         let mut by_model = self.lock();
@@ -56,7 +60,9 @@ impl Ledger {
 
     /// Counts a request that was no step of the conversation itself.
     pub(crate) fn count_aside(&mut self, facts: &ModelFacts, usage: &Usage, took: Duration) {
+        let last = self.last;
         self.count(facts, usage, took);
+        self.last = last;
         self.turn_requests -= 1;
     }
 
@@ -94,6 +100,10 @@ impl Ledger {
 
     pub(crate) fn turn_usage(&self) -> Usage {
         self.turn
+    }
+
+    pub(crate) fn last_usage(&self) -> Option<Usage> {
+        self.last
     }
 
     pub(crate) fn turn_api(&self) -> Duration {

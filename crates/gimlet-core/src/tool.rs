@@ -237,6 +237,11 @@ pub trait Tool: Send + Sync + 'static {
         &[]
     }
 
+    /// The name in the list of tools that programs get, where they know it by another one.
+    fn listed_as(&self) -> &'static str {
+        Self::NAME
+    }
+
     /// The name for people.
     fn user_facing_name(&self, _input: Option<&Self::Input>) -> Cow<'static, str> {
         Cow::Borrowed(Self::NAME)

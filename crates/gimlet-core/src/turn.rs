@@ -271,6 +271,7 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         api_ms: u64::try_from(conversation.ledger.turn_api().as_millis()).unwrap_or(u64::MAX),
         usage: conversation.ledger.turn_usage(),
+        last_usage: conversation.ledger.last_usage(),
         total_cost_usd: conversation.ledger.total_cost_usd(),
         by_model: conversation.ledger.by_model(),
         denials,

@@ -382,6 +382,8 @@ pub struct TurnReport {
     pub api_ms: u64,
     /// Tokens of this turn's requests.
     pub usage: Usage,
+    /// That of the last reply alone.
+    pub last_usage: Option<Usage>,
     /// Since the process started.
     pub total_cost_usd: Option<f64>,
     pub by_model: Vec<ModelUsage>,

@@ -149,6 +149,11 @@ impl Tool for Agent {
         &["Task"]
     }
 
+    /// Programs look for the older name to learn whether there are agents.
+    fn listed_as(&self) -> &'static str {
+        "Task"
+    }
+
     fn needs(&self, _input: &AgentInput, _cx: &PathContext) -> Vec<Need> {
         vec![Need::Session]
     }

@@ -411,7 +411,7 @@ impl Actor {
             cwd: self.desk.services.paths().cwd,
             model: self.model.facts(&self.desk.dials.model()).id,
             mode: self.desk.gate.mode(),
-            tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
+            tools: self.tools.offered().map(|tool| tool.listed_as().to_owned()).collect(),
             servers: self.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
             agents: self.desk.gate.offers(self.host.roster()).into_iter().map(|offer| offer.name).collect(),
             api_key_source: self.api_key_source.clone(),

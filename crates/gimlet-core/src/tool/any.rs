@@ -49,6 +49,10 @@ pub trait AnyTool: Send + Sync {
     fn also_named(&self) -> &[String] {
         &[]
     }
+    /// Its name in the list that programs get.
+    fn listed_as(&self) -> &str {
+        self.name()
+    }
     fn is_enabled(&self, env: &Env) -> bool;
     fn is_hidden(&self) -> bool;
     fn prompt(&self, cx: &PromptContext) -> Cow<'static, str>;
@@ -108,6 +112,10 @@ impl<T: Tool> AnyTool for T {
 
     fn aliases(&self) -> &'static [&'static str] {
         Tool::aliases(self)
+    }
+
+    fn listed_as(&self) -> &str {
+        Tool::listed_as(self)
     }
 
     fn is_enabled(&self, env: &Env) -> bool {

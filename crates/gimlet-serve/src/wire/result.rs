@@ -37,7 +37,7 @@ pub fn startup_failure(problem: &str, kind: &StartupFailure, session: &str) -> S
         "stop_reason": null,
         "session_id": session,
         "total_cost_usd": 0.0,
-        "usage": usage(&Usage::default()),
+        "usage": usage(&Usage::default(), None),
         "modelUsage": {},
         "permission_denials": [],
         "errors": [problem],
@@ -70,7 +70,7 @@ pub(crate) fn local_result(
         "stop_reason": null,
         "session_id": session,
         "total_cost_usd": total_cost(used),
-        "usage": usage(&Usage::default()),
+        "usage": usage(&Usage::default(), None),
         "modelUsage": model_usage(used),
         "permission_denials": [],
         "uuid": uuid::Uuid::new_v4().to_string(),
@@ -131,7 +131,7 @@ pub(crate) fn result(event: &Event, report: &TurnReport) -> Result {
     }
     set("session_id", json!(event.session));
     set("total_cost_usd", json!(report.total_cost_usd.unwrap_or(0.0)));
-    set("usage", usage(&report.usage));
+    set("usage", usage(&report.usage, report.last_usage.as_ref()));
     set("modelUsage", model_usage(&report.by_model));
     set("permission_denials", Value::Array(report.denials.iter().map(denial).collect()));
     if let Some(reason) = verdict.terminal_reason {
@@ -210,7 +210,7 @@ fn verdict(report: &TurnReport) -> Verdict {
     }
 }
 
-fn usage(usage: &Usage) -> Value {
+fn usage(usage: &Usage, last: Option<&Usage>) -> Value {
     json!({
         "input_tokens": usage.input_tokens,
         "cache_creation_input_tokens": usage.cache_creation_input_tokens,
@@ -221,14 +221,30 @@ fn usage(usage: &Usage) -> Value {
             "web_fetch_requests": usage.web_fetch_requests,
         },
         "service_tier": "standard",
-        "cache_creation": {
-            "ephemeral_1h_input_tokens": usage.cache_creation_1h,
-            "ephemeral_5m_input_tokens": usage.cache_creation_5m,
-        },
+        "cache_creation": cache_creation(usage),
         "inference_geo": "not_available",
-        "iterations": [],
+        "iterations": last.map(iteration).into_iter().collect::<Vec<_>>(),
         "speed": "standard",
         "output_tokens_details": {"thinking_tokens": usage.thinking_tokens},
+    })
+}
+
+/// What the last reply took.
+fn iteration(usage: &Usage) -> Value {
+    json!({
+        "type": "message",
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cache_read_input_tokens,
+        "cache_creation_input_tokens": usage.cache_creation_input_tokens,
+        "cache_creation": cache_creation(usage),
+    })
+}
+
+fn cache_creation(usage: &Usage) -> Value {
+    json!({
+        "ephemeral_1h_input_tokens": usage.cache_creation_1h,
+        "ephemeral_5m_input_tokens": usage.cache_creation_5m,
     })
 }
 
@@ -281,6 +297,7 @@ mod tests {
             duration_ms: 1,
             api_ms: 1,
             usage: Usage::default(),
+            last_usage: None,
             total_cost_usd: None,
             by_model: Vec::new(),
             denials: Vec::new(),

@@ -53,6 +53,11 @@ fn check_result(result: &Value, text: &str) {
     ] {
         assert!(!usage[member].is_null(), "usage has no {member}: {usage}");
     }
+    // The last reply alone, which is a part of the whole.
+    let last = &usage["iterations"][0];
+    assert_eq!((usage["iterations"].as_array().unwrap().len(), &last["type"]), (1, &json!("message")));
+    let output = |usage: &Value| usage["output_tokens"].as_u64().unwrap();
+    assert!(0 < output(last) && output(last) <= output(usage), "{usage}");
     let by_model = &result["modelUsage"]["claude-sonnet-5-5"];
     for member in ["inputTokens", "outputTokens", "costUSD", "contextWindow", "maxOutputTokens", "webSearchRequests"] {
         assert!(by_model[member].is_number(), "modelUsage has no {member}: {result}");
@@ -89,7 +94,8 @@ async fn stream_json_begins_with_init_and_has_one_line_per_block() {
     for list in ["tools", "mcp_servers", "slash_commands", "agents", "skills", "plugins"] {
         assert!(init[list].is_array(), "{list}: {init}");
     }
-    assert!(init["tools"].as_array().unwrap().contains(&json!("Read")));
+    let listed = init["tools"].as_array().unwrap();
+    assert!(listed.contains(&json!("Read")) && listed.contains(&json!("Task")) && !listed.contains(&json!("Agent")));
     check_result(lines.last().unwrap(), "It says alpha.");
 
     let assistants = of_type(&lines, "assistant");
