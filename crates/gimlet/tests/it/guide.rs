@@ -31,6 +31,15 @@ fn the_guide_shows_the_code_that_is_compiled_here() {
     assert_eq!(shown.next(), None, "docs/adding-a-tool.md shows code that is not in tests/it/guide");
 }
 
+#[test]
+fn the_guides_new_row_stands_behind_the_last_one_of_the_table() {
+    let table = include_str!("../../../gimlet-tools/src/builtin.rs");
+    let last = table.lines().map(str::trim).rfind(|line| line.starts_with("&crate::")).unwrap();
+    let (_, rows) = GUIDE.split_once("```diff\n").expect("the guide shows the row");
+    let shown: Vec<&str> = rows.lines().take_while(|line| *line != "```").collect();
+    assert_eq!(shown, [format!("         {last}").as_str(), "+        &crate::word_count::WordCount,"]);
+}
+
 #[tokio::test]
 async fn a_session_runs_the_guides_tool_through_the_gate() {
     let project = tempfile::tempdir().unwrap();
