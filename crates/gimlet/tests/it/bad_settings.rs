@@ -308,7 +308,7 @@ async fn a_bad_file_on_the_command_line_ends_the_start_with_one_line() {
 }
 
 /// A world whose binary runs as somebody who is not root, for whom access rights count.
-fn ordinary() -> (World, Option<World>) {
+pub(crate) fn ordinary() -> (World, Option<World>) {
     if !rustix::process::getuid().is_root() {
         return (world(), None);
     }
@@ -326,7 +326,7 @@ fn ordinary() -> (World, Option<World>) {
     (world, Some(outer))
 }
 
-fn lock(path: &Path, mode: u32) {
+pub(crate) fn lock(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 

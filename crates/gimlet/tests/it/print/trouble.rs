@@ -4,6 +4,7 @@ use gimlet_script::Script;
 use gimlet_testkit::RunOutput;
 use serde_json::{Value, json};
 
+use crate::bad_settings::{lock, ordinary};
 use crate::world;
 
 /// Exit 1, nothing on stdout, one line on stderr with these words in it.
@@ -106,6 +107,18 @@ async fn a_folder_that_is_gone_is_told() {
     let gone = world.behind("mkdir gone; cd gone; rmdir ../gone");
     let run = gone.run(&model).print("go").finish().await;
     one_line(&run, &["the current directory cannot be used", "Change to a folder"]);
+}
+
+#[tokio::test]
+async fn a_folder_that_may_not_be_entered_is_told() {
+    let (world, _outer) = ordinary();
+    let model = Script::new().serve().await.unwrap();
+    // Whoever starts gimlet is in there already.
+    let inside = world.behind("mkdir -p shut/in; cd shut/in; chmod 000 ../../shut");
+    let run = inside.run(&model).print("go").finish().await;
+    lock(&inside.project.join("shut"), 0o755);
+    one_line(&run, &["the current directory cannot be used", "Permission denied", "Change to a folder"]);
+    assert!(model.requests().is_empty());
 }
 
 #[tokio::test]
