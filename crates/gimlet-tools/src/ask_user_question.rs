@@ -48,6 +48,7 @@ pub(crate) struct AskUserQuestion;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AskUserQuestionInput {
+    /// What to ask, all at once
     #[schemars(length(min = 1, max = 4))]
     questions: Vec<Question>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,9 +66,12 @@ pub(crate) struct AskUserQuestionInput {
 pub(crate) struct Question {
     /// The whole question
     question: String,
+    /// A tag for it
     header: String,
+    /// Answers to choose from
     #[schemars(length(min = 2, max = 4))]
     options: Vec<Choice>,
+    /// Several may be chosen
     #[serde(default)]
     multi_select: bool,
 }

@@ -22,8 +22,11 @@ pub(crate) struct TodoWriteInput {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Todo {
+    /// What to do
     content: String,
+    /// The same while it is being done
     active_form: String,
+    /// How far it is
     status: Status,
 }
 

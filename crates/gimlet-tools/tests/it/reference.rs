@@ -72,7 +72,11 @@ fn parameters(page: &mut String, at: &str, schema: &Value) {
     let properties = schema["properties"].as_object().unwrap_or(&empty);
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, property) in properties {
-        let optional = if required.contains(&name.as_str()) { "" } else { ", optional" };
+        let optional = match (&property["default"], required.contains(&name.as_str())) {
+            (_, true) => String::new(),
+            (Value::Null, false) => ", optional".to_owned(),
+            (default, false) => format!(", default `{default}`"),
+        };
         let meaning = cell(property["description"].as_str().unwrap_or(""));
         page.push_str(&format!("| `{at}{name}` | {}{optional} | {meaning} |\n", cell(&kind(property))));
         parameters(page, &format!("{at}{name}."), property);

@@ -1,5 +1,54 @@
 //! Facts about single tools that are easy to forget when one is added or changed.
 
+use gimlet_core::Roster;
+use gimlet_core::offered_schema;
+use gimlet_core::tool::PromptContext;
+use gimlet_policy::RuleSet;
+use gimlet_proto::Env;
+use serde_json::Value;
+
+#[test]
+fn every_parameter_that_the_model_sees_is_described() {
+    let cx = PromptContext {
+        env: Env::default(),
+        tools: Vec::new(),
+        background: true,
+        sandbox: Some(true),
+        agents: Roster::built_in(&Env::default()).offers(&RuleSet::default()),
+    };
+    let mut bare = Vec::new();
+    for tool in gimlet_tools::builtin() {
+        look_for_bare(tool.name(), &offered_schema(tool, &cx), &mut bare);
+    }
+    assert!(bare.is_empty(), "without a description: {bare:?}");
+}
+
+fn look_for_bare(at: &str, schema: &Value, bare: &mut Vec<String>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let at = format!("{at}.{name}");
+        if property["description"].as_str().is_none_or(|text| text.trim().is_empty()) {
+            bare.push(at.clone());
+        }
+        look_for_bare(&at, property, bare);
+        look_for_bare(&format!("{at}[]"), &property["items"], bare);
+    }
+}
+
+#[test]
+fn choices_that_may_be_left_out_say_what_they_are_then() {
+    let defaults = [
+        ("Edit", "replace_all", "false"),
+        ("Grep", "output_mode", "\"files_with_matches\""),
+        ("Grep", "head_limit", "250"),
+        ("Grep", "-n", "true"),
+        ("Grep", "-i", "false"),
+    ];
+    for (tool, parameter, default) in defaults {
+        let tool = gimlet_tools::builtin().into_iter().find(|offered| offered.name() == tool).unwrap();
+        assert_eq!(tool.schema()["properties"][parameter]["default"].to_string(), default, "{parameter}");
+    }
+}
+
 #[test]
 fn inputs_that_can_be_long_are_streamed_as_they_are_written() {
     let eager: Vec<&str> =
