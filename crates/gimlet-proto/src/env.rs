@@ -1,13 +1,15 @@
 //! The environment, read once by the binary and passed down as a value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A snapshot of the process environment. Cloning is cheap: every call of a session carries one.
 #[derive(Clone, Default)]
 pub struct Env {
     vars: Arc<BTreeMap<OsString, OsString>>,
+    /// Variables that somebody read as a number and that are none. All copies share it.
+    no_numbers: Arc<Mutex<BTreeSet<String>>>,
 }
 
 /// Vendor prefixes of the reference spelling, longest first; gimlet's own name replaces the prefix by `GIMLET_`.
@@ -15,7 +17,7 @@ const PREFIXES: [&str; 3] = ["CLAUDE_CODE_", "CLAUDE_", "ANTHROPIC_"];
 
 impl Env {
     pub fn new(vars: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        Self { vars: Arc::new(vars.into_iter().collect()) }
+        Self { vars: Arc::new(vars.into_iter().collect()), no_numbers: Arc::default() }
     }
 
     /// A variable by its reference spelling. `GIMLET_X` wins over `CLAUDE_CODE_X`, `CLAUDE_X` and `ANTHROPIC_X`; an
@@ -43,7 +45,16 @@ impl Env {
 
     /// An integer: plain digits, `1e6` or `64_000`. Anything else counts as unset.
     pub fn integer(&self, name: &str) -> Option<u64> {
-        parse_integer(self.get(name)?)
+        let number = parse_integer(self.get(name)?);
+        if number.is_none() {
+            self.no_numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        }
+        number
+    }
+
+    /// The variables that were asked for as a number so far and counted as unset because they are none; each once.
+    pub fn take_no_numbers(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.no_numbers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Every variable, for a child process.

@@ -111,12 +111,17 @@ pub(crate) fn debug_log(
     let events = session.subscribe();
     let filter = Filter::parse(run.debug.as_deref().unwrap_or(""));
     let without = run.without.join(" ");
+    let env = around.env.clone();
     Ok(Some(async move {
         // A log that cannot be written is no reason to stop the work it describes.
         if !without.is_empty() {
             drop(writeln!(file, "flags without effect in this version: {without}"));
         }
-        drop(write_log(events, filter, file).await);
+        drop(write_log(events, filter, &mut file).await);
+        // Most are read when a call needs them, so all are known only now.
+        for name in env.take_no_numbers() {
+            drop(writeln!(file, "{name} is no whole number and was not used"));
+        }
     }))
 }
 

@@ -261,6 +261,19 @@ async fn the_debug_log_tells_the_limits_of_the_account() {
 }
 
 #[tokio::test]
+async fn the_log_names_variables_that_should_be_numbers_and_are_none() {
+    let world = world();
+    let model = Script::new().call("Bash", json!({"command": "true"})).then().say("ok").serve().await.unwrap();
+    let run = world.run(&model).print("go").args(["--debug-file", "log.txt"]);
+    let run = run.env("BASH_DEFAULT_TIMEOUT_MS", "abc").env("BASH_MAX_TIMEOUT_MS", "900_000").finish().await;
+    run.expect_code(0);
+    assert_eq!(run.stderr, "");
+    let log = world.read("log.txt");
+    let named: Vec<&str> = log.lines().filter(|line| line.contains("is no whole number")).collect();
+    assert_eq!(named, ["BASH_DEFAULT_TIMEOUT_MS is no whole number and was not used"]);
+}
+
+#[tokio::test]
 async fn facts_about_a_model_can_be_given() {
     let world = world();
     let models = r#"{"local/*": {"price": {"input": 1, "output": 1}}}"#;
