@@ -142,8 +142,8 @@ pub(crate) struct RunArgs {
     /// Models to go on with while that one is overloaded, separated by commas
     #[arg(long, value_name = "MODELS", value_delimiter = ',')]
     pub(crate) fallback_model: Vec<String>,
-    /// How hard the model thinks: low, medium, high, xhigh, max
-    #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max"])]
+    /// How hard the model thinks: low, medium, high, xhigh, max; ultracode is xhigh
+    #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max", "ultracode"])]
     pub(crate) effort: Option<String>,
     /// adaptive: the model decides how much; disabled: not at all
     #[arg(long, value_enum, value_name = "HOW")]

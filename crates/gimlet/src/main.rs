@@ -23,8 +23,8 @@ mod why;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use gimlet_model::ConfigError;
 use gimlet_proto::Env;
@@ -178,11 +178,26 @@ fn session(run: &RunArgs) -> Result<ExitCode, Exit> {
     if run.print || run.is_driven() {
         return Ok(print_session(run)?);
     }
+    if let Some(report) = run.prompt.as_deref().and_then(mistyped_command) {
+        return Err(report.into());
+    }
     // Whoever gives a prompt and reads along with a program wants the answer.
     if run.prompt.is_some() && !std::io::stdout().is_terminal() {
         return Ok(print_session(&RunArgs { print: true, ..run.clone() })?);
     }
     without_print(&Surroundings::read()?)
+}
+
+/// One word that is nearly the name of a command is a slip and no prompt.
+fn mistyped_command(word: &str) -> Option<Report> {
+    let command = Cli::command();
+    let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let meant =
+        gimlet_core::tool::nearest(word, names).filter(|_| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))?;
+    Some(
+        Report::new(format!("there is no command '{word}'"))
+            .hint(format!("Did you mean 'gimlet {meant}'? A prompt of one word needs -p")),
+    )
 }
 
 /// Print mode, and sessions that a program drives; a program that reads results gets one even when the session cannot start.

@@ -67,6 +67,7 @@ const NEVER: &[(&str, Takes)] = &[
     ("--remote-control", Takes::Maybe),
     ("--rc", Takes::Maybe),
     ("--channels", Takes::One),
+    ("--dangerously-load-development-channels", Takes::One),
     ("--advisor", Takes::One),
 ];
 

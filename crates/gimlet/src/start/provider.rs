@@ -80,7 +80,9 @@ pub(super) fn effort(run: &RunArgs, configured: &Configured) -> Option<String> {
     let known = |level: &&str| ["low", "medium", "high", "xhigh", "max"].contains(level);
     let env = configured.env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(known);
     let setting = configured.effective.settings.effort_level.map(|level| level.as_str());
-    env.or(run.effort.as_deref()).or(setting).map(str::to_owned)
+    // The level of that name adds plans for many agents, which gimlet does not make, to this one.
+    let flag = run.effort.as_deref().map(|level| if level == "ultracode" { "xhigh" } else { level });
+    env.or(flag).or(setting).map(str::to_owned)
 }
 
 /// How the model thinks: the flags, the environment, then the settings.

@@ -222,6 +222,9 @@ async fn what_was_most_likely_meant_is_said_and_nothing_else() {
         (&["-p", "hi", "--json-schema", "s.json"], "Give the JSON itself, not a file"),
         (&["-p", "hi", "--agents", "nosuch.json"], "Give the JSON itself, not a file"),
         (&["-p", "hi", "--max-budget-usd", "-1"], "it must be a positive number"),
+        (&["demoo"], "Did you mean 'gimlet demo'?"),
+        (&["sesions"], "Did you mean 'gimlet sessions'?"),
+        (&["-p", "hi", "--dangerously-load-development-channels", "x"], "belongs to a hosted service"),
     ] {
         let run = world.run_at("http://127.0.0.1:9").args(args.iter().copied()).finish().await;
         run.expect_code(1);

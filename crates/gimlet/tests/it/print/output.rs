@@ -274,6 +274,15 @@ async fn the_log_names_variables_that_should_be_numbers_and_are_none() {
 }
 
 #[tokio::test]
+async fn an_effort_that_means_more_elsewhere_is_its_level_here() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let run = world.run(&model).print("go").args(["--model", "claude-opus-5-5", "--effort", "ultracode"]);
+    run.finish().await.expect_code(0);
+    assert_eq!(model.request(0).json()["output_config"]["effort"], "xhigh");
+}
+
+#[tokio::test]
 async fn facts_about_a_model_can_be_given() {
     let world = world();
     let models = r#"{"local/*": {"price": {"input": 1, "output": 1}}}"#;
