@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::policies::Policies;
+
 /// A limit on calls shorter than this is a slip.
 const SHORTEST_TIMEOUT_MS: u64 = 1_000;
 
@@ -14,6 +16,8 @@ pub struct ServerConfig {
     pub kind: ServerKind,
     /// Per call.
     pub timeout: Option<Duration>,
+    /// What is said about its tools one by one.
+    pub(crate) policies: Policies,
     /// As it was written.
     pub written: Value,
 }
@@ -81,15 +85,28 @@ fn server(name: &str, written: &Value) -> Result<ServerConfig, ConfigError> {
         "stdio" | "http" | "streamable-http" | "sse" | "ws" => ServerKind::Elsewhere(kind.to_owned()),
         _ => return Err(wrong("has a type that nobody knows")),
     };
-    let timeout = entry.get("timeout").and_then(Value::as_u64).filter(|ms| *ms >= SHORTEST_TIMEOUT_MS);
-    Ok(ServerConfig { kind, timeout: timeout.map(Duration::from_millis), written: written.clone() })
+    let policies = Policies::of(entry).unwrap_or_default();
+    Ok(ServerConfig { kind, timeout: timeout(entry), policies, written: written.clone() })
+}
+
+fn timeout(entry: &Map<String, Value>) -> Option<Duration> {
+    let ms = entry.get("timeout").and_then(Value::as_u64).filter(|ms| *ms >= SHORTEST_TIMEOUT_MS);
+    ms.map(Duration::from_millis)
 }
 
 impl ServerConfig {
     /// A server inside the driving program of which nothing but the name is known.
     pub fn in_driver(name: &str) -> Self {
         let written = serde_json::json!({"type": "sdk", "name": name});
-        Self { kind: ServerKind::Driver, timeout: None, written }
+        Self { kind: ServerKind::Driver, timeout: None, policies: Policies::default(), written }
+    }
+
+    /// Takes over what is said about it besides: each member that is there replaces what was known.
+    pub(crate) fn amend(&mut self, said: &Map<String, Value>) {
+        self.timeout = timeout(said).or(self.timeout);
+        if let Some(policies) = Policies::of(said) {
+            self.policies = policies;
+        }
     }
 }
 

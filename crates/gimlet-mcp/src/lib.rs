@@ -8,6 +8,7 @@ mod client;
 mod config;
 mod naming;
 mod outcome;
+mod policies;
 mod schema;
 mod server;
 mod servers;

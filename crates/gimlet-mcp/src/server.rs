@@ -17,6 +17,7 @@ use crate::channel::{DriverChannel, Inbox};
 use crate::client::Client;
 use crate::naming::tool_name;
 use crate::outcome::outcome;
+use crate::policies::{Policies, Policy};
 use crate::schema;
 
 /// Longer descriptions are cut: they are sent with every request.
@@ -121,11 +122,15 @@ impl Connection {
     }
 
     /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay.
-    pub(crate) fn guests(&self, server: &str, limits: Limits) -> Vec<ToolRef> {
-        self.tools.iter().filter_map(|tool| self.guest(server, tool, limits)).collect()
+    /// Neither is one offered that its configuration denies.
+    pub(crate) fn guests(&self, server: &str, policies: &Policies, limits: Limits) -> Vec<ToolRef> {
+        self.tools.iter().filter_map(|tool| self.guest(server, tool, policies.about(&tool.name), limits)).collect()
     }
 
-    fn guest(&self, server: &str, tool: &Tool, limits: Limits) -> Option<ToolRef> {
+    fn guest(&self, server: &str, tool: &Tool, policy: Policy, limits: Limits) -> Option<ToolRef> {
+        if policy == Policy::Deny {
+            return None;
+        }
         let (schema, note) = schema::fit(&tool.input_schema)?;
         let said = tool.description.as_deref().unwrap_or("");
         let description = match note {
@@ -143,7 +148,8 @@ impl Connection {
             description: cut(&description).to_owned(),
             schema,
             says_read_only: tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true),
-            requires_user_interaction: meta("anthropic/requiresUserInteraction") == Some(Value::Bool(true)),
+            requires_user_interaction: policy == Policy::Ask
+                || meta("anthropic/requiresUserInteraction") == Some(Value::Bool(true)),
             own: false,
             max_result_chars: ResultCap::Chars(cap),
             label: format!("{server}: {}", tool.title.as_deref().unwrap_or(&tool.name)),

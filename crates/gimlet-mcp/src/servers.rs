@@ -222,7 +222,7 @@ impl ToolSource for McpServers {
             let guests = entries.iter().filter(|entry| entry.enabled).flat_map(|entry| match &entry.state {
                 State::Connected(connection) => {
                     let call = entry.config.timeout.unwrap_or(self.timeouts.limits.call);
-                    connection.guests(&entry.name, Limits { call, ..self.timeouts.limits })
+                    connection.guests(&entry.name, &entry.config.policies, Limits { call, ..self.timeouts.limits })
                 }
                 State::Waiting | State::Failed(_) => Vec::new(),
             });
@@ -269,13 +269,29 @@ impl Servers for McpServers {
         })
     }
 
-    fn admit(&self, names: &[String]) {
+    fn admit(&self, names: &[String], said: &Map<String, Value>) {
         let mut entries = self.lock();
         for name in names {
-            if !entries.iter().any(|entry| entry.name == *name) {
+            let inside = |entry: &Entry| entry.config.kind == ServerKind::Driver;
+            if !entries.iter().any(|entry| entry.name == *name && inside(entry)) {
+                entries.retain(|entry| entry.name != *name);
                 entries.push(Entry::new(name.clone(), ServerConfig::in_driver(name), Origin::Launch));
             }
         }
+        let inside = entries.iter_mut().filter(|entry| entry.config.kind == ServerKind::Driver);
+        for entry in inside {
+            if let Some(Value::Object(said)) = said.get(&entry.name) {
+                entry.config.amend(said);
+            }
+        }
+    }
+
+    fn server_of(&self, tool: &str) -> Option<String> {
+        let entries = self.lock();
+        let mut owners = entries.iter().filter(|entry| {
+            entry.connection().is_some_and(|connection| connection.own_name(&entry.name, tool).is_some())
+        });
+        owners.next().map(|entry| entry.name.clone())
     }
 
     fn names_of<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Vec<String>> {
@@ -295,10 +311,14 @@ impl Servers for McpServers {
                 let entries = self.lock();
                 let mut found = entries.iter().filter_map(|entry| {
                     let connection = entry.connection()?;
-                    let own = connection.own_name(&entry.name, tool)?;
-                    Some((connection.call(own, input.clone()), entry.config.timeout))
+                    Some((entry, connection, connection.own_name(&entry.name, tool)?))
                 });
-                found.next().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))?
+                let (entry, connection, own) =
+                    found.next().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))?;
+                if entry.config.policies.about(&own) == Policy::Deny {
+                    return Err(format!("The tool did not run: the configuration of its server denies '{tool}'"));
+                }
+                (connection.call(own, input), entry.config.timeout)
             };
             let limit = limit.unwrap_or(self.timeouts.limits.call);
             let late = |_| Err(format!("the tool '{tool}' did not answer within {} s", limit.as_secs()));

@@ -67,8 +67,11 @@ pub trait Servers: Send + Sync {
     fn enable<'a>(&'a self, server: &'a str, enabled: bool) -> BoxFuture<'a, Result<(), String>>;
     /// Replaces what earlier calls set and all servers inside the driving program; `servers` is an object of configurations.
     fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>>;
-    /// Takes in servers inside the driving program, as far as they are not known yet.
-    fn admit(&self, names: &[String]);
+    /// Takes in servers inside the driving program, as far as they are not known yet. `said` is what it says about
+    /// servers of its own besides, by name: a limit for calls, and policies of single tools.
+    fn admit(&self, names: &[String], said: &Map<String, Value>);
+    /// The own key of the connected server that has the tool of this full name.
+    fn server_of(&self, tool: &str) -> Option<String>;
     /// What else rules may call the tool of this full name, which was shortened if it was long.
     fn names_of<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Vec<String>>;
     /// Calls a tool by its full name; gives the server's own result, an object.

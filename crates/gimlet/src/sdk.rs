@@ -56,6 +56,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         driver: Some(Arc::new(host.clone()) as Arc<dyn Driver>),
         hooks: wishes.as_ref().and_then(|wishes| wishes.hooks.clone()).unwrap_or_default(),
         driver_servers: wishes.as_ref().map(|wishes| wishes.sdk_mcp_servers.clone()).unwrap_or_default(),
+        driver_server_configs: wishes.as_ref().map(|wishes| wishes.sdk_mcp_server_configs.clone()).unwrap_or_default(),
         ..Manner::default()
     };
     let run = as_wished(run, wishes.clone().unwrap_or_default());

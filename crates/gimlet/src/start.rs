@@ -100,6 +100,8 @@ pub(crate) struct Manner {
     pub(crate) predecessor: Option<Predecessor>,
     /// Tool servers inside it.
     pub(crate) driver_servers: Vec<String>,
+    /// What it says about those besides, by name.
+    pub(crate) driver_server_configs: serde_json::Map<String, serde_json::Value>,
     /// The servers of the session that was cleared, as its program has left them.
     pub(crate) servers: Option<Arc<McpServers>>,
     /// Settings of the command line that may still change.
@@ -118,6 +120,7 @@ impl Default for Manner {
             cleared: false,
             predecessor: None,
             driver_servers: Vec::new(),
+            driver_server_configs: serde_json::Map::new(),
             servers: None,
             flag_settings: FlagSettings::default(),
         }

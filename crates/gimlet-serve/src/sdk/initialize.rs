@@ -6,7 +6,7 @@ use std::time::Duration;
 use gimlet_proto::DriverHook;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::fit;
 use super::lines::{HostLine, read};
@@ -28,6 +28,8 @@ pub struct Initialize {
     pub skills: Option<Vec<String>>,
     /// MCP servers inside the host.
     pub sdk_mcp_servers: Vec<String>,
+    /// What is said about those besides, by name.
+    pub sdk_mcp_server_configs: Map<String, Value>,
     pub forward_subagent_text: Option<bool>,
     pub title: Option<String>,
     /// What the model is told besides when plan mode begins.
@@ -72,6 +74,7 @@ impl Initialize {
             json_schema: not_null("jsonSchema"),
             skills: request.get("skills"),
             sdk_mcp_servers: request.get("sdkMcpServers").unwrap_or_default(),
+            sdk_mcp_server_configs: request.get("sdkMcpServerConfigs").unwrap_or_default(),
             forward_subagent_text: request.get("forwardSubagentText"),
             title: request.text("title").filter(|title| !title.trim().is_empty()),
             plan_mode_instructions: request.text("planModeInstructions").filter(|text| !text.trim().is_empty()),
@@ -118,6 +121,8 @@ impl Initialize {
     pub(super) fn then(self, later: Self) -> Self {
         let mut sdk_mcp_servers = self.sdk_mcp_servers;
         sdk_mcp_servers.extend(later.sdk_mcp_servers);
+        let mut sdk_mcp_server_configs = self.sdk_mcp_server_configs;
+        sdk_mcp_server_configs.extend(later.sdk_mcp_server_configs);
         Self {
             hooks: later.hooks.or(self.hooks),
             agents: both(self.agents, later.agents),
@@ -126,6 +131,7 @@ impl Initialize {
             json_schema: later.json_schema.or(self.json_schema),
             skills: later.skills.or(self.skills),
             sdk_mcp_servers,
+            sdk_mcp_server_configs,
             forward_subagent_text: later.forward_subagent_text.or(self.forward_subagent_text),
             title: later.title.or(self.title),
             plan_mode_instructions: later.plan_mode_instructions.or(self.plan_mode_instructions),
@@ -141,7 +147,7 @@ fn value(raw: &RawValue) -> Value {
 }
 
 fn is_empty(value: &Value) -> bool {
-    value.as_str().is_some_and(str::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
+    value.as_str().is_some_and(str::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
 /// Two objects as one. What is none replaces the other, for whoever reads it to complain about.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
-use gimlet_proto::Env;
+use gimlet_mcp::{McpServers, Timeouts, servers_in};
+use gimlet_proto::{Env, Servers};
 
 use super::Manner;
 use crate::args::RunArgs;
@@ -31,7 +31,7 @@ pub(super) fn servers(
         let found = servers_in(&document).map_err(|error| Report::new(format!("--mcp-config: {error}")))?;
         servers.extend(found);
     }
-    let inside = manner.driver_servers.iter().map(|name| (name.clone(), ServerConfig::in_driver(name)));
-    servers.extend(inside);
-    Ok(Some(Arc::new(McpServers::new(Some(driver.clone()), Timeouts::from_env(env), servers))))
+    let servers = McpServers::new(Some(driver.clone()), Timeouts::from_env(env), servers);
+    servers.admit(&manner.driver_servers, &manner.driver_server_configs);
+    Ok(Some(Arc::new(servers)))
 }

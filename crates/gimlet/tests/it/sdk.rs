@@ -19,6 +19,7 @@ mod names;
 mod notices;
 mod opening;
 mod permission;
+mod policies;
 mod regreeting;
 mod stopping;
 

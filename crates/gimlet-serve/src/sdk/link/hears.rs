@@ -219,7 +219,7 @@ impl Link {
             self.session.send(Op::SetHooks { hooks, reply: Reply::nobody() });
         }
         if let Some(servers) = self.backstage.servers() {
-            servers.admit(&wishes.sdk_mcp_servers);
+            servers.admit(&wishes.sdk_mcp_servers, &wishes.sdk_mcp_server_configs);
         }
         self.stops_tasks = wishes.per_task_stop.unwrap_or(self.stops_tasks);
         if wishes.forward_subagent_text == Some(true) {

@@ -77,7 +77,7 @@ fn own_name(server: &Value) -> String {
 }
 
 /// Answers as a server with one tool does, until there is a line that fits.
-async fn serve(host: &mut Host, is_it: impl Fn(&Value) -> bool) -> Value {
+pub(super) async fn serve(host: &mut Host, is_it: impl Fn(&Value) -> bool) -> Value {
     loop {
         let line = host.next().await;
         if is_it(&line) {
@@ -107,7 +107,7 @@ async fn serve(host: &mut Host, is_it: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-async fn adding() -> Server {
+pub(super) async fn adding() -> Server {
     Script::new().call("mcp__calc__add", json!({"a": 1, "b": 2})).then().say("done").serve().await.unwrap()
 }
 

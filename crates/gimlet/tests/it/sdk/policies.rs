@@ -1,0 +1,107 @@
+//! What a program says about single tools of its own servers.
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::driving::{adding, serve};
+use super::{Host, result_text};
+use crate::world;
+
+/// Where a program says what it wants of a tool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Said {
+    Flag,
+    Greeting,
+    FlagThenGreeting,
+    Later,
+}
+
+/// Runs one call of a tool with this policy; gives whether it was offered, asked about, and reached the program.
+async fn called(said: Said, policy: &Value, flags: &[&str]) -> (bool, bool, bool) {
+    let world = world();
+    let model = adding().await;
+    let entry = json!({"type": "sdk", "name": "calc", "tools": [{"name": "add", "permission_policy": policy}]});
+    let by_flag = json!({"mcpServers": {"calc": entry}}).to_string();
+    let asks = ["--permission-prompt-tool", "stdio", "--allowedTools", "mcp__calc"];
+    let mut run = world.run(&model).args(asks).args(flags.iter().copied());
+    if matches!(said, Said::Flag | Said::FlagThenGreeting) {
+        run = run.args(["--mcp-config", by_flag.as_str()]);
+    }
+    let mut host = Host::start(run);
+    match said {
+        Said::Greeting => {
+            let configs = json!({"calc": {"tools": entry["tools"]}});
+            let greeting = json!({"subtype": "initialize", "sdkMcpServers": ["calc"], "sdkMcpServerConfigs": configs});
+            host.ask(greeting).await;
+        }
+        Said::FlagThenGreeting => {
+            host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["calc"]})).await;
+        }
+        Said::Later => {
+            host.ask(json!({"subtype": "initialize"})).await;
+            let request = json!({"subtype": "mcp_set_servers", "servers": {"calc": entry}});
+            host.send(json!({"type": "control_request", "request_id": "set", "request": request}));
+            serve(&mut host, |line| line["response"]["request_id"] == "set").await;
+        }
+        Said::Flag => {}
+    }
+    host.say("add");
+    let is_question = |line: &Value| line["request"]["subtype"] == "can_use_tool";
+    let line = serve(&mut host, |line| is_question(line) || line["type"] == "user").await;
+    let asked = is_question(&line);
+    if asked {
+        host.answer(&line, json!({"behavior": "allow"}));
+        serve(&mut host, |line| line["type"] == "user").await;
+    }
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    let reached = lines.iter().any(|line| line["request"]["message"]["method"] == "tools/call");
+    (model.request(0).tool_names().contains(&"mcp__calc__add".to_owned()), asked, reached)
+}
+
+#[tokio::test]
+async fn a_tools_own_policy_stands_above_rules_and_modes_wherever_it_is_said() {
+    let bypass = ["--permission-mode", "bypassPermissions"];
+    for said in [Said::Flag, Said::Greeting, Said::FlagThenGreeting, Said::Later] {
+        for (policy, flags, outcome) in [
+            ("always_deny", &[][..], (false, false, false)),
+            ("always_deny", &bypass[..], (false, false, false)),
+            ("always_ask", &[][..], (true, true, true)),
+            ("always_ask", &bypass[..], (true, true, true)),
+            ("whatever", &bypass[..], (true, true, true)),
+            ("always_allow", &[][..], (true, false, true)),
+        ] {
+            assert_eq!(called(said, &json!(policy), flags).await, outcome, "{policy} by {said:?} with {flags:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_limit_for_calls_in_the_greeting_holds() {
+    let world = world();
+    let model = adding().await;
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "mcp__calc"]));
+    let configs = json!({"calc": {"timeout": 1000}});
+    host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["calc"], "sdkMcpServerConfigs": configs})).await;
+    host.say("add");
+    serve(&mut host, |line| line["request"]["message"]["method"] == "tools/call").await;
+    let result = host.until(|line| line["type"] == "user").await;
+    assert!(result_text(&result).contains("did not answer within 1 s"), "{result}");
+    host.result().await;
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
+async fn what_a_program_denies_it_cannot_call_by_itself_either() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let servers = json!({"mcpServers": {"calc": {"type": "sdk", "tools":
+        [{"name": "add", "permission_policy": "always_deny"}]}}});
+    let mut host = Host::start(world.run(&model).args(["--mcp-config", &servers.to_string()]));
+    let request = json!({"subtype": "mcp_call", "tool": "mcp__calc__add", "arguments": {"a": 1, "b": 2}});
+    host.send(json!({"type": "control_request", "request_id": "call", "request": request}));
+    let answer = serve(&mut host, |line| line["response"]["request_id"] == "call").await;
+    assert!(answer["response"]["error"].as_str().unwrap().contains("denies"), "{answer}");
+    let lines = host.end().await.clean(0);
+    assert!(lines.iter().all(|line| line["request"]["message"]["method"] != "tools/call"));
+}
