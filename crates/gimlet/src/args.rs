@@ -28,6 +28,8 @@ pub(crate) use sessions::{
     name = "gimlet",
     about = "A coding agent for the terminal",
     disable_version_flag = true,
+    // Programs add flags of their callers' to their own: of two that say different things, the last is meant.
+    args_override_self = true,
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  gimlet demo                                   see it work: no key, no network\n  gimlet -p \"fix the failing test\"               run one task and print the answer\n  git diff | gimlet -p \"review this change\"      give it input on a pipe\n  tail -f app.log | gimlet -p \"alert on errors\"  watch an endless one\n  gimlet -p --continue \"now add a test\"          go on with the last session here"
 )]
@@ -352,6 +354,28 @@ mod tests {
         let args = std::iter::once("gimlet".to_owned()).chain(words(line));
         let run = Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).run;
         assert_eq!(run.resume_drops_turn.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_flag_may_come_twice_and_the_last_one_counts() {
+        for (line, counts) in [
+            ("--verbose --verbose", "verbose: true"),
+            ("--model opus --model=haiku", "model: Some(\"haiku\")"),
+            ("--settings {} --settings {\"a\":1}", "settings: Some(\"{\\\"a\\\":1}\")"),
+            ("--permission-mode plan --permission-mode default", "permission_mode: Some(Default)"),
+            ("--max-turns 3 --max-turns 4", "max_turns: Some(4)"),
+            ("--include-partial-messages --include-partial-messages", "include_partial_messages: true"),
+            ("--append-system-prompt a --append-system-prompt b", "append_system_prompt: Some(\"b\")"),
+            ("--input-format text --input-format stream-json", "input_format: StreamJson"),
+            ("--setting-sources= --setting-sources=user", "user: true"),
+            ("--add-dir /a --add-dir /b", "add_dir: [\"/a\", \"/b\"]"),
+            ("--mcp-config x --mcp-config y", "mcp_config: [\"x\", \"y\"]"),
+            ("--tools a --tools b", "tools: Some([\"a\", \"b\"])"),
+        ] {
+            let args = std::iter::once("gimlet".to_owned()).chain(words(line));
+            let run = Cli::try_parse_from(args).unwrap_or_else(|error| panic!("{line}: {error}")).run;
+            assert!(format!("{run:?}").contains(counts), "{line}: {run:?}");
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ const NOT_YET: &[(&str, Takes)] = &[
     ("--teammate-mode", Takes::One),
     ("--record", Takes::One),
     ("--from-pr", Takes::Maybe),
+    ("--workload", Takes::One),
 ];
 
 /// Flags that mean something only to a program that drives the session.
@@ -96,6 +97,12 @@ const NOTHING_WHEN_EMPTY: &[&str] = &[
     "--debug-file",
 ];
 
+/// Flags whose next argument is text of somebody's own, whatever it looks like.
+const TEXTS: &[&str] = &["--system-prompt", "--append-system-prompt"];
+
+/// Flags that cannot be set aside: whoever gives one counts on rules that would not be there.
+const NEVER_WITHOUT: &[&str] = &["--project-config-root", "--managed-settings-in-initialize"];
+
 /// Commands of the reference CLI that gimlet does not have yet.
 const COMMANDS_NOT_YET: &[&str] = &[
     "mcp",
@@ -125,9 +132,11 @@ pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
     if args.first().is_some_and(|first| Cli::command().get_subcommands().any(|known| known.get_name() == first)) {
         return None;
     }
-    let flags = args.iter().take_while(|arg| *arg != "--").filter(|arg| arg.starts_with('-'));
-    for flag in flags {
+    for (_, flag) in flags(args) {
         let name = flag.split('=').next().unwrap_or(flag);
+        if NEVER_WITHOUT.contains(&name) {
+            return Some(format!("the flag {name} is not available in this version of gimlet, and cannot be left out"));
+        }
         if NOT_YET.iter().any(|(known, _)| *known == name) {
             return Some(format!("the flag {name} is not available in this version of gimlet"));
         }
@@ -162,8 +171,18 @@ pub(crate) fn wants_stream(args: &[String]) -> bool {
 /// The arguments without the flags that are known by name only or say nothing, and the names of the former.
 pub(crate) fn set_aside(args: Vec<String>) -> (Vec<String>, Vec<String>) {
     let (mut kept, mut aside) = (Vec::new(), Vec::new());
+    let reads_prompt = value_of(&args, "--system-prompt-file").is_some_and(|file| !file.is_empty());
     let mut args = args.into_iter().peekable();
     while let Some(arg) = args.next() {
+        if TEXTS.contains(&arg.as_str()) {
+            let text = args.next();
+            // SDKs say with an empty prompt that they were given none.
+            if !(reads_prompt && arg == "--system-prompt" && text.as_deref() == Some("")) {
+                kept.push(arg);
+                kept.extend(text);
+            }
+            continue;
+        }
         let (name, glued) = arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
         if NOTHING_WHEN_EMPTY.contains(&name) {
             match (glued, args.peek()) {
@@ -191,12 +210,29 @@ pub(crate) fn set_aside(args: Vec<String>) -> (Vec<String>, Vec<String>) {
     (kept, aside)
 }
 
+/// The flags among the arguments, with their places.
+fn flags(args: &[String]) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut args = args.iter().map(String::as_str).enumerate();
+    while let Some((at, arg)) = args.next().filter(|(_, arg)| *arg != "--") {
+        if arg.starts_with('-') {
+            found.push((at, arg));
+        }
+        if TEXTS.contains(&arg) {
+            args.next();
+        }
+    }
+    found
+}
+
+/// What a flag says; of several, the last is meant.
 fn value_of<'a>(args: &'a [String], flag: &str) -> Option<&'a str> {
-    args.iter().enumerate().find_map(|(at, arg)| match arg.strip_prefix(flag) {
+    let mut said = flags(args).into_iter().filter_map(|(at, arg)| match arg.strip_prefix(flag) {
         Some("") => args.get(at + 1).map(String::as_str),
         Some(rest) => rest.strip_prefix('='),
         None => None,
-    })
+    });
+    said.next_back()
 }
 
 #[cfg(test)]
@@ -228,6 +264,47 @@ mod tests {
             aside,
             words("--plugin-dir --bare --plugin-url --worktree --chrome --remote-control --channels --worktree")
         );
+    }
+
+    #[test]
+    fn texts_that_look_like_flags_are_texts() {
+        let args = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let given = args(&["--system-prompt", "--bare", "--append-system-prompt", "--model=", "--tmux"]);
+        let (kept, aside) = set_aside(given.clone());
+        assert_eq!((kept.as_slice(), aside), (&given[..4], args(&["--tmux"])));
+        assert_eq!(refuse_unavailable(&given[..4]), None);
+        assert!(refuse_unavailable(&args(&["--system-prompt", "--", "--bare"])).is_some());
+        assert!(!is_driven(&args(&["--system-prompt", "--input-format=stream-json"])));
+        let known: Vec<String> = Cli::command()
+            .get_arguments()
+            .filter(|flag| flag.is_allow_hyphen_values_set())
+            .filter_map(|flag| Some(format!("--{}", flag.get_long()?)))
+            .collect();
+        assert_eq!(known, TEXTS);
+    }
+
+    #[test]
+    fn of_two_that_say_how_input_is_given_the_last_counts() {
+        assert!(is_driven(&words("--input-format text --input-format stream-json")));
+        assert!(!is_driven(&words("--input-format stream-json --input-format=text")));
+    }
+
+    #[test]
+    fn an_empty_prompt_gives_way_to_one_in_a_file() {
+        let args = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let given = args(&["--system-prompt", "", "--system-prompt-file", "f"]);
+        assert_eq!(set_aside(given).0, args(&["--system-prompt-file", "f"]));
+        let given = args(&["--system-prompt", "", "--system-prompt-file", ""]);
+        assert_eq!(set_aside(given).0, args(&["--system-prompt", ""]));
+    }
+
+    #[test]
+    fn what_would_loosen_a_session_by_its_absence_is_refused_to_programs_too() {
+        for flag in ["--project-config-root", "--managed-settings-in-initialize"] {
+            let (kept, _) = set_aside(words(&format!("--input-format stream-json {flag}")));
+            assert!(refuse_unavailable(&kept).unwrap().contains(flag));
+        }
+        assert_eq!(set_aside(words("--workload x --verbose")).0, ["--verbose"]);
     }
 
     #[test]
