@@ -90,6 +90,11 @@ pub trait LiveSettings: Send {
     /// What rules that hold for this session alone make of the walls around commands.
     fn said_in_session(&mut self, rules: &RuleSet) -> (SandboxNow, Vec<String>);
 
+    /// Whether this session reads the settings that a change is meant for.
+    fn reads(&self, _destination: Destination) -> bool {
+        true
+    }
+
     /// Writes a change to the settings file that it is meant for.
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String>;
 }
@@ -221,8 +226,24 @@ impl Gate {
         self.apply(&scope.services, &update)
     }
 
-    /// Makes one change, or says why not.
+    /// Makes one change, or says why not. One that is meant for settings that this session does not read is made for
+    /// the session: whoever shut those files out wants nothing of them, but the person has answered.
     pub(super) fn apply(&self, services: &Services, update: &PermissionUpdate) -> Result<(), String> {
+        let destination = update.destination();
+        let is_read = lock(&self.live).as_ref().is_none_or(|live| live.reads(destination));
+        if is_read {
+            return self.make(services, update);
+        }
+        self.make(services, &update.clone().for_session())?;
+        let text = format!(
+            "a change of permissions holds for this session only: {} are not read in it, so nothing was written there",
+            destination.scope()
+        );
+        services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+        Ok(())
+    }
+
+    fn make(&self, services: &Services, update: &PermissionUpdate) -> Result<(), String> {
         let paths = services.paths();
         let source = |destination: Destination| RuleSource::new(destination.scope(), &paths.project_dir);
         {

@@ -64,6 +64,20 @@ impl PermissionUpdate {
             _ => false,
         }
     }
+
+    /// The same change for this session alone.
+    #[must_use]
+    pub fn for_session(mut self) -> Self {
+        match &mut self {
+            PermissionUpdate::AddRules { destination, .. }
+            | PermissionUpdate::ReplaceRules { destination, .. }
+            | PermissionUpdate::RemoveRules { destination, .. }
+            | PermissionUpdate::SetMode { destination, .. }
+            | PermissionUpdate::AddDirectories { destination, .. }
+            | PermissionUpdate::RemoveDirectories { destination, .. } => *destination = Destination::Session,
+        }
+        self
+    }
 }
 
 /// A rule in two parts.

@@ -226,6 +226,16 @@ impl LiveSettings for Live {
         }
     }
 
+    fn reads(&self, destination: Destination) -> bool {
+        let sources = self.configured.loaded.sources;
+        match destination {
+            Destination::Session => true,
+            Destination::LocalSettings => sources.local,
+            Destination::ProjectSettings => sources.project,
+            Destination::UserSettings => sources.user,
+        }
+    }
+
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String> {
         let scope = match update.destination() {
             Destination::Session => return Ok(()),

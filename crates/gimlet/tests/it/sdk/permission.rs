@@ -384,3 +384,35 @@ async fn a_plan_that_begins_in_auto_mode_keeps_its_reviewer_and_no_other_plan_ge
         assert_eq!(reviews, usize::from(reviewed), "from {start} with {setting:?}");
     }
 }
+
+#[tokio::test]
+async fn an_answer_for_settings_that_are_not_read_holds_for_the_session_and_is_not_written() {
+    for (sources, destination, kept) in [
+        ("--setting-sources=", "userSettings", None),
+        ("--setting-sources=", "projectSettings", None),
+        ("--setting-sources=user,project", "localSettings", None),
+        ("--setting-sources=user", "userSettings", Some("home/.claude/settings.json")),
+    ] {
+        let world = world();
+        let model = writing(&world).await;
+        let mut host = Host::start(world.run(&model).args(["--permission-prompt-tool", "stdio", sources]));
+        host.say("write");
+        let question = host.asked("can_use_tool").await;
+        let rule = json!({"type": "addRules", "rules": [{"toolName": "Write"}], "behavior": "allow",
+            "destination": destination});
+        host.answer(&question, json!({"behavior": "allow", "updatedPermissions": [rule]}));
+        host.result().await;
+        let lines = host.end().await.clean(0);
+        let questions = kinds(&lines).iter().filter(|kind| *kind == "can_use_tool").count();
+        assert_eq!(questions, 1, "{sources} {destination}");
+        let told = lines.iter().any(|line| line.to_string().contains("holds for this session only"));
+        assert_eq!(told, kept.is_none(), "{sources} {destination}");
+        let files =
+            ["home/.claude/settings.json", "project/.claude/settings.json", "project/.claude/settings.local.json"];
+        let root = world.project.parent().unwrap();
+        for file in files {
+            let written = std::fs::read_to_string(root.join(file)).is_ok_and(|text| text.contains("Write"));
+            assert_eq!(written, kept == Some(file), "{sources} {destination}: {file}");
+        }
+    }
+}
