@@ -102,10 +102,10 @@ pub(super) fn route(
             Some(Err(error)) => Routed::Now(Err(error)),
             None => missing(subtype, "mode"),
         },
-        "set_model" => {
-            let model = request.text("model");
-            done(session, |reply| Op::SetModel { model, reply })
-        }
+        "set_model" => match request.get::<Option<String>>("model") {
+            None if request.raw("model").is_some() => Routed::Now(Err("model must be a text or null".to_owned())),
+            model => done(session, |reply| Op::SetModel { model: model.flatten(), reply }),
+        },
         "set_max_thinking_tokens" => set_thinking(request, session),
         "stop_task" => match request.text("task_id") {
             Some(task) => done(session, |reply| Op::StopTask { task, reply }),
@@ -145,6 +145,10 @@ pub(super) fn route(
             Err(problem) => Routed::Now(Err(problem)),
         },
         "rename_session" => match request.text("title").filter(|title| !title.trim().is_empty()) {
+            // Whoever means another session must not give this one its name.
+            Some(_) if request.text("session_id").is_some_and(|named| named != session.id.to_string()) => {
+                Routed::Now(Err(format!("rename_session names another session than {}, which runs here", session.id)))
+            }
             Some(title) => Routed::Now(backstage.rename(&session.id, &title).map(|()| json!({}))),
             None => missing(subtype, "title"),
         },
