@@ -44,13 +44,14 @@ impl Record {
         self.transcript.agents()
     }
 
-    pub(crate) fn prompt(&mut self, said: &Say) -> EntryId {
+    /// A prompt, under the id that it was promised if hooks were told of one.
+    pub(crate) fn prompt(&mut self, said: &Say, promised: Option<EntryId>) -> EntryId {
         let kind = if said.synthetic { UserKind::Meta } else { UserKind::Prompt };
         self.transcript.user(UserEntry {
             blocks: &said.blocks,
             plain: said.plain,
             kind,
-            uuid: said.uuid.clone(),
+            uuid: promised.or_else(|| said.uuid.clone()),
             origin: said.origin.as_ref(),
         })
     }

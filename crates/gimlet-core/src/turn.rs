@@ -190,13 +190,18 @@ fn refuse_note(turn: &Turn, said: &Say, reason: impl Into<String>) {
 
 /// Puts a prompt on disk, then into history, then before people's eyes. Gives its id.
 pub(crate) fn accept(conversation: &mut Conversation, turn: &Turn, said: Say) -> EntryId {
+    accept_as(conversation, turn, said, None)
+}
+
+/// The same for a prompt that hooks know by an id already.
+fn accept_as(conversation: &mut Conversation, turn: &Turn, said: Say, promised: Option<EntryId>) -> EntryId {
     open_conversation(conversation, turn);
     // Only the person speaks for the person.
     let of_session = turn.scope.subagent.is_none();
     if !said.synthetic && of_session {
         turn.scope.gate.note_prompt(&said.blocks);
     }
-    let uuid = conversation.record.prompt(&said);
+    let uuid = conversation.record.prompt(&said, promised);
     turn.tell_fate(&said, PromptFate::Taken);
     if of_session {
         turn.scope.services.hooks().note_prompt(&uuid);

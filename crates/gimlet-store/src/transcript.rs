@@ -434,14 +434,19 @@ impl Transcript {
         self.log.as_ref().is_none_or(Log::is_complete)
     }
 
+    /// The id that an entry would get: the one that is wanted, unless an entry has it already.
+    pub fn free_id(&self, wanted: Option<EntryId>) -> EntryId {
+        let free = wanted.filter(|id| !self.ids.contains(&Key::of(id.as_str().as_bytes())));
+        free.unwrap_or_else(|| EntryId::new(uuid::Uuid::new_v4().hyphenated().to_string()))
+    }
+
     fn chain(
         &mut self,
         uuid: Option<EntryId>,
         parent: Option<EntryId>,
         render: impl FnOnce(Place<'_>, Links<'_>) -> String,
     ) -> EntryId {
-        let free = uuid.filter(|id| !self.ids.contains(&Key::of(id.as_str().as_bytes())));
-        let id = free.unwrap_or_else(|| EntryId::new(uuid::Uuid::new_v4().hyphenated().to_string()));
+        let id = self.free_id(uuid);
         self.ids.insert(Key::of(id.as_str().as_bytes()));
         self.last = Some(id.clone());
         self.begun = true;

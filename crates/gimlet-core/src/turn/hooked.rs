@@ -6,7 +6,7 @@ use gimlet_proto::{Block, Level, ModelError, PromptFate, ResultContent, Say, Tur
 use serde_json::json;
 
 use super::outcome::{Limits, say};
-use super::{Turn, accept};
+use super::{Turn, accept, accept_as};
 use crate::call::Incoming;
 use crate::conversation::{Conversation, Mark};
 use crate::hooks::{BatchCall, Fired, HookEvent, Occasion};
@@ -46,8 +46,12 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
     let hooks = turn.scope.services.hooks();
     let of_a_person = !said.synthetic && turn.scope.subagent.is_none();
     let mut fired = Fired::default();
+    let mut promised = None;
     if of_a_person && hooks.listens(HookEvent::UserPromptSubmit) {
         let prompt = words(&said.blocks);
+        let id = conversation.record.transcript().free_id(said.uuid.clone());
+        hooks.note_prompt(&id);
+        promised = Some(id);
         fired = hooks.fire(&turn.scope, &Occasion::UserPromptSubmit { prompt: &prompt }).await;
         if let Some(reason) = fired.blocked {
             let reason = if reason.is_empty() { "A hook did not let this prompt in.".to_owned() } else { reason };
@@ -78,7 +82,7 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
     let named = if of_a_person { mentions::named(turn, &said) } else { Vec::new() };
     // What stands before it is said once in a session: it stays, even if the prompt has to be taken back.
     let before = conversation.mark();
-    let prompt = accept(conversation, turn, said);
+    let prompt = accept_as(conversation, turn, said, promised);
     mentions::attach(conversation, turn, named, &prompt).await;
     for text in after.into_iter().chain(fired.contexts) {
         say(conversation, &text);

@@ -208,3 +208,29 @@ async fn a_clearing_that_cannot_open_a_new_conversation_is_not_completed() {
     let lines = host.ended().await.clean(1);
     assert_eq!(story(&lines), ["p1 queued", "p1 started", "p1 discarded", "result"]);
 }
+
+#[tokio::test]
+async fn hooks_know_a_prompt_by_the_id_that_it_will_have() {
+    let world = world();
+    let model = Script::new().say("a").then().say("b").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let hooks = json!({"UserPromptSubmit": [{"hookCallbackIds": ["submit"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    let mut told = Vec::new();
+    for line in [
+        prompt("11111111-0000-4000-8000-000000000001", "one"),
+        json!({"type": "user", "message":
+        {"role": "user", "content": "two"}}),
+    ] {
+        host.send(line);
+        let hook = host.asked("hook_callback").await;
+        told.push(hook["request"]["input"]["prompt_id"].clone());
+        host.answer(&hook, json!({}));
+        host.result().await;
+    }
+    host.end().await.clean(0);
+    assert_eq!(told[0], "11111111-0000-4000-8000-000000000001");
+    let is_prompt = |entry: &&Value| entry["type"] == "user" && entry["isMeta"] != true;
+    let written: Vec<Value> = world.entries().iter().filter(is_prompt).map(|entry| entry["uuid"].clone()).collect();
+    assert_eq!(told, written);
+}
