@@ -125,8 +125,12 @@ impl Verdict {
             Decision::Ask => "asks",
             Decision::Deny => "refused",
         };
-        let reasons: Vec<String> = self.reasons.iter().map(Reason::describe).collect();
-        format!("{word}: {}", reasons.join("; "))
+        format!("{word}: {}", self.why())
+    }
+
+    /// The reasons by themselves.
+    pub fn why(&self) -> String {
+        self.reasons.iter().map(Reason::describe).collect::<Vec<_>>().join("; ")
     }
 
     /// One paragraph for the model: what was refused, why, and what it may do instead.
@@ -134,7 +138,7 @@ impl Verdict {
         let Some(reason) = self.reasons.first() else {
             return format!("{tool} was not run.");
         };
-        let why = self.reasons.iter().map(Reason::describe).collect::<Vec<_>>().join("; ");
+        let why = self.why();
         format!("{tool} was not run: {why}. {}", reason.advice())
     }
 }

@@ -74,7 +74,7 @@ impl Gate {
             input: raw(&prepared.input),
             label: prepared.user_facing_name.to_string(),
             summary: prepared.description.clone(),
-            reason: verdict.explain(),
+            reason: verdict.why(),
             reason_kind: refusal::kind(verdict),
             path: prepared.path.clone(),
             suggestions: self.suggestions(scope, prepared),
