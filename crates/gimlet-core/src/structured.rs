@@ -77,6 +77,7 @@ impl OutputSchema {
         let guest = Guest {
             name: NAME.to_owned(),
             also_named: Arc::default(),
+            server: None,
             description: DESCRIPTION.to_owned(),
             schema: self.schema.clone(),
             says_read_only: false,

@@ -7,7 +7,7 @@ use gimlet_core::tool::{
     ErrorClass, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef,
 };
 use gimlet_policy::server_tool_names;
-use gimlet_proto::{BoxFuture, Driver, ServerTool};
+use gimlet_proto::{BoxFuture, Driver, ServerName, ServerTool};
 use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams, Tool};
 use rmcp::service::{RunningService, ServiceError};
 use rmcp::{Peer, RoleClient, serve_client};
@@ -24,6 +24,9 @@ use crate::schema;
 const MAX_DESCRIPTION: usize = 2_048;
 /// How far a tool may raise its own limit.
 const MAX_RAISED_RESULT: u64 = 500_000;
+
+/// What servers inside the driving program are called by where they come from.
+pub(crate) const IN_DRIVER: &str = "sdk";
 
 /// An open connection.
 pub(crate) struct Connection {
@@ -145,6 +148,8 @@ impl Connection {
         let guest = Guest {
             name: tool_name(server, &tool.name),
             also_named: server_tool_names(server, &tool.name).into(),
+            // The only servers that this version reaches.
+            server: Some(ServerName { name: server.to_owned(), source: IN_DRIVER }),
             description: cut(&description).to_owned(),
             schema,
             says_read_only: tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true),

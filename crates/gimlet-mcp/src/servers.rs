@@ -11,7 +11,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::config::{ServerConfig, ServerKind, servers_of};
-use crate::server::{ConnectError, Connection, Limits, connect};
+use crate::policies::Policy;
+use crate::server::{ConnectError, Connection, IN_DRIVER, Limits, connect};
 
 /// How long a server may take to answer at first.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -202,7 +203,7 @@ impl Entry {
                 State::Connected(_) => ServerStatus::Connected,
                 State::Failed(_) => ServerStatus::Failed,
             },
-            source: if self.config.kind == ServerKind::Driver { "sdk" } else { "dynamic" },
+            source: if self.config.kind == ServerKind::Driver { IN_DRIVER } else { "dynamic" },
             info: connection.and_then(|connection| connection.info()),
             error: match &self.state {
                 State::Failed(error) if self.enabled => Some(error.to_string()),

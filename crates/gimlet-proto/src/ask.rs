@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::{AgentPath, AskId, ToolUseId};
+use crate::{AgentPath, AskId, ServerName, ToolUseId};
 
 /// A question for a person.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub enum AskBody {
     /// May this call run?
     Permission {
         tool: String,
+        /// Whose tool it is, if it is a server's.
+        server: Option<ServerName>,
         call: ToolUseId,
         input: Arc<RawValue>,
         /// The tool's name for people.

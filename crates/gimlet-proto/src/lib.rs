@@ -62,7 +62,7 @@ pub use picture::{Picture, is_base64};
 pub use protected::{PROTECTED_NAMES, ProtectedName};
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
-pub use servers::{ServerStatus, ServerTool, ServerView, Servers, ServersChanged};
+pub use servers::{ServerName, ServerStatus, ServerTool, ServerView, Servers, ServersChanged};
 pub use session::{SessionHandle, Snapshot};
 pub use slip::edit_distance;
 pub use stop::StopReason;

@@ -41,6 +41,15 @@ pub struct ServerView {
     pub tools: Vec<ServerTool>,
 }
 
+/// Whose tool one is.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ServerName {
+    /// The server's own key, as it was configured.
+    pub name: String,
+    /// Where the server comes from: `sdk`, `dynamic`, …
+    pub source: &'static str,
+}
+
 /// A tool under the server's own name.
 #[derive(Clone, Debug)]
 pub struct ServerTool {

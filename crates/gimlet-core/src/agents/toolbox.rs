@@ -94,6 +94,7 @@ mod tests {
         let guest = Guest {
             name: name.to_owned(),
             also_named: Arc::default(),
+            server: None,
             description: String::new(),
             schema: json!({"type": "object"}),
             says_read_only: false,

@@ -45,7 +45,7 @@ pub(super) async fn before(
         Pass::Undecided(prepared) if hooks.listens(HookEvent::PreToolUse) => prepared,
         pass => return Ok(Cleared { pass, say: None, contexts: Vec::new() }),
     };
-    let call = CallFacts { id: &incoming.id, tool: tool.name(), aliases: tool.aliases(), input: &prepared.input };
+    let call = facts(incoming, tool, &prepared.input);
     let mut fired = hooks.fire(scope, &Occasion::PreToolUse(call)).await;
     let contexts = std::mem::take(&mut fired.contexts);
     match clear(scope, incoming, tool, prepared, fired, alone) {
@@ -160,7 +160,7 @@ impl Told {
         settled: &mut Settled,
         elapsed_ms: u64,
     ) {
-        let call = CallFacts { id: &incoming.id, tool: tool.name(), aliases: tool.aliases(), input: &self.input };
+        let call = facts(incoming, tool, &self.input);
         let hooks = scope.services.hooks();
         let output = settled.output.clone();
         let fired = match settled.error {
@@ -222,4 +222,8 @@ fn replace_output(scope: &CallScope, tool: &ToolRef, settled: &mut Settled, outp
             scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Warning, text }));
         }
     }
+}
+
+fn facts<'a>(incoming: &'a Incoming, tool: &'a ToolRef, input: &'a Value) -> CallFacts<'a> {
+    CallFacts { id: &incoming.id, tool: tool.name(), aliases: tool.aliases(), server: tool.server(), input }
 }

@@ -108,8 +108,14 @@ impl Gate {
 }
 
 fn facts<'a>(scope: &'a CallScope, incoming: &'a Incoming, prepared: &'a Prepared) -> CallFacts<'a> {
-    let aliases = scope.tools.find(&prepared.tool).map_or(&[][..], |tool| tool.aliases());
-    CallFacts { id: &incoming.id, tool: &prepared.tool, aliases, input: &prepared.input }
+    let tool = scope.tools.find(&prepared.tool);
+    CallFacts {
+        id: &incoming.id,
+        tool: &prepared.tool,
+        aliases: tool.map_or(&[][..], |tool| tool.aliases()),
+        server: tool.and_then(|tool| tool.server()),
+        input: &prepared.input,
+    }
 }
 
 /// Grounds of a question that no hook's yes settles: what a rule may be about, what must not be lost or rewritten, and

@@ -129,6 +129,7 @@ impl Gate {
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
             tool: NAME.to_owned(),
+            server: None,
             call: incoming.id.clone(),
             input: incoming.input.clone(),
             label: prepared.user_facing_name.to_string(),

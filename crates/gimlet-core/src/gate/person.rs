@@ -70,6 +70,7 @@ impl Gate {
         let (reply, answer) = oneshot::channel();
         let body = AskBody::Permission {
             tool: prepared.tool.to_string(),
+            server: scope.tools.find(&prepared.tool).and_then(|tool| tool.server()).cloned(),
             call: incoming.id.clone(),
             input: raw(&prepared.input),
             label: prepared.user_facing_name.to_string(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gimlet_proto::{TaskState, ToolUseId};
+use gimlet_proto::{ServerName, TaskState, ToolUseId};
 use gimlet_store::preview;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -22,6 +22,8 @@ pub(crate) struct CallFacts<'a> {
     pub(crate) tool: &'a str,
     /// Older names of the tool, which matchers may still use.
     pub(crate) aliases: &'a [&'a str],
+    /// Whose tool it is, if it is a server's.
+    pub(crate) server: Option<&'a ServerName>,
     /// With paths expanded.
     pub(crate) input: &'a Value,
 }
@@ -130,7 +132,7 @@ impl<'a> Occasion<'a> {
         if let Some(call) = self.call() {
             set("tool_name", json!(call.tool));
             set("tool_input", call.input.clone());
-            if let Some((server, _)) = call.tool.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
+            if let Some(server) = call.server {
                 set("mcp_server", json!(server));
             }
             if !matches!(self, Occasion::PermissionRequest { .. }) {

@@ -120,7 +120,7 @@ async fn a_handler_may_block_or_speak_without_json() {
     let stage = stage();
     let mut events = stage.hub.subscribe();
     let (id, input) = (ToolUseId::new("t"), json!({}));
-    let call = CallFacts { id: &id, tool: "Bash", aliases: &[], input: &input };
+    let call = CallFacts { id: &id, tool: "Bash", aliases: &[], server: None, input: &input };
     stage.listen(HookEvent::PreToolUse, None, || HandlerAnswer::Block("no".into()));
     assert_eq!(stage.fire(&Occasion::PreToolUse(call)).await.permission, Some((Permission::Deny, Some("no".into()))));
     let mut shown = Vec::new();
@@ -145,7 +145,7 @@ async fn a_handler_may_block_or_speak_without_json() {
 async fn a_tool_is_found_by_its_older_names_too() {
     let stage = stage();
     let (id, input) = (ToolUseId::new("t"), json!({}));
-    let call = CallFacts { id: &id, tool: "Agent", aliases: &["Task"], input: &input };
+    let call = CallFacts { id: &id, tool: "Agent", aliases: &["Task"], server: None, input: &input };
     stage.listen(HookEvent::PreToolUse, Some("Task"), || HandlerAnswer::Block("no".into()));
     assert!(stage.fire(&Occasion::PreToolUse(call)).await.permission.is_some());
     assert_eq!(stage.told.lock().unwrap()[0]["tool_name"], "Agent");

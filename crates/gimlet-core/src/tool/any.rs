@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use gimlet_proto::{BoxFuture, Env, Need, ResultContent};
+use gimlet_proto::{BoxFuture, Env, Need, ResultContent, ServerName};
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -61,6 +61,10 @@ pub trait AnyTool: Send + Sync {
     fn hidden_parameters(&self, cx: &PromptContext) -> &'static [&'static str];
     fn reserved_parameters(&self) -> &'static [&'static str] {
         &[]
+    }
+    /// Whose tool it is, if it is a server's.
+    fn server(&self) -> Option<&ServerName> {
+        None
     }
     fn unanswered(&self) -> Option<&'static str> {
         None

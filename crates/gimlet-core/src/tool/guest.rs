@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gimlet_proto::{BoxFuture, Env, Need, ResultContent, View};
+use gimlet_proto::{BoxFuture, Env, Need, ResultContent, ServerName, View};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
@@ -23,6 +23,8 @@ pub struct Guest {
     pub name: String,
     /// Names that rules may use for it beside that one, and for all tools of its server.
     pub also_named: Arc<[String]>,
+    /// Whose it is, if it is a server's.
+    pub server: Option<ServerName>,
     pub description: String,
     /// JSON Schema of the input: an object.
     pub schema: Value,
@@ -84,6 +86,10 @@ impl AnyTool for GuestTool {
 
     fn also_named(&self) -> &[String] {
         &self.guest.also_named
+    }
+
+    fn server(&self) -> Option<&ServerName> {
+        self.guest.server.as_ref()
     }
 
     fn is_enabled(&self, _env: &Env) -> bool {

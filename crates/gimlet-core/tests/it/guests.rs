@@ -35,6 +35,7 @@ impl ToolSource for Source {
             let guest = Guest {
                 name: (*name).to_owned(),
                 also_named: Arc::default(),
+                server: None,
                 description: (*says).to_owned(),
                 schema: json!({"type": "object", "properties": {}}),
                 says_read_only: true,

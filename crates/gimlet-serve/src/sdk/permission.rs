@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{Answer, Approval, AskBody, AskId, AskView};
+use gimlet_proto::{Answer, Approval, AskBody, AskId, AskView, ServerName};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -37,6 +37,8 @@ struct Request<'a> {
     description: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mcp_server: Option<&'a ServerName>,
 }
 
 /// Whether a call's input does not fit into a line.
@@ -46,7 +48,8 @@ pub(super) fn is_too_long(view: &AskView) -> bool {
 
 /// Puts a question to the host. `None` for one that no host can answer.
 pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
-    let AskBody::Permission { tool, call, input, label, summary, reason, reason_kind, path, suggestions } = &view.body
+    let AskBody::Permission { tool, server, call, input, label, summary, reason, reason_kind, path, suggestions } =
+        &view.body
     else {
         return None;
     };
@@ -66,6 +69,7 @@ pub(super) fn question(id: &str, view: &AskView) -> Option<Question> {
         display_name: label,
         description: summary,
         agent_id: view.agent_id.as_deref(),
+        mcp_server: server.as_ref(),
     };
     let line = frames::request(id, &request);
     Some(Question { ask: view.id, line, tool: tool.clone(), call: call.as_str().to_owned(), input: input.clone() })
@@ -160,6 +164,7 @@ mod tests {
         let suggestion = r#"{"type":"setMode","mode":"acceptEdits","destination":"session"}"#;
         let body = AskBody::Permission {
             tool: "Write".into(),
+            server: None,
             call: ToolUseId::new("toolu_7"),
             input: raw(r#"{"file_path":"/srv/x","content":"1"}"#),
             label: "Write file".into(),

@@ -1,4 +1,4 @@
-//! What a program says about single tools of its own servers.
+//! What a program says about single tools of its own servers, and whose tools hooks and questions are told of.
 
 use gimlet_script::Script;
 use serde_json::{Value, json};
@@ -104,4 +104,27 @@ async fn what_a_program_denies_it_cannot_call_by_itself_either() {
     assert!(answer["response"]["error"].as_str().unwrap().contains("denies"), "{answer}");
     let lines = host.end().await.clean(0);
     assert!(lines.iter().all(|line| line["request"]["message"]["method"] != "tools/call"));
+}
+
+#[tokio::test]
+async fn hooks_and_questions_name_a_tools_server_by_its_own_key() {
+    let world = world();
+    let model =
+        Script::new().call("mcp__my_calc__add", json!({"a": 1, "b": 2})).then().say("done").serve().await.unwrap();
+    let servers = r#"{"mcpServers":{"my.calc":{"type":"sdk","name":"other"}}}"#;
+    let flags = ["--permission-prompt-tool", "stdio", "--mcp-config", servers];
+    let mut host = Host::start(world.run(&model).args(flags));
+    let hooks = json!({"PreToolUse": [{"hookCallbackIds": ["before"]}]});
+    host.send(json!({"type": "control_request", "request_id": "i", "request":
+        {"subtype": "initialize", "hooks": hooks}}));
+    host.say("add");
+    let hook = serve(&mut host, |line| line["request"]["subtype"] == "hook_callback").await;
+    let whose = json!({"name": "my.calc", "source": "sdk"});
+    assert_eq!(hook["request"]["input"]["mcp_server"], whose);
+    host.answer(&hook, json!({}));
+    let question = serve(&mut host, |line| line["request"]["subtype"] == "can_use_tool").await;
+    assert_eq!(question["request"]["mcp_server"], whose);
+    host.answer(&question, json!({"behavior": "allow"}));
+    serve(&mut host, |line| line["type"] == "result").await;
+    host.end().await.clean(0);
 }
