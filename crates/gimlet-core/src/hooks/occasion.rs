@@ -203,7 +203,8 @@ fn parsed(json: &RawValue) -> Value {
 
 fn background_tasks(services: &Services) -> Value {
     let tasks = services.tasks.running();
-    let told = tasks.iter().map(|task| {
+    // What somebody waits for is no background task, least of all the agent that is about to end.
+    let told = tasks.iter().filter(|task| task.is_backgrounded()).map(|task| {
         let status = match task.state().0 {
             TaskState::Running => "running",
             TaskState::Completed => "completed",

@@ -447,6 +447,7 @@ async fn a_subagents_hooks_carry_its_name_and_its_beginning_and_end_have_events_
         assert_eq!(input["prompt_id"], program.inputs("start")[0]["prompt_id"], "the person's prompt, not the task");
     }
     let stop = &program.inputs("stop")[1];
+    assert_eq!(stop["background_tasks"], json!([]), "the agent itself is waited for");
     assert_eq!((&stop["last_assistant_message"], &stop["stop_hook_active"]), (&json!("three"), &json!(true)));
     assert!(std::path::Path::new(stop["agent_transcript_path"].as_str().unwrap()).exists(), "{stop}");
     let task = told(&bench, 1);
