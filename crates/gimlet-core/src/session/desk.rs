@@ -102,6 +102,9 @@ impl Desk {
                 }
                 reply.send(Ok(waited));
             }
+            Some(Op::Background { reply, .. }) if self.services.env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS") => {
+                reply.send(Err("nothing runs in the background of this session".to_owned()));
+            }
             Some(Op::Background { call, reply }) => reply.send(Ok(self.services.move_to_background(call.as_ref()))),
             Some(Op::StopTask { task, reply }) => {
                 let (task, transcripts) = (self.services.tasks.find(&task), self.agents.clone());

@@ -363,3 +363,12 @@ async fn what_is_seen_of_thinking_can_be_changed_and_taken_back() {
     assert_eq!(model.request(3).json()["thinking"], model.request(0).json()["thinking"], "nothing of it was done");
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn where_nothing_may_run_in_the_background_nothing_is_moved_there() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"));
+    assert_eq!(host.ask(json!({"subtype": "background_tasks"})).await["subtype"], "error");
+    host.end().await.clean(0);
+}
