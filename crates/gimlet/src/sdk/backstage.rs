@@ -136,6 +136,11 @@ fn with_new_conversation(mut run: RunArgs) -> RunArgs {
     run
 }
 
+/// What is wrong with settings, in the form that programs know.
+fn settings_error(problem: &gimlet_config::Problem) -> Value {
+    json!({"file": problem.file.to_string_lossy(), "path": problem.key, "message": problem.message})
+}
+
 impl Backstage for Stage {
     fn reopen(&self, why: Reopen) -> BoxFuture<'static, Result<Reopened, String>> {
         let cleared = matches!(why, Reopen::Cleared { .. });
@@ -177,9 +182,15 @@ impl Backstage for Stage {
     fn settings(&self) -> Result<Value, String> {
         let configured = self.configured()?;
         let layer = |layer: &gimlet_config::Layer| json!({"source": layer.scope.as_str(), "settings": layer.value()});
+        let mut effective = configured.effective.merged.value();
+        // The name of a style holds without trust, which everything else of a project's waits for.
+        if let Some(style) = configured.named_output_style() {
+            effective["outputStyle"] = json!(style);
+        }
         Ok(json!({
-            "effective": configured.effective.merged.value(),
+            "effective": effective,
             "sources": configured.loaded.layers.iter().map(layer).collect::<Vec<_>>(),
+            "errors": configured.pressing_problems().map(settings_error).collect::<Vec<_>>(),
         }))
     }
 

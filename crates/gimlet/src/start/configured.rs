@@ -190,15 +190,7 @@ impl Configured {
         let mut rules = self.flag_rules.clone();
         let bad_rules = settings::add_rules(&mut rules, &self.effective);
         let (found, missing) = settings::directories(&self.effective, &self.around);
-        let problems = self.loaded.problems.iter().chain(&self.effective.problems);
-        // A rule or a mode that is not used is missed at once, whatever it was for.
-        let pressing = |problem: &&Problem| {
-            problem.severity == Severity::Error
-                || (problem.severity == Severity::Warning
-                    && (problem.key.starts_with("permissions.") || is_parents(problem)))
-        };
-        let errors = problems.filter(pressing);
-        let mut remarks: Vec<String> = errors.map(ToString::to_string).collect();
+        let mut remarks: Vec<String> = self.pressing_problems().map(ToString::to_string).collect();
         remarks.extend(bad_rules.iter().map(with_nearest_tool));
         if managed_only && !self.flag_rules.rules(Behavior::Allow).is_empty() {
             remarks.push("--allowedTools is not used: only managed rules allow something here".to_owned());
@@ -221,8 +213,24 @@ impl Configured {
 
     /// The output style as settings name it. Its name alone changes nothing, so it is told without trust.
     pub(crate) fn output_style(&self) -> String {
+        self.named_output_style().unwrap_or_else(|| "default".to_owned())
+    }
+
+    /// The same if settings name one at all.
+    pub(crate) fn named_output_style(&self) -> Option<String> {
         let named = |layer: &Layer| layer.value()["outputStyle"].as_str().map(str::to_owned);
-        self.loaded.layers.iter().rev().find_map(named).unwrap_or_else(|| "default".to_owned())
+        self.loaded.layers.iter().rev().find_map(named)
+    }
+
+    /// What is wrong with the files and people should know. A rule or a mode that is not used is missed at once,
+    /// whatever it was for.
+    pub(crate) fn pressing_problems(&self) -> impl Iterator<Item = &Problem> {
+        let problems = self.loaded.problems.iter().chain(&self.effective.problems);
+        problems.filter(|problem| {
+            problem.severity == Severity::Error
+                || (problem.severity == Severity::Warning
+                    && (problem.key.starts_with("permissions.") || is_parents(problem)))
+        })
     }
 
     /// How long questions of the model wait for an answer.

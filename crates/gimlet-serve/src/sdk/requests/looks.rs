@@ -43,7 +43,16 @@ pub(super) fn route(
         "list_permission_rules" => {
             let settings = backstage.settings();
             let managed_only = setting(&settings, "allowManagedPermissionRulesOnly");
-            ask(session, |reply| Op::Inquire(Inquiry::Permissions { reply }), move |view| rules(&view, managed_only))
+            let errors = settings.map(|settings| settings["errors"].clone()).unwrap_or_else(|_| json!([]));
+            ask(
+                session,
+                |reply| Op::Inquire(Inquiry::Permissions { reply }),
+                move |view| {
+                    let mut answer = rules(&view, managed_only);
+                    answer["errors"] = errors;
+                    answer
+                },
+            )
         }
         "get_hooks_listing" => {
             let settings = backstage.settings();

@@ -372,3 +372,29 @@ async fn where_nothing_may_run_in_the_background_nothing_is_moved_there() {
     assert_eq!(host.ask(json!({"subtype": "background_tasks"})).await["subtype"], "error");
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn what_is_wrong_with_settings_is_told_with_them() {
+    let world = world();
+    let model = Script::new().say("ok").serve().await.unwrap();
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    let user = world.home.join(".claude/settings.json");
+    std::fs::write(&user, r#"{"permissions":{"allow":7},"outputStyle":"of the person"}"#).unwrap();
+    world.file(".claude/settings.local.json", r#"{"outputStyle":"of the folder"}"#);
+    let mut host = Host::start(world.run(&model));
+    let settings = host.ask(json!({"subtype": "get_settings"})).await["response"].clone();
+    let rules = host.ask(json!({"subtype": "list_permission_rules"})).await["response"].clone();
+    for answer in [&settings, &rules] {
+        let error = &answer["errors"][0];
+        assert_eq!((&error["file"], &error["path"]), (&json!(user), &json!("permissions.allow")), "{answer}");
+        assert!(error["message"].is_string(), "{answer}");
+    }
+    host.say("hi");
+    let init = host.until(|line| line["subtype"] == "init").await;
+    host.result().await;
+    assert_eq!(
+        (&settings["effective"]["outputStyle"], &init["output_style"]),
+        (&json!("of the folder"), &json!("of the folder"))
+    );
+    host.end().await.output.expect_code(0);
+}
