@@ -261,6 +261,9 @@ pub(crate) struct RunArgs {
     /// Which of its tools the driving program wants called instead of others.
     #[arg(skip)]
     pub(crate) tool_aliases: BTreeMap<String, String>,
+    /// What the driving program would call a session that has no title yet.
+    #[arg(skip)]
+    pub(crate) wished_title: Option<String>,
     /// The flags that were given and set aside.
     #[arg(skip)]
     pub(crate) without: Vec<String>,

@@ -49,6 +49,9 @@ pub trait Backstage: Send + Sync {
 
     /// Gives a session a title.
     fn rename(&self, session: &SessionId, title: &str) -> Result<(), String>;
+
+    /// Gives a session a title unless it was resumed with one of its own.
+    fn entitle(&self, session: &SessionId, title: &str) -> Result<(), String>;
 }
 
 /// Why a session gives way to another.

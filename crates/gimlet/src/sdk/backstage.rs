@@ -261,4 +261,11 @@ impl Backstage for Stage {
         }
         Ok(())
     }
+
+    fn entitle(&self, session: &SessionId, title: &str) -> Result<(), String> {
+        if self.troupe.lock().name_plate.as_ref().is_some_and(|plate| plate.titled) {
+            return Ok(());
+        }
+        self.rename(session, title)
+    }
 }

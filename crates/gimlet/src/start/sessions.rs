@@ -57,6 +57,8 @@ pub(crate) struct Past {
 pub(crate) struct NamePlate {
     pub(crate) files: SessionFiles,
     pub(crate) early: EarlyTitle,
+    /// The session was resumed under a title that is its own.
+    pub(crate) titled: bool,
 }
 
 impl Past {
@@ -107,9 +109,9 @@ impl Wanted<'_> {
         };
         copy_to(mirror, &mut transcript);
         freeze(&mut transcript, &segment);
-        name(&mut transcript, run, &Sessions::new(&places, &around.cwd, &[]));
+        name(&mut transcript, run, None, &Sessions::new(&places, &around.cwd, &[]));
         let (result_files, scratch) = result_files(run, around, &files);
-        let name_plate = NamePlate { files: files.clone(), early: transcript.early_title() };
+        let name_plate = NamePlate { files: files.clone(), early: transcript.early_title(), titled: false };
         Ok(Past {
             id,
             source: StartSource::Startup,
@@ -163,12 +165,14 @@ impl Wanted<'_> {
                 segment
             }
         };
-        if loaded.labels.title.as_deref() != run.name.as_deref() {
-            name(&mut transcript, run, &Sessions::new(&places, &around.cwd, &[]));
+        let own_title = loaded.labels.title.as_deref();
+        if own_title.is_none() || own_title != run.name.as_deref() {
+            name(&mut transcript, run, own_title, &Sessions::new(&places, &around.cwd, &[]));
         }
+        let titled = own_title.is_some();
         let remarks = damage_remark(&loaded).into_iter().collect();
         let (result_files, scratch) = result_files(run, around, &files);
-        let name_plate = NamePlate { files: files.clone(), early: transcript.early_title() };
+        let name_plate = NamePlate { files: files.clone(), early: transcript.early_title(), titled };
         Ok(Past {
             id: files.id().clone(),
             source: if run.fork_session { StartSource::Fork } else { StartSource::Resume },
@@ -222,7 +226,8 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
             "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.",
         ));
     }
-    if let Some(Err(error)) = run.name.as_deref().filter(|name| !name.is_empty()).map(clean_title) {
+    let names = [run.name.as_deref().filter(|name| !name.is_empty()), run.wished_title.as_deref()];
+    if let Some(error) = names.into_iter().flatten().find_map(|name| clean_title(name).err()) {
         return Err(Report::new(format!("--name: {error}")));
     }
     if run.resume_session_at.is_some() && !resumes {
@@ -358,10 +363,12 @@ fn new_id(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Se
     }
 }
 
-/// Gives the session its title; while another one runs under it, one that tells them apart.
-fn name(transcript: &mut Transcript, run: &RunArgs, here: &Sessions) {
+/// Gives the session its title; while another one runs under it, one that tells them apart. A person's flag gives a
+/// session with a title of its own another; what a program would call it does not.
+fn name(transcript: &mut Transcript, run: &RunArgs, own: Option<&str>, here: &Sessions) {
+    let wished = run.wished_title.as_deref().filter(|_| own.is_none());
     // What is no title was refused with the flags.
-    let Some(Ok(name)) = run.name.as_deref().map(clean_title) else { return };
+    let Some(Ok(name)) = wished.or(run.name.as_deref()).map(clean_title) else { return };
     let numbered = (2..).map(|number| format!("{name} ({number})"));
     let taken = here.running_titles();
     let free = std::iter::once(name.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !taken.contains(name));

@@ -227,7 +227,7 @@ impl Link {
         }
         if let Some(title) = &wishes.title {
             // A session that is not kept has no title.
-            drop(self.backstage.rename(&self.session.id, title));
+            drop(self.backstage.entitle(&self.session.id, title));
         }
     }
 

@@ -246,3 +246,28 @@ async fn the_host_has_a_word_in_how_plans_are_made() {
     let plan = sent.split("<plan-mode>").nth(1).unwrap().split("</plan-mode>").next().unwrap().to_owned();
     assert!(plan.contains("change nothing yet") && plan.contains("Draw a diagram first."), "{plan}");
 }
+
+#[tokio::test]
+async fn a_wished_title_does_not_replace_the_one_that_a_session_has() {
+    for (own, late, title) in [("Old moon", false, "Old moon"), ("Old moon", true, "Old moon"), ("", false, "New moon")]
+    {
+        let world = world();
+        let model = (0..3).fold(Script::new(), |script, _| script.say("ok").then()).say("ok").serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).args(["--name", own]));
+        host.say("hi");
+        let id = host.result().await["session_id"].as_str().unwrap().to_owned();
+        host.end().await.clean(0);
+        let mut host = Host::start(world.run(&model).args(["--resume", &id]));
+        if late {
+            host.say("more");
+            host.result().await;
+        }
+        assert_eq!(host.ask(json!({"subtype": "initialize", "title": "New moon"})).await["subtype"], "success");
+        host.say("again");
+        host.result().await;
+        host.end().await.clean(0);
+        let entries = world.entries();
+        let last = entries.iter().filter_map(|entry| entry["customTitle"].as_str()).next_back();
+        assert_eq!(last, Some(title), "{own} {late}");
+    }
+}
