@@ -40,6 +40,11 @@ const NAMES: [(HookEvent, &str); 15] = [
 ];
 
 impl HookEvent {
+    /// Every event that there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|(event, _)| *event)
+    }
+
     /// The event of that name, if it ever happens.
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(_, known)| *known == name).map(|(event, _)| *event)

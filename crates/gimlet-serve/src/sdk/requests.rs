@@ -52,6 +52,9 @@ pub trait Backstage: Send + Sync {
 
     /// Gives a session a title unless it was resumed with one of its own.
     fn entitle(&self, session: &SessionId, title: &str) -> Result<(), String>;
+
+    /// The events that hooks can wait for, each with whether it is about something that a matcher can name.
+    fn hook_events(&self) -> Vec<(&'static str, bool)>;
 }
 
 /// Why a session gives way to another.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_config::{Edit, Scope};
+use gimlet_core::HookEvent;
 use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_proto::{BoxFuture, Servers, SessionHandle, SessionId};
@@ -267,5 +268,9 @@ impl Backstage for Stage {
             return Ok(());
         }
         self.rename(session, title)
+    }
+
+    fn hook_events(&self) -> Vec<(&'static str, bool)> {
+        HookEvent::all().map(|event| (event.name(), event.has_subject())).collect()
     }
 }

@@ -58,7 +58,12 @@ pub(super) fn route(
             let settings = backstage.settings();
             let off = setting(&settings, "disableAllHooks");
             let managed_only = setting(&settings, "allowManagedHooksOnly");
-            ask(session, |reply| Op::Inquire(Inquiry::Hooks { reply }), move |list| hooks(&list, off, managed_only))
+            let catalog = backstage.hook_events();
+            ask(
+                session,
+                |reply| Op::Inquire(Inquiry::Hooks { reply }),
+                move |list| hooks(&list, &catalog, off, managed_only),
+            )
         }
         _ => add_directory(request, session),
     }
@@ -175,7 +180,7 @@ fn rules(view: &PermissionsView, managed_only: bool) -> Value {
     }})
 }
 
-fn hooks(list: &[HookListing], off: bool, managed_only: bool) -> Value {
+fn hooks(list: &[HookListing], catalog: &[(&str, bool)], off: bool, managed_only: bool) -> Value {
     let names: BTreeSet<&str> = list.iter().map(|hook| hook.event).collect();
     let event = |name: &&str| {
         let of = || list.iter().filter(|hook| hook.event == *name);
@@ -194,7 +199,10 @@ fn hooks(list: &[HookListing], off: bool, managed_only: bool) -> Value {
     json!({
         "events": names.iter().map(event).collect::<Vec<_>>(),
         "hooks": list.iter().map(hook).collect::<Vec<_>>(),
-        "eventCatalog": [],
+        "eventCatalog": catalog
+            .iter()
+            .map(|(name, matcher)| json!({"name": name, "summary": "", "supportsMatcher": matcher}))
+            .collect::<Vec<_>>(),
         "policy": {"disabledByPolicy": false, "managedOnly": managed_only, "pluginOnly": false, "allDisabled": off,
             "policyHookCount": 0},
     })
