@@ -55,6 +55,9 @@ pub trait Backstage: Send + Sync {
 
     /// The events that hooks can wait for, each with whether it is about something that a matcher can name.
     fn hook_events(&self) -> Vec<(&'static str, bool)>;
+
+    /// This moment, as transcripts write it.
+    fn timestamp(&self) -> String;
 }
 
 /// Why a session gives way to another.

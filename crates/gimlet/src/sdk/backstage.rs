@@ -273,4 +273,8 @@ impl Backstage for Stage {
     fn hook_events(&self) -> Vec<(&'static str, bool)> {
         HookEvent::all().map(|event| (event.name(), event.has_subject())).collect()
     }
+
+    fn timestamp(&self) -> String {
+        gimlet_store::timestamp()
+    }
 }

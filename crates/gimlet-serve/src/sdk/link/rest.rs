@@ -102,7 +102,8 @@ impl Link {
         self.write_all(told).await;
         if let Some(message) = said.message.as_ref().filter(|_| self.replay_prompts) {
             let line = json!({"type": "user", "message": message, "parent_tool_use_id": null,
-                "session_id": self.session.id, "uuid": said.uuid, "isReplay": true});
+                "session_id": self.session.id, "uuid": said.uuid, "timestamp": self.backstage.timestamp(),
+                "isReplay": true});
             self.write(fit::fit(line.to_string())).await;
         }
     }

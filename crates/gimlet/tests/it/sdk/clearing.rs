@@ -81,7 +81,8 @@ async fn clearing_first_of_all_works_too() {
     let mut host = Host::start(world.run(&model).arg("--replay-user-messages"));
     host.say("/reset");
     assert_eq!(host.result().await["subtype"], "success");
-    assert!(host.seen.iter().any(|line| line["isReplay"] == true && line["message"]["content"] == "/reset"));
+    let echo = host.seen.iter().find(|line| line["isReplay"] == true).unwrap();
+    assert!(echo["message"]["content"] == "/reset" && echo["timestamp"].is_string(), "{echo}");
     host.say("hi");
     assert_eq!(host.result().await["result"], "ok");
     host.end().await.clean(0);
