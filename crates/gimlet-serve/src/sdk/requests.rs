@@ -144,7 +144,11 @@ pub(super) fn route(
             (None, _) => missing(subtype, "path"),
             (_, None) => missing(subtype, "mtime"),
         },
-        "get_context_usage" => ask(session, |reply| Op::ContextUsage { reply }, |usage| context::render(&usage)),
+        "get_context_usage" => {
+            let servers = backstage.servers();
+            let server_of = move |tool: &str| servers.as_ref()?.server_of(tool);
+            ask(session, |reply| Op::ContextUsage { reply }, |usage| context::render(&usage, server_of))
+        }
         "get_settings" => Routed::Now(backstage.settings()),
         "update_settings" => match saved_settings(request) {
             Ok(settings) => {

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 const COLOURS: [&str; 5] = ["promptBorder", "inactive", "permission", "claude", "secondaryText"];
 
 /// The answer to `get_context_usage`.
-pub(super) fn render(usage: &ContextUsage) -> Value {
+pub(super) fn render(usage: &ContextUsage, server_of: impl Fn(&str) -> Option<String>) -> Value {
     let percentage = percent(usage.total_tokens, usage.max_tokens);
     let categories: Vec<Value> = usage.categories.iter().zip(COLOURS.iter().cycle()).map(category).collect();
     let servers = usage.tools.iter().filter_map(|tool| {
-        let (server, _) = tool.name.strip_prefix("mcp__")?.split_once("__")?;
+        let server = server_of(&tool.name)?;
         Some(json!({"name": tool.name, "serverName": server, "tokens": tool.tokens, "isLoaded": true}))
     });
     let own = usage.tools.iter().filter(|tool| !tool.name.starts_with("mcp__"));
@@ -75,14 +75,14 @@ mod tests {
                 ContextCategory { name: "Messages", kind: ContextKind::Used, tokens: 126 },
                 ContextCategory { name: "Free space", kind: ContextKind::Free, tokens: 874 },
             ],
-            tools: ["Read", "mcp__calc__add"].map(|name| ContextTool { name: name.into(), tokens: 5 }).into(),
+            tools: ["Read", "mcp__my_calc__add"].map(|name| ContextTool { name: name.into(), tokens: 5 }).into(),
             messages: ContextMessages { user: 7, ..ContextMessages::default() },
             last_request: None,
         };
-        let rendered = render(&usage);
+        let rendered = render(&usage, |tool| (tool == "mcp__my_calc__add").then(|| "my.calc".to_owned()));
         assert_eq!((&rendered["percentage"], &rendered["apiUsage"]), (&json!(13), &Value::Null));
         assert_eq!(rendered["categories"][1]["kind"], "free");
-        assert_eq!(rendered["mcpTools"][0]["serverName"], "calc");
+        assert_eq!(rendered["mcpTools"][0]["serverName"], "my.calc");
         assert_eq!(rendered["systemTools"], json!([{"name": "Read", "tokens": 5}]));
         for list in ["memoryFiles", "agents", "gridRows"] {
             assert!(rendered[list].is_array(), "{list}");
