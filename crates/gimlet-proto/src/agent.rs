@@ -58,6 +58,8 @@ pub struct AgentSpec {
 pub struct AgentOffer {
     pub name: String,
     pub description: String,
+    /// The model that its definition names.
+    pub model: Option<String>,
 }
 
 fn optional_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {

@@ -212,7 +212,7 @@ fn welcome(facts: &Facts) -> Welcome {
 }
 
 fn agent_card(offer: &AgentOffer) -> AgentCard {
-    AgentCard { name: offer.name.clone(), description: offer.description.clone(), model: None }
+    AgentCard { name: offer.name.clone(), description: offer.description.clone(), model: offer.model.clone() }
 }
 
 fn model_card(offer: &ModelOffer) -> ModelCard {

@@ -90,7 +90,12 @@ impl Roster {
     /// The kinds that no rule takes away.
     pub fn offers(&self, rules: &RuleSet) -> Vec<AgentOffer> {
         let kept = self.kinds.iter().filter(|kind| !removes_agent(rules, &kind.name));
-        kept.map(|kind| AgentOffer { name: kind.name.clone(), description: kind.spec.description.clone() }).collect()
+        let offer = |kind: &AgentKind| AgentOffer {
+            name: kind.name.clone(),
+            description: kind.spec.description.clone(),
+            model: kind.spec.model.clone(),
+        };
+        kept.map(offer).collect()
     }
 
     /// The definition by this name, or words about those there are.
@@ -199,7 +204,7 @@ mod tests {
         let given = vec![("Explore".to_owned(), spec("mine")), ("extra".to_owned(), spec("more"))];
         let roster = Roster::built_in(&Env::default()).with(AgentSource::Caller, given);
         let offers = roster.offers(&RuleSet::default());
-        assert_eq!(offers[1], AgentOffer { name: "Explore".into(), description: "mine".into() });
+        assert_eq!(offers[1], AgentOffer { name: "Explore".into(), description: "mine".into(), model: None });
         assert_eq!(names(&roster, &RuleSet::default()), ["general-purpose", "Explore", "Plan", "Bash", "extra"]);
         assert!(!roster.find(Some("Explore"), &RuleSet::default()).unwrap().is_searcher(), "it is another one now");
         let again = roster.with(AgentSource::User, [("extra".to_owned(), spec("less"))]);

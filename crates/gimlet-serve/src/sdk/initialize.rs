@@ -40,6 +40,8 @@ pub struct Initialize {
     pub system_prompt_snapshot: Option<bool>,
     /// The host has a way for its person to stop single tasks.
     pub per_task_stop: Option<bool>,
+    /// It brings plugins, which this version does not take.
+    pub brings_plugins: bool,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +83,7 @@ impl Initialize {
             tool_aliases: request.get("toolAliases"),
             system_prompt_snapshot: request.get("systemPromptSnapshot"),
             per_task_stop: request.get("perTaskStopAffordance"),
+            brings_plugins: request.get::<Vec<Value>>("plugins").is_some_and(|plugins| !plugins.is_empty()),
         }
     }
 
@@ -138,6 +141,7 @@ impl Initialize {
             tool_aliases: later.tool_aliases.or(self.tool_aliases),
             system_prompt_snapshot: later.system_prompt_snapshot.or(self.system_prompt_snapshot),
             per_task_stop: later.per_task_stop.or(self.per_task_stop),
+            brings_plugins: later.brings_plugins,
         }
     }
 }
@@ -218,7 +222,7 @@ pub struct Welcome {
 
 impl Welcome {
     /// The answer to `initialize`.
-    pub(super) fn response(&self, hooks_applied: Option<bool>) -> Value {
+    pub(super) fn response(&self, wishes: &Initialize) -> Value {
         let mut response = json!({
             "commands": [{
                 "name": "clear",
@@ -235,8 +239,11 @@ impl Welcome {
             "hook_on_failure_supported": true,
             "claude_code_version": gimlet_proto::COMPAT_VERSION,
         });
-        if let Some(applied) = hooks_applied {
-            response["hooks_applied"] = json!(applied);
+        if wishes.hooks.is_some() {
+            response["hooks_applied"] = json!(true);
+        }
+        if wishes.brings_plugins {
+            response["plugins_applied"] = json!(false);
         }
         response
     }

@@ -256,7 +256,9 @@ fn check_dropped(run: &RunArgs, source: &SessionFiles) -> Result<(), Report> {
 }
 
 fn nothing_to_continue(run: &RunArgs) -> Option<String> {
-    run.continue_session.then(|| "there is no session to continue in this folder; this is a new one".to_owned())
+    // Programs ask to continue without knowing whether there is anything, and are not told more than the new id.
+    (run.continue_session && !run.is_driven())
+        .then(|| "there is no session to continue in this folder; this is a new one".to_owned())
 }
 
 /// The session that the flags name, if they name one.

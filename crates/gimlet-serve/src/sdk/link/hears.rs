@@ -232,7 +232,7 @@ impl Link {
     }
 
     pub(super) async fn tell_welcome(&mut self, id: &Value, wishes: &Initialize) {
-        let response = self.welcome.response(wishes.hooks.is_some().then_some(true));
+        let response = self.welcome.response(wishes);
         let open = self.questions.values().map(|question| question.line.as_str());
         let (welcome, left) = initialize::welcome_lines(id, &response, open);
         self.write(welcome).await;

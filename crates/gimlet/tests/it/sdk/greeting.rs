@@ -271,3 +271,18 @@ async fn a_wished_title_does_not_replace_the_one_that_a_session_has() {
         assert_eq!(last, Some(title), "{own} {late}");
     }
 }
+
+#[tokio::test]
+async fn the_greeting_names_models_of_agents_and_plugins_that_are_not_taken() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).arg("--continue"));
+    let agents = json!({"quick": {"description": "d", "prompt": "p", "model": "haiku"}});
+    let plugins = json!([{"type": "local", "path": "/x"}]);
+    let welcome = host.ask(json!({"subtype": "initialize", "agents": agents, "plugins": plugins})).await;
+    let cards = welcome["response"]["agents"].as_array().unwrap();
+    let quick = cards.iter().find(|card| card["name"] == "quick").unwrap();
+    assert_eq!((&quick["model"], &welcome["response"]["plugins_applied"]), (&json!("haiku"), &json!(false)));
+    // Nothing to continue is nothing to complain about.
+    host.end().await.clean(0);
+}
