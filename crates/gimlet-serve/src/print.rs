@@ -32,7 +32,6 @@ pub struct PrintJob {
     pub format: Format,
     pub verbose: bool,
     pub partial: bool,
-    pub replay_prompts: bool,
     /// Show what subagents say, besides what they do.
     pub subagent_text: bool,
     /// The session can be gone on with later.
@@ -62,23 +61,11 @@ pub enum PrintEnd {
 /// Runs a session in print mode to its end.
 pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     let events = handle.subscribe();
-    let PrintJob {
-        format,
-        verbose,
-        partial,
-        replay_prompts,
-        subagent_text,
-        saved,
-        prompt,
-        input,
-        out,
-        notes,
-        interrupts,
-    } = job;
+    let PrintJob { format, verbose, partial, subagent_text, saved, prompt, input, out, notes, interrupts } = job;
     let mut printer = Printer {
         format,
         verbose,
-        wire: Wire::new(Lines { partial, replay_prompts, hook_events: false, subagent_text }, Face::default()),
+        wire: Wire::new(Lines { partial, replay_prompts: false, hook_events: false, subagent_text }, Face::default()),
         out,
         notes,
         collected: Vec::new(),

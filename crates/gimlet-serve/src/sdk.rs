@@ -31,7 +31,7 @@ pub use initialize::{AgentCard, Initialize, ModelCard, Welcome};
 pub use lifecycle::CAPABILITY as LIFECYCLE_CAPABILITY;
 pub use lines::{HostLine, HostLines, LineError};
 pub use mirror::{Mirror, MirrorFeed, mirror};
-pub use prompts::LOCAL_COMMANDS;
+pub use prompts::{LOCAL_COMMANDS, unavailable_command};
 pub use requests::{Backstage, Reopen, Reopened, SavedSetting};
 pub use state::StateLines;
 

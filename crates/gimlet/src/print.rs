@@ -36,6 +36,9 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     check_flags(run)?;
     let notes = Output::new(std::io::stderr()).map_err(no_thread)?;
     let (prompt, input) = read_prompt(run, &notes).await?;
+    if let Some(problem) = gimlet_serve::sdk::unavailable_command(&prompt.blocks) {
+        return Err(Report::new(problem));
+    }
     let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
     let manner = Manner { wire_events, ..Manner::default() };
     let started = start::start(run, around, &manner).await?;
@@ -49,7 +52,6 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         },
         verbose: run.verbose,
         partial: run.include_partial_messages,
-        replay_prompts: run.replay_user_messages,
         subagent_text: run.forward_subagent_text,
         saved: !run.no_session_persistence,
         prompt,
@@ -135,9 +137,12 @@ pub(crate) async fn breaks_down(life: &mut JoinSet<()>) {
 
 /// Flags that would do nothing are refused.
 fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    if run.replay_user_messages {
+        return Err(Report::new("--replay-user-messages is for programs that drive the session")
+            .hint("Add --input-format stream-json and --output-format stream-json"));
+    }
     let only_streaming = [
         ("--include-partial-messages", run.include_partial_messages),
-        ("--replay-user-messages", run.replay_user_messages),
         ("--forward-subagent-text", run.forward_subagent_text),
     ];
     match only_streaming.into_iter().find(|(_, given)| *given) {

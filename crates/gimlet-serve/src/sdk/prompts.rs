@@ -12,6 +12,12 @@ pub const LOCAL_COMMANDS: [&str; 3] = ["clear", "reset", "new"];
 /// Commands that the reference has and gimlet has not. The model could only pretend to follow them.
 const NOT_YET: [&str; 1] = ["compact"];
 
+/// What to say of a prompt that is such a command.
+pub fn unavailable_command(prompt: &[Block]) -> Option<String> {
+    let name = command(prompt).filter(|name| NOT_YET.contains(&name.as_str()))?;
+    Some(format!("/{name} is not available in this version of gimlet"))
+}
+
 /// A longer id is none: it would have to be repeated in every line about the prompt.
 const LONGEST_ID: usize = 256;
 
@@ -77,11 +83,12 @@ pub(super) fn read_prompt(line: &HostLine) -> Prompt {
     let command = command(&blocks).filter(|_| !verbatim);
     match command.as_deref() {
         Some(name) if LOCAL_COMMANDS.contains(&name) => return Prompt::Local(said, Local::Clear),
-        Some(name) if NOT_YET.contains(&name) => {
-            let problem = format!("/{name} is not available in this version of gimlet");
-            return Prompt::Local(said, Local::Bad(problem));
+        Some(_) => {
+            if let Some(problem) = unavailable_command(&blocks) {
+                return Prompt::Local(said, Local::Bad(problem));
+            }
         }
-        Some(_) | None => {}
+        None => {}
     }
     Prompt::Say(Say {
         blocks,
