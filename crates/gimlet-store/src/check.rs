@@ -1,5 +1,7 @@
 //! Checking a transcript: everything that is wrong with it, where, and what that means for the session. Changes nothing.
 
+mod outputs;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Seek};
@@ -11,6 +13,7 @@ use serde::de::IgnoredAny;
 use crate::LoadError;
 use crate::damage::{Damage, DamageReport};
 use crate::index::{Index, Key, for_each_record};
+use crate::layout::SessionFiles;
 use crate::lines::Lines;
 use crate::load::{LoadOptions, Reading, read};
 use crate::waiting::{Repaired, repaired};
@@ -58,6 +61,22 @@ impl Checkup {
     pub fn is_damaged(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Damage)
     }
+}
+
+/// Checks a session: its transcript, and then those of its subagents by their ids. Results that have files of their own
+/// must be there.
+pub fn check_session(files: &SessionFiles) -> Vec<(Option<String>, Result<Checkup, LoadError>)> {
+    let own = std::iter::once((None, files.transcript()));
+    let agents = files.agent_transcripts().into_iter().map(|(agent, path)| (Some(agent), path));
+    own.chain(agents)
+        .map(|(agent, path)| {
+            let checkup = check(&path).map(|mut checkup| {
+                outputs::add_missing(&mut checkup, &files.tool_results());
+                checkup
+            });
+            (agent, checkup)
+        })
+        .collect()
 }
 
 /// Checks a transcript from its first line to its last.

@@ -136,6 +136,14 @@ impl SessionFiles {
         self.side_dir().join("subagents")
     }
 
+    /// The transcripts of all subagents that left one, by the agents' ids.
+    pub fn agent_transcripts(&self) -> Vec<(String, PathBuf)> {
+        let mut found = Vec::new();
+        agents_below(&self.subagents(), 0, &mut found);
+        found.sort();
+        found
+    }
+
     /// A subagent's transcript.
     pub fn agent_transcript(&self, agent_id: &str) -> PathBuf {
         self.subagents().join(format!("agent-{agent_id}.jsonl"))
@@ -144,6 +152,19 @@ impl SessionFiles {
     /// The description beside a subagent's transcript.
     pub fn agent_meta(&self, agent_id: &str) -> PathBuf {
         self.subagents().join(format!("agent-{agent_id}.meta.json"))
+    }
+}
+
+fn agents_below(dir: &Path, depth: usize, found: &mut Vec<(String, PathBuf)>) {
+    const DEEPEST: usize = 8;
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if let Some(agent) = name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl")) {
+            found.push((agent.to_owned(), path));
+        } else if depth < DEEPEST && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            agents_below(&path, depth + 1, found);
+        }
     }
 }
 

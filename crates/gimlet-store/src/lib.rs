@@ -47,7 +47,7 @@ mod worktrees;
 pub use agents::{AgentMeta, AgentTranscripts, KnownAgent, write_agent_meta};
 pub use annotate::{AnnotateError, clean_title, rename, tag};
 pub use calls::{PastCall, SessionCalls, read_calls};
-pub use check::{Checkup, Finding, Severity, check};
+pub use check::{Checkup, Finding, Severity, check, check_session};
 pub use checkpoints::{Before, CheckpointError, Checkpoints, Found, Kept, look, restore};
 pub use damage::{Damage, DamageReport};
 pub use decisions::{Decider, DecisionLedger, DecisionLine, Outcome, read_decisions};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_store::{Checkup, Finding, Mended, SessionFiles, Severity, check, mend};
+use gimlet_store::{Checkup, Finding, Mended, SessionFiles, Severity, check_session, mend};
 use serde_json::json;
 
 use super::{Desk, words};
@@ -24,20 +24,25 @@ pub(super) fn run(args: &FsckArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
     };
     let mut damaged = 0;
     for files in &chosen {
-        let checkup = match check(&files.transcript()) {
-            Ok(checkup) => checkup,
-            Err(error) => {
-                failed = true;
-                crate::say_on_stderr(&format!("gimlet: {error}"));
-                continue;
+        let mut is_damaged = false;
+        for (agent, checkup) in check_session(files) {
+            let checkup = match checkup {
+                Ok(checkup) => checkup,
+                Err(error) => {
+                    failed = true;
+                    crate::say_on_stderr(&format!("gimlet: {error}"));
+                    continue;
+                }
+            };
+            is_damaged |= checkup.is_damaged();
+            let agent = agent.as_deref();
+            if args.json {
+                crate::say(&as_json(files, agent, &checkup).to_string());
+            } else if !checkup.findings.is_empty() || (chosen.len() == 1 && agent.is_none()) {
+                crate::say(&gimlet_serve::sanitise(&page(files, agent, &checkup)));
             }
-        };
-        damaged += usize::from(checkup.is_damaged());
-        if args.json {
-            crate::say(&as_json(files, &checkup).to_string());
-        } else if !checkup.findings.is_empty() || chosen.len() == 1 {
-            crate::say(&gimlet_serve::sanitise(&page(files, &checkup)));
         }
+        damaged += usize::from(is_damaged);
     }
     if let (Some(out), [one]) = (&repair, chosen.as_slice()) {
         let mended = mend(&one.transcript(), one.id().as_str(), out)
@@ -76,14 +81,15 @@ fn target(out: &Path, files: &SessionFiles) -> PathBuf {
     if is_folder { out.join(format!("{}.jsonl", files.id())) } else { out.to_owned() }
 }
 
-fn page(files: &SessionFiles, checkup: &Checkup) -> String {
+fn page(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> String {
     let state = match (checkup.is_damaged(), checkup.findings.is_empty()) {
         (true, _) => "damaged",
         (false, false) => "whole, with remarks",
         (false, true) => "whole",
     };
+    let of_agent = agent.map(|agent| format!(" (agent {agent})")).unwrap_or_default();
     let mut page = format!(
-        "{}: {state} ({}, {}, {})\n  {}\n",
+        "{}{of_agent}: {state} ({}, {}, {})\n  {}\n",
         files.id(),
         words::size(checkup.bytes),
         words::count(checkup.entries, "entry", "entries"),
@@ -97,14 +103,14 @@ fn page(files: &SessionFiles, checkup: &Checkup) -> String {
     if checkup.total > checkup.findings.len() {
         page += &format!("  … and {} more\n", checkup.total - checkup.findings.len());
     }
-    if checkup.is_damaged() {
+    if checkup.is_damaged() && agent.is_none() {
         let start: String = files.id().as_str().chars().take(8).collect();
         page += &format!("  gimlet sessions fsck {start} --repair OUT writes a repaired copy\n");
     }
     page.trim_end().to_owned()
 }
 
-fn as_json(files: &SessionFiles, checkup: &Checkup) -> serde_json::Value {
+fn as_json(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> serde_json::Value {
     let finding = |finding: &Finding| {
         json!({
             "line": finding.line,
@@ -116,6 +122,7 @@ fn as_json(files: &SessionFiles, checkup: &Checkup) -> serde_json::Value {
     };
     json!({
         "id": files.id().as_str(),
+        "agent": agent,
         "path": checkup.path,
         "damaged": checkup.is_damaged(),
         "size": checkup.bytes,

@@ -1,6 +1,8 @@
 //! `gimlet sessions` and the flags that choose a place in a session, on sessions that the binary itself made.
 #![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
+mod search;
+
 use std::path::{Path, PathBuf};
 
 use gimlet_script::{Script, Server};
