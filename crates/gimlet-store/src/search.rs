@@ -71,7 +71,7 @@ pub struct Hit {
     pub session: SessionId,
     /// The subagent whose transcript it is in.
     pub agent: Option<String>,
-    /// The transcript.
+    /// The transcript, or the file of a result that is too large for it.
     pub path: PathBuf,
     /// The directory that the session was started in.
     pub cwd: Option<PathBuf>,

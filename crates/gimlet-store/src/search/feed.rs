@@ -13,8 +13,8 @@ use memchr::memmem;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use sha2::{Digest, Sha256};
 
-use super::words::{apart, said};
-use crate::layout::session_id_of;
+use super::words::{MOST_TEXT, Said, apart, said, saved};
+use crate::layout::SessionFiles;
 use crate::lines::Lines;
 
 /// A transaction takes in about this many bytes of transcript.
@@ -31,7 +31,10 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A transcript on disk.
+/// The folder of a session's results that were too large for its transcript.
+const OUTPUTS: &str = "tool-results";
+
+/// A transcript on disk, or a result that has a file of its own.
 struct Candidate {
     path: PathBuf,
     /// The project folder that it is in.
@@ -42,7 +45,31 @@ struct Candidate {
     modified: i64,
 }
 
-/// What the index knows of a transcript.
+impl Candidate {
+    fn is_output(&self) -> bool {
+        is_output(&self.path)
+    }
+
+    /// How much of it is searched.
+    fn length(&self) -> u64 {
+        if self.is_output() { self.size.min(MOST_TEXT as u64) } else { self.size }
+    }
+
+    /// The directory that the session was started in.
+    fn cwd(&self, source: &File) -> Option<String> {
+        if !self.is_output() {
+            return cwd_of(source);
+        }
+        cwd_of(&crate::disk::open_plain(&self.project.join(format!("{}.jsonl", self.session))).ok()?)
+    }
+}
+
+/// Whether a file is the result of a call and no transcript.
+pub(super) fn is_output(path: &Path) -> bool {
+    path.parent().and_then(Path::file_name) == Some(OsStr::new(OUTPUTS))
+}
+
+/// What the index knows of a file.
 struct Known {
     id: i64,
     read_to: u64,
@@ -66,8 +93,8 @@ pub(super) fn update(
         .collect();
     changed.sort_by_key(|file| file.modified);
     let left = |file: &Candidate| match known.get(&file.path) {
-        Some(known) if known.read_to <= file.size => file.size - known.read_to,
-        _ => file.size,
+        Some(known) if known.read_to <= file.length() => file.length() - known.read_to,
+        _ => file.length(),
     };
     let mut far = Progress { done: 0, total: changed.iter().map(|file| left(file)).sum() };
     if changed.is_empty() {
@@ -120,33 +147,20 @@ fn forget(db: &Connection, file: i64) -> Result<(), rusqlite::Error> {
     Ok(())
 }
 
-/// Every session's transcript and those of its subagents.
+/// Every session's transcript, those of its subagents, and the results beside them.
 fn candidates(root: &Path) -> Vec<Candidate> {
     let mut found = Vec::new();
     for project in folder(root) {
         for path in folder(&project) {
-            if let Some(id) = session_id_of(&path) {
-                found.extend(candidate(path.clone(), &project, id.as_str(), None));
-                let agents = project.join(id.as_str()).join("subagents");
-                if agents.is_dir() {
-                    agent_files(&agents, &project, id.as_str(), 0, &mut found);
-                }
-            }
+            let Some(files) = SessionFiles::of_transcript(&path) else { continue };
+            let id = files.id().as_str();
+            found.extend(candidate(path, &project, id, None));
+            let agents = files.agent_transcripts().into_iter();
+            found.extend(agents.filter_map(|(agent, path)| candidate(path, &project, id, Some(agent))));
+            found.extend(folder(&files.tool_results()).filter_map(|output| candidate(output, &project, id, None)));
         }
     }
     found
-}
-
-fn agent_files(dir: &Path, project: &Path, session: &str, depth: usize, found: &mut Vec<Candidate>) {
-    const DEEPEST: usize = 8;
-    for path in folder(dir) {
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        if let Some(agent) = name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl")) {
-            found.extend(candidate(path.clone(), project, session, Some(agent.to_owned())));
-        } else if depth < DEEPEST && path.symlink_metadata().is_ok_and(|it| it.is_dir()) {
-            agent_files(&path, project, session, depth + 1, found);
-        }
-    }
 }
 
 fn folder(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
@@ -197,6 +211,9 @@ impl<'a> Batch<'a> {
     /// Takes in what is new of a file.
     fn file(&mut self, file: &Candidate, taken: &mut dyn FnMut(u64)) -> Result<(), rusqlite::Error> {
         let Ok(mut source) = crate::disk::open_plain(&file.path) else { return Ok(()) };
+        if file.is_output() {
+            return self.output(file, &source, taken);
+        }
         let mut place = self.claim(file, &source)?;
         if source.seek(SeekFrom::Start(place.read_to)).is_err() {
             return Ok(());
@@ -226,6 +243,21 @@ impl<'a> Batch<'a> {
         self.save(&place, Some(file.modified), &source)
     }
 
+    /// Takes in the beginning of a result, which is one piece.
+    fn output(&mut self, file: &Candidate, source: &File, taken: &mut dyn FnMut(u64)) -> Result<(), rusqlite::Error> {
+        let mut place = self.claim(file, source)?;
+        if place.read_to != file.length() {
+            let Ok(bytes) = crate::disk::read_range(source, 0, MOST_TEXT) else { return Ok(()) };
+            forget(self.db, place.id)?;
+            Insert::prepare(self.db)?.output(place.id, file.modified / 1_000_000, &bytes)?;
+            place.read_to = bytes.len() as u64;
+            self.bytes += place.read_to;
+            taken(place.read_to);
+        }
+        self.save(&place, Some(file.modified), source)?;
+        if self.bytes >= BATCH { self.next() } else { Ok(()) }
+    }
+
     fn read_to(&self, path: &Path) -> Result<Option<(i64, u64, Vec<u8>)>, rusqlite::Error> {
         let mut statement = self.db.prepare("SELECT id, read_to, mark FROM files WHERE path = ?1")?;
         let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned(), row.get(2)?));
@@ -251,7 +283,7 @@ impl<'a> Batch<'a> {
                         file.project.as_os_str().as_bytes(),
                         file.session,
                         file.agent,
-                        cwd_of(source)
+                        file.cwd(source)
                     ],
                 )?;
                 Ok(Place { id: self.db.last_insert_rowid(), read_to: 0 })
@@ -285,9 +317,17 @@ impl<'a> Insert<'a> {
     }
 
     fn line(&mut self, file: i64, at: u64, bytes: &[u8]) -> Result<(), rusqlite::Error> {
-        let Some(said) = said(bytes) else { return Ok(()) };
-        let length = bytes.len() as i64;
-        let row = self.place.insert(params![file, at.cast_signed(), length, said.time_ms, said.role.number()])?;
+        said(bytes).map_or(Ok(()), |said| self.said(file, at, bytes.len(), &said))
+    }
+
+    fn output(&mut self, file: i64, time_ms: i64, bytes: &[u8]) -> Result<(), rusqlite::Error> {
+        let said = saved(bytes).map(|said| Said { time_ms: Some(time_ms), ..said });
+        said.map_or(Ok(()), |said| self.said(file, 0, bytes.len(), &said))
+    }
+
+    fn said(&mut self, file: i64, at: u64, length: usize, said: &Said) -> Result<(), rusqlite::Error> {
+        let place = params![file, at.cast_signed(), length as i64, said.time_ms, said.role.number()];
+        let row = self.place.insert(place)?;
         self.text.execute(params![row, apart(&said.text)])?;
         Ok(())
     }

@@ -11,8 +11,9 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
 use super::Hit;
+use super::feed::is_output;
 use super::query::{Place, Term, Words};
-use super::words::said;
+use super::words::{said, saved};
 
 /// Characters before the first word that was found, and in all.
 const BEFORE: usize = 50;
@@ -49,7 +50,7 @@ pub(super) fn shown(places: Vec<Place>, words: &Words, limit: usize) -> Vec<Hit>
 fn hit(place: Place, file: &File, words: &Words) -> Option<Hit> {
     let mut line = vec![0; place.length];
     file.read_exact_at(&mut line, place.at).ok()?;
-    let said = said(&line)?;
+    let said = if is_output(&place.path) { saved(&line)? } else { said(&line)? };
     Some(Hit {
         session: SessionId::new(place.session),
         agent: place.agent,

@@ -9,7 +9,7 @@ use super::HitRole;
 use crate::members::{Members, plain_string};
 
 /// More of one entry is not searched: the tail of a giant log is not what anybody looks for.
-const MOST_TEXT: usize = 256 << 10;
+pub(super) const MOST_TEXT: usize = 256 << 10;
 
 /// An entry as the search sees it.
 pub(super) struct Said {
@@ -17,6 +17,13 @@ pub(super) struct Said {
     pub(super) time_ms: Option<i64>,
     pub(super) entry: Option<String>,
     pub(super) text: String,
+}
+
+/// Reads the beginning of a result that has a file of its own; nothing when it is no text.
+pub(super) fn saved(bytes: &[u8]) -> Option<Said> {
+    let text = (!bytes.contains(&0)).then(|| String::from_utf8_lossy(bytes).into_owned())?;
+    let said = Said { role: HitRole::Result, time_ms: None, entry: None, text };
+    (!said.text.trim().is_empty()).then_some(said)
 }
 
 /// Reads one line; nothing when there is nothing to search in it.

@@ -3,8 +3,32 @@
 use gimlet_script::Script;
 use serde_json::json;
 
-use super::sessions;
+use super::{found, sessions, transcript};
 use crate::world;
+
+#[tokio::test]
+async fn words_in_results_that_have_a_file_of_their_own_are_found() {
+    let world = world();
+    let print = "seq 20000; echo need''leword; seq 20000";
+    let model = Script::new().call("Bash", json!({"command": print})).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).stream("go").arg("--dangerously-skip-permissions").finish().await;
+    run.expect_code(0);
+    let id = run.result()["session_id"].clone();
+    for _ in 0..2 {
+        let hits = found(&world, &["needleword"]).await;
+        assert_eq!((hits.len(), &hits[0]["session"], &hits[0]["role"]), (1, &id, &json!("result")));
+        assert!(hits[0]["path"].as_str().unwrap().contains("tool-results") && hits[0]["cwd"].is_string());
+    }
+    std::fs::remove_dir_all(transcript(&world, id.as_str().unwrap()).with_extension("").join("tool-results")).unwrap();
+    assert!(found(&world, &["needleword"]).await.is_empty());
+    let checked = sessions(&world, &["fsck"]).await;
+    checked.expect_code(0);
+    assert!(
+        checked.stdout.contains("missing-output") && checked.stdout.contains("tool-results/"),
+        "{}",
+        checked.stdout
+    );
+}
 
 #[tokio::test]
 async fn damage_in_a_subagents_transcript_is_found() {
