@@ -107,7 +107,7 @@ pub struct SearchIndex {
 impl SearchIndex {
     /// Opens the index, making it or making it anew where necessary.
     pub fn open(places: &Locations) -> Result<Self, SearchError> {
-        let path = places.config_home().join("gimlet").join("cache").join("search.db");
+        let path = Self::place(places);
         let (db, rebuilt) = match schema::open(&path) {
             Ok(db) => (db, false),
             Err(SearchError::Database { source, .. }) if schema::is_broken(&source) => {
@@ -130,6 +130,20 @@ impl SearchIndex {
             Err(error) if schema::is_busy(&error) => Ok(Progress::default()),
             done => done,
         })
+    }
+
+    /// Takes the words of sessions that are gone out of an index, if there is one.
+    pub fn purge(places: &Locations) -> Result<(), SearchError> {
+        if !Self::place(places).exists() {
+            return Ok(());
+        }
+        let mut index = Self::open(places)?;
+        let root = index.projects_root.clone();
+        index.guarded(|db| schema::patiently(db, |db| feed::purge(db, &root)))
+    }
+
+    fn place(places: &Locations) -> PathBuf {
+        places.config_home().join("gimlet").join("cache").join("search.db")
     }
 
     /// The newest entries that have the words.

@@ -122,6 +122,15 @@ fn known(db: &Connection) -> Result<HashMap<PathBuf, Known>, rusqlite::Error> {
     rows.collect()
 }
 
+/// Forgets the words of transcripts that are gone, down to the bytes of the file.
+pub(super) fn purge(db: &mut Connection, root: &Path) -> Result<(), rusqlite::Error> {
+    let known = known(db)?;
+    forget_missing(db, &candidates(root), &known)?;
+    // Deleting an entry only marks it; its words go when the parts of the index are written anew as one.
+    db.execute("INSERT INTO texts(texts) VALUES ('optimize')", [])?;
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
 fn forget_missing(
     db: &mut Connection,
     candidates: &[Candidate],

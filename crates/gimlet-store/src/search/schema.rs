@@ -120,6 +120,8 @@ fn connect(path: &Path) -> Result<Connection, rusqlite::Error> {
     // The index can be made again, so that a power cut may cost its last batch but never its order.
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
+    // What is deleted is not to be found in free pages either.
+    db.pragma_update(None, "secure_delete", "ON")?;
     db.pragma_update(None, "cache_size", -32_768)?;
     db.pragma_update(None, "mmap_size", 1_i64 << 32)?;
     if !is_ours(&db)? {

@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use gimlet_store::{SessionFiles, belongings, peek};
+use gimlet_store::{SearchIndex, SessionFiles, belongings, peek};
 
 use super::{Desk, words};
 use crate::args::RemoveArgs;
@@ -41,6 +41,12 @@ pub(super) fn run(args: &RemoveArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
                 crate::say_on_stderr(&format!("gimlet: {error}"));
             }
         }
+    }
+    if removed > 0
+        && let Err(error) = SearchIndex::purge(&desk.places)
+    {
+        failed = true;
+        crate::say_on_stderr(&format!("gimlet: words of what was deleted may still be in the search index: {error}"));
     }
     crate::say(&format!("deleted {} ({})", words::count(removed, "session", "sessions"), words::size(bytes)));
     Ok(ExitCode::from(u8::from(failed)))

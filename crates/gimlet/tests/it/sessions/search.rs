@@ -3,8 +3,24 @@
 use gimlet_script::Script;
 use serde_json::json;
 
-use super::{found, sessions, transcript};
+use super::{found, sessions, transcript, turn};
 use crate::world;
+
+#[tokio::test]
+async fn no_word_of_a_deleted_session_is_left_in_the_index() {
+    let world = world();
+    let gone = turn(&world, "tell the xylophonesecret", "done", &[]).await;
+    turn(&world, "play the marimba", "done", &[]).await;
+    assert_eq!(found(&world, &["xylophonesecret"]).await.len(), 1);
+    sessions(&world, &["rm", &gone, "--yes"]).await.expect_code(0);
+    for file in std::fs::read_dir(world.home.join(".claude/gimlet/cache")).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let word = b"xylophonesecret";
+        assert!(!bytes.windows(word.len()).any(|part| part == word), "{}", path.display());
+    }
+    assert_eq!(found(&world, &["marimba"]).await.len(), 1, "the others stay");
+}
 
 #[tokio::test]
 async fn words_in_results_that_have_a_file_of_their_own_are_found() {
