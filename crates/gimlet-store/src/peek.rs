@@ -79,7 +79,7 @@ pub fn peek(path: &Path) -> io::Result<Option<SessionSummary>> {
         cwd: first_string(&head, "cwd").map(PathBuf::from),
         git_branch: last_string(&tail, "gitBranch").or_else(|| first_string(&head, "gitBranch")),
         entrypoint: first_string(&head, "entrypoint"),
-        is_sidechain: memmem::find(first_line, b"\"isSidechain\":true").is_some(),
+        is_sidechain: has_member(first_line, "isSidechain", "true"),
         modified: metadata.modified()?,
         size: metadata.len(),
     }))
@@ -90,13 +90,25 @@ fn window(file: &File, at: u64) -> io::Result<Vec<u8>> {
 }
 
 fn first_string(bytes: &[u8], name: &str) -> Option<String> {
-    let pattern = format!("\"{name}\":\"");
-    memmem::find_iter(bytes, pattern.as_bytes()).find_map(|at| string_at(bytes, at + pattern.len() - 1))
+    let pattern = format!("\"{name}\":");
+    memmem::find_iter(bytes, pattern.as_bytes()).find_map(|at| string_at(bytes, value_at(bytes, at + pattern.len())))
 }
 
 fn last_string(bytes: &[u8], name: &str) -> Option<String> {
-    let pattern = format!("\"{name}\":\"");
-    memmem::rfind_iter(bytes, pattern.as_bytes()).find_map(|at| string_at(bytes, at + pattern.len() - 1))
+    let pattern = format!("\"{name}\":");
+    memmem::rfind_iter(bytes, pattern.as_bytes()).find_map(|at| string_at(bytes, value_at(bytes, at + pattern.len())))
+}
+
+/// Where a value begins: some programs write a blank after the colon.
+fn value_at(bytes: &[u8], after_colon: usize) -> usize {
+    after_colon + usize::from(bytes.get(after_colon) == Some(&b' '))
+}
+
+/// Whether a member of this name and value is in a line, as text.
+fn has_member(line: &[u8], name: &str, value: &str) -> bool {
+    let pattern = format!("\"{name}\":");
+    memmem::find_iter(line, pattern.as_bytes())
+        .any(|at| line[value_at(line, at + pattern.len())..].starts_with(value.as_bytes()))
 }
 
 /// The JSON string that begins here; `None` when the window ends inside it.
@@ -109,11 +121,10 @@ fn string_at(bytes: &[u8], at: usize) -> Option<String> {
 fn first_prompt(head: &[u8]) -> Option<String> {
     let mut command = None;
     for line in head.split(|byte| *byte == b'\n') {
-        let has = |text: &str| memmem::find(line, text.as_bytes()).is_some();
-        if !has("\"type\":\"user\"")
-            || has("\"tool_result\"")
-            || has("\"isMeta\":true")
-            || has("\"isCompactSummary\":true")
+        if !has_member(line, "type", "\"user\"")
+            || memmem::find(line, b"\"tool_result\"").is_some()
+            || has_member(line, "isMeta", "true")
+            || has_member(line, "isCompactSummary", "true")
         {
             continue;
         }

@@ -20,7 +20,7 @@ pub(crate) use commands::{
 };
 pub(crate) use sessions::{
     ExportArgs, ExportFormat, FsckArgs, ListArgs, RemoveArgs, RenameArgs, SearchArgs, SessionsCommand, ShowArgs,
-    TagArgs,
+    TagArgs, with_words_last,
 };
 
 #[derive(Parser, Debug)]

@@ -93,7 +93,8 @@ fn parse_known(arguments: &[String]) -> Result<Cli, Exit> {
     if let Some(problem) = args::refuse_unavailable(arguments) {
         return Err(Report::new(problem).hint("See 'gimlet --help' for what it can do").into());
     }
-    Cli::try_parse_from(std::iter::once("gimlet").chain(arguments.iter().map(String::as_str))).map_err(|error| {
+    let parsed = args::with_words_last(arguments);
+    Cli::try_parse_from(std::iter::once("gimlet").chain(parsed.iter().map(String::as_str))).map_err(|error| {
         if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
             // A closed terminal is no reason to fail.
             drop(error.print());

@@ -4,16 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gimlet_proto::SessionId;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use super::Hit;
 use super::feed::is_output;
 use super::query::{Place, Term, Words};
 use super::words::{said, saved};
+use super::{Hit, HitRole};
 
 /// Characters before the first word that was found, and in all.
 const BEFORE: usize = 50;
@@ -30,6 +30,7 @@ pub struct Snippet {
 /// Reads the places, leaves out copies of the same entry, and keeps as many as asked for.
 pub(super) fn shown(places: Vec<Place>, words: &Words, limit: usize) -> Vec<Hit> {
     let mut open: HashMap<PathBuf, Option<File>> = HashMap::new();
+    let mut titles: HashMap<PathBuf, Vec<String>> = HashMap::new();
     let mut seen = HashSet::new();
     let mut hits = Vec::new();
     for place in places {
@@ -37,21 +38,35 @@ pub(super) fn shown(places: Vec<Place>, words: &Words, limit: usize) -> Vec<Hit>
             break;
         }
         let file = open.entry(place.path.clone()).or_insert_with(|| crate::disk::open_plain(&place.path).ok());
-        let Some(hit) = file.as_ref().and_then(|file| hit(place, file, words)) else { continue };
-        // Forks share entries, and titles are written again and again.
-        if seen.insert((hit.entry.clone(), hit.at_ms, hit.snippet.text.clone())) {
+        let Some((hit, text)) = file.as_ref().and_then(|file| hit(place, file, words)) else { continue };
+        if hit.role == HitRole::Title {
+            // Titles are written again and again, and one that was replaced is none any more.
+            let now = titles.entry(hit.path.clone()).or_insert_with(|| titles_of(&hit.path));
+            let Some(at) = now.iter().position(|title| *title == text) else { continue };
+            now.remove(at);
+            hits.push(hit);
+        // Forks share entries.
+        } else if seen.insert((hit.entry.clone(), hit.at_ms, hit.snippet.text.clone())) {
             hits.push(hit);
         }
     }
     hits
 }
 
-/// Nothing when the transcript no longer has it there.
-fn hit(place: Place, file: &File, words: &Words) -> Option<Hit> {
+/// What a session is called now: by people, by gimlet, by older programs.
+fn titles_of(transcript: &Path) -> Vec<String> {
+    let summary = crate::peek::peek(transcript).ok().flatten();
+    summary.map_or_else(Vec::new, |summary| {
+        [summary.labels.title, summary.labels.ai_title, summary.old_summary].into_iter().flatten().collect()
+    })
+}
+
+/// The hit and the whole text that it is in. Nothing when the transcript no longer has it there.
+fn hit(place: Place, file: &File, words: &Words) -> Option<(Hit, String)> {
     let mut line = vec![0; place.length];
     file.read_exact_at(&mut line, place.at).ok()?;
     let said = if is_output(&place.path) { saved(&line)? } else { said(&line)? };
-    Some(Hit {
+    let hit = Hit {
         session: SessionId::new(place.session),
         agent: place.agent,
         path: place.path,
@@ -60,7 +75,8 @@ fn hit(place: Place, file: &File, words: &Words) -> Option<Hit> {
         role: place.role,
         entry: said.entry,
         snippet: snippet(&said.text, &words.wanted),
-    })
+    };
+    Some((hit, said.text))
 }
 
 /// The text around the first word that was found.

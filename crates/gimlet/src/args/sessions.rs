@@ -170,3 +170,54 @@ pub(crate) struct SearchArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// The arguments with the words of a search that begin with `-` behind a `--`: there they cannot pass for flags.
+pub(crate) fn with_words_last(args: &[String]) -> Vec<String> {
+    const VALUED: [&str; 3] = ["--project", "--since", "--limit"];
+    let [sessions, search, rest @ ..] = args else { return args.to_vec() };
+    if sessions != "sessions" || search != "search" {
+        return args.to_vec();
+    }
+    let (mut kept, mut words) = (vec![sessions.clone(), search.clone()], Vec::new());
+    let mut rest = rest.iter().cloned();
+    while let Some(arg) = rest.next().filter(|arg| arg != "--") {
+        // Flags of one letter are left to those who know them.
+        if arg.len() > 2 && arg.starts_with('-') && !arg.starts_with("--") {
+            words.push(arg);
+            continue;
+        }
+        let valued = VALUED.contains(&arg.as_str());
+        kept.push(arg);
+        if valued {
+            kept.extend(rest.next());
+        }
+    }
+    words.extend(rest);
+    if !words.is_empty() {
+        kept.push("--".to_owned());
+    }
+    kept.extend(words);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_begin_with_a_dash_are_words() {
+        let ordered = |line: &str| {
+            let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            with_words_last(&args).join(" ")
+        };
+        for (given, parsed) in [
+            ("sessions search zeb* -penguin --json", "sessions search zeb* --json -- -penguin"),
+            ("sessions search -penguin zeb* -- -h", "sessions search zeb* -- -penguin -h"),
+            ("sessions search a --limit -5 -bee", "sessions search a --limit -5 -- -bee"),
+            ("sessions search a -h", "sessions search a -h"),
+            ("sessions ls -penguin", "sessions ls -penguin"),
+        ] {
+            assert_eq!(ordered(given), parsed);
+        }
+    }
+}

@@ -47,6 +47,32 @@ async fn words_in_results_that_have_a_file_of_their_own_are_found() {
 }
 
 #[tokio::test]
+async fn words_may_begin_with_a_dash_and_only_the_present_title_is_found() {
+    let world = world();
+    let id = turn(&world, "count zebras", "done", &["--name", "Zebra crossing"]).await;
+    turn(&world, "zebras and a penguin", "done", &[]).await;
+    assert_eq!(found(&world, &["zebras", "-penguin"]).await.len(), 1);
+    assert_eq!(found(&world, &["crossing"]).await.len(), 1);
+    turn(&world, "more", "done", &["--resume", &id]).await;
+    assert_eq!(found(&world, &["crossing"]).await.len(), 1, "it is written again and again");
+    sessions(&world, &["rename", &id, "Striped horse"]).await.expect_code(0);
+    assert!(found(&world, &["crossing"]).await.is_empty());
+    assert_eq!(found(&world, &["striped"]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn transcripts_with_blanks_after_colons_are_listed() {
+    let world = world();
+    let id = turn(&world, "fix the parser", "done", &[]).await;
+    let path = transcript(&world, &id);
+    let spaced: String =
+        std::fs::read_to_string(&path).unwrap().lines().map(|line| line.replace("\":", "\": ") + "\n").collect();
+    std::fs::write(&path, spaced).unwrap();
+    let rows = sessions(&world, &["ls", "--json"]).await.lines();
+    assert_eq!((rows.len(), &rows[0]["firstPrompt"]), (1, &json!("fix the parser")));
+}
+
+#[tokio::test]
 async fn damage_in_a_subagents_transcript_is_found() {
     let world = world();
     let task = json!({"description": "d", "prompt": "p", "subagent_type": "general-purpose",
