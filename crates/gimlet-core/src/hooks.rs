@@ -234,6 +234,9 @@ impl Hooks {
         } else if let Some(agent) = &self.agent {
             set("agent_type", json!(agent));
         }
+        if matches!(occasion, Occasion::UserPromptSubmit { .. }) && self.driver.is_some() {
+            set("source", json!("sdk"));
+        }
         occasion.tell(&mut told, &scope.services);
         told
     }

@@ -225,6 +225,7 @@ async fn hooks_know_a_prompt_by_the_id_that_it_will_have() {
         host.send(line);
         let hook = host.asked("hook_callback").await;
         told.push(hook["request"]["input"]["prompt_id"].clone());
+        assert_eq!(hook["request"]["input"]["source"], "sdk");
         host.answer(&hook, json!({}));
         host.result().await;
     }
