@@ -139,7 +139,7 @@ pub(crate) async fn start(
     // The file can be large; it is looked at while everything else is made ready.
     let state = tokio::task::spawn_blocking(move || gimlet_config::check_state(&locations));
     let now = configured.now();
-    let role = Role::of(run, env, &now.rules)?;
+    let role = Role::of(run, env, &now.rules, configured.effective.settings.agent.as_deref())?;
     let run = &role.run.clone();
     let redactor = configured.redactor.clone();
     let key_helper = configured.key_helper();

@@ -177,7 +177,7 @@ pub const KEYS: &[Key] = &[
     hosted("allowAllClaudeAiMcps", Managed),
     hosted("disableClaudeAiConnectors", Any),
     // Agents, worktrees, credentials, updates, policy
-    later("agent", Any, Start, Grant),
+    acts("agent", Any, Start, Grant),
     later("teammateMode", Any, Start, Free),
     later("worktree.baseRef", Any, Live, Free),
     later("worktree.symlinkDirectories", Any, Live, Grant),

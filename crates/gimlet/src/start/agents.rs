@@ -34,15 +34,18 @@ pub(super) struct Role {
 }
 
 impl Role {
-    /// The agent that `--agent` names. A program may name one that it defines in a moment, so it goes on without.
-    pub(super) fn of(run: &RunArgs, env: &Env, rules: &RuleSet) -> Result<Self, Report> {
+    /// The agent that `--agent` names, or else the settings. A program may name one that it defines in a moment, so it
+    /// goes on without; settings are for all sessions, also for those that have no such agent.
+    pub(super) fn of(run: &RunArgs, env: &Env, rules: &RuleSet, by_settings: Option<&str>) -> Result<Self, Report> {
         let plain = |remark| Self { run: run.clone(), agent: None, remark };
-        let Some(name) = run.agent.as_deref().filter(|name| !name.is_empty()) else { return Ok(plain(None)) };
+        let named = run.agent.as_deref().or(by_settings).filter(|name| !name.is_empty());
+        let Some(name) = named else { return Ok(plain(None)) };
         let roster = Roster::built_in(env).with(AgentSource::Caller, agents(run)?);
         match roster.definition(name, rules) {
             Ok((name, spec)) => {
                 Ok(Self { run: as_agent(run, spec), agent: Some((name.to_owned(), spec.clone())), remark: None })
             }
+            Err(problem) if run.agent.is_none() => Ok(plain(Some(format!("the setting agent: {problem}")))),
             Err(problem) if run.is_driven() => Ok(plain(Some(format!("--agent: {problem}")))),
             Err(problem) => Err(Report::new(format!("--agent: {problem}"))),
         }

@@ -286,3 +286,27 @@ async fn the_greeting_names_models_of_agents_and_plugins_that_are_not_taken() {
     // Nothing to continue is nothing to complain about.
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn settings_can_name_the_agent_of_the_main_conversation() {
+    let agents = json!({"pirate": {"description": "d", "prompt": "You are a pirate."},
+        "cook": {"description": "d", "prompt": "You are a cook."}})
+    .to_string();
+    for (setting, flag, prompt, remark) in [
+        ("pirate", "", "You are a pirate.", ""),
+        ("pirate", "cook", "You are a cook.", ""),
+        ("nobody", "", "", "the setting agent: There is no agent type named `nobody`"),
+    ] {
+        let world = world();
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let settings = json!({"agent": setting}).to_string();
+        let mut flags = vec!["-p", "--agents", &agents, "--settings", &settings, "hi"];
+        if !flag.is_empty() {
+            flags.extend(["--agent", flag]);
+        }
+        let run = world.run(&model).args(flags).finish().await;
+        run.expect_code(0);
+        assert!(model.request(0).body_text().contains(prompt) && run.stderr.contains(remark), "{}", run.stderr);
+        assert_eq!(run.stderr.is_empty(), remark.is_empty(), "{}", run.stderr);
+    }
+}
