@@ -36,7 +36,7 @@ const INJECTION: [&str; 27] = [
 const INJECTION_PREFIXES: [&str; 5] = ["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "XDG_"];
 
 /// gimlet's own variables that move its files or lift its checks, in any of their spellings.
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     "CLAUDE_CONFIG_DIR",
     "CLAUDE_CODE_PROCESS_WRAPPER",
     "CLAUDE_CODE_SYNC_SKILLS",
@@ -44,6 +44,7 @@ const OWN: [&str; 7] = [
     "CLAUDE_CODE_PLUGIN_CACHE_DIR",
     "CLAUDE_CODE_PLUGIN_SEED_DIR",
     "GIMLET_TRUST",
+    "GIMLET_CONFIG_OWNER",
 ];
 
 /// What says who runs gimlet and where; no file can.

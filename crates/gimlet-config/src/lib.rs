@@ -17,6 +17,7 @@ mod keys;
 mod load;
 mod locations;
 mod merge;
+mod ownership;
 mod problem;
 mod save;
 mod schema;
@@ -34,6 +35,7 @@ pub use keys::{Effect, Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close
 pub use load::{Author, Layer, Loaded, Options, Policy, load};
 pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};
+pub use ownership::close_own_folder;
 pub use problem::{Problem, Severity};
 pub use save::{SaveError, save};
 pub use schema::settings_schema;

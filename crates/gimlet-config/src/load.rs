@@ -15,6 +15,7 @@ use crate::effective::RuleBehavior;
 use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
 use crate::json::{self, Json, JsonError, JsonText, Node};
 use crate::locations::Locations;
+use crate::ownership;
 use crate::problem::{Problem, Severity};
 use crate::scope::{Scope, Sources};
 use intake::Intake;
@@ -55,7 +56,7 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
     let mut loaded =
         Loaded { locations: locations.clone(), sources: options.sources, layers: Vec::new(), problems: Vec::new() };
     if options.sources.user {
-        loaded.file(Scope::User, &locations.user_file(), Author::Person, &locations.config_dir);
+        loaded.user_file();
     }
     if options.sources.project {
         loaded.project_file();
@@ -103,6 +104,27 @@ impl Loaded {
             Ok(Some(bytes)) => self.bytes(Scope::Project, &path, Author::Project, &locations.cwd, bytes),
             Err(error) => self.unreadable(Scope::Project, &path, &error),
         }
+    }
+
+    /// The person's own file. Where others could have written it, only what it forbids is believed.
+    fn user_file(&mut self) {
+        let locations = self.locations.clone();
+        let file = locations.user_file();
+        self.file(Scope::User, &file, Author::Person, &locations.config_dir);
+        let doubts = locations.person.doubts(&locations.config_dir, &file);
+        if doubts.is_empty() {
+            return;
+        }
+        for layer in &mut self.layers {
+            layer.root = forbids::strict_part(layer.root.clone());
+            layer.salvaged = true;
+        }
+        let what = match file.exists() {
+            true => "of these settings only what they forbid counts, and records of trust do not count",
+            false => "records of trust do not count",
+        };
+        let place = if file.exists() { &file } else { &locations.config_dir };
+        self.problem(place, format!("{what}: {}", ownership::sentence(&doubts)));
     }
 
     fn file(&mut self, scope: Scope, path: &Path, author: Author, anchor: &Path) {

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::files;
+use crate::ownership::Person;
 
 /// Where managed settings lie on this system.
 pub const MANAGED_DIR: &str =
@@ -26,6 +27,8 @@ pub struct Surroundings {
     pub managed_dir: PathBuf,
     /// Where programs keep the person's configuration, when that is not `~/.config`.
     pub xdg_config_home: Option<PathBuf>,
+    /// A further user whose files are the person's own.
+    pub also_owner: Option<u32>,
 }
 
 /// Every place that is looked at.
@@ -41,6 +44,7 @@ pub struct Locations {
     pub state_file: PathBuf,
     /// Where the person's git is configured, beside `~/.gitconfig`.
     pub(crate) git_config_dir: Option<PathBuf>,
+    pub(crate) person: Person,
 }
 
 /// A git repository, as its files describe it.
@@ -58,7 +62,8 @@ pub struct Repo {
 
 impl Locations {
     pub fn find(surroundings: Surroundings) -> Self {
-        let Surroundings { home, config_dir, config_dir_named, cwd, managed_dir, xdg_config_home } = surroundings;
+        let Surroundings { home, config_dir, config_dir_named, cwd, managed_dir, xdg_config_home, also_owner } =
+            surroundings;
         let config = xdg_config_home.filter(|folder| folder.is_absolute());
         let config = config.or_else(|| home.as_ref().map(|home| home.join(".config")));
         let state_file = match &home {
@@ -73,6 +78,7 @@ impl Locations {
             managed_dir,
             state_file,
             git_config_dir: config.map(|config| config.join("git")),
+            person: Person::current(also_owner),
         }
     }
 

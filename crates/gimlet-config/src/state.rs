@@ -8,6 +8,7 @@ use crate::backup;
 use crate::files::{self, STATE_MAX_BYTES};
 use crate::json::{self, JsonText};
 use crate::locations::Locations;
+use crate::ownership;
 use crate::problem::{Problem, Severity};
 use crate::settings::{NotifyChannel, Settings, TeammateMode};
 
@@ -31,6 +32,18 @@ pub struct StateSettings {
 /// What is wrong with `.claude.json`: other programs' trust in folders then counts as none.
 pub fn state_problem(locations: &Locations) -> Option<Problem> {
     let file = &locations.state_file;
+    if let Some(doubt) = locations.person.doubt(file) {
+        let message = format!("trust that it records does not count: {}", ownership::sentence(&[doubt]));
+        let file = file.clone();
+        return Some(Problem {
+            severity: Severity::Warning,
+            file,
+            line: None,
+            column: None,
+            key: String::new(),
+            message,
+        });
+    }
     let (message, at) = match files::read_text(file, STATE_MAX_BYTES) {
         Ok(None) => return None,
         Err(error) => (error.to_string(), None),
@@ -54,11 +67,15 @@ pub fn state_problem(locations: &Locations) -> Option<Problem> {
 pub fn check_state(locations: &Locations) -> Option<Problem> {
     let file = &locations.state_file;
     let bytes = files::read(file, STATE_MAX_BYTES).ok().flatten();
+    let is_doubtful = locations.person.doubt(file).is_some();
     // The file can be large, and is good almost always.
-    if bytes.as_ref().is_some_and(|bytes| serde_json::from_slice::<IgnoredAny>(bytes).is_ok()) {
+    if !is_doubtful && bytes.as_ref().is_some_and(|bytes| serde_json::from_slice::<IgnoredAny>(bytes).is_ok()) {
         return None;
     }
     let mut problem = state_problem(locations)?;
+    if is_doubtful {
+        return Some(problem);
+    }
     let kept = bytes.map(|bytes| backup::keep_corrupted(file, &bytes, &locations.config_dir.join("backups")));
     problem.message.push_str(&match kept {
         Some(Ok(copy)) => format!("; a copy is in {}", copy.display()),

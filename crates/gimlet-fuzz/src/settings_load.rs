@@ -92,6 +92,7 @@ fn locations(folder: &Path) -> Locations {
         cwd: project,
         managed_dir: folder.join("managed"),
         xdg_config_home: None,
+        also_owner: None,
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gimlet_config::{AutoMode, Effective, Locations, MANAGED_DIR, RuleBehavior, RuleLine, Scope, Sourced};
 use gimlet_core::ReviewRules;
 use gimlet_policy::{Behavior, Rule, RuleProblem, RuleScope, RuleSet, RuleSource};
-use gimlet_proto::PermissionMode;
+use gimlet_proto::{Env, PermissionMode};
 
 use crate::surroundings::Surroundings;
 
@@ -18,7 +18,15 @@ pub(crate) fn locations(around: &Surroundings) -> Locations {
         cwd: around.cwd.clone(),
         managed_dir: MANAGED_DIR.into(),
         xdg_config_home: around.env.exact("XDG_CONFIG_HOME").map(PathBuf::from),
+        also_owner: also_owner(&around.env),
     })
+}
+
+/// The user besides this one whose config home is the person's own: the one that is named, or whoever called `sudo`.
+fn also_owner(env: &Env) -> Option<u32> {
+    let number = |text: Option<&str>| text.and_then(|text| text.trim().parse().ok());
+    let by_sudo = || number(env.exact("SUDO_UID")).filter(|_| rustix::process::geteuid().is_root());
+    number(env.get("GIMLET_CONFIG_OWNER")).or_else(by_sudo)
 }
 
 pub(crate) fn behavior(rule: &RuleLine) -> Behavior {

@@ -178,6 +178,7 @@ pub(crate) async fn start(
     let api_key_source = provider.api_key_source().to_owned();
     let runtime_dir = around.config_home.join("gimlet").join("run");
     warnings.extend(processes::sweep(&runtime_dir));
+    warnings.extend(gimlet_config::close_own_folder(&around.config_home.join("gimlet")));
     let processes =
         processes::processes(env, &past.id, provider::effort(run, &configured), &around.config_home, runtime_dir);
     let exec = processes.exec.clone();

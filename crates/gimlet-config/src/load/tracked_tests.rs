@@ -80,6 +80,7 @@ fn a_repository_that_git_made_is_read_right() {
             cwd: root.clone(),
             managed_dir: root.join("managed"),
             xdg_config_home: None,
+            also_owner: None,
         });
         author(&locations, &locations.local_file())
     };

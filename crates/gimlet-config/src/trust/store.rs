@@ -13,6 +13,7 @@ use crate::edit::{self, Edit, EditError};
 use crate::files::{self, ReadError, STATE_MAX_BYTES};
 use crate::json;
 use crate::locations::Locations;
+use crate::ownership::{self, Person};
 
 /// Of every item so many accepted versions are kept, so that two branches do not take turns in asking.
 const VERSIONS_KEPT: usize = 8;
@@ -29,6 +30,8 @@ pub enum TrustError {
     Read { path: PathBuf, source: ReadError },
     #[error("{} cannot be set aside: {source}", path.display())]
     SetAside { path: PathBuf, source: std::io::Error },
+    #[error("trust is not stored where others could write it too: {0}")]
+    Open(String),
     #[error("trust cannot be stored: {0}")]
     Store(String),
     #[error("the trust is stored for gimlet, but not for other programs: {0}")]
@@ -48,6 +51,8 @@ enum Extent {
 #[derive(Clone, Debug)]
 pub struct TrustStore {
     own_file: PathBuf,
+    config_dir: PathBuf,
+    person: Person,
     state_file: PathBuf,
     backups: PathBuf,
     root: PathBuf,
@@ -62,6 +67,8 @@ impl TrustStore {
         let root = locations.trust_root().to_owned();
         Self {
             own_file: locations.trust_file(),
+            config_dir: locations.config_dir.clone(),
+            person: locations.person,
             state_file: locations.state_file.clone(),
             backups: locations.config_dir.join("backups"),
             counting: counting(locations),
@@ -150,6 +157,10 @@ impl TrustStore {
     }
 
     fn store(&self, key: &str, accepted: &[Item], extent: Extent) -> Result<(), TrustError> {
+        let doubts = self.doubts();
+        if !doubts.is_empty() {
+            return Err(TrustError::Open(ownership::sentence(&doubts)));
+        }
         self.set_aside_if_broken()?;
         let change = |text: Option<&str>| -> Result<Option<String>, serde_json::Error> {
             let mut own: Value = text.map_or_else(|| Ok(json!({ "version": 1 })), serde_json::from_str)?;
@@ -191,6 +202,9 @@ impl TrustStore {
 
     /// Another program's word, or our own from earlier, that the folder is trusted.
     fn shared_flag(&self) -> bool {
+        if self.person.doubt(&self.state_file).is_some() {
+            return false;
+        }
         let Ok(Some(text)) = files::read_text(&self.state_file, STATE_MAX_BYTES) else { return false };
         let Ok(parsed) = json::parse(&text) else { return false };
         let flag = |folder: &PathBuf| {
@@ -200,7 +214,16 @@ impl TrustStore {
         self.counting.iter().any(|folder| flag(folder) == Some(true))
     }
 
+    /// What is doubtful about gimlet's own record.
+    fn doubts(&self) -> Vec<ownership::Doubt> {
+        self.person.doubts(&self.config_dir, &self.own_file)
+    }
+
+    /// Records that somebody else could have written grant nothing.
     fn own(&self) -> Option<Value> {
+        if !self.doubts().is_empty() {
+            return None;
+        }
         let text = files::read_text(&self.own_file, STATE_MAX_BYTES).ok().flatten()?;
         serde_json::from_str(&text).ok()
     }

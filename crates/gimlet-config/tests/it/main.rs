@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod managed;
+mod ownership;
 mod reference;
 mod save;
 mod scopes;

@@ -61,6 +61,7 @@ impl World {
             cwd: self.cwd.clone(),
             managed_dir: self.managed.clone(),
             xdg_config_home: None,
+            also_owner: None,
         })
     }
 

@@ -2,6 +2,7 @@
 //! said about files that are broken.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use gimlet_script::{Script, Server};
@@ -40,6 +41,43 @@ fn write(path: &Path, text: &str) {
 
 fn exists(world: &World, name: &str) -> bool {
     world.project.join(name).exists()
+}
+
+#[tokio::test]
+async fn settings_that_others_may_write_do_not_act_and_are_named_with_what_to_run() {
+    let world = world();
+    let folder = world.home.join(".claude");
+    let file = folder.join("settings.json");
+    std::fs::create_dir_all(&folder).unwrap();
+    let text = json!({"permissions": {"allow": ["Bash(touch *)"]}, "apiKeyHelper": "touch helped; echo canary-key"});
+    std::fs::write(&file, text.to_string()).unwrap();
+    let shut = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let tried = async || {
+        let script = Script::new().call("Bash", json!({"command": "touch made"})).then().say("done");
+        let model = script.serve().await.unwrap();
+        world.run(&model).args(["-p", "--", "go"]).finish().await
+    };
+    shut(&folder, 0o777);
+    shut(&file, 0o666);
+    let run = tried().await;
+    assert!(!world.project.join("made").exists(), "{}", run.stderr);
+    let said: Vec<&str> = run.stderr.lines().filter(|line| line.contains("may be written by everybody")).collect();
+    assert_eq!(said.len(), 1, "{}", run.stderr);
+    assert!(said[0].contains(&format!("chmod go-w '{}' && chmod go-w '{}'", folder.display(), file.display())));
+    let without_key = world.run_at("http://127.0.0.1:9").without_env("ANTHROPIC_API_KEY").args(["-p", "--", "go"]);
+    assert_ne!(without_key.finish().await.code, 0);
+    assert!(!world.project.join("helped").exists());
+    let doctor = world.run_at("http://127.0.0.1:9").arg("doctor").finish().await;
+    assert!(doctor.expect_code(1).stdout.contains("may be written by everybody"), "{}", doctor.stdout);
+    shut(&folder, 0o700);
+    shut(&file, 0o600);
+    // gimlet's own folder is closed again, once and not in silence.
+    shut(&folder.join("gimlet"), 0o755);
+    let run = tried().await;
+    assert!(world.project.join("made").exists() && run.stderr.contains("it is yours alone now"), "{}", run.stderr);
+    assert!(!tried().await.stderr.contains("yours alone"));
 }
 
 #[tokio::test]
