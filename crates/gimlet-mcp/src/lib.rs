@@ -3,6 +3,7 @@
 //! A server's tools become guests of the session, under the same gate as every other tool. What a server sends is
 //! somebody else's text: it is cut, mapped and counted here, and never believed where permission is concerned.
 
+mod admission;
 mod channel;
 mod client;
 mod config;
@@ -13,6 +14,7 @@ mod schema;
 mod server;
 mod servers;
 
+pub use admission::{Admission, ServerMatch};
 pub use config::{ConfigError, ServerConfig, servers_in};
 pub use naming::tool_name;
 pub use servers::{McpServers, Origin, Timeouts};

@@ -10,6 +10,7 @@ use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, Servers, Se
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
+use crate::admission::Admission;
 use crate::config::{ServerConfig, ServerKind, servers_of};
 use crate::policies::Policy;
 use crate::server::{ConnectError, Connection, IN_DRIVER, Limits, connect};
@@ -79,6 +80,7 @@ enum State {
 pub struct McpServers {
     driver: Option<Arc<dyn Driver>>,
     timeouts: Timeouts,
+    admission: Admission,
     entries: Mutex<Vec<Entry>>,
     /// Held while connecting, so that a server is not greeted twice.
     connecting: tokio::sync::Mutex<()>,
@@ -96,22 +98,33 @@ impl McpServers {
             entries.retain(|entry| entry.name != name);
             entries.push(Entry::new(name, config, Origin::Launch));
         }
-        Self { driver, timeouts, entries: Mutex::new(entries), connecting: tokio::sync::Mutex::default() }
+        Self {
+            driver,
+            timeouts,
+            admission: Admission::default(),
+            entries: Mutex::new(entries),
+            connecting: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The same, of which only those are used that these lists leave.
+    pub fn admitted_by(self, admission: Admission) -> Self {
+        Self { admission, ..self }
     }
 
     /// Connects whatever is wanted and not there. One that fails is tried again next time; one that let everybody wait
     /// is given a moment before a turn and not tried beside one.
     async fn connect_all(&self, also_silent: bool) {
         let _alone = self.connecting.lock().await;
-        let wanted: Vec<(String, ServerKind, Duration)> = {
+        let wanted: Vec<(String, ServerConfig, Duration)> = {
             let entries = self.lock();
             let wanted = entries.iter().filter(|entry| entry.enabled && !entry.is_connected());
             let wanted = wanted.filter(|entry| also_silent || !entry.was_silent());
             let patience = |entry: &Entry| self.timeouts.connect.min(entry.patience());
-            wanted.map(|entry| (entry.name.clone(), entry.config.kind.clone(), patience(entry))).collect()
+            wanted.map(|entry| (entry.name.clone(), entry.config.clone(), patience(entry))).collect()
         };
-        let attempts = wanted.into_iter().map(|(name, kind, patience)| async move {
-            let state = match self.reach(&name, &kind, patience).await {
+        let attempts = wanted.into_iter().map(|(name, config, patience)| async move {
+            let state = match self.reach(&name, &config, patience).await {
                 Ok(connection) => State::Connected(Arc::new(connection)),
                 Err(error) => State::Failed(error),
             };
@@ -126,8 +139,11 @@ impl McpServers {
         }
     }
 
-    async fn reach(&self, name: &str, kind: &ServerKind, patience: Duration) -> Result<Connection, ConnectError> {
-        match (kind, &self.driver) {
+    async fn reach(&self, name: &str, config: &ServerConfig, patience: Duration) -> Result<Connection, ConnectError> {
+        if let Some(why) = self.admission.refusal(name, config) {
+            return Err(ConnectError::Failed(why.to_owned()));
+        }
+        match (&config.kind, &self.driver) {
             (ServerKind::Driver, Some(driver)) => connect(driver.clone(), name, patience).await,
             (ServerKind::Driver, None) => Err(ConnectError::Failed("no program drives this session".to_owned())),
             (ServerKind::Elsewhere(kind), _) => {

@@ -264,6 +264,9 @@ pub(crate) struct RunArgs {
     /// What the driving program would call a session that has no title yet.
     #[arg(skip)]
     pub(crate) wished_title: Option<String>,
+    /// Whether the agents are those of the program that drives the session, and none of a flag's.
+    #[arg(skip)]
+    pub(crate) agents_of_host: bool,
     /// The flags that were given and set aside.
     #[arg(skip)]
     pub(crate) without: Vec<String>,

@@ -183,6 +183,7 @@ fn as_wished(run: &RunArgs, wishes: Initialize) -> RunArgs {
     run.wished_title = wishes.title.or(run.wished_title);
     run.json_schema = wishes.json_schema.map(|schema| schema.get().to_owned()).or(run.json_schema);
     run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);
+    run.agents_of_host |= run.agents.is_none() && wishes.agents.is_some();
     run.agents = match (run.agents, wishes.agents) {
         (Some(flag), Some(wished)) => Some(merged(&flag, wished.get())),
         (flag, wished) => wished.map(|wished| wished.get().to_owned()).or(flag),

@@ -134,6 +134,7 @@ pub(crate) async fn start(
     manner: &Manner,
 ) -> Result<Started<impl Future<Output = ()> + Send + use<>>, Report> {
     let mut configured = Configured::open(run, around).await?.following(&manner.flag_settings);
+    servers::check_sideloading(run, &configured)?;
     let env = &configured.env.clone();
     let locations = configured.loaded.locations.clone();
     // The file can be large; it is looked at while everything else is made ready.
@@ -177,8 +178,8 @@ pub(crate) async fn start(
     warnings.extend(chosen.remark);
     let api_key_source = provider.api_key_source().to_owned();
     let runtime_dir = around.config_home.join("gimlet").join("run");
-    warnings.extend(processes::sweep(&runtime_dir));
     warnings.extend(gimlet_config::close_own_folder(&around.config_home.join("gimlet")));
+    warnings.extend(processes::sweep(&runtime_dir));
     let processes =
         processes::processes(env, &past.id, provider::effort(run, &configured), &around.config_home, runtime_dir);
     let exec = processes.exec.clone();
@@ -188,7 +189,7 @@ pub(crate) async fn start(
     if let Some(helper) = key_helper {
         helper.start_with(exec.clone());
     }
-    let servers = servers::servers(run, around, manner, env)?;
+    let servers = servers::servers(run, around, manner, &configured)?;
     let options = options(run, &configured, manner);
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
     let (plans, own_plan) = planning::plans(run, around, &configured, &past);

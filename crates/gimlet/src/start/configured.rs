@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_config::{
-    Author, Effective, Inventory, Item, ItemKind, Layer, Loaded, Options, Problem, Severity, Trust, TrustStore, Waiting,
+    Author, Effect, Effective, Inventory, Item, ItemKind, KEYS, Key, Layer, Loaded, Options, Problem, Scope, Severity,
+    Trust, TrustStore, Waiting,
 };
 use gimlet_core::tool::nearest;
 use gimlet_core::{Redactor, Review, SandboxNow, SettingsNow};
@@ -200,6 +201,7 @@ impl Configured {
         remarks.extend(missing);
         remarks.extend(self.said_in_vain());
         remarks.extend(self.hooks_do_not_run());
+        remarks.extend(self.not_enforced());
         let directories = self.flag_directories.iter().cloned().chain(found).collect();
         SettingsNow {
             rules,
@@ -311,6 +313,18 @@ impl Configured {
         events.sort_unstable();
         events.dedup();
         (!events.is_empty()).then(|| format!("hooks are not run by this version of gimlet: {}", events.join(", ")))
+    }
+
+    /// An administrator relies on what is written down, so nobody may think that it holds when it does not.
+    fn not_enforced(&self) -> Option<String> {
+        let managed: Vec<&Layer> = self.loaded.layers.iter().filter(|layer| layer.scope == Scope::Managed).collect();
+        let is_set = |key: &&Key| managed.iter().any(|layer| layer.line_of(key.path).is_some());
+        // Hooks have a line of their own.
+        let idle = KEYS.iter().filter(|key| key.effect == Effect::NotYet && key.path != "hooks");
+        let mut names: Vec<&str> = idle.filter(is_set).map(|key| key.path).collect();
+        names.sort_unstable();
+        let line = || format!("managed settings that this version of gimlet does not enforce: {}", names.join(", "));
+        (!names.is_empty()).then(line)
     }
 
     /// How auto mode is to review; `None` where settings took the mode away.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use gimlet_mcp::{McpServers, Timeouts, servers_in};
-use gimlet_proto::{Env, Servers};
+use gimlet_config::{Layer, McpServerMatch, Scope, Sourced};
+use gimlet_mcp::{Admission, McpServers, ServerMatch, Timeouts, servers_in};
+use gimlet_proto::Servers;
 
-use super::Manner;
+use super::{Configured, Manner};
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
@@ -15,7 +16,7 @@ pub(super) fn servers(
     run: &RunArgs,
     around: &Surroundings,
     manner: &Manner,
-    env: &Env,
+    configured: &Configured,
 ) -> Result<Option<Arc<McpServers>>, Report> {
     if let Some(servers) = &manner.servers {
         return Ok(Some(servers.clone()));
@@ -31,7 +32,46 @@ pub(super) fn servers(
         let found = servers_in(&document).map_err(|error| Report::new(format!("--mcp-config: {error}")))?;
         servers.extend(found);
     }
-    let servers = McpServers::new(Some(driver.clone()), Timeouts::from_env(env), servers);
+    let servers = McpServers::new(Some(driver.clone()), Timeouts::from_env(&configured.env), servers);
+    let servers = servers.admitted_by(admission(configured));
     servers.admit(&manner.driver_servers, &manner.driver_server_configs);
     Ok(Some(Arc::new(servers)))
+}
+
+/// Which servers settings leave. What forbids counts from every file.
+fn admission(configured: &Configured) -> Admission {
+    let effective = &configured.effective;
+    let matches = |entry: &Sourced| -> Option<ServerMatch> {
+        let entry: McpServerMatch = serde_json::from_value(entry.value.clone()).ok()?;
+        let by_place = || entry.server_command.map(ServerMatch::Command).or(entry.server_url.map(ServerMatch::Url));
+        entry.server_name.map(ServerMatch::Name).or_else(by_place)
+    };
+    let managed_only = effective.settings.allow_managed_mcp_servers_only == Some(true);
+    let counts = |entry: &&Sourced| !managed_only || entry.origin.scope == Scope::Managed;
+    let allowed = effective.merged.entries("allowedMcpServers").iter().filter(counts).filter_map(matches).collect();
+    let managed = configured.loaded.layers.iter().filter(|layer| layer.scope == Scope::Managed);
+    let is_said = match managed_only {
+        true => managed.map(Layer::value).any(|settings| settings.get("allowedMcpServers").is_some()),
+        false => effective.settings.allowed_mcp_servers.is_some(),
+    };
+    Admission {
+        allowed: is_said.then_some(allowed),
+        denied: effective.merged.entries("deniedMcpServers").iter().filter_map(matches).collect(),
+    }
+}
+
+/// Flags that bring in what an administrator has not seen.
+pub(super) fn check_sideloading(run: &RunArgs, configured: &Configured) -> Result<(), Report> {
+    if configured.effective.settings.disable_sideload_flags != Some(true) {
+        return Ok(());
+    }
+    let given =
+        [("--agents", run.agents.is_some() && !run.agents_of_host), ("--mcp-config", !run.mcp_config.is_empty())];
+    let given = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag);
+    let set_aside = run.without.iter().map(String::as_str).filter(|flag| flag.starts_with("--plugin-"));
+    match given.chain(set_aside).next() {
+        None => Ok(()),
+        Some(flag) => Err(Report::new(format!("{flag} is not used here: managed settings say disableSideloadFlags"))
+            .hint("Ask whoever manages this machine, or start without it")),
+    }
 }

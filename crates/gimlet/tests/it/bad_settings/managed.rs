@@ -161,3 +161,16 @@ async fn an_embedding_programs_settings_can_forbid_beside_an_administrators() {
     run.expect_code(1);
     assert!(run.stderr.contains("--managed-settings:1:2"), "{}", run.stderr);
 }
+
+#[tokio::test]
+async fn managed_settings_that_are_not_enforced_yet_are_named_in_one_line() {
+    let settings = json!({"disableWorkflows": true, "blockedMarketplaces": [], "disableSideloadFlags": true,
+                          "forceLoginMethod": "console", "permissions": {"deny": ["Bash(rmdir *)"]}});
+    let (world, _outer) = managed(&settings.to_string());
+    user(&world, &json!({"disableWorkflows": true, "theme": "dark"}));
+    let (run, done) = tried(&world, &[]).await;
+    assert_eq!(done, [true, false, false, false], "{}", run.stderr);
+    let said: Vec<&str> = run.stderr.lines().filter(|line| line.contains("does not enforce")).collect();
+    assert_eq!(said.len(), 1, "{}", run.stderr);
+    assert!(said[0].ends_with("does not enforce: blockedMarketplaces, disableWorkflows"), "{}", run.stderr);
+}

@@ -117,3 +117,49 @@ async fn sessions_that_run_under_one_name_are_told_apart() {
     third.end().await.clean(0);
     assert_eq!(titles(), ["build", "build (2)"], "a name that nobody runs under is free");
 }
+
+#[tokio::test]
+async fn a_server_that_settings_refuse_is_never_spoken_to() {
+    let calc = r#"{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}"#;
+    for (settings, why) in [
+        (json!({"deniedMcpServers": [{"serverName": "calc"}]}), "deniedMcpServers"),
+        (json!({"allowedMcpServers": [{"serverName": "other"}]}), "allowedMcpServers"),
+        (json!({"allowedMcpServers": [], "allowManagedMcpServersOnly": true}), "allowedMcpServers"),
+    ] {
+        let world = world();
+        let model = Script::new().say("ok").then().say("ok").serve().await.unwrap();
+        // What the person allows adds nothing where only the managed list counts.
+        let own =
+            json!({"allowedMcpServers": [{"serverName": if why == "deniedMcpServers" { "calc" } else { "mine" }}]});
+        let flags = ["--managed-settings", &settings.to_string(), "--settings", &own.to_string(), "--mcp-config", calc];
+        let mut host = Host::start(world.run(&model).args(flags));
+        host.say("hi");
+        host.result().await;
+        let status = host.ask(json!({"subtype": "mcp_status"})).await;
+        let server = &status["response"]["mcpServers"][0];
+        assert_eq!(server["status"], "failed", "{status}");
+        assert!(server["error"].as_str().unwrap().contains(why), "{status}");
+        let lines = host.end().await.clean(0);
+        assert!(!super::kinds(&lines).contains(&"mcp_message".to_owned()), "{lines:?}");
+        assert!(!model.request(0).tool_names().iter().any(|name| name.starts_with("mcp__")));
+    }
+}
+
+#[tokio::test]
+async fn flags_that_bring_in_agents_and_servers_can_be_forbidden() {
+    let world = world();
+    let managed = ["--managed-settings", r#"{"disableSideloadFlags": true}"#];
+    let agents = r#"{"x":{"description":"d","prompt":"p"}}"#;
+    for flags in [["--agents", agents], ["--mcp-config", r#"{"mcpServers":{}}"#], ["--plugin-dir", "x"]] {
+        let run = world.run_at("http://127.0.0.1:9").args(super::FLAGS).args(managed).args(flags).finish().await;
+        run.expect_code(1);
+        assert!(run.stderr.contains(flags[0]) && run.stderr.contains("disableSideloadFlags"), "{}", run.stderr);
+    }
+    // What a program says in its greeting is no flag.
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(managed));
+    host.ask(json!({"subtype": "initialize", "agents": serde_json::from_str::<Value>(agents).unwrap()})).await;
+    host.say("hi");
+    assert_eq!(host.result().await["result"], "ok");
+    host.end().await.clean(0);
+}

@@ -1,0 +1,185 @@
+//! Which servers may be used, by lists of whoever manages the machine or wrote the settings. A list that forbids always
+//! wins; a list that allows admits nothing that it does not name.
+
+use serde_json::Value;
+
+use crate::config::{ServerConfig, ServerKind};
+
+/// One way to name a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerMatch {
+    /// Exactly this name.
+    Name(String),
+    /// Exactly this program with these arguments.
+    Command(Vec<String>),
+    /// An address, with `*` for any text. Without a path it stands for every path.
+    Url(String),
+}
+
+/// Which servers may be used.
+#[derive(Clone, Debug, Default)]
+pub struct Admission {
+    /// The only ones; `None` where nobody says.
+    pub allowed: Option<Vec<ServerMatch>>,
+    pub denied: Vec<ServerMatch>,
+}
+
+impl Admission {
+    /// Why this server may not be used.
+    pub(crate) fn refusal(&self, name: &str, config: &ServerConfig) -> Option<&'static str> {
+        if self.denied.iter().any(|entry| entry.names(name, config)) {
+            return Some("settings forbid this server (deniedMcpServers)");
+        }
+        let allowed = self.allowed.as_ref()?;
+        // Where a list says what to start or whom to call, a name alone vouches for neither.
+        let by_place = |entry: &&ServerMatch| match (entry, Transport::of(config)) {
+            (ServerMatch::Command(_), Transport::Program) | (ServerMatch::Url(_), Transport::Remote) => true,
+            (ServerMatch::Name(_) | ServerMatch::Command(_) | ServerMatch::Url(_), _) => false,
+        };
+        let places: Vec<&ServerMatch> = allowed.iter().filter(by_place).collect();
+        let admitted = match places.is_empty() {
+            true => allowed.iter().any(|entry| entry.names(name, config)),
+            false => places.iter().any(|entry| entry.names(name, config)),
+        };
+        (!admitted).then_some("settings do not allow this server (allowedMcpServers)")
+    }
+}
+
+/// How a server is reached, as far as the lists care.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    /// It runs in the driving program.
+    Inside,
+    Program,
+    Remote,
+}
+
+impl Transport {
+    fn of(config: &ServerConfig) -> Self {
+        match &config.kind {
+            ServerKind::Driver => Transport::Inside,
+            ServerKind::Elsewhere(kind) if kind == "stdio" => Transport::Program,
+            ServerKind::Elsewhere(_) => Transport::Remote,
+        }
+    }
+}
+
+impl ServerMatch {
+    fn names(&self, name: &str, config: &ServerConfig) -> bool {
+        let transport = Transport::of(config);
+        match self {
+            ServerMatch::Name(wanted) => wanted == name,
+            ServerMatch::Command(wanted) => transport == Transport::Program && command(&config.written) == *wanted,
+            ServerMatch::Url(pattern) => {
+                let url = config.written.get("url").and_then(Value::as_str);
+                transport == Transport::Remote && url.is_some_and(|url| url_fits(pattern, url))
+            }
+        }
+    }
+}
+
+/// The program and its arguments.
+fn command(written: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let args = written.get("args").and_then(Value::as_array).into_iter().flatten();
+    written.get("command").into_iter().chain(args).filter_map(text).collect()
+}
+
+fn url_fits(pattern: &str, url: &str) -> bool {
+    let (pattern, url) = (Address::of(pattern), Address::of(url));
+    let path = pattern.path.is_empty() || fits(&pattern.path, &url.path);
+    fits(&pattern.scheme, &url.scheme) && fits(&pattern.host, &url.host) && path
+}
+
+/// An address in the parts that are compared, each in one spelling.
+struct Address {
+    scheme: String,
+    host: String,
+    path: String,
+}
+
+impl Address {
+    fn of(text: &str) -> Self {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("*", text));
+        // Everything before the last @ is a name and a password, whatever it looks like.
+        let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let host = authority.rsplit('@').next().unwrap_or_default().to_lowercase();
+        let (host, port) = match host.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, format!(":{port}")),
+            _ => (host.as_str(), String::new()),
+        };
+        let path = if path == "/" { "" } else { path };
+        let host = format!("{}{port}", host.trim_end_matches('.'));
+        Self { scheme: scheme.to_lowercase(), host, path: path.to_owned() }
+    }
+}
+
+/// Whether a text fits a pattern with `*` for any text.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut middle: Vec<&str> = parts.collect();
+    let Some(last) = middle.pop() else { return rest.is_empty() };
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::servers_in;
+
+    fn server(entry: &str) -> ServerConfig {
+        servers_in(&format!(r#"{{"mcpServers":{{"s":{entry}}}}}"#)).unwrap().remove(0).1
+    }
+
+    const INSIDE: &str = r#"{"type":"sdk","name":"s"}"#;
+    const PROGRAM: &str = r#"{"command":"npx","args":["-y","x"]}"#;
+    const REMOTE: &str = r#"{"type":"http","url":"https://Mcp.Example.com./v1"}"#;
+
+    #[test]
+    fn lists_admit_and_refuse_by_name_program_and_address() {
+        let name = |name: &str| ServerMatch::Name(name.to_owned());
+        let run = |words: &[&str]| ServerMatch::Command(words.iter().map(|word| (*word).to_owned()).collect());
+        let url = |text: &str| ServerMatch::Url(text.to_owned());
+        for (allowed, denied, admitted) in [
+            (None, vec![], [true, true, true]),
+            (Some(vec![]), vec![], [false, false, false]),
+            (Some(vec![name("s")]), vec![], [true, true, true]),
+            (Some(vec![name("S")]), vec![], [false, false, false]),
+            (Some(vec![name("s")]), vec![name("s")], [false, false, false]),
+            (Some(vec![name("s"), run(&["npx", "-y", "x"])]), vec![], [true, true, true]),
+            (Some(vec![name("s"), run(&["npx", "x"])]), vec![], [true, false, true]),
+            (Some(vec![name("s"), url("https://*.example.com")]), vec![], [true, true, true]),
+            (Some(vec![name("s"), url("https://example.com")]), vec![], [true, true, false]),
+            (Some(vec![url("https://mcp.example.com/v1")]), vec![], [false, false, true]),
+            (None, vec![url("*://mcp.example.com/v2")], [true, true, true]),
+            (None, vec![url("https://MCP.example.com/*")], [true, true, false]),
+            (None, vec![run(&["npx", "-y", "x"])], [true, false, true]),
+        ] {
+            let admission = Admission { allowed, denied };
+            let found = [INSIDE, PROGRAM, REMOTE].map(|entry| admission.refusal("s", &server(entry)).is_none());
+            assert_eq!(found, admitted, "{admission:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_cannot_pass_for_another_host() {
+        for (pattern, url, expected) in [
+            ("https://example.com", "https://example.com:8443/x", false),
+            ("https://example.com", "https://example.com@evil.test/x", false),
+            ("https://*.example.com/*", "https://evil.test/.example.com/", false),
+            ("https://*.example.com", "https://evil.test?.example.com", false),
+            ("https://example.com:8443/a*c", "https://EXAMPLE.com.:8443/abc", true),
+            ("https://example.com/a*c", "https://example.com/abd", false),
+            ("https://example.com/", "https://example.com/any", true),
+        ] {
+            assert_eq!(url_fits(pattern, url), expected, "{pattern} {url}");
+        }
+    }
+}
