@@ -197,7 +197,8 @@ impl Configured {
             remarks.push("--allowedTools is not used: only managed rules allow something here".to_owned());
         }
         let rules = if managed_only { rules.with_managed_allows_only() } else { rules };
-        remarks.extend(rules.remarks(&rule_names::known_tools().collect::<Vec<_>>()).iter().map(ToString::to_string));
+        let odd = rules.remarks(&rule_names::known_tools().collect::<Vec<_>>());
+        remarks.extend(odd.iter().map(|remark| with_key(&remark.source, remark.behavior, &remark.to_string())));
         remarks.extend(missing);
         remarks.extend(self.said_in_vain());
         remarks.extend(self.hooks_do_not_run());
@@ -367,9 +368,18 @@ fn one_line(text: &str) -> String {
 /// What is wrong with a rule; most often it is the name of the tool.
 fn with_nearest_tool(problem: &RuleProblem) -> String {
     let name = problem.error.rule().split('(').next().unwrap_or_default();
+    let line = with_key(&problem.source, problem.behavior, &problem.to_string());
     match nearest(name, rule_names::known_tools()).filter(|_| !rule_names::known_tools().any(|known| known == name)) {
-        Some(tool) => format!("{problem}; did you mean `{tool}`?"),
-        None => problem.to_string(),
+        Some(tool) => format!("{line}; did you mean `{tool}`?"),
+        None => line,
+    }
+}
+
+/// A line about a rule, with the list that it stands in if that is one of a file.
+fn with_key(source: &RuleSource, behavior: Behavior, line: &str) -> String {
+    match line.strip_prefix(&format!("{source}: ")).filter(|_| source.file.is_some()) {
+        Some(rest) => format!("{source}: permissions.{behavior}: {rest}"),
+        None => line.to_owned(),
     }
 }
 
