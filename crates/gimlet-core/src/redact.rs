@@ -94,6 +94,13 @@ impl Redactor {
         self.learn_all(values.filter(|value| looks_secret(value)).map(Secret::new));
     }
 
+    /// Masks the values of headers, also without the word that says what kind of credential follows.
+    pub fn learn_headers<'v>(&self, values: impl IntoIterator<Item = &'v str>) {
+        let parts = values.into_iter().flat_map(|value| [Some(value), value.split_once(' ').map(|(_, rest)| rest)]);
+        let parts = parts.flatten().map(str::trim).filter(|value| looks_secret(value));
+        self.learn_all(parts.map(Secret::new));
+    }
+
     /// Masks every value also where it is spelt in this way.
     pub fn learn_spelling(&self, spelling: impl Fn(&str) -> String) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use gimlet_core::Redactor;
+use gimlet_proto::Env;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -95,6 +97,14 @@ fn timeout(entry: &Map<String, Value>) -> Option<Duration> {
 }
 
 impl ServerConfig {
+    /// Tells which of its values are credentials: those of headers, and of variables whose names say so.
+    pub(crate) fn teach(&self, redactor: &Redactor) {
+        let members = |key: &str| self.written.get(key).and_then(Value::as_object).into_iter().flatten();
+        redactor.learn_headers(members("headers").filter_map(|(_, value)| value.as_str()));
+        let variables = members("env").filter_map(|(name, value)| Some((name.into(), value.as_str()?.into())));
+        redactor.learn_environment(&Env::new(variables));
+    }
+
     /// A server inside the driving program of which nothing but the name is known.
     pub fn in_driver(name: &str) -> Self {
         let written = serde_json::json!({"type": "sdk", "name": name});
@@ -113,6 +123,16 @@ impl ServerConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_of_a_configuration_are_masked() {
+        let document = r#"{"mcpServers":{"a":{"type":"http","url":"https://a.test","headers":{"Authorization":"Bearer canary-1-header"}},
+            "b":{"command":"c","env":{"A_TOKEN":"canary-2-variable","MODE":"canary-3-mode"}}}}"#;
+        let redactor = Redactor::default();
+        servers_in(document).unwrap().iter().for_each(|(_, config)| config.teach(&redactor));
+        let text = "canary-1-header canary-2-variable canary-3-mode Bearer canary-1-header";
+        assert_eq!(redactor.mask(text), "*** *** canary-3-mode ***");
+    }
 
     #[test]
     fn entries_are_read_or_named_in_the_error() {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use gimlet_core::Redactor;
 use gimlet_core::tool::{ToolRef, ToolSource};
 use gimlet_policy::server_tool_names;
 use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, Servers, ServersChanged};
@@ -81,6 +82,8 @@ pub struct McpServers {
     driver: Option<Arc<dyn Driver>>,
     timeouts: Timeouts,
     admission: Admission,
+    /// Learns the credentials that configurations hold.
+    redactor: Redactor,
     entries: Mutex<Vec<Entry>>,
     /// Held while connecting, so that a server is not greeted twice.
     connecting: tokio::sync::Mutex<()>,
@@ -102,6 +105,7 @@ impl McpServers {
             driver,
             timeouts,
             admission: Admission::default(),
+            redactor: Redactor::default(),
             entries: Mutex::new(entries),
             connecting: tokio::sync::Mutex::default(),
         }
@@ -110,6 +114,12 @@ impl McpServers {
     /// The same, of which only those are used that these lists leave.
     pub fn admitted_by(self, admission: Admission) -> Self {
         Self { admission, ..self }
+    }
+
+    /// The same, of whose credentials nothing is shown that this masks.
+    pub fn masked_by(self, redactor: Redactor) -> Self {
+        self.lock().iter().for_each(|entry| entry.config.teach(&redactor));
+        Self { redactor, ..self }
     }
 
     /// Connects whatever is wanted and not there. One that fails is tried again next time; one that let everybody wait
@@ -368,6 +378,7 @@ impl Servers for McpServers {
     fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>> {
         Box::pin(async move {
             let wanted = servers_of(servers).map_err(|error| error.to_string())?;
+            wanted.iter().for_each(|(_, config)| config.teach(&self.redactor));
             let mut changed = ServersChanged::default();
             {
                 let mut entries = self.lock();

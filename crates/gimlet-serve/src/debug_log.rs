@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use gimlet_proto::{Body, Event, Reader};
 
 use crate::sanitise;
+use crate::token_shapes::mask_tokens;
 
 /// Which kinds of lines are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +37,8 @@ impl Filter {
 pub async fn write_log(mut events: Reader, filter: Filter, mut file: impl Write) -> io::Result<()> {
     while let Some(event) = events.next().await {
         if let Some((category, text)) = describe(&event).filter(|(category, _)| filter.wants(category)) {
-            let text = text.replace('\n', "\\n");
+            // People attach logs to reports.
+            let text = mask_tokens(&text).replace('\n', "\\n");
             writeln!(file, "{} [{category}] {}", event.at, sanitise(&text))?;
             file.flush()?;
         }

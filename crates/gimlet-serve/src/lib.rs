@@ -8,6 +8,7 @@ pub mod print;
 mod sanitise;
 pub mod sdk;
 mod stdin;
+mod token_shapes;
 mod watch;
 mod wire;
 mod writer;

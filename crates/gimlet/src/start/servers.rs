@@ -33,7 +33,7 @@ pub(super) fn servers(
         servers.extend(found);
     }
     let servers = McpServers::new(Some(driver.clone()), Timeouts::from_env(&configured.env), servers);
-    let servers = servers.admitted_by(admission(configured));
+    let servers = servers.admitted_by(admission(configured)).masked_by(configured.redactor.clone());
     servers.admit(&manner.driver_servers, &manner.driver_server_configs);
     Ok(Some(Arc::new(servers)))
 }

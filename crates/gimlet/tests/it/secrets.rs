@@ -48,3 +48,21 @@ async fn what_the_environment_keeps_secret_is_masked_wherever_a_tool_gives_it_ba
         }
     }
 }
+
+#[tokio::test]
+async fn what_looks_like_a_secret_stays_out_of_the_debug_log() {
+    let world = world();
+    let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let address = "postgres://me:pw-0815-4711@db.test/x";
+    let command = format!("echo {token} {address} > kept");
+    let model = Script::new().call("Bash", json!({ "command": command })).then().say("done").serve().await.unwrap();
+    let log = world.home.join("log");
+    let run = world.run(&model).stream("go").args(["--debug-file", &log.to_string_lossy()]).finish().await;
+    run.expect_code(0);
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains("postgres://me:***@db.test/x"), "{logged}");
+    assert!(!logged.contains(&token) && !logged.contains("pw-0815-4711"), "{logged}");
+    // A shape is a guess: what runs, and what the model is told, stays as it is.
+    assert!(world.read("kept").contains(&token));
+    assert!(model.request(1).body_text().contains(&token));
+}
