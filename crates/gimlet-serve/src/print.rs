@@ -36,6 +36,8 @@ pub struct PrintJob {
     pub subagent_text: bool,
     /// The session can be gone on with later.
     pub saved: bool,
+    /// What programs are told about the session.
+    pub face: Face,
     /// The first prompt, complete.
     pub prompt: Say,
     /// More may come from here.
@@ -61,11 +63,11 @@ pub enum PrintEnd {
 /// Runs a session in print mode to its end.
 pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     let events = handle.subscribe();
-    let PrintJob { format, verbose, partial, subagent_text, saved, prompt, input, out, notes, interrupts } = job;
+    let PrintJob { format, verbose, partial, subagent_text, saved, face, prompt, input, out, notes, interrupts } = job;
     let mut printer = Printer {
         format,
         verbose,
-        wire: Wire::new(Lines { partial, replay_prompts: false, hook_events: false, subagent_text }, Face::default()),
+        wire: Wire::new(Lines { partial, replay_prompts: false, hook_events: false, subagent_text }, face),
         out,
         notes,
         collected: Vec::new(),

@@ -38,6 +38,8 @@ pub struct Face {
     pub betas: Vec<String>,
     /// Parts of the protocol that programs may rely on.
     pub capabilities: Vec<&'static str>,
+    /// What of the sandbox that settings ask for cannot be had.
+    pub sandbox_missing: Option<String>,
 }
 
 impl Default for Face {
@@ -47,6 +49,7 @@ impl Default for Face {
             slash_commands: Vec::new(),
             betas: Vec::new(),
             capabilities: Vec::new(),
+            sandbox_missing: None,
         }
     }
 }
@@ -165,6 +168,9 @@ impl Wire {
         let optional = [("betas", json!(self.face.betas)), ("capabilities", json!(self.face.capabilities))];
         for (name, list) in optional.into_iter().filter(|(_, list)| list != &json!([])) {
             line[name] = list;
+        }
+        if let Some(missing) = &self.face.sandbox_missing {
+            line["gimlet_sandbox_missing"] = json!(missing);
         }
         line.to_string()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gimlet_proto::{Mentions, Say, SessionHandle};
 use gimlet_serve::print::{self, Format, PrintEnd, PrintJob};
-use gimlet_serve::{Feed, Filter, Output, Patience, PipedInput, StdinError, write_log};
+use gimlet_serve::{Face, Feed, Filter, Output, Patience, PipedInput, StdinError, write_log};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -54,6 +54,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         partial: run.include_partial_messages,
         subagent_text: run.forward_subagent_text,
         saved: !run.no_session_persistence,
+        face: Face { sandbox_missing: started.facts.sandbox_missing.clone(), ..Face::default() },
         prompt,
         input,
         out: Output::new(std::io::stdout()).map_err(no_thread)?,

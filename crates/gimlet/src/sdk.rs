@@ -239,6 +239,7 @@ fn face(facts: &Facts) -> Face {
             sdk::LIFECYCLE_CAPABILITY,
             "mcp_read_resource_v1",
         ],
+        sandbox_missing: facts.sandbox_missing.clone(),
     }
 }
 

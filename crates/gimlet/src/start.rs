@@ -78,6 +78,8 @@ pub(crate) struct Facts {
     pub(crate) betas: Vec<String>,
     pub(crate) models: Vec<ModelOffer>,
     pub(crate) agents: Vec<AgentOffer>,
+    /// What of the sandbox that settings ask for cannot be had.
+    pub(crate) sandbox_missing: Option<String>,
 }
 
 /// What differs between print mode and other uses.
@@ -166,6 +168,7 @@ pub(crate) async fn start(
         betas: provider.asked_betas().to_vec(),
         models: provider.offers(),
         agents: prompt.agents.clone(),
+        sandbox_missing: walls.missing.clone(),
     };
     let segment = Segment {
         system: gimlet_core::system_blocks(&system_prompt(run, around, configured.note_for_model())?),

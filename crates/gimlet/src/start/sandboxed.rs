@@ -23,6 +23,8 @@ pub(super) struct Found {
     pub(super) sandboxing: Option<Arc<Sandboxing>>,
     /// What people should know about it.
     pub(super) remarks: Vec<String>,
+    /// What of it is asked for and cannot be had.
+    pub(super) missing: Option<String>,
     /// Holds the commands' own temporary files.
     pub(super) scratch: Scratch,
     /// Builds them again when settings change.
@@ -44,20 +46,26 @@ pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishe
     let root = std::env::temp_dir().join(format!("gimlet-{}", new_session_id()));
     let mut walls = Walls { wishes, ..Walls::none(root.clone()) };
     let settings = &configured.effective.settings.sandbox;
-    let (mut sandboxing, mut remarks) = (None, Vec::new());
+    let (mut sandboxing, mut remarks, mut lacking) = (None, Vec::new(), None);
     if settings.enabled == Some(true) {
         walls.available = Some(look(bubblewrap(configured)).await);
         match walls.build(configured, now) {
-            Ok((built, said)) => (sandboxing, remarks) = (built, said),
+            Ok((built, said)) => {
+                lacking = walls.available.as_ref().and_then(missing);
+                (sandboxing, remarks) = (built, said);
+            }
             Err(why) if settings.fail_if_unavailable == Some(true) => {
                 return Err(Report::new(format!("the sandbox that settings demand is not there: {why}"))
                     .hint("See 'gimlet sandbox explain', or change sandbox.failIfUnavailable")
                     .because("sandbox_required_unavailable"));
             }
-            Err(why) => remarks.push(no_sandbox(&why)),
+            Err(why) => {
+                remarks.push(no_sandbox(&why));
+                lacking = remarks.last().cloned();
+            }
         }
     }
-    Ok(Found { sandboxing, remarks, scratch: Scratch(Some(root)), walls })
+    Ok(Found { sandboxing, remarks, missing: lacking, scratch: Scratch(Some(root)), walls })
 }
 
 fn no_sandbox(why: &str) -> String {

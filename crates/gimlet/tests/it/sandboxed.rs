@@ -155,6 +155,11 @@ async fn a_sandbox_that_cannot_be_had_is_said_or_ends_the_start() {
     let run = run(&world, &model, json!({"sandbox": broken})).await;
     assert!(run.stderr.contains("there is no sandbox"), "{}", run.stderr);
     assert!(!world.project.join("made").exists(), "without walls a command asks as usual");
+    let program = calls(&[command("true")]).await;
+    let flags = ["-p", "--output-format", "stream-json", "--verbose", "--", "go"];
+    let init = world.run(&program).args(flags).finish().await.lines().remove(0);
+    let missing = init["gimlet_sandbox_missing"].as_str().unwrap_or_default();
+    assert!(init["subtype"] == "init" && missing.contains("there is no sandbox"), "{init}");
     let mut strict = broken;
     strict["failIfUnavailable"] = json!(true);
     std::fs::write(world.home.join(".claude/settings.json"), json!({"sandbox": strict}).to_string()).unwrap();
