@@ -30,6 +30,7 @@ const CREDENTIALS: &[&str] = &[
     ".local/share/keyrings",
     ".mozilla",
     ".netrc",
+    ".npmrc",
     ".password-store",
     ".pypirc",
     ".ssh",
@@ -83,7 +84,9 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
         }
     }
     let mut deny_read: Vec<PathBuf> = MACHINE_SECRETS.iter().map(PathBuf::from).collect();
-    deny_read.push(place.config_home.join(".credentials.json"));
+    // The second holds what servers are started with, and what was asked of which project.
+    deny_read.extend([".credentials.json", ".claude.json"].map(|name| place.config_home.join(name)));
+    deny_read.extend(place.home.map(|home| home.join(".claude.json")));
     deny_read.extend(place.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name))));
     SandboxSpec { write, deny_write, deny_read, temp_dir: Some(place.temp_dir.to_owned()), ..SandboxSpec::default() }
 }
@@ -120,6 +123,31 @@ mod tests {
         std::fs::create_dir_all(at.join("objects")).unwrap();
         std::fs::create_dir_all(at.join("refs")).unwrap();
         std::fs::write(at.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    }
+
+    #[test]
+    fn stores_of_credentials_are_closed() {
+        let (home, config) = (Path::new("/h"), Path::new("/h/.claude"));
+        let place = SandboxPlace {
+            cwd: Path::new("/w"),
+            write: &[],
+            home: Some(home),
+            config_home: config,
+            temp_dir: Path::new("/t"),
+        };
+        let closed = default_sandbox(place).deny_read;
+        for name in [
+            ".claude.json",
+            ".npmrc",
+            ".pypirc",
+            ".cargo/credentials.toml",
+            ".config/gh",
+            ".docker/config.json",
+            ".claude/.credentials.json",
+            ".claude/.claude.json",
+        ] {
+            assert!(closed.contains(&home.join(name)), "{name}");
+        }
     }
 
     #[test]
