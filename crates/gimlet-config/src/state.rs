@@ -1,8 +1,9 @@
 //! The few interface settings that older versions and other programs keep in `.claude.json`. They are the weakest of
 //! all; nothing else in that file is a setting, and `permissions`, `hooks` and `env` there are never read.
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::backup;
 use crate::files::{self, STATE_MAX_BYTES};
@@ -108,6 +109,28 @@ impl StateSettings {
             respect_gitignore: get(root, "respectGitignore"),
             teammate_mode: get(root, "teammateMode"),
             preferred_notif_channel: get(root, "preferredNotifChannel"),
+        }
+    }
+
+    /// What it says about a key, by the key's name.
+    pub fn value(&self, key: &str) -> Option<Value> {
+        fn json<T: Serialize>(setting: &Option<T>) -> Option<Value> {
+            serde_json::to_value(setting.as_ref()?).ok()
+        }
+        match key {
+            "autoConnectIde" => json(&self.auto_connect_ide),
+            "autoInstallIdeExtension" => json(&self.auto_install_ide_extension),
+            "diffTool" => json(&self.diff_tool),
+            "externalEditorContext" => json(&self.external_editor_context),
+            "permissionExplainerEnabled" => json(&self.permission_explainer_enabled),
+            "theme" => json(&self.theme),
+            "verbose" => json(&self.verbose),
+            "showTurnDuration" => json(&self.show_turn_duration),
+            "terminalProgressBarEnabled" => json(&self.terminal_progress_bar_enabled),
+            "respectGitignore" => json(&self.respect_gitignore),
+            "teammateMode" => json(&self.teammate_mode),
+            "preferredNotifChannel" => json(&self.preferred_notif_channel),
+            _ => None,
         }
     }
 

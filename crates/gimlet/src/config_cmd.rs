@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use gimlet_config::{Effective, Inventory, KEYS, Loaded, Options, Scope, Sourced, Trust, TrustStore};
-use serde_json::{Value, json};
+use gimlet_config::{Effective, Inventory, KEYS, Loaded, Options, Scope, Sourced, StateSettings, Trust, TrustStore};
+use serde_json::{Map, Value, json};
 
 use crate::args::ConfigCommand;
 use crate::report::Report;
@@ -64,6 +64,9 @@ fn get(found: &Found, key: &str, as_json: bool) -> Result<ExitCode, Report> {
     let sources = found.effective.merged.origins(key);
     let withheld = withheld_places(found, key);
     let Some(value) = found.effective.merged.get(key) else {
+        if let Some(value) = state_value(found, key).filter(|_| withheld.is_empty()) {
+            return Ok(show_state(found, key, &value, as_json));
+        }
         let why =
             if withheld.is_empty() { not_set(key) } else { format!("{key} is not used: {}", withheld.join("; ")) };
         return Err(Report::new(why));
@@ -78,6 +81,22 @@ fn get(found: &Found, key: &str, as_json: bool) -> Result<ExitCode, Report> {
         crate::say_on_stderr(&format!("not used: {place}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What other programs keep about the interface; it counts where no settings file says anything.
+fn state_value(found: &Found, key: &str) -> Option<Value> {
+    StateSettings::read(&found.loaded.locations).value(key)
+}
+
+fn show_state(found: &Found, key: &str, value: &Value, as_json: bool) -> ExitCode {
+    let file = &found.loaded.locations.state_file;
+    if as_json {
+        let source = json!({ "value": value, "scope": "state", "file": file });
+        show(&json!({ "key": key, "value": value, "sources": [source], "withheld": [] }).to_string());
+    } else {
+        show(&format!("{key} = {value}\n    {} (state of other programs)", file.display()));
+    }
+    ExitCode::SUCCESS
 }
 
 /// A key, or each of those below it that have a value.
@@ -212,6 +231,13 @@ fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced], secrets: 
         (Value::Object(members), _) if hide => counted(members.len()),
         _ => format!("{key} = {value}\n"),
     };
+    if let Value::Object(members) = value
+        && sources.len() >= members.len()
+        && members.keys().all(|name| !found.effective.merged.origins(&format!("{key}.{name}")).is_empty())
+    {
+        text.push_str(&members_lines(found, key, members, hide));
+        return text;
+    }
     let listed = value.is_array() || value.is_object();
     for source in sources {
         let place = format!("{}:{} ({})", source.origin.file.display(), source.origin.line, source.origin.scope);
@@ -223,6 +249,20 @@ fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced], secrets: 
         let unused = unused(found, key, source).map(|why| format!("  {why}")).unwrap_or_default();
         // Writing to a text cannot fail.
         let _ = writeln!(text, "    {shown}{place}{unused}");
+    }
+    text
+}
+
+/// One line for each part of each member, by its name.
+fn members_lines(found: &Found, key: &str, members: &Map<String, Value>, hide: bool) -> String {
+    let mut text = String::new();
+    for name in members.keys() {
+        for source in found.effective.merged.origins(&format!("{key}.{name}")) {
+            let place = format!("{}:{} ({})", source.origin.file.display(), source.origin.line, source.origin.scope);
+            let value = if hide { "***".to_owned() } else { source.value.to_string() };
+            // Writing to a text cannot fail.
+            let _ = writeln!(text, "    {name} = {value}  {place}");
+        }
     }
     text
 }

@@ -145,9 +145,14 @@ async fn the_files_and_what_became_of_them_are_listed() {
 #[tokio::test]
 async fn values_of_variables_stay_out_of_lists() {
     let world = world();
-    user(&world, r#"{"env":{"SERVICE_TOKEN":"hunter2"}}"#);
+    user(&world, r#"{"env":{"SERVICE_TOKEN":"hunter2","OTHER":"x"}}"#);
     let listed = gimlet(&world, &["config", "list"]).await;
-    assert!(!listed.stdout.contains("hunter2") && listed.stdout.contains("***"), "{}", listed.stdout);
+    assert!(!listed.stdout.contains("hunter2"), "{}", listed.stdout);
+    for name in ["SERVICE_TOKEN", "OTHER"] {
+        assert!(listed.stdout.contains(&format!("    {name} = ***  ")), "{}", listed.stdout);
+    }
+    let named = gimlet(&world, &["config", "get", "env"]).await;
+    assert!(named.stdout.contains("    OTHER = \"x\"  "), "{}", named.stdout);
     let asked = gimlet(&world, &["config", "get", "env.SERVICE_TOKEN"]).await;
     assert!(asked.stdout.contains("hunter2"), "what was asked for by name is shown");
 }
@@ -346,4 +351,18 @@ async fn a_rule_that_decides_nothing_is_told_when_it_is_added() {
     for rule in ["`Bash(b)` is never reached", "`Edit(src/x)` is never reached", "`Bash(make *)` is never reached"] {
         assert!(seen.stdout.contains(rule), "{}", seen.stdout);
     }
+}
+
+#[tokio::test]
+async fn what_other_programs_keep_about_the_interface_is_shown_with_its_file() {
+    let world = world();
+    std::fs::write(world.home.join(".claude.json"), r#"{"theme":"light"}"#).unwrap();
+    let shown = gimlet(&world, &["config", "get", "theme"]).await;
+    let file = world.home.join(".claude.json");
+    let expected = format!("theme = \"light\"\n    {} (state of other programs)\n", file.display());
+    assert_eq!(shown.expect_code(0).stdout, expected);
+    let told = gimlet(&world, &["config", "get", "theme", "--json"]).await.expect_code(0).json();
+    assert_eq!((&told["value"], &told["sources"][0]["scope"]), (&json!("light"), &json!("state")));
+    user(&world, r#"{"theme":"dark"}"#);
+    assert!(gimlet(&world, &["config", "get", "theme"]).await.stdout.starts_with("theme = \"dark\""));
 }
