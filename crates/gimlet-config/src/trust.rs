@@ -87,8 +87,8 @@ impl Trust {
     }
 }
 
-/// One line for people that names what is not used, by kind.
-pub fn withheld_line(withheld: &[Item]) -> Option<String> {
+/// One line for people that names what is not used under this trust, by kind.
+pub fn withheld_line(withheld: &[Item], trust: &Trust) -> Option<String> {
     const SHOWN: usize = 5;
     const NAME_MAX_CHARS: usize = 60;
     let mut kinds: Vec<(ItemKind, Vec<String>)> = Vec::new();
@@ -114,5 +114,12 @@ pub fn withheld_line(withheld: &[Item]) -> Option<String> {
         )
     });
     let words: Vec<String> = words.collect();
-    (!words.is_empty()).then(|| format!("this folder is not trusted, so these are not used: {}", words.join("; ")))
+    let why = match trust {
+        Trust { known: true, .. } => "these are new or changed since you trusted this folder, and not used",
+        Trust { folder: true, .. } => {
+            "this folder is trusted by another program, which does not cover what runs, so these are not used"
+        }
+        _ => "this folder is not trusted, so these are not used",
+    };
+    (!words.is_empty()).then(|| format!("{why}: {}", words.join("; ")))
 }

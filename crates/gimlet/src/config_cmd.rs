@@ -152,7 +152,7 @@ fn list(found: &Found, as_json: bool) -> ExitCode {
         page.push_str(&entry(found, key, &value, &merged.origins(key), Secrets::Hidden));
     }
     show(if page.is_empty() { "no settings file says anything" } else { page.trim_end() });
-    if let Some(line) = gimlet_config::withheld_line(&found.effective.withheld) {
+    if let Some(line) = gimlet_config::withheld_line(&found.effective.withheld, &found.store.trust()) {
         crate::say_on_stderr(&line);
     }
     ExitCode::SUCCESS

@@ -107,7 +107,7 @@ fn in_force(around: &Surroundings) -> InForce {
     }));
     let (roots, missing) = crate::settings::directories(effective, around);
     warnings.extend(missing);
-    warnings.extend(gimlet_config::withheld_line(&effective.withheld));
+    warnings.extend(gimlet_config::withheld_line(&effective.withheld, &found.store.trust()));
     InForce { rules, roots, sandboxed: effective.settings.sandbox.enabled == Some(true), warnings }
 }
 

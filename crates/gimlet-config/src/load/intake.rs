@@ -222,7 +222,8 @@ impl Intake<'_> {
         match mode.as_str() {
             Some("auto") => {
                 mode.json = Json::String("default".into());
-                let message = "the mode auto can only be chosen in the user settings; the mode is default";
+                let message =
+                    "the mode auto can only be chosen in the user settings; in this file it counts as default";
                 self.say(Severity::Warning, at, "permissions.defaultMode", message);
             }
             Some("bypassPermissions") if self.scope == Scope::Project => {

@@ -310,3 +310,16 @@ fn two_spellings_of_one_key_do_not_undo_everything_else() {
     let known = world.trusted().settings.extra_known_marketplaces.unwrap();
     assert_eq!(known.into_keys().collect::<Vec<String>>(), ["a", "b"]);
 }
+
+#[test]
+fn a_mode_that_is_not_a_projects_to_choose_is_remarked_on_without_a_claim_about_the_session() {
+    let world = World::new();
+    world.user(r#"{"permissions": {"defaultMode": "acceptEdits"}}"#);
+    world.project(r#"{"permissions": {"defaultMode": "auto"}}"#);
+    let said = said(&world.load().problems, Severity::Warning);
+    assert!(said[0].ends_with("in this file it counts as default"), "{said:?}");
+    // The session's own mode depends on trust.
+    let mode = |effective: gimlet_config::Effective| effective.default_mode.map(|(mode, _)| mode);
+    assert_eq!(mode(world.untrusted()), Some(DefaultMode::AcceptEdits));
+    assert_eq!(mode(world.trusted()), Some(DefaultMode::Default));
+}

@@ -60,7 +60,7 @@ fn before_trust_a_project_can_only_forbid() {
     let left = effective.merged.value();
     assert_eq!(left, json!({"permissions": {"deny": ["Read(secret)"], "ask": ["WebFetch"]}, "theme": "light"}));
     assert_eq!(
-        withheld_line(&effective.withheld).unwrap(),
+        withheld_line(&effective.withheld, &Trust::nothing()).unwrap(),
         "this folder is not trusted, so these are not used: hook SessionStart *; environment variable \
          ANTHROPIC_BASE_URL; helper commands apiKeyHelper, statusLine; MCP server s; plugins enabledPlugins p@m, \
          extraKnownMarketplaces m; skill .claude/skills/run/SKILL.md; agent .claude/agents/a.md; command \
@@ -165,7 +165,9 @@ fn a_difference_is_shown_against_the_nearest_version_and_hides_no_character() {
     let allow = json!({"permissions": {"allow": ["Bash(x\u{200b}\ny)"]}});
     world.project(allow.to_string());
     assert_eq!(titles(&effective(&world)), ["allow rule Bash(x<U+200B><U+000A>y)"]);
-    assert!(withheld_line(&effective(&world).withheld).unwrap().ends_with("allow rule Bash(x<U+200B><U+000A>y)"));
+    let line = withheld_line(&effective(&world).withheld, &store(&world).trust()).unwrap();
+    assert!(line.ends_with("not used: allow rule Bash(x<U+200B><U+000A>y)"), "{line}");
+    assert!(line.starts_with("these are new or changed since you trusted this folder"), "{line}");
 }
 
 #[test]

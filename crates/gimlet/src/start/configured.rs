@@ -185,6 +185,11 @@ impl Configured {
         self.effective.withheld.iter().any(|item| item.name == key)
     }
 
+    /// Whether the person has trusted this folder, as it was then.
+    pub(super) fn trusted_before(&self) -> bool {
+        self.trust.is_known() && !self.trust.is_by_others()
+    }
+
     /// Rules and folders as they are now, with one line for people about each thing that is wrong.
     pub(crate) fn now(&self) -> SettingsNow {
         let managed_only = self.effective.settings.allow_managed_permission_rules_only == Some(true);
@@ -271,7 +276,7 @@ impl Configured {
     pub(crate) fn untrusted(&self) -> Option<String> {
         let acts = |item: &&Item| item.name != "outputStyle";
         let withheld: Vec<Item> = self.effective.withheld.iter().filter(acts).cloned().collect();
-        let line = gimlet_config::withheld_line(&withheld)?;
+        let line = gimlet_config::withheld_line(&withheld, &self.trust)?;
         // Trust helps nothing that this version does not have.
         let runs = |item: &Item| !matches!(item.kind, ItemKind::Hook | ItemKind::McpServer | ItemKind::Plugin);
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {

@@ -66,7 +66,11 @@ fn attune(provider: &mut AnthropicConfig, run: &RunArgs, env: &Env) {
 fn no_provider(error: ConfigError, configured: &Configured) -> Report {
     match error {
         ConfigError::MissingCredential if configured.withholds("apiKeyHelper") => {
-            Report::new("no credentials were found, and the apiKeyHelper of this folder is not trusted")
+            let why = match configured.trusted_before() {
+                true => "the apiKeyHelper of this folder is new or changed since you trusted it",
+                false => "the apiKeyHelper of this folder is not trusted",
+            };
+            Report::new(format!("no credentials were found, and {why}"))
                 .hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
         }
         ConfigError::MissingCredential => Report::new("no credentials were found")

@@ -64,6 +64,9 @@ async fn a_yes_lasts_until_something_changes_or_it_is_taken_back() {
         changed["items"].as_array().unwrap().iter().filter(|item| item["trusted"] == false).collect();
     assert_eq!(waiting.len(), 1, "{changed}");
     assert_eq!(waiting[0]["kind"], "env");
+    let model = Script::new().say("done").serve().await.unwrap();
+    let run = world.run(&model).args(["-p", "--", "go"]).finish().await;
+    assert!(run.stderr.contains("changed since you trusted this folder"), "{}", run.stderr);
     let revoked = trust(&world, &["--revoke"]).await;
     assert!(revoked.expect_code(0).stdout.contains("is forgotten"), "{}", revoked.stdout);
     let after = told(&world, &[]).await;
