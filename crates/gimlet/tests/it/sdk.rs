@@ -81,7 +81,7 @@ impl Host {
     }
 
     /// Sends a request and waits for its answer, the inside of the envelope.
-    async fn ask(&mut self, request: Value) -> Value {
+    pub(crate) async fn ask(&mut self, request: Value) -> Value {
         let id = format!("req_{}", self.seen.len());
         self.send(json!({"type": "control_request", "request_id": id, "request": request}));
         self.answer_to(&id).await
@@ -121,11 +121,11 @@ impl Host {
     }
 
     /// The next request of gimlet's, whole.
-    async fn asked(&mut self, subtype: &str) -> Value {
+    pub(crate) async fn asked(&mut self, subtype: &str) -> Value {
         self.until(|line| line["type"] == "control_request" && line["request"]["subtype"] == subtype).await
     }
 
-    fn answer(&mut self, request: &Value, response: Value) {
+    pub(crate) fn answer(&mut self, request: &Value, response: Value) {
         self.send(json!({"type": "control_response",
             "response": {"subtype": "success", "request_id": request["request_id"], "response": response}}));
     }

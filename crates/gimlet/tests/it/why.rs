@@ -2,6 +2,8 @@
 //! was not there knows what was decided, by whom, and by which rule of which file.
 #![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
+mod deciders;
+
 use std::path::Path;
 
 use gimlet_script::Script;
