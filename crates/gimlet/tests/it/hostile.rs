@@ -101,7 +101,7 @@ async fn before_trust_nothing_of_it_runs_nothing_is_sent_and_nothing_is_written(
         "helper commands ",
         "MCP servers planted, remote, stream",
         "plugins ",
-        "skill .claude/skills/planted/SKILL.md",
+        "skills .claude/skills/planted/SKILL.md, .claude/skills/speaking/.lsp.json",
         "agent .claude/agents/planted.md",
         "command .claude/commands/planted.md",
         "allow rules Bash(touch *)",
@@ -180,6 +180,28 @@ async fn once_trusted_its_rules_folders_and_variables_act_and_what_no_project_ma
         assert!(!plant.sung().contains(&never.to_owned()), "{never} ran");
     }
     assert_eq!(model.requests()[0].model(), "planted-model");
+}
+
+#[tokio::test]
+async fn the_canaries_that_this_version_can_set_off_sing_once_the_project_is_trusted() {
+    let world = world();
+    let plant = Plant::new(&world);
+    plant.without_other_models();
+    let model = commands(&["git diff", "git st", "true"]).await;
+    let run = world.run(&model).without_env("ANTHROPIC_API_KEY").args(["-p", "--trust", "--", "go"]).finish().await;
+    // The helper prints no key, so this is as far as it goes.
+    assert_ne!(run.code, 0);
+    assert!(plant.sung().contains(&"api-key".to_owned()), "{:?} {}", plant.sung(), run.stderr);
+    world.run(&model).args(["-p", "--trust", "--", "go"]).finish().await.expect_code(0);
+    let prefixed = plant.sung();
+    assert!(prefixed.contains(&"shell-prefix".to_owned()), "{prefixed:?}");
+    plant.without_detours();
+    let model = commands(&["git diff", "git st"]).await;
+    world.run(&model).args(["-p", "--trust", "--", "go"]).finish().await.expect_code(0);
+    let sung = plant.sung();
+    for canary in ["git-fsmonitor", "git-diff", "git-alias"] {
+        assert!(sung.contains(&canary.to_owned()), "{canary} did not sing: {sung:?}");
+    }
 }
 
 #[tokio::test]
