@@ -249,7 +249,11 @@ fn no_prompt(run: &RunArgs) -> Report {
 fn debug_file(run: &RunArgs, around: &Surroundings, session: &str) -> Result<std::fs::File, Report> {
     let path = match &run.debug_file {
         Some(path) => around.cwd.join(path),
-        None => around.config_home.join("debug").join(format!("{session}.txt")),
+        // By its name a folder, and yet a file.
+        None => match around.env.get("CLAUDE_CODE_DEBUG_LOGS_DIR") {
+            Some(path) => around.cwd.join(path),
+            None => around.config_home.join("debug").join(format!("{session}.txt")),
+        },
     };
     create_private(&path)
         .map_err(|error| Report::new(format!("the debug log {} cannot be written: {error}", path.display())))

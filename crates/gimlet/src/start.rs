@@ -29,7 +29,7 @@ use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_model::{Anthropic, ModelOffer};
 use gimlet_policy::resumed_mode;
-use gimlet_proto::{AgentOffer, Credentials, Driver, DriverHook, SessionHandle, SessionId};
+use gimlet_proto::{AgentOffer, Credentials, Driver, DriverHook, Env, SessionHandle, SessionId};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{Checkpoints, Locations};
 
@@ -257,13 +257,25 @@ pub(crate) async fn start(
 fn options(run: &RunArgs, configured: &Configured, manner: &Manner) -> TurnOptions {
     let env = &configured.env;
     TurnOptions {
-        max_turns: run.max_turns,
+        max_turns: run.max_turns.or_else(|| most_turns(env)),
         max_budget_usd: run.max_budget_usd,
         parallel_tools: !env.flag("CLAUDE_CODE_DISABLE_PARALLEL_TOOL_USE"),
         streaming_execution: !env.flag("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION"),
         wire_events: manner.wire_events,
         concurrency: gimlet_core::concurrency(env),
     }
+}
+
+/// The limit on turns where no flag says one.
+fn most_turns(env: &Env) -> Option<u32> {
+    env.integer("CLAUDE_CODE_MAX_TURNS").and_then(|turns| u32::try_from(turns).ok()).filter(|turns| *turns > 0)
+}
+
+/// A folder of this session's own for what ends with it, not made yet. A name that nobody can guess, so that nobody can
+/// have put a link there.
+fn scratch_folder(env: &Env) -> PathBuf {
+    let named = env.get("CLAUDE_CODE_TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    named.unwrap_or_else(std::env::temp_dir).join(format!("gimlet-{}", gimlet_store::new_session_id()))
 }
 
 /// Where files are kept before they change. In print mode only a program that says so will ever go back.

@@ -11,7 +11,6 @@ use gimlet_exec::{
 };
 use gimlet_policy::{Behavior, ClosedFiles, Rule, RuleScope, RuleSet, RuleSource, World};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
-use gimlet_store::new_session_id;
 
 use super::configured::Configured;
 use super::sessions::Scratch;
@@ -42,8 +41,7 @@ pub(super) struct Wishes {
 
 /// The sandbox that settings want; an error when they want none of the session without it.
 pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishes: Wishes) -> Result<Found, Report> {
-    // A name that nobody can guess, so that nobody can have put a link there.
-    let root = std::env::temp_dir().join(format!("gimlet-{}", new_session_id()));
+    let root = super::scratch_folder(&configured.env);
     let mut walls = Walls { wishes, ..Walls::none(root.clone()) };
     let settings = &configured.effective.settings.sandbox;
     let (mut sandboxing, mut remarks, mut lacking) = (None, Vec::new(), None);

@@ -399,8 +399,7 @@ fn result_files(run: &RunArgs, around: &Surroundings, files: &SessionFiles) -> (
     if !run.no_session_persistence {
         return (ResultFiles::new(files), Scratch(None));
     }
-    // A name that nobody can guess, so that nobody can have put a link there.
-    let root = std::env::temp_dir().join(format!("gimlet-{}", new_session_id()));
+    let root = super::scratch_folder(&around.env);
     let session = Locations::new(&root).project(&around.cwd).session(files.id());
     (ResultFiles::new(&session), Scratch(Some(root)))
 }

@@ -238,3 +238,21 @@ async fn what_is_set_and_does_nothing_is_named_and_hooks_at_every_start() {
     let run = world.run(&model).args(["-p", "--", "go"]).finish().await;
     assert!(run.expect_code(0).stderr.contains("hooks are not run by this version of gimlet: PreToolUse"));
 }
+
+#[tokio::test]
+async fn variables_say_where_logs_and_temporary_files_go_and_how_many_turns_there_are() {
+    let world = world();
+    let large = json!({"command": "for n in $(seq 9000); do echo line $n; done"});
+    let model = Script::new().call("Bash", large.clone()).then().call("Bash", large).then().say("done");
+    let model = model.serve().await.unwrap();
+    let (log, temporary) = (world.home.join("log"), world.home.join("temporary"));
+    std::fs::create_dir(&temporary).unwrap();
+    let run = world.run(&model).stream("go").args(["--debug", "--no-session-persistence"]);
+    let run = run.env("CLAUDE_CODE_DEBUG_LOGS_DIR", log.to_string_lossy()).env("CLAUDE_CODE_MAX_TURNS", "1");
+    let run = run.env("CLAUDE_CODE_TMPDIR", temporary.to_string_lossy()).finish().await;
+    assert_eq!(run.result()["subtype"], "error_max_turns", "{}", run.stdout);
+    assert!(std::fs::read_to_string(&log).unwrap().contains("[session]"));
+    let kept = format!("{}/gimlet-", temporary.display());
+    assert!(run.stdout.contains(&kept), "{}", run.stdout);
+    assert_eq!(temporary.read_dir().unwrap().count(), 0, "they go with the session");
+}
