@@ -17,6 +17,7 @@ pub use item::{Item, ItemKind};
 pub use store::{TrustError, TrustStore};
 
 use crate::load::Loaded;
+use crate::locations::Locations;
 use crate::visible::visible_line;
 
 /// Everything in a project that needs trust before it is used.
@@ -72,8 +73,8 @@ impl Trust {
     }
 
     /// Whether a skill, agent or command with this content may do all that it says: it only speaks, or was accepted.
-    pub fn covers_document(&self, project_root: &Path, path: &Path, kind: ItemKind, bytes: &[u8]) -> bool {
-        documents::item_of(project_root, path, kind, bytes).is_none_or(|item| self.covers(&item))
+    pub fn covers_document(&self, locations: &Locations, path: &Path, kind: ItemKind, bytes: &[u8]) -> bool {
+        documents::item_of(&collect::Project::of(locations), path, kind, bytes).is_none_or(|item| self.covers(&item))
     }
 
     /// Whether the folder was ever accepted, by whatever program.

@@ -11,12 +11,13 @@ use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
 use crate::json::{self, Json, JsonText, Member, Node};
 use crate::keys::{self, Gate, KEYS};
 use crate::load::{Author, Layer, Loaded};
+use crate::locations::Locations;
 
 /// Scripts that a command names are part of its digest, up to this size.
 const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 pub(super) fn items(loaded: &Loaded) -> Vec<Item> {
-    let project = Project { root: loaded.locations.project_root(), cwd: &loaded.locations.cwd };
+    let project = Project::of(&loaded.locations);
     let mut items = Vec::new();
     for (at, layer) in loaded.layers.iter().enumerate().filter(|(_, layer)| layer.is_gated()) {
         LayerItems { project: &project, layer, at, items: &mut items }.group(&layer.root, "");
@@ -24,16 +25,22 @@ pub(super) fn items(loaded: &Loaded) -> Vec<Item> {
     if loaded.sources.project {
         for folder in project.folders() {
             project.mcp_servers(&folder.join(".mcp.json"), &mut items);
-            documents::collect(project.root, folder, &mut items);
+            documents::collect(&project, folder, &mut items);
         }
     }
     items
 }
 
 /// The folders of a project.
-struct Project<'a> {
-    root: &'a Path,
+pub(super) struct Project<'a> {
+    pub(super) root: &'a Path,
     cwd: &'a Path,
+}
+
+impl<'a> Project<'a> {
+    pub(super) fn of(locations: &'a Locations) -> Self {
+        Self { root: locations.project_root(), cwd: &locations.cwd }
+    }
 }
 
 impl Project<'_> {
@@ -52,7 +59,7 @@ impl Project<'_> {
         for Member { key, key_span, value } in servers.members() {
             let whole = value.to_value();
             let content = Content::new(ItemKind::McpServer).part(key.as_bytes()).part(canonical(&whole).as_bytes());
-            let (content, scripts) = self.with_scripts(content, &whole);
+            let (content, scripts) = self.with_scripts(content, &whole, None);
             items.push(Item {
                 kind: ItemKind::McpServer,
                 name: key.clone(),
@@ -68,27 +75,35 @@ impl Project<'_> {
         }
     }
 
-    /// Adds the content of every file of the project that a command names.
-    fn with_scripts(&self, mut content: Content, command: &Value) -> (Content, Vec<Script>) {
+    /// Adds the content of every file of the project that a command names, from the working directory or, where the
+    /// command stands in a document, from the folder of that.
+    pub(super) fn with_scripts(
+        &self,
+        mut content: Content,
+        command: &Value,
+        beside: Option<&Path>,
+    ) -> (Content, Vec<Script>) {
         let mut words = Vec::new();
         collect_words(command, &mut words);
         words.sort();
         words.dedup();
         let mut scripts = Vec::new();
         for word in words {
-            let Some((bytes, is_whole)) = self.script(&word) else { continue };
-            content = content.part(word.as_bytes()).part(&bytes);
-            scripts.push(Script::new(&word, &bytes, is_whole));
+            for from in [Some(self.cwd), beside].into_iter().flatten() {
+                let Some((bytes, is_whole)) = self.script(from, &word) else { continue };
+                content = content.part(word.as_bytes()).part(&bytes);
+                scripts.push(Script::new(&word, &bytes, is_whole));
+            }
         }
         (content, scripts)
     }
 
     /// The bytes that stand for a script in digests, and whether they are its content.
-    fn script(&self, word: &str) -> Option<(Vec<u8>, bool)> {
-        let variables = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
+    fn script(&self, from: &Path, word: &str) -> Option<(Vec<u8>, bool)> {
+        let variables = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR", "${CLAUDE_SKILL_DIR}", "$CLAUDE_SKILL_DIR"];
         let path = match variables.iter().find_map(|variable| word.strip_prefix(variable)) {
-            Some(below) => self.cwd.join(below.trim_start_matches('/')),
-            None => self.cwd.join(word),
+            Some(below) => from.join(below.trim_start_matches('/')),
+            None => from.join(word),
         };
         match files::read_inside(self.root, &path, SCRIPT_MAX_BYTES) {
             Ok(bytes) => Some((bytes?, true)),
@@ -214,7 +229,7 @@ impl LayerItems<'_> {
         let mut content = Content::new(kind).part(name.as_bytes()).part(canonical(&value).as_bytes());
         let mut scripts = Vec::new();
         if executes && kind != ItemKind::Env {
-            (content, scripts) = self.project.with_scripts(content, &value);
+            (content, scripts) = self.project.with_scripts(content, &value, None);
         }
         let text = shown.unwrap_or_else(|| match &node.json {
             Json::String(text) => text.clone(),

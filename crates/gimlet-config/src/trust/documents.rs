@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
+use super::collect::Project;
 use super::item::{Content, Item, ItemKind};
 use crate::files;
 
@@ -19,14 +22,14 @@ const PLUGIN_FILES: [&str; 5] =
     [".claude-plugin/plugin.json", "hooks/hooks.json", ".mcp.json", ".lsp.json", "monitors/monitors.json"];
 
 /// Adds what stands in the `.claude` of one folder.
-pub(super) fn collect(root: &Path, folder: &Path, items: &mut Vec<Item>) {
+pub(super) fn collect(project: &Project<'_>, folder: &Path, items: &mut Vec<Item>) {
     for (name, kind) in [("skills", ItemKind::Skill), ("agents", ItemKind::Agent), ("commands", ItemKind::Command)] {
         let mut budget = MAX_FILES;
-        walk(root, &folder.join(".claude").join(name), kind, MAX_DEPTH, &mut budget, items);
+        walk(project, &folder.join(".claude").join(name), kind, MAX_DEPTH, &mut budget, items);
     }
 }
 
-fn walk(root: &Path, folder: &Path, kind: ItemKind, depth: usize, budget: &mut usize, items: &mut Vec<Item>) {
+fn walk(project: &Project<'_>, folder: &Path, kind: ItemKind, depth: usize, budget: &mut usize, items: &mut Vec<Item>) {
     // Nothing there, or nothing that can be listed: then nothing of it can act either.
     let Ok(entries) = folder.read_dir() else { return };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -38,34 +41,37 @@ fn walk(root: &Path, folder: &Path, kind: ItemKind, depth: usize, budget: &mut u
         let Ok(metadata) = path.symlink_metadata() else { continue };
         if metadata.is_dir() {
             if depth > 0 {
-                walk(root, &path, kind, depth - 1, budget, items);
+                walk(project, &path, kind, depth - 1, budget, items);
             }
         } else if path.extension().is_some_and(|extension| extension == "md" || extension == "json") {
             *budget -= 1;
-            items.extend(document(root, &path, kind));
+            items.extend(document(project, &path, kind));
         }
     }
 }
 
-fn document(root: &Path, path: &Path, kind: ItemKind) -> Option<Item> {
-    let bytes = files::read_inside(root, path, DOCUMENT_MAX_BYTES).ok().flatten()?;
-    item_of(root, path, kind, &bytes)
+fn document(project: &Project<'_>, path: &Path, kind: ItemKind) -> Option<Item> {
+    let bytes = files::read_inside(project.root, path, DOCUMENT_MAX_BYTES).ok().flatten()?;
+    item_of(project, path, kind, &bytes)
 }
 
 /// The item that a document with this content is; nothing for one that only speaks.
-pub(super) fn item_of(root: &Path, path: &Path, kind: ItemKind, bytes: &[u8]) -> Option<Item> {
-    let name = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+pub(super) fn item_of(project: &Project<'_>, path: &Path, kind: ItemKind, bytes: &[u8]) -> Option<Item> {
+    let name = path.strip_prefix(project.root).unwrap_or(path).to_string_lossy().into_owned();
     let text = String::from_utf8_lossy(bytes);
     let line = acting_line(path, &text)?;
+    let content = Content::new(kind).part(name.as_bytes()).part(bytes);
+    // Whoever changes a script that a document runs changes what the document does.
+    let (content, scripts) = project.with_scripts(content, &Value::from(commands_in(&text)), path.parent());
     Some(Item {
         kind,
-        digest: Content::new(kind).part(name.as_bytes()).part(bytes).digest(),
+        digest: content.digest(),
         name,
         text: text.into_owned(),
         file: path.to_owned(),
         line: Some(line),
         executes: true,
-        scripts: Vec::new(),
+        scripts,
         own: false,
         place: None,
     })
@@ -95,4 +101,22 @@ fn acting_line(path: &Path, text: &str) -> Option<usize> {
 /// Whether a line has an inline command, or opens a block of them.
 fn runs_a_command(line: &str) -> bool {
     line.contains("!`") || line.trim_start().starts_with("```!")
+}
+
+/// The commands of a text: those between `!` and backticks in its lines, and the lines of blocks of them.
+fn commands_in(text: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut in_block = false;
+    for line in text.lines() {
+        let start = line.trim_start();
+        if start.starts_with("```") {
+            in_block = start.starts_with("```!");
+            commands.extend(start.strip_prefix("```!").map(str::to_owned));
+        } else if in_block {
+            commands.push(line.to_owned());
+        } else {
+            commands.extend(line.split("!`").skip(1).filter_map(|rest| rest.split('`').next()).map(str::to_owned));
+        }
+    }
+    commands
 }

@@ -332,11 +332,11 @@ fn a_reader_of_documents_can_ask_about_the_bytes_it_has() {
     let path = world.project.join(".claude/skills/run/SKILL.md");
     let bytes = std::fs::read(&path).unwrap();
     let trust = store(&world).trust();
-    assert!(trust.covers_document(&world.project, &path, ItemKind::Skill, &bytes));
-    assert!(trust.covers_document(&world.project, &path, ItemKind::Skill, b"only words"));
-    assert!(!trust.covers_document(&world.project, &path, ItemKind::Skill, b"---\nhooks: {}\n---\n"));
-    assert!(!trust.covers_document(&world.project, &path, ItemKind::Skill, b"---\n{\"h\\u006foks\": {}}\n---\n"));
-    assert!(!Trust::nothing().covers_document(&world.project, &path, ItemKind::Skill, &bytes));
+    assert!(trust.covers_document(&world.locations(), &path, ItemKind::Skill, &bytes));
+    assert!(trust.covers_document(&world.locations(), &path, ItemKind::Skill, b"only words"));
+    assert!(!trust.covers_document(&world.locations(), &path, ItemKind::Skill, b"---\nhooks: {}\n---\n"));
+    assert!(!trust.covers_document(&world.locations(), &path, ItemKind::Skill, b"---\n{\"h\\u006foks\": {}}\n---\n"));
+    assert!(!Trust::nothing().covers_document(&world.locations(), &path, ItemKind::Skill, &bytes));
 }
 
 #[test]
@@ -422,4 +422,25 @@ fn whoever_starts_a_server_asks_by_file_and_name_and_hears_no_about_unknown_ones
     assert!(!covers(&Trust::everything(), "other"), "what cannot be seen cannot be trusted");
     world.file(".mcp.json", "{\"mcpServers\": {\"s\": {\"command\": \"./server.sh\"}, // odd\n}}");
     assert!(!covers(&trust, "s"), "a file that cannot be read has nothing that was accepted");
+}
+
+#[test]
+fn a_script_that_a_document_runs_is_part_of_what_was_accepted() {
+    let world = World::new();
+    world
+        .file(".claude/skills/run/SKILL.md", "Look: !`./x.sh now` and then\n```!\nsh scripts/y.sh\n```\nread ./z.sh\n");
+    world.file(".claude/commands/c.md", "!`\"${CLAUDE_PROJECT_DIR}/x.sh\"`\n");
+    for script in ["x.sh", ".claude/skills/run/scripts/y.sh", "z.sh"] {
+        world.file(script, "echo one\n");
+    }
+    for (script, waiting) in [
+        ("x.sh", &["skill .claude/skills/run/SKILL.md", "command .claude/commands/c.md"][..]),
+        (".claude/skills/run/scripts/y.sh", &["skill .claude/skills/run/SKILL.md"]),
+        ("z.sh", &[]),
+    ] {
+        accept(&world);
+        assert_eq!(titles(&effective(&world)), Vec::<String>::new());
+        world.file(script, "echo two\n");
+        assert_eq!(titles(&effective(&world)), waiting, "{script}");
+    }
 }
