@@ -28,7 +28,9 @@ const LONGEST_PATH: usize = 4096;
 
 /// Whether a folder or a file of this name, in whatever case, is protected.
 fn is_protected_name(name: &OsStr, is_folder: bool) -> bool {
-    PROTECTED_NAMES.iter().any(|protected| protected.is_folder == is_folder && name.eq_ignore_ascii_case(protected.name))
+    PROTECTED_NAMES
+        .iter()
+        .any(|protected| protected.is_folder == is_folder && name.eq_ignore_ascii_case(protected.name))
 }
 
 /// Joins `path` to `base` and removes `.`, `..` and repeated slashes without looking at the disk.

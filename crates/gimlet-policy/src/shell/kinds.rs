@@ -34,7 +34,8 @@ impl Kind {
 /// Every kind by its number: a node is visited some ten thousand times a second, and its name is C's to measure.
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let language = tree_sitter::Language::from(tree_sitter_bash::LANGUAGE);
-    let names = (0..language.node_kind_count()).map(|id| u16::try_from(id).ok().and_then(|id| language.node_kind_for_id(id)));
+    let names =
+        (0..language.node_kind_count()).map(|id| u16::try_from(id).ok().and_then(|id| language.node_kind_for_id(id)));
     names.map(|name| Kind::called(name.unwrap_or(UNREADABLE))).collect()
 });
 

@@ -127,7 +127,10 @@ fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
     let mut from = node.start_byte() + 1;
     let mut cursor = node.walk();
     for child in node.children(&mut cursor) {
-        if matches!(kinds::name(child), "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion") {
+        if matches!(
+            kinds::name(child),
+            "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion"
+        ) {
             builder.double_quoted(text.get(from..child.start_byte()).unwrap_or(""));
             let source = text.get(child.byte_range()).unwrap_or("");
             match expanded(child, source) {

@@ -5,10 +5,10 @@ use tree_sitter::{Node, Tree};
 
 use super::structure::{self, Expanded};
 use super::{Assignment, Command, Loop, Parsed, Redirect, documents};
+use crate::shell::kinds::{self, Kind};
 use crate::shell::node_words::{Words, is_continuation, without_continuations, word_of};
 use crate::shell::scan::ansi_c_end;
 use crate::shell::word::Word;
-use crate::shell::kinds::{self, Kind};
 use crate::shell::{Trouble, prescan};
 
 /// What surrounds a node.
