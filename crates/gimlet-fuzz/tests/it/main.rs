@@ -37,7 +37,7 @@ fn any_settings_load_and_edits_keep_foreign_bytes() {
 
 #[test]
 fn any_input_of_a_tool_is_prepared_or_refused() {
-    hold(gimlet_fuzz::JSON_TOOL_INPUT, 10_000);
+    hold(gimlet_fuzz::JSON_TOOL_INPUT, 100_000);
 }
 
 #[test]
