@@ -120,10 +120,14 @@ impl Rule {
             return Err(RuleError::BroadAllow { rule: text.to_owned() });
         }
         let tool = canonical_tool(name).to_owned();
-        let specifier = match inner.map(str::trim) {
+        let specifier = match inner {
             // Nothing in the brackets means the same as no brackets; a deny rule must not be lost over it.
-            None | Some("" | "*") => Specifier::All,
-            Some(inner) => specifier::parse(name, inner, behavior, text)?,
+            None | Some("") => Specifier::All,
+            Some(inner) => match inner.trim() {
+                "*" => Specifier::All,
+                "" => return Err(malformed()),
+                inner => specifier::parse(name, inner, behavior, text)?,
+            },
         };
         Ok(Self { text: text.to_owned(), source: source.clone(), tool, specifier })
     }
@@ -266,7 +270,7 @@ mod tests {
     fn empty_brackets_mean_the_whole_tool() {
         let source = RuleSource::new(RuleScope::User, "/");
         for behavior in [Behavior::Allow, Behavior::Ask, Behavior::Deny] {
-            for text in ["Bash()", "Bash( )", "mcp__calc__add()", "Agent()"] {
+            for text in ["Bash()", "mcp__calc__add()", "Agent()"] {
                 let rule = Rule::parse(text, behavior, &source).unwrap();
                 assert_eq!(rule.specifier, Specifier::All, "{text}");
             }
@@ -278,7 +282,7 @@ mod tests {
 
     #[test]
     fn malformed_rules_are_errors() {
-        for text in ["Bash(\0rm)", "Bash\u{1b}(x)", "", "(x)", "Bash(", "Bash(x", "Bash(x) y", "A B"] {
+        for text in ["Bash(\0rm)", "Bash\u{1b}(x)", "", "(x)", "Bash(", "Bash(x", "Bash( )", "Bash(x) y", "A B"] {
             assert!(matches!(parse(text, Behavior::Deny), Err(RuleError::Malformed { .. })), "{text:?}");
         }
     }

@@ -18,7 +18,6 @@ fn malformed() -> Vec<Value> {
         "Bash(chmod",
         "Bash(chmod *",
         "Bash)",
-        "Bash()",
         "Bash( )",
         "Bash(chmod *) x",
         "Bash chmod",
