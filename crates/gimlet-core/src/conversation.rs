@@ -30,8 +30,10 @@ pub(crate) struct Conversation {
     messages: Vec<Arc<Message>>,
     /// The ids of all calls in history: a second call by the same id would make it unusable.
     call_ids: HashSet<Box<str>>,
-    /// How many messages the last request carried; the cache reaches that far.
-    sent: Option<usize>,
+    /// How many messages the last request of this run carried; the cache reaches that far.
+    cached: Option<usize>,
+    /// How many messages went out as they are, in this run or an earlier one. Nothing joins them.
+    sent: usize,
     /// Prompt size of the last request, for budgets.
     pub(crate) context_tokens: u64,
     pub(crate) cache_ttl: Option<CacheTtl>,
@@ -62,6 +64,7 @@ impl Conversation {
         messages.iter().for_each(|message| gauge.add(message.role, &message.blocks));
         let call_ids = messages.iter().flat_map(|message| call_ids(&message.blocks)).collect();
         let room = Room::of(&messages);
+        let sent = messages.len();
         Self {
             record,
             ledger: Ledger::default(),
@@ -69,7 +72,8 @@ impl Conversation {
             tools,
             messages,
             call_ids,
-            sent: None,
+            cached: None,
+            sent,
             context_tokens: 0,
             cache_ttl,
             told_planning: false,
@@ -112,7 +116,7 @@ impl Conversation {
         }
         self.gauge.add(Role::User, &blocks);
         self.room.add(&blocks);
-        let unsent = self.messages.len() > self.sent.unwrap_or(0);
+        let unsent = self.messages.len() > self.sent;
         match self.messages.last_mut() {
             Some(last) if unsent && last.role == Role::User => Arc::make_mut(last).blocks.extend(blocks),
             Some(_) | None => self.messages.push(Arc::new(Message::user(blocks))),
@@ -184,7 +188,8 @@ impl Conversation {
         if let Some(last) = self.messages.last_mut().filter(|last| last.blocks.len() > mark.blocks) {
             Arc::make_mut(last).blocks.truncate(mark.blocks);
         }
-        self.sent = self.sent.map(|sent| sent.min(self.messages.len()));
+        self.sent = self.sent.min(self.messages.len());
+        self.cached = self.cached.map(|cached| cached.min(self.messages.len()));
         self.told_planning = mark.told_planning;
         self.measure();
         self.record.transcript().rewind_to(mark.last_entry);
@@ -282,7 +287,8 @@ impl Conversation {
 
     /// Where this request's cache breakpoints go; notes that the history was sent.
     pub(crate) fn plan_cache(&mut self) -> CachePlan {
-        let previous_len = self.sent.replace(self.messages.len());
+        self.sent = self.messages.len();
+        let previous_len = self.cached.replace(self.sent);
         CachePlan { ttl: self.cache_ttl, context_message: Some(0), previous_len }
     }
 

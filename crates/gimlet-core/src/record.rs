@@ -70,6 +70,7 @@ impl Record {
 
     pub(crate) fn begin_reply(&mut self) {
         self.reply_start = self.transcript.last_entry().cloned();
+        self.transcript.note_sent();
     }
 
     /// Forgets the reply under way: what follows continues from before it. Its entries stay, unreferenced.

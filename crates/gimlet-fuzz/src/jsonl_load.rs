@@ -108,8 +108,7 @@ fn fault(messages: &[Message]) -> Option<String> {
     let mut ids = HashSet::new();
     let mut asked: Vec<String> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
-        let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
-        if message.role != expected || message.blocks.is_empty() {
+        if (at == 0 && message.role != Role::User) || message.blocks.is_empty() {
             return Some(format!("message {at} is empty or has the wrong role"));
         }
         if message.blocks.iter().any(Block::is_blank_text) {

@@ -215,10 +215,6 @@ impl Request {
         self.field("system").map(texts_of).unwrap_or_default().join("\n")
     }
 
-    fn last_message(&self) -> Option<&Node> {
-        self.field("messages")?.items().last()
-    }
-
     /// The texts of the last user message, tool results not counted.
     pub fn last_user_text(&self) -> String {
         let messages = self.field("messages").map(Node::items).unwrap_or_default();
@@ -226,19 +222,21 @@ impl Request {
         last.and_then(|message| message.get("content")).map(texts_of).unwrap_or_default().join("\n")
     }
 
+    /// The results behind the last reply; what was said later may stand in messages of its own.
     fn result_blocks(&self) -> Vec<&Node> {
-        let content = self.last_message().and_then(|message| message.get("content"));
-        let blocks = content.map(Node::items).unwrap_or_default();
-        blocks.iter().filter(|block| block.tag() == "tool_result").collect()
+        let messages = self.field("messages").map(Node::items).unwrap_or_default();
+        let reply = messages.iter().rposition(|message| message.str_of("role") == Some("assistant"));
+        let behind = messages[reply.map_or(0, |at| at + 1)..].iter().filter_map(|message| message.get("content"));
+        behind.flat_map(Node::items).filter(|block| block.tag() == "tool_result").collect()
     }
 
-    /// The texts of the tool results in the last message, in order.
+    /// The texts of the tool results behind the last reply, in order.
     pub fn tool_results(&self) -> Vec<String> {
         let text_of = |block: &&Node| block.get("content").map(texts_of).unwrap_or_default().join("\n");
         self.result_blocks().iter().map(text_of).collect()
     }
 
-    /// The text of one tool result in the last message; empty when there is no such result.
+    /// The text of one tool result behind the last reply; empty when there is no such result.
     pub fn tool_result(&self, position: usize) -> String {
         self.tool_results().into_iter().nth(position).unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! From entries to messages: blocks of one reply joined, results gathered behind the reply that asked for them.
+//! From entries to messages: blocks of one reply joined, results gathered behind the reply that asked for them. What was
+//! sent as messages apart comes back as messages apart.
 
 use std::collections::HashSet;
 
@@ -43,7 +44,7 @@ pub(crate) fn messages(lives: Vec<Live>) -> Vec<Message> {
             }
         } else {
             match messages.last_mut() {
-                Some(last) if last.role == Role::User => last.blocks.extend(live.blocks),
+                Some(last) if last.role == Role::User && !live.apart => last.blocks.extend(live.blocks),
                 _ => messages.push(Message::user(live.blocks)),
             }
         }

@@ -14,6 +14,9 @@ pub(crate) const DEFERRED_CALL: &str = "deferred_tool_use";
 /// The attachment that says that such a call is about to run, and must not be run again.
 pub(crate) const RESUMED_CALL: &str = "deferred_tool_use_resumed";
 
+/// The member of a user entry that was not sent with what stands before it, although nothing else stands between them.
+pub(crate) const APART: &str = "gimletApart";
+
 /// What every chain entry of a session says about where it was written.
 #[derive(Clone, Debug, Default)]
 pub struct Stamp {
@@ -185,6 +188,8 @@ fn block_array(blocks: &[Block]) -> String {
 pub(crate) struct About<'a> {
     pub(crate) origin: Option<&'a Origin>,
     pub(crate) answer: Option<Answer<'a>>,
+    /// What stands before it was sent without it: it begins a message of its own.
+    pub(crate) apart: bool,
 }
 
 pub(crate) fn user(place: Place<'_>, links: Links<'_>, content: &str, kind: UserKind, about: About<'_>) -> String {
@@ -196,6 +201,7 @@ pub(crate) fn user(place: Place<'_>, links: Links<'_>, content: &str, kind: User
     if let Some(origin) = about.origin {
         line.raw("origin", &to_json(origin));
     }
+    line.flag(APART, about.apart);
     line.foot(links);
     if let Some(answer) = about.answer {
         if let Some(result) = answer.tool_use_result {

@@ -65,7 +65,7 @@ pub use mend::{MendError, Mended, mend};
 pub use peek::{SessionSummary, peek};
 pub use pictures::{pictures_in, without_attachments};
 pub use remove::{RemoveError, Removed, belongings, remove};
-pub use repair::{INTERRUPTED_CALL, MISSING_START, repair};
+pub use repair::{INTERRUPTED_CALL, MISSING_START, is_sendable, repair};
 pub use results::{ResultFileError, ResultFiles, inline_fallback, persisted_preview, preview};
 pub use retire::{project_folders, retire_sessions};
 pub use search::{Hit, HitRole, Progress, Search, SearchError, SearchIndex, Snippet};

@@ -6,6 +6,7 @@ use gimlet_proto::{Block, EntryId};
 use serde_json::value::RawValue;
 
 use crate::chain::Link;
+use crate::entry::APART;
 use crate::index::{Key, Kind};
 use crate::members::Members;
 
@@ -16,6 +17,8 @@ pub(crate) struct Live {
     /// Which reply the blocks belong to.
     pub(crate) message: Key,
     pub(crate) blocks: Vec<Block>,
+    /// It was not sent with what stands before it.
+    pub(crate) apart: bool,
     /// Some of the content was not usable.
     pub(crate) bad_blocks: bool,
     /// The blocks are no longer what the file has.
@@ -38,7 +41,7 @@ impl Live {
 
     fn parse_entry(line: &[u8], link: Link, kind: Kind, with_reports: bool) -> Option<Live> {
         let (mut uuid, mut message, mut mode) = (None, None, None);
-        let (mut has_output, mut own_error) = (false, false);
+        let (mut has_output, mut own_error, mut apart) = (false, false, false);
         for (key, value) in Members::of(line) {
             match key {
                 b"uuid" => uuid = string(value),
@@ -46,6 +49,7 @@ impl Live {
                 b"permissionMode" => mode = string(value),
                 b"toolUseResult" => has_output = true,
                 b"isApiErrorMessage" => own_error = value == b"true",
+                key if key == APART.as_bytes() => apart = value == b"true",
                 _ => {}
             }
         }
@@ -55,6 +59,7 @@ impl Live {
             entry: EntryId::new(uuid?),
             message: Key::NONE,
             blocks: Vec::new(),
+            apart,
             bad_blocks: false,
             changed: false,
             model: None,

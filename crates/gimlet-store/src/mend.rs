@@ -215,8 +215,14 @@ impl<'a> Mending<'a> {
         let answer = is_result.then_some(Answer { source_assistant: None, tool_use_result: None });
         let kind = if is_result { UserKind::Prompt } else { UserKind::Meta };
         self.out.write_all(
-            entry::user(place, links, &entry::user_content(blocks, false), kind, entry::About { origin: None, answer })
-                .as_bytes(),
+            entry::user(
+                place,
+                links,
+                &entry::user_content(blocks, false),
+                kind,
+                entry::About { answer, ..entry::About::default() },
+            )
+            .as_bytes(),
         )?;
         self.last = Some(id);
         self.done.made_up += 1;

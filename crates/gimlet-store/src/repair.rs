@@ -1,8 +1,10 @@
-//! Making any history valid to send: every call answered once, right behind it; no empty texts; roles in turn.
+//! Making any history valid to send: every call answered once, right behind it; no empty texts.
 //!
+//! Messages of one role may follow each other: the API reads them as one, and what was sent like that stays like that.
 //! Pure, and cheap when there is nothing to do: only messages behind the part that was checked before are looked at.
 //! That part is never touched, because it has been sent and its bytes are bound by caches and signatures.
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 
 use gimlet_proto::{Block, BlockKind, Message, Role, ToolUseId};
@@ -19,14 +21,14 @@ pub const MISSING_START: &str = "(The beginning of this conversation could not b
 /// Repairs the messages from `checked` on and says what was done. A valid history comes back as it is.
 pub fn repair(mut messages: Vec<Message>, checked: usize) -> (Vec<Message>, Vec<Damage>) {
     let checked = checked.min(messages.len());
-    if is_valid(&messages, checked) {
+    if is_sendable(&messages, checked) {
         return (messages, Vec::new());
     }
     let mut damage = Vec::new();
     let new = messages.split_off(checked);
     let new = without_unusable(new, &mut damage);
     for message in new {
-        push_joined(&mut messages, checked, message, &mut damage);
+        gather_results(&mut messages, checked, message, &mut damage);
     }
     let mut messages = pair(messages, checked, &mut damage);
     if checked == 0 && messages.first().is_some_and(|first| !may_begin(first)) {
@@ -36,17 +38,15 @@ pub fn repair(mut messages: Vec<Message>, checked: usize) -> (Vec<Message>, Vec<
     (messages, damage)
 }
 
-/// Whether the messages from `checked` on can be sent behind the others.
-fn is_valid(messages: &[Message], checked: usize) -> bool {
-    if checked == 0 && messages.first().is_some_and(|first| !may_begin(first)) {
+/// Whether the messages from `checked` on can be sent behind the others. Looks at those alone.
+pub fn is_sendable<M: Borrow<Message>>(messages: &[M], checked: usize) -> bool {
+    if checked == 0 && messages.first().is_some_and(|first| !may_begin(first.borrow())) {
         return false;
     }
     let mut seen = HashSet::new();
-    for (at, message) in messages.iter().enumerate().skip(checked) {
-        let before = at.checked_sub(1).map(|before| &messages[before]);
-        let joins_checked = at == checked;
-        let same_role = before.is_some_and(|before| before.role == message.role);
-        if message.blocks.is_empty() || message.blocks.iter().any(is_blank) || (same_role && !joins_checked) {
+    for (at, message) in messages.iter().map(M::borrow).enumerate().skip(checked) {
+        let before = at.checked_sub(1).map(|before| messages[before].borrow());
+        if message.blocks.is_empty() || message.blocks.iter().any(is_blank) {
             return false;
         }
         match message.role {
@@ -69,7 +69,7 @@ fn is_valid(messages: &[Message], checked: usize) -> bool {
             }
         }
     }
-    messages.last().is_none_or(|last| last.role == Role::User || !last.has_tool_use())
+    messages.last().map(M::borrow).is_none_or(|last| last.role == Role::User || !last.has_tool_use())
 }
 
 fn calls(message: &Message) -> impl Iterator<Item = &str> {
@@ -118,7 +118,8 @@ fn is_valid_id(id: &str) -> bool {
 /// Drops blank texts, calls with unusable or repeated ids, results in replies, and messages left with nothing.
 fn without_unusable(messages: Vec<Message>, damage: &mut Vec<Damage>) -> Vec<Message> {
     let mut seen: HashSet<String> = HashSet::new();
-    let mut kept = Vec::with_capacity(messages.len());
+    let mut kept: Vec<Message> = Vec::with_capacity(messages.len());
+    let mut gone = false;
     for mut message in messages {
         message.blocks.retain(|block| {
             let id = || block.id().unwrap_or("").to_owned();
@@ -135,25 +136,32 @@ fn without_unusable(messages: Vec<Message>, damage: &mut Vec<Damage>) -> Vec<Mes
         });
         if message.blocks.is_empty() {
             damage.push(Damage::EmptyMessage);
+            gone = true;
         } else {
-            kept.push(message);
+            push_met(&mut kept, message, std::mem::take(&mut gone));
         }
     }
     kept
 }
 
-/// Adds a message, joining it to the one before when both have the same role and neither was sent yet.
-fn push_joined(messages: &mut Vec<Message>, checked: usize, message: Message, damage: &mut Vec<Damage>) {
-    let joinable = messages.len() > checked;
+/// Adds a message. Two of the user's that meet because the reply between them is gone become one, as they would be read
+/// from a file without it.
+fn push_met(messages: &mut Vec<Message>, message: Message, gone: bool) {
     match messages.last_mut() {
-        // Two replies in a row with open calls between them are told apart by the results that belong there.
-        Some(last)
-            if joinable && last.role == message.role && !(last.role == Role::Assistant && last.has_tool_use()) =>
-        {
-            // Two replies in a row are how a paused turn goes on: in order, and read as one by every API.
-            if last.role == Role::User {
-                damage.push(Damage::SplitMessage);
-            }
+        Some(last) if gone && last.role == Role::User && message.role == Role::User => {
+            last.blocks.extend(message.blocks);
+        }
+        _ => messages.push(message),
+    }
+}
+
+/// Adds a message. Results that are not in the first message behind their calls move there.
+fn gather_results(messages: &mut Vec<Message>, checked: usize, message: Message, damage: &mut Vec<Damage>) {
+    let joinable = messages.len() > checked;
+    let brings_results = message.blocks.iter().any(|block| block.kind() == BlockKind::ToolResult);
+    match messages.last_mut() {
+        Some(last) if joinable && brings_results && last.role == Role::User && message.role == Role::User => {
+            damage.push(Damage::SplitMessage);
             last.blocks.extend(message.blocks);
         }
         _ => messages.push(message),
@@ -175,8 +183,7 @@ fn pair(messages: Vec<Message>, checked: usize, damage: &mut Vec<Damage>) -> Vec
                 paired.push(Message::user(results));
                 paired.push(message);
             }
-            // A message between two replies may have gone, so that they meet here.
-            (Role::Assistant, None) => push_joined(&mut paired, checked, message, damage),
+            (Role::Assistant, None) => paired.push(message),
             (Role::User, Some(open)) => {
                 let blocks = answer(open, message.blocks, damage);
                 paired.push(Message::user(blocks));

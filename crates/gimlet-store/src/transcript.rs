@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gimlet_proto::{Block, BlockKind, EntryId, ModelUsage, Origin, PermissionMode, SessionId, ToolUseId};
+use gimlet_proto::{Block, BlockKind, EntryId, ModelUsage, Origin, PermissionMode, Role, SessionId, ToolUseId};
 use serde_json::value::RawValue;
 
 use crate::TranscriptError;
@@ -82,6 +82,8 @@ pub struct Transcript {
     agent: Option<String>,
     stamp: Stamp,
     last: Option<EntryId>,
+    /// Everything so far was sent, and nothing has come of it yet: what a user says next is a message of its own.
+    sent: bool,
     /// The ids of all entries: a second one of the same id would cut what came before out of the conversation.
     ids: HashSet<Key>,
     /// The newest entry of the reply under way: blocks of one reply follow each other, whatever results come between.
@@ -134,6 +136,8 @@ impl Transcript {
             log.seen_up_to(loaded.file_len);
         }
         self.last = loaded.last_entry.clone();
+        // Nothing tells whether the end of it was sent. Apart from that is right in either case.
+        self.sent = loaded.messages.last().is_some_and(|last| last.role == Role::User);
         self.ids.clone_from(&loaded.ids);
         self.labels = loaded.labels.clone();
         self.last_prompt = loaded.last_prompt.clone();
@@ -177,6 +181,7 @@ impl Transcript {
             agent: None,
             stamp,
             last: None,
+            sent: false,
             reply: None,
             open_calls: HashMap::new(),
             labels: Labels::default(),
@@ -236,21 +241,34 @@ impl Transcript {
     /// Goes on from an earlier entry; what followed it stays in the file as an abandoned branch.
     pub fn rewind_to(&mut self, entry: Option<EntryId>) {
         self.last = entry;
+        // Only what was sent is ever given up.
+        self.sent = true;
         self.reply = None;
         self.open_calls.clear();
+    }
+
+    /// Notes that everything so far goes to a model.
+    pub fn note_sent(&mut self) {
+        self.sent = true;
     }
 
     /// Records a user message.
     pub fn user(&mut self, user: UserEntry<'_>) -> EntryId {
         let content = entry::user_content(user.blocks, user.plain);
         let parent = self.last.clone();
+        let apart = self.is_apart();
         let id = self.chain(user.uuid, parent, |place, links| {
-            entry::user(place, links, &content, user.kind, About { origin: user.origin, answer: None })
+            entry::user(place, links, &content, user.kind, About { origin: user.origin, answer: None, apart })
         });
         if user.kind == UserKind::Prompt {
             self.note_prompt(user.blocks, content.len());
         }
         id
+    }
+
+    /// Whether the user entry about to be written begins a message of its own behind others.
+    fn is_apart(&mut self) -> bool {
+        std::mem::take(&mut self.sent) && self.last.is_some()
     }
 
     fn note_prompt(&mut self, blocks: &[Block], length: usize) {
@@ -277,6 +295,8 @@ impl Transcript {
         };
         let id = self.chain(None, parent, |place, links| entry::assistant(place, links, head, block));
         self.reply = Some((head.message_id.clone(), id.clone()));
+        // A report of a failure is no reply.
+        self.sent &= head.is_api_error;
         if let (BlockKind::ToolUse, Some(call)) = (block.kind(), block.id()) {
             self.open_calls.insert(ToolUseId::new(call), id.clone());
         }
@@ -294,13 +314,15 @@ impl Transcript {
     }
 
     fn result(&mut self, uuid: Option<EntryId>, block: &Block, output: Option<&RawValue>) -> EntryId {
+        self.sent = false;
         let source = block.id().and_then(|call| self.open_calls.remove(&ToolUseId::new(call)));
         let parent = source.clone().or_else(|| self.last.clone());
         let content = entry::user_content(std::slice::from_ref(block), false);
         self.chain(uuid, parent, |place, links| {
             let source_assistant = source.as_ref().map(EntryId::as_str);
             let answer = Answer { source_assistant, tool_use_result: output };
-            entry::user(place, links, &content, UserKind::Prompt, About { origin: None, answer: Some(answer) })
+            let about = About { answer: Some(answer), ..About::default() };
+            entry::user(place, links, &content, UserKind::Prompt, about)
         })
     }
 
@@ -308,7 +330,8 @@ impl Transcript {
     pub fn interrupted(&mut self, what: Interrupted) -> EntryId {
         let content = entry::user_content(&[Block::text(what.marker())], false);
         let parent = self.last.clone();
-        self.chain(None, parent, |place, links| entry::user(place, links, &content, UserKind::Prompt, About::default()))
+        let about = About { apart: self.is_apart(), ..About::default() };
+        self.chain(None, parent, |place, links| entry::user(place, links, &content, UserKind::Prompt, about))
     }
 
     /// Records something that belongs to the chain and is not a message: `attachment` is an object with a `type`.
@@ -345,6 +368,7 @@ impl Transcript {
             entry::compact_boundary(place, links, logical.as_ref().map(EntryId::as_str), compaction)
         });
         self.reply = None;
+        self.sent = false;
         self.open_calls.clear();
         let plain = summary.len() == 1;
         let summary =

@@ -255,8 +255,8 @@ fn a_torn_tail_left_by_others_is_never_written_onto() {
             say(&mut transcript, text);
         }
         let loaded = home.load();
-        let texts: Vec<String> =
-            loaded.messages[0].blocks.iter().map(|block| block.as_text().unwrap().into()).collect();
+        let blocks = loaded.messages.iter().flat_map(|message| &message.blocks);
+        let texts: Vec<String> = blocks.map(|block| block.as_text().unwrap().into()).collect();
         assert_eq!(texts, ["one", "two", "three"]);
         assert_eq!(loaded.damage.total, 2, "{:?}", loaded.damage);
     }

@@ -214,12 +214,12 @@ fn calls_without_results_are_marked_as_interrupted_the_same_way_every_time() {
     assert_eq!(loaded.open_calls, [(ToolUseId::new("t2"), asked)]);
     assert_eq!(loaded.damage.items, [Damage::MissingResult { call: ToolUseId::new("t2") }]);
     let interrupted = Block::tool_result("t2", &INTERRUPTED_CALL.into(), true);
-    assert_eq!(loaded.messages[2], Message::user(vec![result("t1", "ok"), interrupted.clone()]));
+    assert_eq!(loaded.messages[2], Message::user(vec![result("t1", "ok"), interrupted]));
     let (_, mut transcript) = home.resume();
     say(&mut transcript, "go on");
     let again = home.load();
-    assert_eq!(again.messages[..2], loaded.messages[..2]);
-    assert_eq!(again.messages[2].blocks, [result("t1", "ok"), interrupted, Block::text("go on")]);
+    assert_eq!(again.messages[..3], loaded.messages[..]);
+    assert_eq!(again.messages[3].blocks, [Block::text("go on")]);
 }
 
 #[test]
@@ -301,18 +301,43 @@ fn repair_leaves_what_was_checked_alone() {
     // A message that was sent alone is not joined to what follows.
     let mut next = fixed;
     next.push(Message::user(vec![Block::text("b")]));
-    let (same, damage) = repair(next.clone(), 3);
-    assert_eq!((same.len(), damage.len()), (4, 0));
-    let (joined, _) = repair(next, 0);
-    assert_eq!(joined.len(), 3);
+    for checked in [3, 0] {
+        let (same, damage) = repair(next.clone(), checked);
+        assert_eq!((same, damage.len()), (next.clone(), 0));
+    }
 }
 
 #[test]
-fn a_paused_turn_that_went_on_is_joined_and_is_no_damage() {
-    let replies = ["one", "two"].map(|text| Message::assistant(vec![Block::text(text)]));
-    let [first, second] = replies;
-    let (joined, damage) = repair(vec![Message::user(vec![Block::text("a")]), first, second], 0);
-    assert_eq!((joined.len(), joined[1].text().as_str(), damage.len()), (2, "one\ntwo", 0));
+fn a_paused_turn_that_went_on_stays_as_it_was_sent_and_is_no_damage() {
+    let [first, second] = ["one", "two"].map(|text| Message::assistant(vec![Block::text(text)]));
+    let messages = vec![Message::user(vec![Block::text("a")]), first, second];
+    let (same, damage) = repair(messages.clone(), 0);
+    assert_eq!((same, damage.len()), (messages, 0));
+}
+
+#[test]
+fn what_was_sent_apart_comes_back_apart_and_what_was_sent_together_comes_back_together() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "context");
+    say(&mut transcript, "prompt");
+    transcript.note_sent();
+    // A report of a failure is no reply, and no reply leaves no trace at all.
+    transcript.assistant(&AssistantHead { is_api_error: true, ..reply("e") }, &Block::text("it failed"));
+    say(&mut transcript, "again");
+    transcript.note_sent();
+    say(&mut transcript, "please go on");
+    transcript.note_sent();
+    transcript.assistant(&reply("m"), &call("t1"));
+    transcript.tool_result(&result("t1", "ok"), None);
+    say(&mut transcript, "said meanwhile");
+    drop(transcript);
+    let texts = |loaded: &Loaded| loaded.messages.iter().map(|message| message.blocks.len()).collect::<Vec<_>>();
+    assert_eq!(texts(&home.load()), [2, 1, 1, 1, 2]);
+    // Nobody knows whether the end of it was sent.
+    let (_, mut transcript) = home.resume();
+    say(&mut transcript, "more");
+    assert_eq!(texts(&home.load()), [2, 1, 1, 1, 2, 1]);
 }
 
 #[test]
@@ -333,7 +358,8 @@ fn repair_puts_every_kind_of_disorder_right() {
     assert_eq!(fault(&fixed), None, "{fixed:?}");
     assert_eq!(fixed[0].text(), MISSING_START);
     assert_eq!(fixed[2].blocks, [result("t1", "1"), result("t2", "2"), Block::text("note"), Block::text("next")]);
-    assert_eq!(fixed.last().unwrap().text(), "more\nend");
+    let last: Vec<String> = fixed[5..].iter().map(Message::text).collect();
+    assert_eq!(last, ["more", "end"]);
     assert_eq!(fixed.last().unwrap().role, Role::Assistant);
     for expected in [Damage::ResultOrder, Damage::BlankText, Damage::EmptyMessage, Damage::MissingStart] {
         assert!(damage.contains(&expected), "{expected}");
@@ -385,7 +411,7 @@ fn an_entry_whose_id_is_no_text_is_damage_and_nothing_goes_on_from_it() {
     assert_eq!(loaded.damage.items, [Damage::Broken { line: 2 }]);
     say(&mut transcript, "three");
     let again = home.load();
-    assert_eq!(again.messages, [Message::user(vec![Block::text("one"), Block::text("three")])]);
+    assert_eq!(again.messages, ["one", "three"].map(|text| Message::user(vec![Block::text(text)])));
 }
 
 #[test]

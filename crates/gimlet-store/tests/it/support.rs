@@ -107,9 +107,8 @@ pub(crate) fn value(line: &str) -> Value {
 pub(crate) fn fault(messages: &[Message]) -> Option<String> {
     let mut ids = HashSet::new();
     for (at, message) in messages.iter().enumerate() {
-        let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
-        if message.role != expected {
-            return Some(format!("message {at} has the wrong role"));
+        if at == 0 && message.role != Role::User {
+            return Some("the first message has the wrong role".to_owned());
         }
         if message.blocks.is_empty() {
             return Some(format!("message {at} is empty"));

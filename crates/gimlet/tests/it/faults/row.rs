@@ -16,7 +16,7 @@ const AT_ONCE: usize = 6;
 const RESUMED_PROMPT: &str = "and now?";
 
 /// The history after a prompt that got no answer.
-const UNANSWERED: &str = "u:text+text+text";
+const UNANSWERED: &str = "u:text+text u:text";
 
 /// One injection and what must come of it.
 pub(super) struct Row {
@@ -303,7 +303,7 @@ fn block_shape(block: &Value) -> String {
 
 /// Whether `later` sends everything that `earlier` sent, unchanged and first.
 fn extends(earlier: &Request, later: &Request) -> bool {
-    let (before, after) = (blocks(earlier), blocks(later));
+    let (before, after) = (messages(earlier), messages(later));
     after.starts_with(&before) && earlier.tools().len() == later.tools().len() && fixed(earlier) == fixed(later)
 }
 
@@ -312,18 +312,14 @@ fn fixed(request: &Request) -> (String, String) {
     (request.system_text(), Value::Array(tools).to_string())
 }
 
-/// Every block with its role, cache markers removed; how they are grouped into messages does not matter.
-fn blocks(request: &Request) -> Vec<String> {
+/// Every message as it was sent, cache markers removed.
+fn messages(request: &Request) -> Vec<String> {
     let messages = request.messages();
-    let blocks = messages.iter().flat_map(|message| {
-        let role = message["role"].to_string();
-        message["content"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(move |block| format!("{role} {}", without_marker(block.clone())))
+    let messages = messages.iter().map(|message| {
+        let content = message["content"].as_array().into_iter().flatten().cloned().map(without_marker);
+        format!("{} {}", message["role"], Value::Array(content.collect()))
     });
-    blocks.collect()
+    messages.collect()
 }
 
 fn without_marker(mut block: Value) -> Value {

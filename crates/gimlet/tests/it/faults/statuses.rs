@@ -103,7 +103,7 @@ async fn a_failure_inside_a_tool_turn_loses_nothing() {
         row("401 after a result", reads(Script::new()).then().error(401, "revoked"))
             .requests(2)
             .fails("401 revoked")
-            .history("u:text+text a:call u:result+text"),
+            .history("u:text+text a:call u:result u:text"),
     ])
     .await;
 }

@@ -28,7 +28,7 @@ async fn a_call_cut_by_the_output_limit_is_asked_again_with_more_room_then_in_pa
     let beside = cut_call(reads(cut_call(Script::new()).then())).then().expect(split).say("done");
     play(vec![
         row("once", once).requests(2).notice(more).lacks("long.txt"),
-        row("twice", twice).requests(3).notice(more).lacks("long.txt").history("u:text+text+text a:text u:text"),
+        row("twice", twice).requests(3).notice(more).lacks("long.txt").history("u:text+text u:text a:text u:text"),
         row("twice, beside a whole call", beside)
             .requests(3)
             .notice(more)
@@ -45,7 +45,7 @@ async fn a_call_cut_by_the_output_limit_is_asked_again_with_more_room_then_in_pa
             .notice("cut at the output limit")
             .answers("")
             .lacks("long.txt")
-            .history("u:text+text+text+text+text"),
+            .history("u:text+text u:text u:text u:text"),
     ])
     .await;
 }
@@ -76,14 +76,14 @@ async fn a_paused_turn_is_sent_again_unchanged_and_not_for_ever() {
     play(vec![
         row("thrice", then_done(paused(Script::new()).times(3)))
             .requests(4)
-            .history("u:text+text a:text+text+text+text u:text"),
+            .history("u:text+text a:text a:text a:text a:text u:text"),
         row("with a search under way", then_done(open(Script::new())))
             .requests(2)
-            .history("u:text+text a:server_tool_use+text u:text"),
+            .history("u:text+text a:server_tool_use a:text u:text"),
         row("twenty times", paused(Script::new()).forever())
             .requests(9)
             .answers("Searching.")
-            .history("u:text+text a:text+text+text+text+text+text+text+text+text u:text"),
+            .history("u:text+text a:text a:text a:text a:text a:text a:text a:text a:text a:text u:text"),
     ])
     .await;
 }
@@ -106,7 +106,7 @@ async fn a_refusal_takes_everything_back_and_is_final() {
             .requests(2)
             .fails("The model refused to answer")
             .lacks("taken back")
-            .history("u:text+text a:call u:result+text"),
+            .history("u:text+text a:call u:result u:text"),
     ])
     .await;
 }
@@ -117,13 +117,13 @@ async fn an_empty_reply_after_results_is_asked_once_more() {
     play(vec![
         row("once", reads(Script::new()).then().stop("end_turn").then().expect(go_on).say("done"))
             .requests(3)
-            .history("u:text+text a:call u:result+text a:text u:text"),
+            .history("u:text+text a:call u:result u:text a:text u:text"),
         row("twice", reads(Script::new()).then().stop("end_turn").times(2))
             .requests(3)
             .answers("")
-            .history("u:text+text a:call u:result+text+text"),
-        row("at once", Script::new().stop("end_turn")).answers("").history("u:text+text+text"),
-        row("blank", Script::new().say("  \n").stop("end_turn")).answers("").history("u:text+text+text"),
+            .history("u:text+text a:call u:result u:text u:text"),
+        row("at once", Script::new().stop("end_turn")).answers("").history("u:text+text u:text"),
+        row("blank", Script::new().say("  \n").stop("end_turn")).answers("").history("u:text+text u:text"),
     ])
     .await;
 }

@@ -226,7 +226,7 @@ async fn the_turn_limit_counts_requests_and_is_an_error() {
     // The calls of the last reply ran, so the session goes on from their results.
     let model = Script::new().say("ok").serve().await.unwrap();
     world.run(&model).args(["-p", "--continue", "go on"]).finish().await.expect_code(0);
-    assert_eq!((model.rejections().len(), model.request(0).message_count()), (0, 5));
+    assert_eq!((model.rejections().len(), model.request(0).message_count()), (0, 6));
 
     let model = call().var("path", world.path("a.txt")).serve().await.unwrap();
     let run = world.run(&model).print("go").args(["--max-turns", "1"]).finish().await;
