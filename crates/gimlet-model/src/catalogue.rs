@@ -54,6 +54,8 @@ pub(crate) struct Profile {
     pub(crate) forced_choice: bool,
 }
 
+/// The family that a model comes from when nobody chose one.
+const DEFAULT_ALIAS: &str = "sonnet";
 const EVERY_EFFORT: &[&str] = &["low", "medium", "high", "xhigh", "max"];
 
 /// An id of the vendor's that is newer than the table: it most likely works like the newest ones.
@@ -163,7 +165,7 @@ impl Catalogue {
             found.map(|(_, id)| strip_window(id.trim()).to_owned()).filter(|id| !id.is_empty())
         };
         let family = match alias.as_str() {
-            "default" => "sonnet",
+            "default" => DEFAULT_ALIAS,
             "small" => "haiku",
             other => other,
         };
@@ -217,8 +219,15 @@ fn key_of(id: &str) -> String {
     key.to_owned()
 }
 
-/// The known ids most like `id`, for a person who mistyped one.
-pub(crate) fn nearest(id: &str) -> Vec<&'static str> {
+/// Ids for a person whose model nobody knows: the default one, then those most like what they wrote.
+pub(crate) fn suggestions(id: &str) -> Vec<&'static str> {
+    let default = table::ALIASES.iter().find(|(alias, _)| *alias == DEFAULT_ALIAS).map(|(_, id)| *id);
+    let near = nearest(id).into_iter().filter(|near| Some(*near) != default);
+    default.into_iter().chain(near).collect()
+}
+
+/// The known ids most like `id`.
+fn nearest(id: &str) -> Vec<&'static str> {
     let key = key_of(id);
     let mut ids: Vec<(usize, &'static str)> = table::PROFILES
         .iter()

@@ -53,4 +53,5 @@ fn unknown_ids_get_conservative_facts() {
 fn mistyped_ids_have_neighbours() {
     assert_eq!(nearest("claude-sonet-5-5")[0], "claude-sonnet-5-5");
     assert_eq!(nearest("claude-opus-4.8")[0], "claude-opus-4-8");
+    assert_eq!(suggestions("claude-opus-4.8")[..2], ["claude-sonnet-5-5", "claude-opus-4-8"]);
 }

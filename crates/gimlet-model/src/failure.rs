@@ -128,8 +128,8 @@ fn advice(kind: ErrorKind, status: u16, model: &str) -> Option<String> {
             Some("Check the key in ANTHROPIC_API_KEY or the token in ANTHROPIC_AUTH_TOKEN".to_owned())
         }
         (ErrorKind::ModelNotFound, _) => {
-            let others: Vec<&str> = catalogue::nearest(model).into_iter().filter(|id| *id != model).collect();
-            Some(format!("Set --model or ANTHROPIC_MODEL to a model this server has, such as {}", others.join(", ")))
+            let known: Vec<&str> = catalogue::suggestions(model).into_iter().filter(|id| *id != model).collect();
+            Some(format!("Check --model and ANTHROPIC_MODEL; known names are {}", known.join(", ")))
         }
         (ErrorKind::InvalidRequest, 404) => {
             Some("Check ANTHROPIC_BASE_URL; it must not include /v1/messages".to_owned())

@@ -74,7 +74,7 @@ fn the_servers_word_on_retrying_beats_the_table() {
 fn hints_help_and_ids_are_kept() {
     let hints = Hints { request_id: Some("req_9".into()), ..Hints::default() };
     let unknown = failure(404, "not_found_error", "", "model: claude-sonet-5-5", &hints).error;
-    assert!(unknown.hint.as_deref().unwrap().contains("claude-sonnet-5-5"));
+    assert!(unknown.hint.as_deref().unwrap().contains("known names are claude-sonnet-5-5, "), "{unknown}");
     assert_eq!(unknown.request_id.as_deref(), Some("req_9"));
     assert!(failure(401, "", "", "", &hints).error.hint.unwrap().contains("ANTHROPIC_API_KEY"));
 }
