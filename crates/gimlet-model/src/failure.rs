@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use gimlet_proto::{ErrorKind, ModelError};
+use rustls::CertificateError;
 
 use crate::catalogue;
 use crate::cure::{self, Cure};
@@ -175,11 +176,22 @@ pub(crate) fn from_transport(source: &(dyn Error + 'static), connecting: bool) -
         return Failure::new(ErrorKind::Network, Again::Never, "the proxy demands authentication")
             .hint("Put the proxy's user and password into HTTPS_PROXY");
     }
+    if connecting && is_lookup(source) {
+        // A name that does not exist will not soon; a network that just comes up gets a moment.
+        return Failure::new(ErrorKind::Network, Again::AtMost(2), format!("cannot find the server: {deepest}"))
+            .hint("Check the name of the host in ANTHROPIC_BASE_URL, and the network");
+    }
     if connecting {
         return Failure::new(ErrorKind::Network, Again::Budget, format!("cannot connect to the server: {deepest}"))
             .hint("Check that it runs, and the address in ANTHROPIC_BASE_URL");
     }
     Failure::new(ErrorKind::Network, Again::Budget, format!("the connection failed: {deepest}"))
+}
+
+/// Whether it was the name of the host that could not be turned into an address. The connector says so only in words.
+fn is_lookup(source: &(dyn Error + 'static)) -> bool {
+    let mut chain = std::iter::successors(Some(source), |error: &&(dyn Error + 'static)| (*error).source());
+    chain.any(|error| error.to_string() == "dns error")
 }
 
 /// A connection that this very machine refused: nothing listens there, and nothing will soon. One that is just being
@@ -207,9 +219,17 @@ fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
 fn from_tls(error: &rustls::Error, connecting: bool) -> Failure {
     let failure = |again| Failure::new(ErrorKind::Tls, again, format!("the secure connection failed: {error}"));
     match error {
-        rustls::Error::InvalidCertificate(_) => failure(Again::Never).hint(
-            "If the server or a proxy uses a private certificate authority, name its PEM file in NODE_EXTRA_CA_CERTS",
-        ),
+        rustls::Error::InvalidCertificate(why) => failure(Again::Never).hint(match why {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "The server's certificate has run out, or this machine's clock is wrong"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "The certificate is for another host: check ANTHROPIC_BASE_URL"
+            }
+            _ => {
+                "If the server or a proxy uses a private certificate authority, name its PEM file in NODE_EXTRA_CA_CERTS"
+            }
+        }),
         _ if connecting => failure(Again::Never).hint("Check that the address speaks TLS and not plain HTTP"),
         // It worked before, so this is a broken connection like any other.
         _ => failure(Again::Budget),

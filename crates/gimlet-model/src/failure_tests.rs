@@ -88,7 +88,7 @@ fn only_refused_requests_have_cures() {
 
 #[test]
 fn certificates_are_final_and_broken_connections_are_not() {
-    let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+    let tls = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
     let wrapped = io::Error::new(io::ErrorKind::InvalidData, tls);
     let failure = from_transport(&wrapped, true);
     assert_eq!((failure.error.kind, failure.again), (ErrorKind::Tls, Again::Never));

@@ -68,6 +68,20 @@ async fn a_port_of_this_machine_where_nothing_listens_is_given_up_soon_and_says_
 }
 
 #[tokio::test]
+async fn a_host_that_does_not_exist_is_given_up_soon_and_says_so() {
+    let env = Env::default()
+        .with("ANTHROPIC_API_KEY", "k")
+        .with("ANTHROPIC_BASE_URL", "http://no.such.host.invalid")
+        .with("GIMLET_MAX_RETRIES", "10");
+    let events =
+        told(&provider_with(&env, |config| config.first_delay = Duration::from_millis(1)), request("hi")).await;
+    assert_eq!(course(&events), ["retry 1 Network", "retry 2 Network", "failed Network"]);
+    let error = failed(&events);
+    assert!(error.message.starts_with("cannot find the server: "), "{error}");
+    assert!(error.hint.as_deref().is_some_and(|hint| hint.contains("ANTHROPIC_BASE_URL")), "{error}");
+}
+
+#[tokio::test]
 async fn redirects_are_not_followed() {
     let other = Server::start(vec![stream(&REPLY)]).await;
     let target = format!("{}/v1/messages", other.url);
