@@ -7,7 +7,9 @@
 
 mod cuts;
 mod events;
+mod front;
 mod lines;
+mod links;
 mod prefix;
 mod row;
 mod shapes;

@@ -72,12 +72,3 @@ async fn pages_in_place_of_an_answer_are_told_in_one_line() {
         one_clear_line(&run, words);
     }
 }
-
-#[tokio::test]
-async fn a_page_that_goes_away_is_a_retry() {
-    let world = world();
-    let model = Script::new().status(502).body("<html>busy</html>").then().say("done").serve().await.unwrap();
-    let run = world.run(&model).print("go").env("GIMLET_TEST_RETRY_DELAY_MS", "5").finish().await;
-    run.expect_code(0);
-    assert_eq!((run.stdout.as_str(), model.retry_identical(0, 1)), ("done\n", true));
-}

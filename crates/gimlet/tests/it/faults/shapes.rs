@@ -170,9 +170,13 @@ async fn a_vendors_tool_beside_ours_gets_nothing_but_our_results() {
     let search = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}});
     let found = json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []});
     let script = reads(Script::new().lenient().raw(search)).stop("tool_use").then().raw(found).say("done");
-    let mixed = row("mixed", script).requests(2).without_resume().further(|model, _| {
-        assert_eq!(shape(&model.request(1)), "u:text+text a:server_tool_use+call u:result");
-    });
+    let mixed = row("mixed", script)
+        .requests(2)
+        .resumed_by(Script::lenient)
+        .history("u:text+text a:server_tool_use+call u:result a:web_search_tool_result+text u:text")
+        .further(|model, _| {
+            assert_eq!(shape(&model.request(1)), "u:text+text a:server_tool_use+call u:result");
+        });
     play(vec![mixed]).await;
 }
 

@@ -3,7 +3,6 @@
 use gimlet_script::{BlockSpec, Chunk, Fault, InputPieces, ModelSpec, Reply, Script, ToolInput, Wire};
 use serde_json::json;
 
-use super::row::shape;
 use super::{play, reads, row, then_done};
 
 /// A model whose window takes whatever the rows here say.
@@ -15,39 +14,67 @@ fn blocks(block: BlockSpec) -> Script {
     Script::new().reply(Reply { blocks: vec![block], ..Reply::default() })
 }
 
+/// What the run with this argument has had in memory at most, in megabytes. Asked while it waits for the model.
+fn peak_megabytes(argument: &str) -> u64 {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let peaks = processes.filter_map(|process| {
+        let command = std::fs::read(process.join("cmdline")).ok()?;
+        command.split(|byte| *byte == 0).find(|word| *word == argument.as_bytes())?;
+        let status = std::fs::read_to_string(process.join("status")).ok()?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        peak.trim().trim_end_matches(" kB").parse::<u64>().ok()
+    });
+    peaks.max().expect("the run that asks is under way") >> 10
+}
+
 #[tokio::test]
-async fn a_flood_of_tiny_pieces_loses_nothing() {
+async fn a_flood_of_tiny_pieces_loses_nothing_and_piles_nothing_up() {
     const PIECES: usize = 200_000;
-    let world = crate::world();
+    const SESSION: &str = "7d9f6c1e-3b0a-4f65-9c55-2f4b8a1c0d3e";
     let text = BlockSpec::Text { text: "ab ".into(), times: PIECES };
-    let model = blocks(text).wire(Wire { chunk: Chunk::Events(500), ..Wire::default() });
-    let model = model.serve().await.unwrap();
-    let run = world.run(&model).print("go").finish().await;
-    run.expect_code(0);
-    assert_eq!(run.stdout, format!("{}\n", "ab ".repeat(PIECES).trim_end()));
+    let flood = || blocks(text.clone()).wire(Wire { chunk: Chunk::Events(500), ..Wire::default() });
+    let then_measured = reads(flood()).then().reply_with(|_| Reply::say(peak_megabytes(SESSION).to_string()));
+    play(vec![
+        row("all of it", flood()).answers("ab ".repeat(PIECES).leak()),
+        row("in little memory", then_measured)
+            .args(&["--session-id", SESSION])
+            .requests(2)
+            .answers_any()
+            .history("u:text+text a:text+call u:result a:text u:text")
+            .further(|_, run| {
+                let peak: u64 = run.result()["result"].as_str().unwrap().parse().unwrap();
+                assert!(peak < 150, "{peak} MB");
+            }),
+    ])
+    .await;
 }
 
 #[tokio::test]
 async fn a_block_of_many_megabytes_is_taken_and_one_beyond_reason_is_refused() {
-    for (bytes, code) in [(20 << 20, 0), (66 << 20, 1)] {
-        let world = crate::world();
+    let huge = |bytes: usize| {
         let mut reply = Reply { blocks: vec![BlockSpec::HugeResult { bytes }], ..Reply::default() };
         reply.blocks.push(BlockSpec::Text { text: "done".into(), times: 1 });
-        let model = Script::new().lenient().reply(reply).serve().await.unwrap();
-        let run = world.run(&model).print("go").finish().await;
-        run.expect_code(code);
-        assert_eq!((run.stdout.lines().count(), model.requests().len()), (1, 1), "{}", run.stderr);
-    }
+        Script::new().lenient().reply(reply)
+    };
+    play(vec![
+        row("20 MiB", huge(20 << 20))
+            .resumed_by(|script| roomy(script).lenient())
+            .env("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "20000000")
+            .history("u:text+text a:server_tool_use+web_fetch_tool_result+text u:text"),
+        row("66 MiB", huge(66 << 20)).fails("API Error"),
+    ])
+    .await;
 }
 
 #[tokio::test]
 async fn a_call_with_megabytes_of_input_is_answered() {
     let call = BlockSpec::Tool { name: "Read".into(), input: ToolInput::Bytes(10 << 20), id: None, times: 1 };
     let wire = Wire { input_pieces: InputPieces::Bytes(1024), ..Wire::default() };
-    let long =
-        row("10 MiB", then_done(roomy(blocks(call)).wire(wire))).requests(2).without_resume().further(|model, _| {
-            assert_eq!(shape(&model.request(1)), "u:text+text a:call u:result!");
-        });
+    let long = row("10 MiB", then_done(roomy(blocks(call)).wire(wire)))
+        .requests(2)
+        .resumed_by(roomy)
+        .env("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "20000000")
+        .history("u:text+text a:call u:result! a:text u:text");
     play(vec![long]).await;
 }
 

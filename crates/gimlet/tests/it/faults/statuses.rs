@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use gimlet_script::{Close, ErrorSpec, Expect, Fault, Reply, Script};
 
-use super::{play, reads, row, then_done};
+use super::{Row, play, reads, row, then_done};
 
 /// Answers this status so often, with this header, and then properly.
 fn passing(status: u16, times: u32, header: Option<(&str, &str)>) -> Script {
@@ -158,24 +158,77 @@ fn then_done_if(script: Script, expect: Expect) -> Script {
 }
 
 #[tokio::test]
-async fn an_upload_that_is_cut_off_is_told_as_too_large() {
-    for how in [Close::Fin, Close::Rst] {
-        let world = crate::world();
+async fn an_upload_that_is_cut_off_is_told_as_too_large_and_taken_back() {
+    let rows = [("closed", Close::Fin), ("reset", Close::Rst)].into_iter().map(|(name, how)| {
         let refusal = Fault::RefuseUpload { after_bytes: 200_000, status: 413, how };
-        let model = Script::new().fault(refusal).forever().serve().await.unwrap();
-        let long = "word ".repeat(900_000);
-        let run = world
-            .run(&model)
-            .stream("go")
-            .stdin(long)
-            .env("GIMLET_TEST_RETRY_DELAY_MS", "5")
+        row(name, Script::new().fault(refusal).forever())
+            .stdin("word ".repeat(900_000))
             .env("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "2000000")
-            .finish()
-            .await;
-        run.expect_code(1);
-        // The answer may be lost with the connection; then the second reset of so long a request says enough.
-        let text = run.result()["result"].as_str().unwrap().to_owned();
-        let heard = text.contains("413") || text.contains("closed the connection while it received");
-        assert!(heard && model.requests().len() <= 2, "{how:?}: {text}");
-    }
+            .refused_by_rule()
+            .retried(1)
+            .or_fewer(1)
+            .notice("the server refused the prompt")
+            .fails("")
+            .history("u:text+text")
+            .lacks("word word")
+            .without_extension()
+            // Half a request names no model.
+            .resumed_with("claude-sonnet-5-5")
+            .further(|_, run| {
+                // The answer may be lost with the connection; then the second reset of so long a request says enough.
+                let text = run.result()["result"].as_str().unwrap().to_owned();
+                assert!(text.contains("413") || text.contains("closed the connection while it received"), "{text}");
+            })
+    });
+    play(rows.collect()).await;
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_with_the_credential() {
+    let elsewhere = Script::new().say("never").serve().await.unwrap();
+    let away =
+        |status: u16| Script::new().status(status).header("location", format!("{}/v1/messages", elsewhere.url()));
+    play(vec![
+        row("302", away(302)).fails("302 the server redirects to 127.0.0.1"),
+        row("307", away(307)).fails("307 the server redirects to 127.0.0.1"),
+    ])
+    .await;
+    assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_key_is_asked_for_again_once() {
+    let helper = r#"{"apiKeyHelper": "echo sk-helped"}"#;
+    play(vec![
+        row("401 then ok", then_done(Script::new().error(401, "expired")))
+            .key_helper(helper)
+            .requests(2)
+            .further(|model, _| assert!(model.retry_identical(0, 1))),
+        row("401 for ever", Script::new().error(401, "expired").forever())
+            .key_helper(helper)
+            .requests(2)
+            .fails("401 expired"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_no_answer_of_the_api_leaves_the_conversation_whole() {
+    let page = "<!DOCTYPE html>\n<html><head><title>Bad gateway</title></head>\n<body><h1>502</h1></body></html>";
+    let body = |status: u16, body: &str| {
+        let kind = if body.starts_with('<') { "text/html" } else { "application/json" };
+        Script::new().status(status).body(body).header("content-type", kind)
+    };
+    let once = |row: Row| row.env("GIMLET_MAX_RETRIES", "1").retried(1);
+    let half = r#"{"type":"error","error":{"type":"api_er"#;
+    play(vec![
+        once(row("502 with a page", body(502, page).forever())).fails("Bad gateway"),
+        row("200 with a page", body(200, page)).fails("Bad gateway"),
+        once(row("200 with nothing", body(200, "").forever())).fails("empty answer"),
+        row("200 with other JSON", body(200, "{\"hello\": 1}")).fails("JSON instead of a stream"),
+        once(row("500 with half an error", body(500, half).forever())).fails("500"),
+        once(row("503 with nothing", body(503, "").forever())).fails("unavailable"),
+        once(row("a page that goes away", then_done(body(502, page)))),
+    ])
+    .await;
 }
