@@ -51,8 +51,8 @@ pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, Standing, TaskTail};
 pub use message::{Message, Role};
 pub use model::{
-    BoxFuture, CachePlan, CacheTtl, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts, ModelRequest,
-    ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ThinkingDisplay, ToolChoice, ToolDef,
+    BoxFuture, CachePlan, CacheTtl, CutCall, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts,
+    ModelRequest, ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ThinkingDisplay, ToolChoice, ToolDef,
     check_model_name,
 };
 pub use need::Need;

@@ -271,7 +271,18 @@ pub struct ReplyEnd {
     /// A refusal's explanation, for people.
     pub explanation: Option<String>,
     /// The reply was cut by `max_tokens` inside a tool call, which was dropped.
-    pub cut_tool_call: bool,
+    pub cut_tool_call: Option<CutCall>,
+}
+
+/// A tool call that did not fit into its reply, and how much room there is for another try.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CutCall {
+    /// The `max_tokens` of the reply that was cut.
+    pub room: u64,
+    /// A larger one that the model and the person allow.
+    pub more: Option<u64>,
+    /// What a person can do where they themselves allow no more.
+    pub advice: Option<String>,
 }
 
 /// How a usable reply was cut.

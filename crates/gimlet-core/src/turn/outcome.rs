@@ -1,6 +1,6 @@
 //! What a reply means for the turn: go on, run its calls, ask again, or end.
 
-use gimlet_proto::{Block, BlockKind, ErrorKind, Level, ModelError, ReplyEnd, StopReason, TurnEnd};
+use gimlet_proto::{Block, BlockKind, CutCall, ErrorKind, Level, ModelError, ReplyEnd, StopReason, TurnEnd};
 
 use super::Turn;
 use crate::conversation::{Conversation, Mark};
@@ -83,8 +83,8 @@ fn complete(
     if end.stop_reason == Some(StopReason::Refusal) {
         return refuse(conversation, turn, end.explanation);
     }
-    if end.cut_tool_call {
-        return cut_call(conversation, turn, limits, blocks, calls);
+    if let Some(cut) = end.cut_tool_call {
+        return cut_call(conversation, turn, limits, blocks, calls, cut);
     }
     let empty = blocks.is_empty();
     if let Some(interruption) = &end.interrupted {
@@ -115,23 +115,31 @@ fn complete(
     }
 }
 
-/// The reply ended inside a tool call: once with more room, then with the advice to split the call.
+/// The reply ended inside a tool call: once with more room where there is any, then with the advice to split the call.
 fn cut_call(
     conversation: &mut Conversation,
     turn: &Turn,
     limits: &mut Limits,
     blocks: Vec<Block>,
     calls: &Calls,
+    cut: CutCall,
 ) -> Next {
     limits.cut_calls += 1;
-    let facts = turn.facts();
-    if limits.cut_calls == 1 {
-        let doubled = limits.max_tokens.unwrap_or_else(|| facts.max_output_tokens.min(32_000)) * 2;
-        limits.max_tokens = Some(doubled.min(facts.max_output_tokens));
-        turn.notice(Level::Info, "a tool call did not fit into the reply; asking again with more room");
-        conversation.record.rewind_reply();
-        turn.publish(gimlet_proto::Body::Discarded);
-        return Next::Discard;
+    match cut.more.filter(|_| limits.cut_calls == 1) {
+        Some(more) => {
+            limits.max_tokens = Some(more);
+            turn.notice(Level::Info, "a tool call did not fit into the reply; asking again with more room");
+            conversation.record.rewind_reply();
+            turn.publish(gimlet_proto::Body::Discarded);
+            return Next::Discard;
+        }
+        None if limits.cut_calls == 1 => {
+            let why = cut.advice.unwrap_or_else(|| "there is no more room".to_owned());
+            let text =
+                format!("a tool call did not fit into a reply of {} tokens: {why}; asking for it in parts", cut.room);
+            turn.notice(Level::Warning, text);
+        }
+        None => {}
     }
     conversation.push_assistant(blocks);
     if !calls.is_empty() {

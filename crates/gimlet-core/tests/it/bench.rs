@@ -100,7 +100,7 @@ pub(crate) fn ended(stop_reason: StopReason) -> ModelEvent {
         usage: Usage::default(),
         interrupted: None,
         explanation: None,
-        cut_tool_call: false,
+        cut_tool_call: None,
     })
 }
 

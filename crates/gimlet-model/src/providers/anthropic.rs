@@ -136,6 +136,7 @@ impl Inner {
         let mut once = None;
         loop {
             let (plan, betas) = self.learned().plan(&self.config, model, request, once);
+            let room = self.learned().room(&self.config, model, plan.max_tokens, once);
             let body = build_body(request, &plan);
             if body.len() > LARGEST_BODY {
                 return Err(too_large(body.len()));
@@ -144,7 +145,7 @@ impl Inner {
                 crate::betas::header(&betas, &self.config.extra_betas, &self.learned().refused_betas(&model.id));
             let headers = self.config.headers(betas.as_deref())?;
             let secret = self.config.credential.secret(outlet).await?;
-            let exchange = Exchange { inner: self, body, headers, secret, model: &model.id, outlet, request };
+            let exchange = Exchange { inner: self, body, headers, secret, model: &model.id, outlet, request, room };
             match self.attempts(exchange, &mut ledger).await? {
                 None => return Ok(()),
                 Some(cure) => once = self.adopt(cure, model, request, outlet, once)?,

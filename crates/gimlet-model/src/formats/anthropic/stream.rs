@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{BlockKind, Interruption, ModelEvent, ReplyEnd, ReplyStart, StopReason};
+use gimlet_proto::{BlockKind, CutCall, Interruption, ModelEvent, ReplyEnd, ReplyStart, StopReason};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -106,11 +106,19 @@ pub struct ReplyReader {
     stop_sequence: Option<String>,
     explanation: Option<String>,
     cut_tool_call: bool,
+    /// What is told of a call that did not fit.
+    room: CutCall,
 }
 
 impl ReplyReader {
     pub fn new(request_id: Option<String>, want_wire: bool) -> Self {
         Self { request_id, want_wire, ..Self::default() }
+    }
+
+    /// How much the reply may have, and what there is to say when that is not enough.
+    pub fn within(mut self, room: CutCall) -> Self {
+        self.room = room;
+        self
     }
 
     /// Takes one event. `name` is the event's own name, which its data overrides.
@@ -336,7 +344,7 @@ impl ReplyReader {
             usage: self.usage.total(),
             interrupted: Some(interruption),
             explanation: None,
-            cut_tool_call: false,
+            cut_tool_call: None,
         }
     }
 
@@ -351,7 +359,7 @@ impl ReplyReader {
             usage: self.usage.total(),
             interrupted: None,
             explanation: self.explanation.take(),
-            cut_tool_call: self.cut_tool_call,
+            cut_tool_call: self.cut_tool_call.then(|| self.room.clone()),
         }));
     }
 }

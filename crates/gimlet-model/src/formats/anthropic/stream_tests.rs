@@ -136,7 +136,7 @@ fn bad_tool_input_becomes_an_empty_object_with_the_raw_text_beside_it() {
         let (blocks, bad, end) = reply(&[start(0, TOOL), input(0, raw), stop(0)], TOOL_USE);
         assert_eq!(json(&blocks), [TOOL]);
         assert_eq!(bad, [Some(raw.to_owned())]);
-        assert!(!end.cut_tool_call);
+        assert_eq!(end.cut_tool_call, None);
     }
 }
 
@@ -156,12 +156,12 @@ fn a_call_cut_by_max_tokens_is_dropped_with_or_without_its_stop() {
         let lines: Vec<String> = cut.iter().cloned().chain(tail).collect();
         let (blocks, _, end) = reply(&lines, MAX_TOKENS);
         assert_eq!(json(&blocks), [r#"{"type":"text","text":"hi"}"#]);
-        assert!(end.cut_tool_call);
+        assert!(end.cut_tool_call.is_some());
     }
     let (blocks, _, end) = reply(&[start(0, TOOL), input(0, "{\"a\":1}"), stop(0)], MAX_TOKENS);
-    assert_eq!((blocks.len(), end.cut_tool_call), (1, false));
+    assert_eq!((blocks.len(), end.cut_tool_call), (1, None));
     let (blocks, _, end) = reply(&[start(0, TOOL), stop(0)], MAX_TOKENS);
-    assert_eq!((blocks.len(), end.cut_tool_call), (0, true));
+    assert_eq!((blocks.len(), end.cut_tool_call.is_some()), (0, true));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use gimlet_proto::{ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, Secret};
+use gimlet_proto::{CutCall, ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, Secret};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
@@ -33,6 +33,8 @@ pub(super) struct Exchange<'a> {
     pub(super) model: &'a str,
     pub(super) outlet: &'a Outlet,
     pub(super) request: &'a ModelRequest,
+    /// How much room this body asks for, and whether another could ask for more.
+    pub(super) room: CutCall,
 }
 
 /// Why an attempt gave no reply.
@@ -167,7 +169,8 @@ impl Exchange<'_> {
 
     async fn read(&self, mut response: Response, hints: &Hints) -> Result<(), Setback> {
         let mut parser = SseParser::new(SseLimits::default());
-        let mut reply = ReplyReader::new(hints.request_id.clone(), self.request.want_wire_events);
+        let mut reply =
+            ReplyReader::new(hints.request_id.clone(), self.request.want_wire_events).within(self.room.clone());
         let mut sample = Vec::new();
         let patience = self.inner.config.patience;
         let mut last_word = Instant::now();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use gimlet_proto::{ModelRequest, Thinking, ThinkingDisplay, ToolChoice};
+use gimlet_proto::{CutCall, ModelRequest, Thinking, ThinkingDisplay, ToolChoice};
 
 use super::AnthropicConfig;
 use crate::betas::Beta;
@@ -93,6 +93,18 @@ impl Learned {
         self.by_model.get(model).map(|lessons| lessons.refused_betas.clone()).unwrap_or_default()
     }
 
+    /// What to tell of a call that does not fit into a reply of so many tokens. More than twice as many are never asked
+    /// for, nor more than the model can write or the person allows.
+    pub(super) fn room(&self, config: &AnthropicConfig, model: &Resolved, sent: u64, once: Option<u64>) -> CutCall {
+        let learned = self.by_model.get(&model.id).and_then(|lessons| lessons.max_tokens).unwrap_or(u64::MAX);
+        let possible = model.profile.max_output_tokens.min(learned).min(once.unwrap_or(u64::MAX));
+        let allowed = config.max_output_tokens.unwrap_or(u64::MAX);
+        let more = sent.saturating_mul(2).min(possible).min(allowed);
+        let advice = (allowed <= sent && sent < possible)
+            .then(|| format!("CLAUDE_CODE_MAX_OUTPUT_TOKENS allows no more; {} can write {possible}", model.id));
+        CutCall { room: sent, more: (more > sent).then_some(more), advice }
+    }
+
     /// The plan for a body, with the betas that its fields need. `once` limits the reply of this request only.
     pub(super) fn plan(
         &self,
@@ -149,7 +161,9 @@ fn max_tokens(config: &AnthropicConfig, profile: &Profile, asked: Option<u64>, e
         Some("xhigh" | "max") => DEFAULT_OUTPUT_AT_HIGH_EFFORT,
         _ => DEFAULT_OUTPUT,
     };
-    asked.or(config.max_output_tokens).unwrap_or(usual).clamp(1, profile.max_output_tokens)
+    let allowed = config.max_output_tokens;
+    let asked = asked.map(|asked| asked.min(allowed.unwrap_or(u64::MAX)));
+    asked.or(allowed).unwrap_or(usual).clamp(1, profile.max_output_tokens)
 }
 
 /// The asked level, or the next lower one that the model knows.

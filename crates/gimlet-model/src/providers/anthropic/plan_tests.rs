@@ -137,3 +137,23 @@ fn unbound_thinking_is_dropped_by_the_server_first_and_stripped_after() {
     other.messages = vec![Arc::new(Message::user(vec![Block::text("another talk")]))];
     assert_eq!(learned.plan(&config, &model, &other, None).0.strip_thinking, 0);
 }
+
+#[test]
+fn another_reply_gets_twice_the_room_within_what_is_possible_and_allowed() {
+    let table = [
+        ("claude-sonnet-5-5", None, 32_000, Some(64_000), false),
+        ("claude-sonnet-5-5", None, 100_000, Some(128_000), false),
+        ("claude-sonnet-5-5", None, 128_000, None, false),
+        ("claude-sonnet-5-5", Some("8000"), 8_000, None, true),
+        ("claude-sonnet-5-5", Some("100000"), 64_000, Some(100_000), false),
+    ];
+    for (model, cap, sent, more, advised) in table {
+        let mut env = Env::default().with("ANTHROPIC_API_KEY", "k");
+        if let Some(cap) = cap {
+            env = env.with("CLAUDE_CODE_MAX_OUTPUT_TOKENS", cap);
+        }
+        let config = AnthropicConfig::from_env(&env).unwrap();
+        let room = Learned::default().room(&config, &Catalogue::default().resolve(model), sent, None);
+        assert_eq!((room.room, room.more, room.advice.is_some()), (sent, more, advised), "{model} {cap:?} {sent}");
+    }
+}

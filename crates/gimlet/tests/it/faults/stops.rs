@@ -51,6 +51,36 @@ async fn a_call_cut_by_the_output_limit_is_asked_again_with_more_room_then_in_pa
 }
 
 #[tokio::test]
+async fn more_room_is_twice_what_was_sent_within_what_the_model_and_the_person_allow() {
+    let asks = |tokens: u64| Expect { body_contains: Some(format!("\"max_tokens\":{tokens},")), ..Expect::default() };
+    let grows = |from: u64, to: u64| cut_call(Script::new().expect(asks(from))).then().expect(asks(to)).say("done");
+    let stays = |tokens: u64| {
+        let split = Expect { last_user_text: Some("Split it".into()), ..asks(tokens) };
+        cut_call(Script::new().expect(asks(tokens))).then().expect(split).say("done")
+    };
+    let split = "u:text+text u:text a:text u:text";
+    let cap = "CLAUDE_CODE_MAX_OUTPUT_TOKENS";
+    play(vec![
+        row("at the highest effort", grows(64_000, 128_000))
+            .args(&["--effort", "max"])
+            .requests(2)
+            .notice("asking again with more room"),
+        row("a small cap", stays(8_000))
+            .env(cap, "8000")
+            .requests(2)
+            .notice("8000 tokens: CLAUDE_CODE_MAX_OUTPUT_TOKENS allows no more")
+            .history(split),
+        row("a large cap", stays(100_000)).env(cap, "100000").requests(2).notice(cap).history(split),
+        row("all that the model has", stays(128_000))
+            .env(cap, "900000")
+            .requests(2)
+            .notice("no more room")
+            .history(split),
+    ])
+    .await;
+}
+
+#[tokio::test]
 async fn a_text_cut_by_the_output_limit_is_continued_three_times_at_most() {
     let part = |script: Script| script.say("part").stop("max_tokens");
     let go_on = Expect { last_user_text: Some("Go on exactly".into()), ..Expect::default() };
