@@ -8,6 +8,7 @@ use std::sync::Arc;
 use gimlet_proto::{
     Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, ToolDef, ToolUseId, TurnEnd, Unusable,
 };
+use gimlet_store::is_sendable;
 
 use crate::call::Incoming;
 use crate::context_usage::Gauge;
@@ -292,31 +293,30 @@ impl Conversation {
         CachePlan { ttl: self.cache_ttl, context_message: Some(0), previous_len }
     }
 
-    /// The last check before a request: a call without its result would make the whole conversation unusable. By
-    /// construction there is none; should one slip through, it is answered here. Says whether that happened.
-    pub(crate) fn ensure_paired(&mut self) -> bool {
-        let Some(at) = self.messages.iter().rposition(|message| message.role == Role::Assistant) else { return false };
-        let answered: Vec<&str> = self.messages[at + 1..]
-            .iter()
-            .flat_map(|message| &message.blocks)
-            .filter(|block| block.kind() == BlockKind::ToolResult)
-            .filter_map(Block::id)
-            .collect();
-        let missing: Vec<Block> = self.messages[at]
-            .tool_uses()
-            .filter(|call| !answered.contains(&call.id.as_ref()))
-            .map(|call| Block::tool_result(&call.id, &gimlet_store::INTERRUPTED_CALL.into(), true))
-            .collect();
-        if missing.is_empty() {
-            return false;
+    /// The last check before a request, of what has not been sent yet: a call without its result, or a result without
+    /// its call, would make the whole conversation unusable. By construction there is none; should one slip through, it
+    /// is mended here. Says whether that happened.
+    pub(crate) fn ensure_sendable(&mut self) -> bool {
+        let mended = !is_sendable(&self.messages, self.sent) && self.repair(self.sent) > 0;
+        debug_assert!(is_sendable(&self.messages, 0), "a history that no server takes");
+        mended
+    }
+
+    /// Makes the whole history valid, whatever was sent of it. Says how much there was to mend.
+    pub(crate) fn repair_all(&mut self) -> usize {
+        self.repair(0)
+    }
+
+    fn repair(&mut self, checked: usize) -> usize {
+        let messages = self.messages.iter().map(|message| Message::clone(message)).collect();
+        let (messages, damage) = gimlet_store::repair(messages, checked);
+        if !damage.is_empty() {
+            self.messages = messages.into_iter().map(Arc::new).collect();
+            self.sent = self.sent.min(self.messages.len());
+            self.cached = self.cached.map(|cached| cached.min(self.messages.len()));
+            self.measure();
         }
-        match self.messages.get_mut(at + 1) {
-            Some(next) => {
-                Arc::make_mut(next).blocks.splice(0..0, missing);
-            }
-            None => self.messages.push(Arc::new(Message::user(missing))),
-        }
-        true
+        damage.len()
     }
 
     /// Takes up a reply of an earlier run whose one call waits.

@@ -17,6 +17,7 @@ pub(crate) enum Cure {
     NoDeferLoading,
     NoCacheControl,
     NoMetadata,
+    NoTaskBudget,
     /// Without this beta, or without any when the server does not name one.
     NoBeta(Option<String>),
     /// Let the server drop thinking of another prefix.
@@ -43,6 +44,7 @@ impl Cure {
             Cure::NoDeferLoading => "deferred tools",
             Cure::NoCacheControl => "cache markers",
             Cure::NoMetadata => "request metadata",
+            Cure::NoTaskBudget => "a task budget",
             Cure::NoBeta(Some(beta)) => return format!("{model} does not take the beta {beta}; going on without it"),
             Cure::NoBeta(None) => "beta features",
             Cure::DropUnboundThinking | Cure::StripThinking => {
@@ -56,10 +58,11 @@ impl Cure {
     }
 }
 
-/// Finds the cure for a refused request (status 400), if there is one.
-pub(crate) fn recognise(message: &str) -> Option<Cure> {
+/// Finds the cure for a refused request (status 400), if there is one. `code` is the server's own name for what is wrong.
+pub(crate) fn recognise(code: Option<&str>, message: &str) -> Option<Cure> {
     let text = message.to_ascii_lowercase();
-    thinking_history(&text).or_else(|| by_path(&text)).or_else(|| by_wording(&text))
+    let by_code = code.and_then(|code| named(&code.to_ascii_lowercase()));
+    by_code.or_else(|| thinking_history(&text)).or_else(|| by_path(&text)).or_else(|| by_wording(&text))
 }
 
 fn thinking_history(text: &str) -> Option<Cure> {
@@ -86,6 +89,8 @@ fn by_path(text: &str) -> Option<Cure> {
         "display" if path.starts_with("thinking") => Some(Cure::NoThinkingDisplay),
         "block_binding" => Some(Cure::StripThinking),
         "metadata" | "user_id" => Some(Cure::NoMetadata),
+        "task_budget" => Some(Cure::NoTaskBudget),
+        _ if path.contains("task_budget.") => Some(Cure::NoTaskBudget),
         "effort" | "output_config" if mentions_thinking_off(rest) => Some(Cure::EffortUpToHigh),
         "effort" | "output_config" => Some(Cure::NoEffort),
         "max_tokens" => max_tokens(rest),
@@ -101,22 +106,28 @@ fn by_wording(text: &str) -> Option<Cure> {
     if text.contains("max_tokens") {
         return max_tokens(text);
     }
+    if let Some(cure) = named(text) {
+        return Some(cure);
+    }
     if text.contains("effort") {
         return Some(if mentions_thinking_off(text) { Cure::EffortUpToHigh } else { Cure::NoEffort });
-    }
-    let switches = [
-        ("eager_input_streaming", Cure::NoEagerInput),
-        ("defer_loading", Cure::NoDeferLoading),
-        ("thinking.display", Cure::NoThinkingDisplay),
-        ("block_binding", Cure::StripThinking),
-    ];
-    if let Some((_, cure)) = switches.into_iter().find(|(name, _)| text.contains(name)) {
-        return Some(cure);
     }
     if text.contains("cache_control") && (text.contains("not permitted") || text.contains("not supported")) {
         return Some(Cure::NoCacheControl);
     }
     text.contains("anthropic-beta").then(|| Cure::NoBeta(beta_named(text)))
+}
+
+/// The optional part that a text names without any doubt.
+fn named(text: &str) -> Option<Cure> {
+    let switches = [
+        ("eager_input_streaming", Cure::NoEagerInput),
+        ("defer_loading", Cure::NoDeferLoading),
+        ("thinking.display", Cure::NoThinkingDisplay),
+        ("block_binding", Cure::StripThinking),
+        ("task_budget", Cure::NoTaskBudget),
+    ];
+    switches.into_iter().find_map(|(name, cure)| text.contains(name).then_some(cure))
 }
 
 fn mentions_thinking_off(text: &str) -> bool {
@@ -196,6 +207,8 @@ mod tests {
             ("effort 'max' is not supported when thinking is disabled", Some(Cure::EffortUpToHigh)),
             ("This model does not support the effort parameter", Some(Cure::NoEffort)),
             ("metadata: Extra inputs are not permitted", Some(Cure::NoMetadata)),
+            ("output_config.task_budget: Extra inputs are not permitted", Some(Cure::NoTaskBudget)),
+            ("output_config.task_budget.total: too small", Some(Cure::NoTaskBudget)),
             ("messages.1.content.0: this block is bound to a different conversation", Some(Cure::DropUnboundThinking)),
             ("messages.1.content.0: Invalid `signature` in `thinking` block", Some(Cure::StripThinking)),
             ("`thinking` blocks in the latest assistant message cannot be modified", Some(Cure::StripThinking)),
@@ -216,7 +229,14 @@ mod tests {
             ("", None),
         ];
         for (message, cure) in table {
-            assert_eq!(recognise(message), cure, "{message}");
+            assert_eq!(recognise(None, message), cure, "{message}");
         }
+    }
+
+    #[test]
+    fn the_servers_own_code_decides_before_its_words() {
+        let words = "This model does not support the effort parameter";
+        assert_eq!(recognise(Some("task_budget_not_supported"), words), Some(Cure::NoTaskBudget));
+        assert_eq!(recognise(Some("invalid_parameter"), words), Some(Cure::NoEffort));
     }
 }

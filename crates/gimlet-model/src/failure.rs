@@ -64,7 +64,7 @@ pub(crate) fn from_answer(status: u16, body: &ErrorBody, hints: &Hints, model: &
         message,
         request_id: hints.request_id.clone().or_else(|| body.request_id.clone()),
     };
-    let cure = (status == 400).then(|| cure::recognise(&body.message)).flatten();
+    let cure = (status == 400).then(|| cure::recognise(body.code.as_deref(), &body.message)).flatten();
     Failure { error: Box::new(error), again: overridden(again, status, hints.should_retry), wait: hints.wait, cure }
 }
 

@@ -14,6 +14,9 @@ const MAX_CONTINUATIONS: u32 = 3;
 /// What the model is told when even more room was not enough for a call.
 const SPLIT: &str = "Your last tool call was too long for one reply and was dropped. Split it into smaller calls.";
 
+/// What the model is told when it stopped for no reason, or a server wants a word of ours behind its own.
+const GO_ON: &str = "Please go on.";
+
 /// Counters that keep every kind of "once more" finite.
 #[derive(Default)]
 pub(crate) struct Limits {
@@ -23,6 +26,10 @@ pub(crate) struct Limits {
     continuations: u32,
     cut_calls: u32,
     empty_replies: u32,
+    /// The server said that calls and results do not fit together.
+    pairings: u32,
+    /// The server said that a history cannot end with a reply.
+    prefills: u32,
     /// How often hooks kept the turn from ending.
     pub(super) stop_blocks: u32,
 }
@@ -58,7 +65,8 @@ pub(crate) fn settle(
 ) -> Next {
     match reply.ending {
         Ending::Failed(error) => {
-            if reply.blocks.is_empty() && shed(conversation, turn, &error, prompt) {
+            let curable = reply.blocks.is_empty() && error.kind == ErrorKind::InvalidRequest;
+            if curable && (mend(conversation, turn, limits, &error) || shed(conversation, turn, &error, prompt)) {
                 return Next::Again;
             }
             conversation.push_assistant(reply.blocks);
@@ -108,7 +116,7 @@ fn complete(
         Some(StopReason::ContextWindowExceeded) => fail(conversation, turn, window_full()),
         _ if empty && conversation.ends_with_results() && limits.empty_replies == 0 => {
             limits.empty_replies += 1;
-            say(conversation, "Please go on.");
+            say(conversation, GO_ON);
             Next::Again
         }
         _ => Next::End(TurnEnd::Completed),
@@ -158,11 +166,31 @@ pub(crate) fn say(conversation: &mut Conversation, text: &str) {
     conversation.push_user(vec![Block::text(text)]);
 }
 
+/// Mends a history that the server says is none. By construction it never has to, so it is tried once and told.
+fn mend(conversation: &mut Conversation, turn: &Turn, limits: &mut Limits, error: &ModelError) -> bool {
+    let words = error.message.to_ascii_lowercase();
+    let about_pairs = words.contains("tool_use") && words.contains("tool_result");
+    if about_pairs && limits.pairings == 0 {
+        limits.pairings += 1;
+        let mended = conversation.repair_all();
+        let text = format!(
+            "the server says that calls and results do not fit together ({mended} mended); asking again. Please report \
+             this: {error}"
+        );
+        turn.notice(Level::Warning, text);
+        return true;
+    }
+    let about_the_end = words.contains("prefill") || words.contains("must end with a user message");
+    if about_the_end && limits.prefills == 0 && conversation.ends_with_assistant() {
+        limits.prefills += 1;
+        say(conversation, GO_ON);
+        return true;
+    }
+    false
+}
+
 /// Leaves out what the server refuses and the conversation can go on without.
 fn shed(conversation: &mut Conversation, turn: &Turn, error: &ModelError, prompt: &Mark) -> bool {
-    if error.kind != ErrorKind::InvalidRequest {
-        return false;
-    }
     let words = error.message.to_ascii_lowercase();
     // A transcript of another version may hold what this server has never heard of.
     if conversation.shed_unknown(&words) > 0 {

@@ -134,8 +134,8 @@ impl<'a> Rounds<'a> {
 
     fn request(&mut self) -> ModelRequest {
         let (conversation, turn) = (&mut *self.conversation, self.turn);
-        if conversation.ensure_paired() {
-            turn.notice(Level::Warning, "a tool call had lost its result; please report this");
+        if conversation.ensure_sendable() {
+            turn.notice(Level::Warning, "calls and results did not fit together and were mended; please report this");
         }
         let choice = turn.dials.now();
         ModelRequest {

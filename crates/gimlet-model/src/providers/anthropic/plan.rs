@@ -27,6 +27,7 @@ struct Lessons {
     no_defer_loading: bool,
     no_cache_control: bool,
     no_metadata: bool,
+    no_task_budget: bool,
     no_betas: bool,
     refused_betas: Vec<String>,
     drop_unbound: bool,
@@ -70,6 +71,7 @@ impl Learned {
             Cure::NoDeferLoading => lessons.no_defer_loading = true,
             Cure::NoCacheControl => lessons.no_cache_control = true,
             Cure::NoMetadata => lessons.no_metadata = true,
+            Cure::NoTaskBudget => lessons.no_task_budget = true,
             Cure::NoBeta(Some(beta)) => lessons.refused_betas.push(beta.clone()),
             Cure::NoBeta(None) => {
                 lessons.no_betas = true;
@@ -253,7 +255,7 @@ fn needed_betas(
         betas.push(Beta::ThinkingBinding);
     }
     let refused = |beta: Beta| lessons.refused_betas.iter().any(|refused| refused == beta.value());
-    if config.task_budget.is_some() && !refused(Beta::TaskBudget) {
+    if config.task_budget.is_some() && !lessons.no_task_budget && !refused(Beta::TaskBudget) {
         betas.push(Beta::TaskBudget);
     }
     betas

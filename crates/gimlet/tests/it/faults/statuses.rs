@@ -84,11 +84,44 @@ async fn what_is_final_is_told_once() {
         row("529 without a budget", Script::new().error(529, "overloaded"))
             .env("GIMLET_MAX_RETRIES", "0")
             .fails("529 overloaded"),
-        row("a pairing error that is not ours", Script::new().error(400, PAIRING)).fails("without `tool_result`"),
     ])
     .await;
 }
 
+/// The histories of these rows are right; a server that says otherwise is asked once more.
+#[tokio::test]
+async fn a_history_that_the_server_calls_broken_is_mended_and_sent_once_more() {
+    let told = "calls and results do not fit together (0 mended)";
+    let prefill =
+        "This model does not support assistant message prefill. The conversation must end with a user message.";
+    let paused = |script: Script| script.say("Searching.").stop("pause_turn");
+    let go_on = Expect { last_user_text: Some("go on".into()), ..Expect::default() };
+    play(vec![
+        row("a pairing error that is not ours", then_done(Script::new().error(400, PAIRING)))
+            .requests(2)
+            .notice(told)
+            .further(|model, _| assert!(model.retry_identical(0, 1))),
+        row("a pairing error for ever", Script::new().error(400, PAIRING).forever())
+            .requests(2)
+            .notice(told)
+            .fails("without `tool_result`"),
+        row("no prefill", paused(Script::new()).then().error(400, prefill).then().expect(go_on).say("done"))
+            .requests(3)
+            .history("u:text+text a:text u:text a:text u:text"),
+        row("no prefill, and no reply to go on from", Script::new().error(400, prefill)).fails("prefill"),
+        row("a task budget", then_done_if(Script::new().error(400, TASK_BUDGET), lacks("task_budget")))
+            .args(&["--task-budget", "50000"])
+            .requests(2)
+            .notice("does not take a task budget"),
+    ])
+    .await;
+}
+
+fn lacks(word: &str) -> Expect {
+    Expect { body_lacks: Some(word.into()), ..Expect::default() }
+}
+
+const TASK_BUDGET: &str = "output_config.task_budget: Extra inputs are not permitted";
 const PAIRING: &str = "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_x";
 
 #[tokio::test]
@@ -110,7 +143,6 @@ async fn a_failure_inside_a_tool_turn_loses_nothing() {
 
 #[tokio::test]
 async fn an_option_that_the_server_refuses_is_left_out_from_then_on() {
-    let lacks = |word: &str| Expect { body_lacks: Some(word.into()), ..Expect::default() };
     let effort = Script::new().error(400, "output_config.effort: Extra inputs are not permitted").then();
     play(vec![
         row("effort", reads(effort.expect(lacks("output_config"))).then().expect(lacks("output_config")).say("done"))
