@@ -238,9 +238,10 @@ fn refuse(conversation: &mut Conversation, turn: &Turn, explanation: Option<Stri
 
 /// What people read in place of an answer that the model refused to give.
 pub(crate) fn refusal(explanation: Option<&str>) -> String {
-    match explanation {
-        Some(why) => format!("The model refused to answer: {why}"),
-        None => "The model refused to answer. Rephrase the request or try another model.".to_owned(),
+    const ADVICE: &str = "Rephrase the request, or choose another model (--model, --fallback-model).";
+    match explanation.map(|why| why.trim_end_matches(['.', ' '])) {
+        Some(why) => format!("The model refused to answer: {why}. {ADVICE}"),
+        None => format!("The model refused to answer. {ADVICE}"),
     }
 }
 

@@ -18,11 +18,11 @@ use crate::cure::Cure;
 use crate::failure::{Again, Failure};
 use crate::fallback::{self, Fallen};
 use crate::formats::anthropic::{Progress, build_body};
-use crate::outlet::{Outlet, Told};
+use crate::outlet::{self, Outlet};
 use crate::retry::{Ledger, Verdict};
 use crate::transport::Transport;
 pub use config::{AnthropicConfig, ConfigError, Patience};
-use exchange::{Exchange, Setback};
+use exchange::{Exchange, Setback, Told};
 use plan::Learned;
 
 /// The largest body that the endpoint takes.
@@ -70,7 +70,7 @@ impl Model for Anthropic {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let inner = Arc::clone(&self.inner);
-        Box::pin(Told::new(|outlet| {
+        Box::pin(outlet::Told::new(|outlet| {
             Box::pin(async move {
                 if let Err(error) = inner.run(&request, &outlet).await {
                     outlet.push(ModelEvent::Failed(error));
@@ -95,18 +95,26 @@ impl Inner {
             .map_err(|error| *Failure::new(ErrorKind::InvalidRequest, Again::Never, error.to_string()).error)?;
         let chain = self.chain(&wanted);
         let mut place = self.fallen.skipped(request).min(chain.len() - 1);
+        let mut may_decline = true;
         loop {
             let (model, next) = (&chain[place], chain.get(place + 1));
-            match self.run_with(model, request, outlet, next.is_some()).await {
-                Err(error) if fallback::is_worth_another_model(&error) => {
-                    let Some(next) = next else { return Err(error) };
-                    place += 1;
-                    self.fallen.fall_to(request, place);
-                    let notice = format!("{} does not answer ({error}); this turn goes on with {}", model.id, next.id);
-                    outlet.push(ModelEvent::Notice(notice));
+            let stand_in = StandIn { for_failures: next.is_some(), for_refusals: next.is_some() && may_decline };
+            let why = match self.run_with(model, request, outlet, stand_in).await {
+                Ok(Told::Whole) => return Ok(()),
+                Ok(Told::Declined) => {
+                    // Another model may see it otherwise, and one that agrees settles it.
+                    may_decline = false;
+                    "refused to answer".to_owned()
                 }
-                done => return done,
-            }
+                Err(error) if fallback::is_worth_another_model(&error) && next.is_some() => {
+                    format!("does not answer ({error})")
+                }
+                Err(error) => return Err(error),
+            };
+            let Some(next) = next else { return Ok(()) };
+            place += 1;
+            self.fallen.fall_to(request, place);
+            outlet.push(ModelEvent::Notice(format!("{} {why}; this turn goes on with {}", model.id, next.id)));
         }
     }
 
@@ -128,11 +136,11 @@ impl Inner {
         model: &Resolved,
         request: &ModelRequest,
         outlet: &Outlet,
-        replaceable: bool,
-    ) -> Result<(), ModelError> {
+        stand_in: StandIn,
+    ) -> Result<Told, ModelError> {
         let mut ledger = Ledger::new(self.config.max_retries, self.config.max_wait, self.config.first_delay)
             .unattended(self.config.unattended)
-            .replaceable(replaceable);
+            .replaceable(stand_in.for_failures);
         let mut once = None;
         loop {
             let (plan, betas) = self.learned().plan(&self.config, model, request, once);
@@ -145,23 +153,36 @@ impl Inner {
                 crate::betas::header(&betas, &self.config.extra_betas, &self.learned().refused_betas(&model.id));
             let headers = self.config.headers(betas.as_deref())?;
             let secret = self.config.credential.secret(outlet).await?;
-            let exchange = Exchange { inner: self, body, headers, secret, model: &model.id, outlet, request, room };
+            let exchange = Exchange {
+                inner: self,
+                body,
+                headers,
+                secret,
+                model: &model.id,
+                outlet,
+                request,
+                room,
+                yields: stand_in.for_refusals,
+            };
             match self.attempts(exchange, &mut ledger).await? {
-                None => return Ok(()),
-                Some(cure) => once = self.adopt(cure, model, request, outlet, once)?,
+                Answer::Told(told) => return Ok(told),
+                Answer::Refused(refused) => once = self.adopt(refused, model, request, outlet, once)?,
             }
         }
     }
 
     /// Sends one body until it is answered. Gives back the cure when the server wants another body.
-    async fn attempts(&self, mut exchange: Exchange<'_>, ledger: &mut Ledger) -> Result<Option<Refused>, ModelError> {
+    async fn attempts(&self, mut exchange: Exchange<'_>, ledger: &mut Ledger) -> Result<Answer, ModelError> {
         let credential = &self.config.credential;
         let mut may_race = true;
         let mut resets = 0;
         loop {
             // A connection from the pool may be closed by the server at the very moment it is used again.
             let raced = may_race && self.transport.is_warm();
-            let Err(setback) = exchange.attempt().await else { return Ok(None) };
+            let setback = match exchange.attempt().await {
+                Ok(told) => return Ok(Answer::Told(told)),
+                Err(setback) => setback,
+            };
             let mut failure = match setback {
                 Setback::Unanswered { reset, .. } if reset && raced => {
                     may_race = false;
@@ -189,7 +210,7 @@ impl Inner {
             }
             match ledger.judge(failure.clone()) {
                 Verdict::GiveUp(error) => return Err(error),
-                Verdict::Cure(cure) => return Ok(Some(Refused { cure, error: *failure.error })),
+                Verdict::Cure(cure) => return Ok(Answer::Refused(Refused { cure, error: *failure.error })),
                 Verdict::Retry { attempt, max, delay, error } => {
                     let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
                     exchange.outlet.push(ModelEvent::Retrying { attempt, max, delay_ms, error });
@@ -221,6 +242,19 @@ impl Inner {
         outlet.push(ModelEvent::Notice(cure.notice(&model.id)));
         Ok(once)
     }
+}
+
+/// What another model of the chain would stand in for.
+#[derive(Clone, Copy)]
+struct StandIn {
+    for_failures: bool,
+    for_refusals: bool,
+}
+
+/// What became of one body.
+enum Answer {
+    Told(Told),
+    Refused(Refused),
 }
 
 /// A body that the server would take in another form.

@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use gimlet_proto::{CutCall, ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, Secret};
+use gimlet_proto::{
+    CutCall, ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, ReplyEnd, Secret, StopReason,
+};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
@@ -35,6 +37,17 @@ pub(super) struct Exchange<'a> {
     pub(super) request: &'a ModelRequest,
     /// How much room this body asks for, and whether another could ask for more.
     pub(super) room: CutCall,
+    /// A refusal is not told: another model is asked then.
+    pub(super) yields: bool,
+}
+
+/// How a reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It was told to its end.
+    Whole,
+    /// The model would not answer, and nothing of its reply is left.
+    Declined,
 }
 
 /// Why an attempt gave no reply.
@@ -52,8 +65,8 @@ impl From<Failure> for Setback {
 }
 
 impl Exchange<'_> {
-    /// Sends the request and tells its reply. After `Ok`, the end of the reply has been told too.
-    pub(super) async fn attempt(&self) -> Result<(), Setback> {
+    /// Sends the request and tells its reply. After `Whole`, the end of the reply has been told too.
+    pub(super) async fn attempt(&self) -> Result<Told, Setback> {
         let response = self.send().await?;
         let hints = hints(response.headers());
         let limits = limits::of(response.headers());
@@ -167,7 +180,17 @@ impl Exchange<'_> {
         failure
     }
 
-    async fn read(&self, mut response: Response, hints: &Hints) -> Result<(), Setback> {
+    /// Passes an event on, unless it is a refusal that another model is to answer.
+    fn tell(&self, event: ModelEvent, told: &mut Told) {
+        let refusal = |end: &ReplyEnd| end.stop_reason == Some(StopReason::Refusal);
+        if matches!(&event, ModelEvent::Done(end) if self.yields && refusal(end)) {
+            *told = Told::Declined;
+        } else {
+            self.outlet.push(event);
+        }
+    }
+
+    async fn read(&self, mut response: Response, hints: &Hints) -> Result<Told, Setback> {
         let mut parser = SseParser::new(SseLimits::default());
         let mut reply =
             ReplyReader::new(hints.request_id.clone(), self.request.want_wire_events).within(self.room.clone());
@@ -190,10 +213,10 @@ impl Exchange<'_> {
             if !reply.has_started() && sample.len() < SAMPLE {
                 sample.extend_from_slice(&piece[..piece.len().min(SAMPLE)]);
             }
-            let mut flow = Ok(Flow::Noise);
+            let (mut flow, mut told) = (Ok(Flow::Noise), Told::Whole);
             let fed = parser.push(&piece, |event| {
                 if matches!(flow, Ok(Flow::More | Flow::Noise)) {
-                    let next = reply.event(&event.name, &event.data, |event| self.outlet.push(event));
+                    let next = reply.event(&event.name, &event.data, |event| self.tell(event, &mut told));
                     // Noise after a word does not make the word unsaid.
                     if !(matches!(flow, Ok(Flow::More)) && matches!(next, Ok(Flow::Noise))) {
                         flow = next;
@@ -203,7 +226,7 @@ impl Exchange<'_> {
             match flow {
                 Ok(Flow::Finished) => {
                     self.inner.transport.let_end(response).await;
-                    return Ok(());
+                    return Ok(told);
                 }
                 Ok(Flow::More) => last_word = Instant::now(),
                 Ok(Flow::Noise) if last_word.elapsed() >= patience.quiet => {
@@ -237,7 +260,7 @@ impl Exchange<'_> {
         }
     }
 
-    fn ended(&self, reply: ReplyReader, sample: &[u8], hints: &Hints) -> Result<(), Setback> {
+    fn ended(&self, reply: ReplyReader, sample: &[u8], hints: &Hints) -> Result<Told, Setback> {
         let sample = String::from_utf8_lossy(sample);
         if !reply.has_started() && (looks_like_html(&sample) || sample.trim_start().starts_with('{')) {
             return Err(self.no_stream(&sample, hints).into());
@@ -251,12 +274,13 @@ impl Exchange<'_> {
 
     /// Sorts a broken reply by how far it had come. One that lacked only its last formality is taken as whole; one
     /// with a usable block is kept as far as it came, because repeating it could run a tool twice.
-    fn broke(&self, mut reply: ReplyReader, mut failure: Failure, hints: &Hints) -> Result<(), Setback> {
+    fn broke(&self, mut reply: ReplyReader, mut failure: Failure, hints: &Hints) -> Result<Told, Setback> {
         if failure.error.request_id.is_none() {
             failure.error.request_id = hints.request_id.clone();
         }
+        let mut told = Told::Whole;
         match reply.progress() {
-            Progress::Complete => reply.finish(|event| self.outlet.push(event)),
+            Progress::Complete => reply.finish(|event| self.tell(event, &mut told)),
             Progress::Usable if failure.again != Again::Never => {
                 let message = self.inner.config.credential.told(&self.secret, *failure.error).to_string();
                 self.outlet.push(ModelEvent::Done(reply.interrupt(Interruption { message })));
@@ -268,7 +292,7 @@ impl Exchange<'_> {
                 return Err(Setback::Broken { failure, progress });
             }
         }
-        Ok(())
+        Ok(told)
     }
 }
 

@@ -127,7 +127,7 @@ async fn a_refusal_takes_everything_back_and_is_final() {
     };
     play(vec![
         row("with words", refusal(Script::new(), Some("it is unwise")))
-            .fails("The model refused to answer: it is unwise")
+            .fails("The model refused to answer: it is unwise. Rephrase the request, or choose another model")
             .lacks("taken back"),
         row("without a reason", refusal(Script::new(), None)).fails("The model refused to answer").lacks("taken back"),
         row("before anything", Script::new().stop("refusal")).fails("The model refused to answer"),
@@ -137,6 +137,38 @@ async fn a_refusal_takes_everything_back_and_is_final() {
             .fails("The model refused to answer")
             .lacks("taken back")
             .history("u:text+text a:call u:result u:text"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_put_before_the_fallback_model_once() {
+    let model = |name: &str| Expect { model: Some(name.into()), ..Expect::default() };
+    let (wanted, other) = ("claude-sonnet-5-5", "claude-haiku-5-5");
+    let told = "claude-sonnet-5-5 refused to answer; this turn goes on with claude-haiku-5-5";
+    let refused =
+        |script: Script| refusal(script.expect(model(wanted)), Some("it is unwise")).then().expect(model(other));
+    let args = ["--fallback-model", "haiku"];
+    play(vec![
+        row("answered by the other", refused(Script::new()).say("done"))
+            .args(&args)
+            .requests(2)
+            .notice(told)
+            .lacks("taken back")
+            .resumed_with(other)
+            .history("u:text+text a:text u:text"),
+        row("the rest of the turn too", then_done(reads(refused(Script::new()))))
+            .args(&args)
+            .requests(3)
+            .notice(told)
+            .resumed_with(other)
+            .history("u:text+text a:call u:result a:text u:text")
+            .further(|model, _| assert_eq!(model.request(2).model(), "claude-haiku-5-5")),
+        row("refused by both", refusal(refused(Script::new()), Some("it is unwise")))
+            .args(&["--fallback-model", "haiku,opus"])
+            .requests(2)
+            .notice(told)
+            .fails("The model refused to answer: it is unwise"),
     ])
     .await;
 }
