@@ -35,6 +35,11 @@ impl Ledger {
 
     /// Counts one answered request.
     pub(crate) fn count(&mut self, facts: &ModelFacts, usage: &Usage, took: Duration) {
+        self.count_with_prompt(facts, usage, usage.prompt_tokens(), took);
+    }
+
+    /// Counts one answer that may have taken the provider several requests; their price goes by the prompt of one.
+    pub(crate) fn count_with_prompt(&mut self, facts: &ModelFacts, usage: &Usage, prompt_tokens: u64, took: Duration) {
         self.turn.add(usage);
         self.last = Some(*usage);
         self.turn_api += took;
@@ -53,7 +58,7 @@ impl Ledger {
         let entry = &mut by_model[position];
         entry.usage.add(usage);
         entry.cost_usd = match (entry.cost_usd, facts.price) {
-            (Some(so_far), Some(price)) => Some(so_far + price.cost_usd(usage)),
+            (Some(so_far), Some(price)) => Some(so_far + price.cost_usd_with_prompt(usage, prompt_tokens)),
             (None, _) | (_, None) => None,
         };
     }

@@ -24,7 +24,7 @@ pub(crate) struct Reply {
 }
 
 pub(crate) enum Ending {
-    Complete(ReplyEnd),
+    Complete(Box<ReplyEnd>),
     Failed(ModelError),
     /// The person stopped it.
     Aborted,
@@ -67,7 +67,7 @@ pub(crate) async fn read(
             }
         };
         match event {
-            Some(ModelEvent::Done(end)) => break Ending::Complete(end),
+            Some(ModelEvent::Done(end)) => break Ending::Complete(Box::new(end)),
             Some(ModelEvent::Failed(error)) => break Ending::Failed(error),
             Some(event) => reader.take(event, conversation, calls).await,
             None => break Ending::Failed(closed_early()),

@@ -57,10 +57,15 @@ pub struct Price {
 }
 
 impl Price {
-    /// What this usage costs.
+    /// What the usage of one request costs.
     pub fn cost_usd(&self, usage: &Usage) -> f64 {
+        self.cost_usd_with_prompt(usage, usage.prompt_tokens())
+    }
+
+    /// What a usage costs that may be the sum of several requests, whose prompts have this many tokens each.
+    pub fn cost_usd_with_prompt(&self, usage: &Usage, prompt_tokens: u64) -> f64 {
         let [input, output, write_5m, write_1h, read] = match self.above {
-            Some((limit, dearer)) if usage.prompt_tokens() > limit => dearer,
+            Some((limit, dearer)) if prompt_tokens > limit => dearer,
             Some(_) | None => [self.input, self.output, self.write_5m, self.write_1h, self.read],
         };
         // A provider that does not split its cache writes by life wrote them with the short one.
@@ -265,7 +270,10 @@ pub struct ReplyEnd {
     /// `None` when the stream broke after usable blocks.
     pub stop_reason: Option<StopReason>,
     pub stop_sequence: Option<String>,
+    /// What is billed: of a reply that took the provider several requests of its own, their sum.
     pub usage: Usage,
+    /// What the last of them had: how full the context is.
+    pub context: Usage,
     /// Set when the reply was cut but its complete blocks are to be used.
     pub interrupted: Option<Interruption>,
     /// A refusal's explanation, for people.

@@ -76,7 +76,7 @@ pub(crate) fn settle(
             conversation.push_assistant(reply.blocks);
             Next::Aborted
         }
-        Ending::Complete(end) => complete(conversation, turn, limits, reply.blocks, end, calls),
+        Ending::Complete(end) => complete(conversation, turn, limits, reply.blocks, *end, calls),
     }
 }
 

@@ -228,12 +228,12 @@ impl<'a> Rounds<'a> {
 fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply: &Reply, asked: Instant) {
     match &reply.ending {
         Ending::Complete(end) => {
-            conversation.ledger.count(facts, &end.usage, asked.elapsed());
-            conversation.gauge.count(&end.usage);
+            conversation.ledger.count_with_prompt(facts, &end.usage, end.context.prompt_tokens(), asked.elapsed());
+            conversation.gauge.count(&end.context);
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count(&end.usage);
             }
-            conversation.context_tokens = end.usage.prompt_tokens() + end.usage.output_tokens;
+            conversation.context_tokens = end.context.prompt_tokens() + end.context.output_tokens;
         }
         Ending::Aborted => conversation.ledger.count(facts, &reply.start.usage, asked.elapsed()),
         Ending::Failed(_) => conversation.ledger.count_time(asked.elapsed()),

@@ -98,6 +98,7 @@ pub(crate) fn ended(stop_reason: StopReason) -> ModelEvent {
         stop_reason: Some(stop_reason),
         stop_sequence: None,
         usage: Usage::default(),
+        context: Usage::default(),
         interrupted: None,
         explanation: None,
         cut_tool_call: None,

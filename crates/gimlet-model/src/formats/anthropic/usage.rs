@@ -6,6 +6,9 @@ use serde_json::value::RawValue;
 
 #[derive(Debug, Default, Deserialize)]
 struct Counts {
+    /// What kind of inner request an iteration was.
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
     #[serde(default)]
     input_tokens: Option<u64>,
     #[serde(default)]
@@ -52,6 +55,8 @@ pub(super) struct UsageTally {
     top: Usage,
     /// What is billed when the server lists every inner request; it covers more than the top-level numbers.
     iterations: Option<Usage>,
+    /// Of those, the last one that the conversation itself was sent with.
+    context: Option<Usage>,
 }
 
 impl UsageTally {
@@ -65,10 +70,19 @@ impl UsageTally {
                 let mut one = Usage::default();
                 overwrite(&mut one, entry);
                 sum.add(&one);
+                // A request that made a summary had the conversation before it was shortened.
+                if entry.kind.as_deref() != Some("compaction") {
+                    self.context = Some(one);
+                }
             }
             self.iterations = Some(sum);
         }
         overwrite(&mut self.top, &counts);
+    }
+
+    /// How full the context is: the counts of one request, however many there were.
+    pub(super) fn context(&self) -> Usage {
+        self.context.unwrap_or(self.top)
     }
 
     /// What the reply used, for billing.
@@ -155,5 +169,18 @@ mod tests {
                 {"type":"message","input_tokens":10,"output_tokens":5}],"server_tool_use":{"web_fetch_requests":1}}"#,
         ]);
         assert_eq!((usage.input_tokens, usage.output_tokens, usage.web_fetch_requests), (110, 13, 1));
+    }
+
+    #[test]
+    fn the_context_is_what_the_last_message_had() {
+        let mut tally = UsageTally::default();
+        let raw = r#"{"input_tokens":7,"output_tokens":5,"iterations":[{"type":"message","input_tokens":90,"output_tokens":1},
+            {"type":"message","input_tokens":10,"cache_read_input_tokens":80,"output_tokens":5},
+            {"type":"compaction","input_tokens":100,"output_tokens":8}]}"#;
+        tally.merge(serde_json::from_str(raw).unwrap());
+        assert_eq!((tally.context().prompt_tokens(), tally.context().output_tokens), (90, 5));
+        let mut plain = UsageTally::default();
+        plain.merge(serde_json::from_str(r#"{"input_tokens":7,"output_tokens":5}"#).unwrap());
+        assert_eq!(plain.context(), plain.total());
     }
 }
