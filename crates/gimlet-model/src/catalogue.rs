@@ -103,6 +103,13 @@ pub(crate) struct Resolved {
     pub(crate) known: bool,
 }
 
+impl Resolved {
+    /// The id that says which family it is of; a provider's own name need not.
+    pub(crate) fn family_id(&self) -> &str {
+        if self.profile.id.is_empty() { &self.id } else { self.profile.id }
+    }
+}
+
 impl Catalogue {
     /// Reads the person's choices, or says what is wrong with them.
     pub(crate) fn from_env(env: &Env) -> Result<Self, String> {

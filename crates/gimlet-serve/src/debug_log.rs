@@ -1,8 +1,9 @@
 //! The debug log: every event of a session as one line in a file, for finding out what happened and when.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
-use gimlet_proto::{Body, Event, Reader};
+use gimlet_proto::{AgentPath, Body, Event, Reader};
 
 use crate::sanitise;
 use crate::token_shapes::mask_tokens;
@@ -35,8 +36,11 @@ impl Filter {
 
 /// Writes events until the session closes. Write errors end the log, never the session.
 pub async fn write_log(mut events: Reader, filter: Filter, mut file: impl Write) -> io::Result<()> {
+    let mut caches = Caches::default();
     while let Some(event) = events.next().await {
-        if let Some((category, text)) = describe(&event).filter(|(category, _)| filter.wants(category)) {
+        let cache = caches.describe(&event).map(|text| ("api", text));
+        for (category, text) in describe(&event).into_iter().chain(cache).filter(|(category, _)| filter.wants(category))
+        {
             // People attach logs to reports.
             let text = mask_tokens(&text).replace('\n', "\\n");
             writeln!(file, "{} [{category}] {}", event.at, sanitise(&text))?;
@@ -44,6 +48,49 @@ pub async fn write_log(mut events: Reader, filter: Filter, mut file: impl Write)
         }
     }
     Ok(())
+}
+
+/// A prompt shorter than this may be too short for any cache.
+const SURELY_CACHED: u64 = 4_096;
+
+/// What the prompt cache did for each conversation so far.
+#[derive(Default)]
+struct Caches(HashMap<AgentPath, Cache>);
+
+#[derive(Default)]
+struct Cache {
+    message: String,
+    model: String,
+    /// Tokens read from the cache, and all tokens sent, since the first request.
+    read: u64,
+    sent: u64,
+}
+
+impl Caches {
+    /// A line for each reply, when its first block arrives: what of its prompt was cached, and whether the cache broke.
+    fn describe(&mut self, event: &Event) -> Option<String> {
+        let Body::Block(block) = &event.body else { return None };
+        let (usage, prompt) = (&block.usage, block.usage.prompt_tokens());
+        let is_first = !self.0.contains_key(&event.agent);
+        let cache = self.0.entry(event.agent.clone()).or_default();
+        if prompt == 0 || cache.message == block.message_id {
+            return None;
+        }
+        cache.message.clone_from(&block.message_id);
+        let before = std::mem::replace(&mut cache.model, block.model.clone());
+        let read = usage.cache_read_input_tokens;
+        let mut text = format!("cache: {read} of {prompt} tokens read ({} %)", read * 100 / prompt);
+        if !is_first {
+            cache.read += read;
+            cache.sent += prompt;
+            text.push_str(&format!(", {} % since the first request", cache.read * 100 / cache.sent));
+        }
+        if !is_first && read == 0 && prompt > SURELY_CACHED {
+            let why = if before == block.model { "the prefix changed or the entry ran out" } else { "another model" };
+            text.push_str(&format!("; cache break: {why}"));
+        }
+        Some(text)
+    }
 }
 
 fn describe(event: &Event) -> Option<(&'static str, String)> {

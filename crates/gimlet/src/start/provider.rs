@@ -108,5 +108,6 @@ pub(super) fn cache_ttl(env: &Env) -> Option<CacheTtl> {
     if env.flag("DISABLE_PROMPT_CACHING") {
         return None;
     }
-    Some(if env.flag("ENABLE_PROMPT_CACHING_1H") { CacheTtl::OneHour } else { CacheTtl::FiveMinutes })
+    let long = env.flag("ENABLE_PROMPT_CACHING_1H") && !env.flag("FORCE_PROMPT_CACHING_5M");
+    Some(if long { CacheTtl::OneHour } else { CacheTtl::FiveMinutes })
 }

@@ -64,6 +64,8 @@ pub struct AnthropicConfig {
     /// A longer wait asked by the server ends the request instead.
     pub max_wait: Duration,
     pub max_output_tokens: Option<u64>,
+    /// Families of models that no cache marks are sent to.
+    uncached: Vec<&'static str>,
     pub patience: Patience,
     /// An opaque random id of this installation, sent as `metadata.user_id`.
     pub user_id: Option<String>,
@@ -146,6 +148,7 @@ impl AnthropicConfig {
             first_delay: env.integer(TEST_RETRY_DELAY_MS).map_or(crate::retry::FIRST_DELAY, Duration::from_millis),
             max_wait: super::DEFAULT_MAX_WAIT,
             max_output_tokens: env.integer("CLAUDE_CODE_MAX_OUTPUT_TOKENS").filter(|tokens| *tokens > 0),
+            uncached: uncached(env),
             patience: patience(env, first_party, local),
             user_id: None,
             thinking_display: None,
@@ -184,6 +187,11 @@ impl AnthropicConfig {
     /// The model that a wish stands for, or the default one; an error when it may not be used.
     pub fn model_for(&self, wish: Option<&str>) -> Result<String, ModelNotAvailable> {
         self.choices.model_for(&self.catalogue, wish)
+    }
+
+    /// Whether cache marks are sent to this model.
+    pub(crate) fn caches(&self, model: &str) -> bool {
+        !self.uncached.iter().any(|family| model.contains(family))
     }
 
     /// Remarks for the person about odd settings.
@@ -229,6 +237,16 @@ impl AnthropicConfig {
         }
         Ok(headers)
     }
+}
+
+fn uncached(env: &Env) -> Vec<&'static str> {
+    let families = [
+        ("DISABLE_PROMPT_CACHING_OPUS", "opus"),
+        ("DISABLE_PROMPT_CACHING_SONNET", "sonnet"),
+        ("DISABLE_PROMPT_CACHING_HAIKU", "haiku"),
+        ("DISABLE_PROMPT_CACHING_FABLE", "fable"),
+    ];
+    families.into_iter().filter(|(name, _)| env.flag(name)).map(|(_, family)| family).collect()
 }
 
 fn base_url(text: &str) -> Result<Url, ConfigError> {

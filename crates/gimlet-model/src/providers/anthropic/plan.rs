@@ -144,7 +144,7 @@ impl Learned {
             task_budget: config.task_budget.filter(|_| betas.contains(&Beta::TaskBudget)),
             user_id: config.user_id.clone().filter(|_| !lessons.no_metadata),
             tool_choice,
-            caching: !lessons.no_cache_control,
+            caching: !lessons.no_cache_control && config.caches(model.family_id()),
             eager_input: config.first_party && !lessons.no_eager_input,
             defer_loading: config.first_party && !lessons.no_defer_loading,
             strip_thinking,

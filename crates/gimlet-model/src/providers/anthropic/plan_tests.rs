@@ -139,6 +139,16 @@ fn unbound_thinking_is_dropped_by_the_server_first_and_stripped_after() {
 }
 
 #[test]
+fn cache_marks_can_be_left_out_for_a_family() {
+    let env = Env::default().with("ANTHROPIC_API_KEY", "k").with("DISABLE_PROMPT_CACHING_HAIKU", "1");
+    let config = AnthropicConfig::from_env(&env).unwrap();
+    for (model, caches) in [("haiku", false), ("claude-haiku-4-5", false), ("sonnet", true), ("llama", true)] {
+        let plan = Learned::default().plan(&config, &Catalogue::default().resolve(model), &request(model), None).0;
+        assert_eq!(plan.caching, caches, "{model}");
+    }
+}
+
+#[test]
 fn another_reply_gets_twice_the_room_within_what_is_possible_and_allowed() {
     let table = [
         ("claude-sonnet-5-5", None, 32_000, Some(64_000), false),

@@ -1,6 +1,6 @@
 //! The three output formats, to the member.
 
-use gimlet_script::Script;
+use gimlet_script::{Reply, Script};
 use serde_json::{Value, json};
 
 use crate::world;
@@ -291,6 +291,22 @@ async fn an_effort_that_means_more_elsewhere_is_its_level_here() {
     let run = world.run(&model).print("go").args(["--model", "claude-opus-5-5", "--effort", "ultracode"]);
     run.finish().await.expect_code(0);
     assert_eq!(model.request(0).json()["output_config"]["effort"], "xhigh");
+}
+
+#[tokio::test]
+async fn the_debug_log_tells_what_the_prompt_cache_did() {
+    let world = world();
+    let call = || Script::new().call("Glob", json!({"pattern": "*"}));
+    let cold = json!({"cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "input_tokens": 9000});
+    let broken = Reply { usage: cold.as_object().cloned(), ..Reply::say("ok") };
+    let model = call().then().call("Glob", json!({"pattern": "a*"})).then().reply(broken).serve().await.unwrap();
+    world.run(&model).stream("go").args(["--debug=api", "--debug-file", "log.txt"]).finish().await.expect_code(0);
+    let log = world.read("log.txt");
+    let lines: Vec<&str> = log.lines().filter_map(|line| line.split_once("cache: ")).map(|(_, text)| text).collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    assert!(lines[0].starts_with("0 of ") && lines[0].ends_with("(0 %)"), "{log}");
+    assert!(lines[1].contains("% since the first request") && !lines[1].contains("break"), "{log}");
+    assert!(lines[2].starts_with("0 of 9000 tokens read (0 %)") && lines[2].contains("cache break"), "{log}");
 }
 
 #[tokio::test]
