@@ -54,6 +54,11 @@ impl Members {
         Some(text.into_string())
     }
 
+    /// Names and values.
+    pub(crate) fn into_pairs(self) -> Vec<(String, String)> {
+        self.0.into_iter().map(|(name, value)| (name, value.get().to_owned())).collect()
+    }
+
     /// Writes the object again: `changed` members in place of their old values, new ones at the end.
     pub(crate) fn render(&self, changed: &[(&str, String)]) -> String {
         let size = self.0.iter().map(|(key, value)| key.len() + value.get().len() + 4).sum::<usize>()

@@ -145,7 +145,7 @@ impl Inner {
         loop {
             let (plan, betas) = self.learned().plan(&self.config, model, request, once);
             let room = self.learned().room(&self.config, model, plan.max_tokens, once);
-            let body = build_body(request, &plan);
+            let body = self.config.with_extra(build_body(request, &plan));
             if body.len() > LARGEST_BODY {
                 return Err(too_large(body.len()));
             }

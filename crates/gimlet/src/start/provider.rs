@@ -96,6 +96,9 @@ pub(super) fn thinking(run: &RunArgs, configured: &Configured) -> Thinking {
         Some(ThinkingFlag::Disabled) => return Thinking::Off,
         None => {}
     }
+    if run.max_thinking_tokens.is_none() && configured.env.flag("CLAUDE_CODE_DISABLE_THINKING") {
+        return Thinking::Off;
+    }
     let budget = run.max_thinking_tokens.or_else(|| configured.env.integer("MAX_THINKING_TOKENS"));
     match (budget, configured.effective.settings.always_thinking_enabled) {
         (Some(0), _) | (None, Some(false)) => Thinking::Off,

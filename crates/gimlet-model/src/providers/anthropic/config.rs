@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gimlet_proto::{Credentials, Env, ModelError, ThinkingDisplay, VERSION};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -12,6 +13,7 @@ use super::credential::{Credential, unsendable};
 use crate::betas;
 use crate::catalogue::{Catalogue, ModelOffer};
 use crate::choice::{ModelChoices, ModelNotAvailable};
+use crate::json::Members;
 use crate::transport::Network;
 
 const VENDOR: &str = "https://api.anthropic.com";
@@ -66,6 +68,8 @@ pub struct AnthropicConfig {
     pub max_output_tokens: Option<u64>,
     /// Families of models that no cache marks are sent to.
     uncached: Vec<&'static str>,
+    /// What the person puts into every body, in the place of ours where we say the same.
+    extra_body: Vec<(String, String)>,
     pub patience: Patience,
     /// An opaque random id of this installation, sent as `metadata.user_id`.
     pub user_id: Option<String>,
@@ -92,6 +96,8 @@ pub enum ConfigError {
     BaseUrl { reason: String },
     #[error("line {line} of ANTHROPIC_CUSTOM_HEADERS is not `Name: value`")]
     CustomHeader { line: usize },
+    #[error("CLAUDE_CODE_EXTRA_BODY is not an object of further members of a request: {reason}")]
+    ExtraBody { reason: String },
     #[error("GIMLET_MODELS is not an object of models and their facts: {reason}")]
     Models { reason: String },
 }
@@ -128,6 +134,7 @@ impl AnthropicConfig {
         if env.get("ANTHROPIC_API_KEY").is_some() && env.get("ANTHROPIC_AUTH_TOKEN").is_some() {
             warnings.push("both ANTHROPIC_AUTH_TOKEN and ANTHROPIC_API_KEY are set; the token is used".to_owned());
         }
+        let extra_body = extra_body(env.get("CLAUDE_CODE_EXTRA_BODY").unwrap_or("{}"))?;
         let unattended = env.flag("CLAUDE_CODE_RETRY_WATCHDOG");
         Ok(Self {
             base_url: base.as_str().trim_end_matches('/').to_owned(),
@@ -140,7 +147,7 @@ impl AnthropicConfig {
             network: Network::from_env(env),
             first_party,
             warnings,
-            api_version: "2023-06-01".to_owned(),
+            api_version: env.get("GIMLET_API_VERSION").unwrap_or("2023-06-01").to_owned(),
             betas,
             interleaved_thinking: !env.flag("DISABLE_INTERLEAVED_THINKING"),
             max_retries: max_retries(env, unattended),
@@ -149,6 +156,7 @@ impl AnthropicConfig {
             max_wait: super::DEFAULT_MAX_WAIT,
             max_output_tokens: env.integer("CLAUDE_CODE_MAX_OUTPUT_TOKENS").filter(|tokens| *tokens > 0),
             uncached: uncached(env),
+            extra_body,
             patience: patience(env, first_party, local),
             user_id: None,
             thinking_display: None,
@@ -187,6 +195,17 @@ impl AnthropicConfig {
     /// The model that a wish stands for, or the default one; an error when it may not be used.
     pub fn model_for(&self, wish: Option<&str>) -> Result<String, ModelNotAvailable> {
         self.choices.model_for(&self.catalogue, wish)
+    }
+
+    /// A body with what the person adds to every one.
+    pub(crate) fn with_extra(&self, body: Bytes) -> Bytes {
+        if self.extra_body.is_empty() {
+            return body;
+        }
+        let Ok(members) = serde_json::from_slice::<Members>(&body) else { return body };
+        let extra: Vec<(&str, String)> =
+            self.extra_body.iter().map(|(name, json)| (name.as_str(), json.clone())).collect();
+        Bytes::from(members.render(&extra))
     }
 
     /// Whether cache marks are sent to this model.
@@ -247,6 +266,17 @@ fn uncached(env: &Env) -> Vec<&'static str> {
         ("DISABLE_PROMPT_CACHING_FABLE", "fable"),
     ];
     families.into_iter().filter(|(name, _)| env.flag(name)).map(|(_, family)| family).collect()
+}
+
+/// The members of the person's own object. Without the conversation, its model or the stream there would be no reply.
+fn extra_body(text: &str) -> Result<Vec<(String, String)>, ConfigError> {
+    let wrong = |reason: String| ConfigError::ExtraBody { reason };
+    let members: Members = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let members = members.into_pairs();
+    match members.iter().find(|(name, _)| ["model", "messages", "stream"].contains(&name.as_str())) {
+        Some((name, _)) => Err(wrong(format!("`{name}` cannot be changed there"))),
+        None => Ok(members),
+    }
 }
 
 fn base_url(text: &str) -> Result<Url, ConfigError> {

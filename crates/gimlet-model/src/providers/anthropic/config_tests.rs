@@ -98,3 +98,23 @@ fn nothing_printable_shows_the_credential() {
     let echoed = Failure::new(ErrorKind::Server, Again::Never, "key sk-canary is odd").error;
     assert_eq!(config.credential.told(&Secret::new("sk-canary"), *echoed).message, "key *** is odd");
 }
+
+#[test]
+fn the_persons_own_members_join_the_body_and_replace_ours() {
+    let with = |json: &str| AnthropicConfig::from_env(&keyed().with("CLAUDE_CODE_EXTRA_BODY", json));
+    let config = with(r#"{"service_tier":"standard_only","max_tokens":7}"#).unwrap();
+    let body = Bytes::from_static(br#"{"model":"m","max_tokens":1,"messages":[]}"#);
+    let merged = config.with_extra(body);
+    assert_eq!(merged, r#"{"model":"m","max_tokens":7,"messages":[],"service_tier":"standard_only"}"#.as_bytes());
+    for wrong in ["[]", "{", r#"{"messages":[]}"#, r#"{"stream":false}"#] {
+        assert!(matches!(with(wrong), Err(ConfigError::ExtraBody { .. })), "{wrong}");
+    }
+}
+
+#[test]
+fn the_version_of_the_api_can_be_chosen() {
+    let version =
+        |env: Env| AnthropicConfig::from_env(&env).unwrap().headers(None).unwrap()["anthropic-version"].clone();
+    assert_eq!(version(keyed()), "2023-06-01");
+    assert_eq!(version(keyed().with("GIMLET_API_VERSION", "2026-10-21")), "2026-10-21");
+}
