@@ -83,8 +83,10 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
         "simple_expansion" | "expansion" | "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
             builder.expansion(expanded(node, source));
         }
+        // At the end of a word the grammar takes the number of the process for two signs.
+        "$" if source == "$$" => builder.expansion(Piece::Number),
         // Behind a bracket the grammar takes the mark of an expansion for a letter; to bash it is none.
-        "$" if begins_expansion(text.get(node.end_byte()..)) => builder.expansion(Piece::Unknown),
+        "$" if source != "$" || begins_expansion(text.get(node.end_byte()..)) => builder.expansion(Piece::Unknown),
         _ if !node.is_named() && node.child_count() == 0 && source != "``" => builder.quoted(source),
         _ => builder.expansion(Piece::Unknown),
     }
@@ -155,6 +157,18 @@ mod tests {
             assert!(look(text).trouble.is_some(), "{text}");
         }
         assert_eq!(look("{ wc -l; } <a").trouble, None);
+    }
+
+    #[test]
+    fn the_number_of_the_process_is_no_text() {
+        for text in
+            ["npm b$$", "npm \"b\"$$", "npm \"b\"$$ c", "npm 'b'$$'c'", "npm \"b$$\"", "npm \"$$\"", "npm \"$$ c\""]
+        {
+            let analysis = look(text);
+            let word = &analysis.commands[0][1];
+            assert!(word.is_dynamic() || analysis.trouble.is_some(), "{text}: {word:?}");
+        }
+        assert_eq!(look("npm b$ \"c$\"").simple, Some(vec!["npm".into(), "b$".into(), "c$".into()]));
     }
 
     /// The grammar ends a word at a dollar sign that stands behind an expansion; bash does not.
