@@ -84,7 +84,9 @@ fn check_text(text: &str) {
             Ok(rule) => {
                 let again = Rule::parse(&rule.text, behavior, &source());
                 assert_eq!(again.as_ref(), Ok(&rule), "the text of a rule is the rule");
-                if let Some((tool, rest)) = rule.text.split_once('(') {
+                // Empty brackets say no more than none.
+                let parts = rule.text.split_once('(').filter(|(_, rest)| *rest != ")");
+                if let Some((tool, rest)) = parts {
                     let value = RuleValue::new(tool, rest.strip_suffix(')').map(str::to_owned));
                     assert_eq!(value.text(), rule.text, "a rule can be said in two parts");
                 }
