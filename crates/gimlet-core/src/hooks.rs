@@ -26,6 +26,7 @@ use gimlet_store::ResultFiles;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
+pub use driver::check_driver_hooks;
 pub use event::{HookEvent, StartSource};
 pub(crate) use fired::Fired;
 pub use handler::{HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookHandler, OnTrouble};
@@ -96,18 +97,14 @@ impl Hooks {
         self.listened.store(listened, Ordering::Relaxed);
     }
 
-    /// Calls these hooks of the driving program from now on; says what is wrong with some of them.
+    /// Calls these hooks of the driving program from now on. If something is wrong with one of them nothing changes: a host
+    /// must not think that a hook watches which is not there.
     pub(crate) fn set_driver_hooks(&self, hooks: &[DriverHook]) -> Result<(), String> {
         let Some(driver) = &self.driver else {
             return if hooks.is_empty() { Ok(()) } else { Err("nobody is there to run hooks".to_owned()) };
         };
-        let (entries, wrong) = driver::entries(driver, hooks);
-        self.replace(DRIVER, entries);
-        if wrong.is_empty() {
-            return Ok(());
-        }
-        let wrong: Vec<String> = wrong.iter().map(ToString::to_string).collect();
-        Err(format!("some hooks are left out: {}", wrong.join("; ")))
+        self.replace(DRIVER, driver::entries(driver, hooks).map_err(|error| error.to_string())?);
+        Ok(())
     }
 
     /// Every hook, in the order in which they are called.

@@ -42,7 +42,7 @@ pub use gate::{
 };
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,
-    OnTrouble, StartSource,
+    OnTrouble, StartSource, check_driver_hooks,
 };
 pub use movable::Moving;
 pub use past::PastCalls;

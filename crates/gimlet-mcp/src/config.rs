@@ -111,11 +111,11 @@ impl ServerConfig {
         Self { kind: ServerKind::Driver, timeout: None, policies: Policies::default(), written }
     }
 
-    /// Takes over what is said about it besides: each member that is there replaces what was known.
+    /// Takes over what is said about it besides; of policies for one tool the strictest holds.
     pub(crate) fn amend(&mut self, said: &Map<String, Value>) {
         self.timeout = timeout(said).or(self.timeout);
         if let Some(policies) = Policies::of(said) {
-            self.policies = policies;
+            self.policies.add(&policies);
         }
     }
 }

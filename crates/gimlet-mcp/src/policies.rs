@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 /// What holds for a tool before any rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Policy {
     /// Rules and mode decide.
     AsUsual,
@@ -53,7 +53,19 @@ impl Policies {
                 _ => Policy::Ask,
             },
         };
-        self.named.insert(name.to_owned(), policy);
+        self.hold(name, policy);
+    }
+
+    /// Of several words about a tool the strictest holds.
+    fn hold(&mut self, name: &str, policy: Policy) {
+        let known = self.named.entry(name.to_owned()).or_insert(policy);
+        *known = policy.max(*known);
+    }
+
+    /// Adds what was said elsewhere.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.unreadable |= more.unreadable;
+        more.named.iter().for_each(|(name, policy)| self.hold(name, *policy));
     }
 
     /// What holds for the tool of this name.
@@ -75,7 +87,10 @@ mod tests {
             Policies::of(json!({"tools": tools}).as_object().unwrap()).unwrap_or_default().about(tool)
         };
         let one = |policy: Value| json!([{"name": "a", "permission_policy": policy}]);
+        let twice = |first: &str, second: &str| json!([{"name": "a", "permission_policy": first}, {"name": "a", "permission_policy": second}]);
         for (tools, policy) in [
+            (twice("always_deny", "always_allow"), Policy::Deny),
+            (twice("always_allow", "always_ask"), Policy::Ask),
             (one(json!("always_deny")), Policy::Deny),
             (one(json!("always_ask")), Policy::Ask),
             (one(json!("always_allow")), Policy::AsUsual),

@@ -230,15 +230,18 @@ impl Judge<'_> {
         if plan && self.subjects.iter().any(|subject| self.blocked_by_plan(subject)) {
             return Verdict::new(Decision::Deny, Reason::Mode(PermissionMode::Plan));
         }
+        let leaves = self.world.walls == Walls::Leaving && self.subjects.iter().any(Subject::is_run);
         let (asked, maybe_asked) = self.forbidding(Behavior::Ask);
         if let Some(reason) = asked.or(maybe_denied).or(maybe_asked).or_else(|| self.unlifted_doubt()) {
             let certain = matches!(reason, Reason::Rule { .. });
             let mut verdict = self.ask_a_person(reason);
             // Whoever is asked because of a doubt should also hear of what is no doubt.
             verdict.reasons.extend(self.must_ask().filter(|more| !certain && !verdict.reasons.contains(more)));
+            // And whatever asks, a hook must not answer for a person that a command may leave its walls.
+            verdict.reasons.extend(leaves.then_some(Reason::LeavesSandbox));
             return verdict;
         }
-        if self.world.walls == Walls::Leaving && self.subjects.iter().any(Subject::is_run) {
+        if leaves {
             return self.ask_a_person(Reason::LeavesSandbox);
         }
         if let Some(reason) = self.must_ask() {

@@ -145,6 +145,10 @@ async fn drive(
                     _ => busy,
                 };
                 printer.show(&event).await;
+                if matches!(&event.body, Body::TurnEnded(report) if takes_no_more(&report.end)) {
+                    // Reading on would swallow lines that nobody will see.
+                    input = None;
+                }
                 if matches!(event.body, Body::TurnEnded(_)) && input.as_mut().is_none_or(PipedInput::is_over) {
                     close(handle);
                 }
@@ -165,6 +169,11 @@ async fn drive(
         }
     }
     if printer.failed { PrintEnd::Failure } else { PrintEnd::Success }
+}
+
+/// Whether whatever comes next would be refused as well.
+fn takes_no_more(end: &TurnEnd) -> bool {
+    matches!(end, TurnEnd::PromptUnusable { .. } | TurnEnd::Budget(_))
 }
 
 async fn next_batch(input: &mut Option<PipedInput>) -> Option<String> {

@@ -55,6 +55,9 @@ const TOKENS: &[&str] = &[
     r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
 ];
 
+/// Where a word begins. In a log the end of a line is two letters, the second of which would be part of the word.
+const START: &str = r"(?:\\[nrt]|\b)";
+
 /// Secrets that tell by what stands in front of them; that stays.
 const BEHIND: &[&str] = &[
     // A password in an address. What a program puts in later is no password yet.
@@ -67,6 +70,7 @@ const BEHIND: &[&str] = &[
     // Variables and the keys of clouds
     r#"(?P<head>\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)=)(?:'[^']{4,}'|"[^"$]{4,}"|[^\s'"$;&|(<\\]{8,})"#,
     r#"(?i)(?P<head>aws_?secret_?access_?key["']?\s*[:=]\s*["']?)[A-Za-z0-9/+=]{40}"#,
+    r#"(?i)(?P<head>--(?:password|passwd|token|secret|api-?key|access-key)=)[^\s"',;${<\\]{4,}"#,
     // Connection strings
     r#"(?i)(?P<head>;\s*(?:password|pwd|accountkey|sharedaccesskey)\s*=\s*)[^;"'\s${<]{3,}"#,
     r"(?P<head>hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{16,}",
@@ -77,10 +81,11 @@ const PRIVATE_KEY: &str = r"(?s)(?P<head>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLO
 /// All of them, made when the first line is to be written. Those that are no expressions would be missing; a test uses
 /// every one.
 static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    let tokens = format!(r"(?P<head>\b|_)(?:{})(?P<tail>)", TOKENS.join("|"));
-    let behind = BEHIND
-        .iter()
-        .map(|text| if text.contains("<tail>") { (*text).to_owned() } else { format!("{text}(?P<tail>)") });
+    let tokens = format!(r"(?P<head>{START}|_)(?:{})(?P<tail>)", TOKENS.join("|"));
+    let behind = BEHIND.iter().map(|text| {
+        let text = text.replace(r"\b", START);
+        if text.contains("<tail>") { text } else { format!("{text}(?P<tail>)") }
+    });
     let all = [PRIVATE_KEY.to_owned()].into_iter().chain(behind).chain([tokens]);
     all.filter_map(|text| RegexBuilder::new(&text).size_limit(1 << 24).build().ok()).collect()
 });
@@ -160,7 +165,8 @@ mod tests {
     /// Secrets with what stands before and behind them.
     fn framed() -> Vec<(String, String, &'static str)> {
         let password = made(MIXED, 12, 5);
-        let heads: [(&str, &str); 14] = [
+        let heads: [(&str, &str); 15] = [
+            ("mysql --password=", " -u root"),
             ("postgres://app:", "@db.test:5432/main"),
             ("mysql://root:", "@localhost/x"),
             ("redis://:", "@cache:6379"),
@@ -189,14 +195,20 @@ mod tests {
         tokens.push(format!("eyJ{}.eyJ{}.{}", made(MIXED, 30, 3), made(MIXED, 60, 4), made(MIXED, 43, 5)));
         let mut lines: Vec<(String, String)> = Vec::new();
         for token in &tokens {
-            for (before, behind) in
-                [("", ""), ("echo \"", "\" > x"), ("{\"key\":\"", "\"}"), ("?a=", "&b=1"), ("--token=", " go")]
-            {
+            for (before, behind) in [
+                ("", ""),
+                ("echo \"", "\" > x"),
+                ("{\"key\":\"", "\"}"),
+                ("?a=", "&b=1"),
+                ("--token=", " go"),
+                ("x\\n", "\\ny"),
+            ] {
                 lines.push((format!("{before}{token}{behind}"), token.clone()));
             }
         }
         for (head, secret, tail) in framed() {
-            lines.push((format!("{head}{secret}{tail}"), secret));
+            lines.push((format!("{head}{secret}{tail}"), secret.clone()));
+            lines.push((format!("line\\n{head}{secret}{tail}"), secret));
         }
         let lines_of_key = format!("{}\n{}", made(MIXED, 64, 6), made(MIXED, 64, 7));
         for kind in ["", "RSA ", "EC ", "OPENSSH "] {

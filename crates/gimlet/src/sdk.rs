@@ -59,6 +59,8 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         driver_server_configs: wishes.as_ref().map(|wishes| wishes.sdk_mcp_server_configs.clone()).unwrap_or_default(),
         ..Manner::default()
     };
+    // A program that thinks its hooks watch must not go on without them.
+    gimlet_core::check_driver_hooks(&manner.hooks).map_err(|error| Report::new(error.to_string()))?;
     let run = as_wished(run, wishes.clone().unwrap_or_default());
     let started = start::start(&run, around, &manner).await?;
     print::show_warnings(&started.warnings, &notes).await;

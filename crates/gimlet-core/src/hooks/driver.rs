@@ -33,20 +33,20 @@ impl HookHandler for Callback {
     }
 }
 
-/// The registry's entries for hooks that the program named, in its order, and what is wrong with the others. Events that
-/// nobody knows never happen and are left out.
-pub(super) fn entries(driver: &Arc<dyn Driver>, hooks: &[DriverHook]) -> (Vec<HookEntry>, Vec<MatcherError>) {
+/// Whether every one of these hooks can be called as its matcher says.
+pub fn check_driver_hooks(hooks: &[DriverHook]) -> Result<(), MatcherError> {
+    let mut known = hooks.iter().filter_map(|hook| Some((HookEvent::named(&hook.event)?, hook)));
+    known.try_for_each(|(event, hook)| Matcher::new(event, hook.matcher.as_deref()).map(drop))
+}
+
+/// The registry's entries for hooks that the program named, in its order. Events that nobody knows never happen and are
+/// left out.
+pub(super) fn entries(driver: &Arc<dyn Driver>, hooks: &[DriverHook]) -> Result<Vec<HookEntry>, MatcherError> {
     let source: Arc<str> = Arc::from(SOURCE);
-    let (mut entries, mut wrong) = (Vec::new(), Vec::new());
+    let mut entries = Vec::new();
     for hook in hooks {
         let Some(event) = HookEvent::named(&hook.event) else { continue };
-        let matcher = match Matcher::new(event, hook.matcher.as_deref()) {
-            Ok(matcher) => matcher,
-            Err(error) => {
-                wrong.push(error);
-                continue;
-            }
-        };
+        let matcher = Matcher::new(event, hook.matcher.as_deref())?;
         let on_failure = block_if(hook.blocks_on_failure == Some(true) && event.may_fail_closed());
         let on_timeout = match hook.blocks_on_failure {
             None => block_if(event.guards()),
@@ -62,7 +62,7 @@ pub(super) fn entries(driver: &Arc<dyn Driver>, hooks: &[DriverHook]) -> (Vec<Ho
             source: source.clone(),
         }));
     }
-    (entries, wrong)
+    Ok(entries)
 }
 
 fn block_if(block: bool) -> OnTrouble {

@@ -1,9 +1,9 @@
 //! Which subjects a hook is called for.
 //!
-//! Patterns are meant to be those of JavaScript. Look-around and back-references are not to be had here: a matcher that
-//! uses them is an error that names it, and never a hook that is called for something else.
+//! Patterns are meant to be those of JavaScript, look-around and back-references included. A matcher that is no pattern is
+//! an error that names it, and never a hook that is called for something else.
 
-use regex::Regex;
+use fancy_regex::Regex;
 
 use super::HookEvent;
 
@@ -13,7 +13,7 @@ use super::HookEvent;
 pub struct MatcherError {
     pub event: HookEvent,
     pub text: String,
-    pub source: Box<regex::Error>,
+    pub source: Box<fancy_regex::Error>,
 }
 
 /// What a hook wants to be called for.
@@ -55,7 +55,8 @@ impl Matcher {
         match &self.0 {
             Kind::All => true,
             Kind::Names(names) => names.iter().any(|name| name == subject),
-            Kind::Pattern(pattern) => pattern.is_match(subject),
+            // One that gives up over a subject is called for it: it may be there to forbid.
+            Kind::Pattern(pattern) => pattern.is_match(subject).unwrap_or(true),
         }
     }
 
@@ -91,6 +92,8 @@ mod tests {
             (Some("^Notebook"), "MyNotebook", false),
             (Some("Bash.*"), "MyBashTool", true),
             (Some("(Read|Grep)$"), "Grep", true),
+            (Some("^(?!Read).*$"), "Bash", true),
+            (Some("^(?!Read).*$"), "Read", false),
         ];
         for (text, subject, expected) in cases {
             let matcher = Matcher::new(HookEvent::PreToolUse, *text).unwrap();
@@ -108,8 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_had_is_named() {
-        let error = Matcher::new(HookEvent::PreToolUse, Some("^(?!Read).*")).unwrap_err();
-        assert!(error.to_string().contains("^(?!Read).*"), "{error}");
+    fn a_text_that_is_no_pattern_is_named() {
+        let error = Matcher::new(HookEvent::PreToolUse, Some("^(Read")).unwrap_err();
+        assert!(error.to_string().contains("^(Read"), "{error}");
+    }
+
+    #[test]
+    fn a_pattern_that_gives_up_is_called() {
+        let matcher = Matcher::new(HookEvent::PreToolUse, Some("^(?=(a+)+$)(a+)+$(?!x)")).unwrap();
+        assert!(matcher.matches(&format!("{}b", "a".repeat(60))));
     }
 }

@@ -126,6 +126,13 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
         touched.extend(trees::read_by(words).map(|root| Touched { tree: true, ..place.at(root, false) }));
         touched.extend(trees::feeds(words).map(Touched::unknown));
     }
+    // What is read there may be any other file as well.
+    if analysis.commands.len() > 1
+        && let Some(names) = edited::new_names_of(analysis, &place, &parts)
+    {
+        let opened = parts.iter_mut().flat_map(|part| &mut part.opened);
+        names.unsettle(touched.iter_mut().chain(opened).filter(|file| !file.write));
+    }
     let written = touched.iter().filter(|file| file.write).flat_map(|file| &file.paths);
     let written = written.chain(parts.iter().flat_map(|part| &part.written));
     let protected = written.into_iter().find(|path| is_protected(path)).cloned();
@@ -327,7 +334,9 @@ impl<'a> Place<'a> {
 /// Whether nothing in a text can give a value to `HOME`.
 fn leaves_home(analysis: &Analysis) -> bool {
     let hides = analysis.has_scripts || analysis.evaluates || analysis.runs_unseen_text || analysis.treacherous;
-    let sets = |part: &Part| !part.sets.is_empty() || part.words.get(1).and_then(Word::value) == Some("HOME");
+    // Conditions evaluate their words, too: `[[ HOME=1 -eq 1 ]]`.
+    let names = |word: &Word| word.shown_plain().contains("HOME");
+    let sets = |part: &Part| !part.sets.is_empty() || part.words.iter().any(names);
     let mut reached = analysis.commands.iter().flat_map(|words| reachable(words));
     // Without parts there are assignments that nobody has looked at.
     !hides

@@ -256,3 +256,33 @@ fn a_path_in_the_home_directory_is_held_against_the_rules_that_can_mean_it() {
         assert_eq!(ask(text), Ask, "{text}");
     }
 }
+
+/// A link may have any name by then that the text gives.
+#[test]
+fn nobody_reads_unasked_at_a_name_that_the_same_text_gives() {
+    let files = repository(&[("a.txt", None), ("secrets/k", None), ("sub/dang", Some("secrets/k")), ("sub/b", None)]);
+    let allowing = rules(&["Read(./secrets/**)"], &[], &["Bash(mv *)", "Bash(ln *)", "Bash(cp *)", "Bash(cat *)"]);
+    for text in [
+        "ln -s ../secrets sub/q; cat sub/q/k",
+        "mv sub/dang dang; cat dang",
+        "cp -P sub/dang dang; cat dang",
+        "cp -a sub x; cat x/dang",
+        "mv sub x; cat x/dang",
+        "ln -s secrets ~/dl; cat ~/dl/k",
+    ] {
+        for mode in [PermissionMode::Default, PermissionMode::BypassPermissions] {
+            assert_ne!(decided(text, &files, &allowing, mode), Allow, "{text}");
+        }
+    }
+    for text in ["cp a.txt c.txt; cat sub/b", "mv a.txt c.txt; cat sub/b"] {
+        assert_eq!(decided(text, &files, &allowing, PermissionMode::Default), Allow, "{text}");
+    }
+}
+
+#[test]
+fn a_home_that_a_condition_may_change_is_not_known() {
+    let files = repository(FILES);
+    for text in ["[[ HOME=11 -eq 11 ]]; cat ~/../.env", "test -v 'a[HOME=11]'; cat ~/../.env"] {
+        assert_ne!(decided(text, &files, &closing(), PermissionMode::BypassPermissions), Allow, "{text}");
+    }
+}

@@ -234,3 +234,17 @@ fn a_sandbox_answers_questions_but_lifts_no_rule() {
         assert_eq!(decision(walls, mode, rules, command), expected, "{walls:?} {mode} {rules:?} {command}");
     }
 }
+
+/// Whatever else there is to ask about, nobody but a person lets a command out.
+#[test]
+fn leaving_the_sandbox_is_named_beside_any_doubt() {
+    let mut set = RuleSet::default();
+    set.add(Behavior::Deny, "Read(./.env)", &RuleSource::new(RuleScope::User, "/repo")).unwrap();
+    for text in [format!("touch x; echo {}", "a{b,c} ".repeat(33)), "eval \"$x\"".to_owned()] {
+        let needs = [NeedFacts::new(Need::Run(text.clone()), None)];
+        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+        let world = World { walls: gimlet_policy::Walls::Leaving, cwd: "/repo".into(), ..World::default() };
+        let verdict = gimlet_policy::decide(&call, &set, &world);
+        assert!(verdict.decision == Ask && verdict.reasons.contains(&gimlet_policy::Reason::LeavesSandbox), "{text}");
+    }
+}

@@ -32,11 +32,28 @@ pub(super) fn settle(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFi
     }
 }
 
-/// A name that the text itself gives to something may be that of a link by then. Who writes there is not sure of the file.
-fn leave_new_names(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFiles], redirects: &mut [Touched]) {
-    if parts.iter().all(|part| part.edits.is_none()) && !redirects.iter().any(|file| file.write) {
-        return;
+/// Names that a text itself gives to something, which may be those of links by then.
+pub(super) struct NewNames {
+    given: Vec<PathBuf>,
+    /// Any name may be one.
+    all: bool,
+}
+
+impl NewNames {
+    fn covers(&self, file: &Touched) -> bool {
+        self.all || file.paths.iter().any(|path| self.given.iter().any(|name| path.starts_with(name)))
     }
+
+    /// Takes back that these files are known for certain, where they lie at or below such a name.
+    pub(super) fn unsettle<'f>(&self, files: impl Iterator<Item = &'f mut Touched>) {
+        for file in files.filter(|file| self.covers(file)) {
+            (file.certain, file.told) = (false, false);
+        }
+    }
+}
+
+/// The names that the commands of a text give, if there is another command that could meet them.
+pub(super) fn new_names_of(analysis: &Analysis, place: &Place<'_>, parts: &[PartFiles]) -> Option<NewNames> {
     // A copy whose files are all known was looked at for links.
     let is_told = |words: &[Word]| {
         let mut told = analysis.parts.iter().zip(parts.iter()).filter(|(_, files)| files.edits.is_some());
@@ -53,16 +70,18 @@ fn leave_new_names(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFile
         }
     }
     all |= givers.next().is_some();
-    let is_new = |file: &Touched| all || file.paths.iter().any(|path| given.iter().any(|name| path.starts_with(name)));
-    if given.is_empty() && !all {
-        return;
-    }
+    (all || !given.is_empty()).then_some(NewNames { given, all })
+}
+
+/// Who writes at such a name is not sure of the file.
+fn leave_new_names(analysis: &Analysis, place: &Place<'_>, parts: &mut [PartFiles], redirects: &mut [Touched]) {
+    let Some(names) = new_names_of(analysis, place, parts) else { return };
     // One command by itself is done before its names are there.
     if analysis.commands.len() > 1 {
-        let writes_there = |part: &PartFiles| part.edits.iter().flatten().any(is_new);
+        let writes_there = |part: &PartFiles| part.edits.iter().flatten().any(|file| names.covers(file));
         parts.iter_mut().filter(|part| writes_there(part)).for_each(|part| part.edits = None);
     }
-    redirects.iter_mut().filter(|file| file.write && is_new(file)).for_each(|file| file.certain = false);
+    names.unsettle(redirects.iter_mut().filter(|file| file.write));
 }
 
 fn is_copy(words: &[Word]) -> bool {

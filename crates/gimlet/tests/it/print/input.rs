@@ -181,6 +181,20 @@ async fn a_pipe_that_is_never_quiet_gets_its_turns_before_it_ends() {
 }
 
 #[tokio::test]
+async fn a_pipe_is_not_read_on_when_the_conversation_takes_no_more() {
+    let world = world();
+    let model = Script::new().say("ok").forever().serve().await.unwrap();
+    let run = world.run(&model).print("count the errors").env("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "60000");
+    let mut run = run.hold_stdin().start();
+    let mut pipe = run.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || while pipe.write_all(&b"y\n".repeat(1 << 15)).is_ok() {});
+    let run = ended(run).await;
+    writer.join().unwrap();
+    run.expect_code(1);
+    assert_eq!(run.stdout.matches("The prompt was not taken up").count(), 1, "{}", run.stdout);
+}
+
+#[tokio::test]
 async fn lines_that_come_first_during_the_first_turn_get_the_next_one() {
     let world = world();
     let stalled = Fault::Stall { at: At::BeforeHeaders, ping_every_ms: None, for_ms: Some(1_000) };

@@ -92,6 +92,28 @@ async fn a_call_goes_to_the_tool_that_the_host_put_in_its_place() {
 }
 
 #[tokio::test]
+async fn a_hook_that_cannot_watch_ends_the_start_and_one_that_looks_around_watches() {
+    let world = world();
+    let model = Script::new().call("Bash", json!({"command": "touch z"})).then().say("done").serve().await.unwrap();
+    let hooks = |matcher: &str| json!({"PreToolUse": [{"matcher": matcher, "hookCallbackIds": ["guard"]}]});
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    host.ask(json!({"subtype": "initialize", "hooks": hooks("^(?!Read).*$")})).await;
+    host.say("go");
+    let called = host.asked("hook_callback").await;
+    let deny = json!({"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no"});
+    host.answer(&called, json!({"hookSpecificOutput": deny}));
+    host.result().await;
+    host.end().await.clean(0);
+    assert!(!world.project.join("z").exists());
+    let mut host = Host::start(world.run(&model));
+    host.send(json!({"type": "control_request", "request_id": "r1",
+        "request": {"subtype": "initialize", "hooks": hooks("^(Read")}}));
+    let end = host.end().await;
+    assert!(end.output.stderr.contains("^(Read"), "{}", end.output.stderr);
+    end.output.expect_code(1);
+}
+
+#[tokio::test]
 async fn what_was_chosen_before_the_wishes_still_holds_with_them() {
     let world = world();
     let model = Script::new().say("ok").serve().await.unwrap();
