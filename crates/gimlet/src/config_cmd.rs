@@ -49,6 +49,15 @@ pub(crate) fn find_with(around: &Surroundings, trusting: bool) -> Found {
 }
 
 pub(crate) fn run(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
+    let done = carry_out(command, around);
+    // What a file says that is not used would be looked for in vain above.
+    for problem in find(around).loaded.errors() {
+        crate::say_on_stderr(&gimlet_serve::sanitise(&format!("note: {problem}")));
+    }
+    done
+}
+
+fn carry_out(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
     match command {
         ConfigCommand::Get { key, json } => get(&find(around), key, *json),
         ConfigCommand::Set { key, value, scope } => Writing::new(around, *scope, key).set(value),

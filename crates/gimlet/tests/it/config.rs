@@ -366,3 +366,15 @@ async fn what_other_programs_keep_about_the_interface_is_shown_with_its_file() {
     user(&world, r#"{"theme":"dark"}"#);
     assert!(gimlet(&world, &["config", "get", "theme"]).await.stdout.starts_with("theme = \"dark\""));
 }
+
+#[tokio::test]
+async fn a_file_that_is_not_used_is_named_by_whoever_looks_for_its_settings() {
+    let world = world();
+    let file = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, r#"{"model": "opus", "permissions": {"allow": ["Bash(ls)"]}"#).unwrap();
+    for args in [&["config", "get", "model"][..], &["config", "list"], &["config", "list", "--json"]] {
+        let said = gimlet(&world, args).await;
+        assert!(said.stderr.contains("settings.json"), "{args:?}: {}", said.stderr);
+    }
+}
