@@ -1,6 +1,7 @@
 //! Whether a local settings file is the person's own. One that git tracks, or that is reached through a link, came with
-//! the project; in a folder that git knows nothing of, nobody can tell. Git's index is read, git is not started; an
-//! index that is not understood proves nothing, and what it might track counts as the project's.
+//! the project, and so did one that somebody else owns or may write; in a folder that git knows nothing of, nobody can
+//! tell. Git's index is read, git is not started; an index that is not understood proves nothing, and what it might track
+//! counts as the project's.
 
 use std::path::Path;
 
@@ -15,6 +16,9 @@ pub(super) fn author(locations: &Locations, file: &Path) -> Author {
     let Some(folder) = file.parent().and_then(Path::parent) else { return Author::Project };
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     if is_link(&folder.join(".claude")) || is_link(file) {
+        return Author::Project;
+    }
+    if !locations.person.doubts(&folder.join(".claude"), file).is_empty() {
         return Author::Project;
     }
     let Some(repo) = &locations.repo else { return Author::Unknown };

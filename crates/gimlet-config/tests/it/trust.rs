@@ -300,6 +300,9 @@ fn a_local_file_waits_for_the_first_trust_and_then_goes_on_allowing() {
     accept(&world);
     world.local(text.replace("make", "ninja"));
     assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "a person goes on allowing in a folder they trust");
+    let file = world.project.join(".claude/settings.local.json");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(titles(&effective(&world)).len(), 1, "others could have written what is new in it");
 
     let world = World::new();
     put(&world.project.join("real/settings.local.json"), text);
