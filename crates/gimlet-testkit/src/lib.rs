@@ -5,7 +5,9 @@
 #![allow(clippy::expect_used, reason = "in a test harness a broken world is a failed test")]
 
 mod output;
+mod tls;
 mod world;
 
 pub use output::RunOutput;
+pub use tls::certified;
 pub use world::{Run, RunningChild, World, entries_of};

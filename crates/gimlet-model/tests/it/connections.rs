@@ -1,14 +1,11 @@
 //! Connections: reuse, races, redirects, cancellation, certificates, proxies.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gimlet_proto::ErrorKind;
+use gimlet_testkit::certified;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::server::{End, Plan, Server, answer, cut, error, stream};
 use crate::*;
@@ -132,28 +129,8 @@ async fn an_early_refusal_of_a_long_body_is_heard_or_guessed() {
     }
 }
 
-/// A TLS end with a certificate of its own authority, and that authority as a PEM text.
-fn private_authority(protocols: &[&str]) -> (TlsAcceptor, String) {
-    let mut authority = rcgen::CertificateParams::new(vec![]).unwrap();
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority_key = rcgen::KeyPair::generate().unwrap();
-    let authority_cert = authority.self_signed(&authority_key).unwrap();
-    let issuer = rcgen::Issuer::new(authority, authority_key);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let leaf = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![leaf.der().clone()], key)
-        .unwrap();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    (TlsAcceptor::from(Arc::new(config)), authority_cert.pem())
-}
-
 async fn private_tls(plans: Vec<Plan>) -> (Server, String) {
-    let (acceptor, authority) = private_authority(&[]);
+    let (acceptor, authority) = certified("127.0.0.1", false, &[]);
     (Server::with_tls(plans, acceptor).await, authority)
 }
 
@@ -229,7 +206,7 @@ async fn serve_http2(listener: tokio::net::TcpListener, tls: TlsAcceptor, what: 
 async fn over_http2(what: Http2, requests: usize) -> Vec<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let (acceptor, authority) = private_authority(&["h2", "http/1.1"]);
+    let (acceptor, authority) = certified("127.0.0.1", false, &["h2", "http/1.1"]);
     let file = file_with(&authority);
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(serve_http2(listener, acceptor, what));

@@ -1,18 +1,13 @@
 //! What may stand between gimlet and a model: an end of TLS, a proxy, a server of HTTP/2. Each passes requests on to the
 //! scripted model behind it, so that rows over such a link are judged like all others.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use gimlet_script::Server;
-use gimlet_testkit::World;
+use gimlet_testkit::{World, certified};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// A host that exists for the proxy only.
 const HIDDEN: &str = "model.invalid";
@@ -96,30 +91,6 @@ impl Front {
         }
         Standing { url, env, _tasks: tasks }
     }
-}
-
-/// A TLS end with a certificate of its own authority, and that authority as a PEM text.
-fn certified(host: &str, expired: bool, protocols: &[&str]) -> (TlsAcceptor, String) {
-    let mut authority = rcgen::CertificateParams::new(vec![]).unwrap();
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority_key = rcgen::KeyPair::generate().unwrap();
-    let pem = authority.self_signed(&authority_key).unwrap().pem();
-    let issuer = rcgen::Issuer::new(authority, authority_key);
-    let key = rcgen::KeyPair::generate().unwrap();
-    let mut leaf = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
-    if expired {
-        leaf.not_after = rcgen::date_time_ymd(2020, 1, 1);
-    }
-    let leaf = leaf.signed_by(&key, &issuer).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![leaf.der().clone()], key)
-        .unwrap();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    (TlsAcceptor::from(Arc::new(config)), pem)
 }
 
 async fn serve_tls(listener: TcpListener, tls: TlsAcceptor, model: String) {
