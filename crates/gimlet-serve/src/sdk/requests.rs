@@ -28,6 +28,8 @@ pub trait Backstage: Send + Sync {
 
     /// Whether a session of the shape that a greeting wants can be had; what is wrong with it otherwise.
     fn check_shape(&self, wishes: &Initialize) -> Result<(), String>;
+    /// Whether the hooks of a greeting can be called as they say.
+    fn check_hooks(&self, wishes: &Initialize) -> Result<(), String>;
 
     /// The tool servers of the session that runs.
     fn servers(&self) -> Option<Arc<dyn Servers>>;

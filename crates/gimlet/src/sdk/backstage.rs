@@ -176,6 +176,10 @@ impl Backstage for Stage {
         start::check_shape(&run, &self.configured()?.env).map_err(|report| report.text())
     }
 
+    fn check_hooks(&self, wishes: &Initialize) -> Result<(), String> {
+        gimlet_core::check_driver_hooks(wishes.hooks.as_deref().unwrap_or_default()).map_err(|error| error.to_string())
+    }
+
     fn servers(&self) -> Option<Arc<dyn Servers>> {
         self.troupe.lock().servers.clone().map(|servers| servers as Arc<dyn Servers>)
     }

@@ -195,6 +195,9 @@ impl Link {
         if std::mem::take(&mut self.greeted) {
             return self.tell_welcome(id, &wishes).await;
         }
+        if let Err(problem) = self.backstage.check_hooks(&wishes) {
+            return self.write(frames::answer(id, Err(problem))).await;
+        }
         let reshapes = wishes.reshapes(&self.wishes, self.begun);
         if reshapes.is_empty() {
             self.heed(&wishes);

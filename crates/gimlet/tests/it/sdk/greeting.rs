@@ -103,6 +103,8 @@ async fn a_hook_that_cannot_watch_ends_the_start_and_one_that_looks_around_watch
     let deny = json!({"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no"});
     host.answer(&called, json!({"hookSpecificOutput": deny}));
     host.result().await;
+    let refused = host.ask(json!({"subtype": "initialize", "hooks": hooks("^(Read")})).await;
+    assert!(refused["subtype"] == "error" && refused["error"].as_str().unwrap().contains("^(Read"), "{refused}");
     host.end().await.clean(0);
     assert!(!world.project.join("z").exists());
     let mut host = Host::start(world.run(&model));
