@@ -1,6 +1,7 @@
 //! Which servers may be used, by lists of whoever manages the machine or wrote the settings. A list that forbids always
 //! wins; a list that allows admits nothing that it does not name.
 
+use gimlet_policy::wildcard;
 use serde_json::Value;
 
 use crate::config::{ServerConfig, ServerKind};
@@ -87,8 +88,8 @@ fn command(written: &Value) -> Vec<String> {
 
 fn url_fits(pattern: &str, url: &str) -> bool {
     let (pattern, url) = (Address::of(pattern), Address::of(url));
-    let path = pattern.path.is_empty() || fits(&pattern.path, &url.path);
-    fits(&pattern.scheme, &url.scheme) && fits(&pattern.host, &url.host) && path
+    let path = pattern.path.is_empty() || wildcard(&pattern.path, &url.path);
+    wildcard(&pattern.scheme, &url.scheme) && wildcard(&pattern.host, &url.host) && path
 }
 
 /// An address in the parts that are compared, each in one spelling.
@@ -113,20 +114,6 @@ impl Address {
         let host = format!("{}{port}", host.trim_end_matches('.'));
         Self { scheme: scheme.to_lowercase(), host, path: path.to_owned() }
     }
-}
-
-/// Whether a text fits a pattern with `*` for any text.
-fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let mut middle: Vec<&str> = parts.collect();
-    let Some(last) = middle.pop() else { return rest.is_empty() };
-    for part in middle {
-        let Some(at) = rest.find(part) else { return false };
-        rest = &rest[at + part.len()..];
-    }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]

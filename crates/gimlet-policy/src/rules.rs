@@ -17,7 +17,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use auto::{is_interpreter, is_set_aside};
-pub(crate) use command::{CommandPattern, Fit, wildcard};
+pub use command::wildcard;
+pub(crate) use command::{CommandPattern, Fit};
 pub(crate) use domain::{DomainPattern, host_of};
 pub use names::{names_in_list, server_tool_names};
 pub use remarks::{Oddity, RuleProblem, RuleRemark};

@@ -214,7 +214,7 @@ fn glob_fits(pattern: &str, open_end: bool, text: &str) -> bool {
 }
 
 /// Whether `text` matches `pattern`, in which `*` is any run of characters.
-pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
+pub fn wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
     let Some(mut rest) = text.strip_prefix(first) else { return false };
