@@ -33,6 +33,7 @@ pub(crate) use launch::{Launches, launches, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
 pub(crate) use readonly::Reading;
+pub(crate) use removal::is_recursive;
 pub(crate) use scan::static_words;
 pub(crate) use scene::changes_variables;
 pub(crate) use word::UNKNOWN_CHAR;

@@ -78,6 +78,14 @@ pub(super) fn critical_feed(feed: &Feed, around: &Around<'_>) -> Option<String> 
 
 pub(super) use found::{Feed, feeds};
 
+/// Whether an option makes `rm` take folders with all that is in them. Long ones may be shortened.
+pub(crate) fn is_recursive(option: &str) -> bool {
+    match option.strip_prefix("--") {
+        Some(long) => !long.is_empty() && "recursive".starts_with(long),
+        None => option.starts_with('-') && option.contains(['r', 'R']),
+    }
+}
+
 impl Around<'_> {
     fn critical_operands(&self, words: &[Word]) -> Option<String> {
         let mut options = true;
@@ -87,7 +95,7 @@ impl Around<'_> {
             match word.value() {
                 Some("--") if options => options = false,
                 Some(flag) if options && flag.starts_with('-') && flag.len() > 1 => {
-                    recursive |= flag == "--recursive" || (!flag.starts_with("--") && flag.contains(['r', 'R']));
+                    recursive |= is_recursive(flag);
                 }
                 _ => operands.extend(word.choices()),
             }

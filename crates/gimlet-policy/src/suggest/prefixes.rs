@@ -1,6 +1,7 @@
 //! Which beginnings of commands may be offered as rules that leave the rest open. It is a list of what is known to do one
 //! thing whatever follows; a sub-command that is missing here is offered word for word, so a new one of some program
-//! costs a question and nothing else. What runs a program or text that its arguments name must never be in it.
+//! costs a question and nothing else. What runs a program or text that its operands name must never be in it. Options are
+//! not looked at: some of these have one that names a program (`git fetch --upload-pack`, `go test -exec`).
 
 use crate::rules::is_interpreter;
 use crate::shell::base_name;

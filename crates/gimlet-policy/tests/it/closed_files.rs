@@ -269,6 +269,7 @@ fn nobody_reads_unasked_at_a_name_that_the_same_text_gives() {
         "cp -a sub x; cat x/dang",
         "mv sub x; cat x/dang",
         "ln -s secrets ~/dl; cat ~/dl/k",
+        "ln -s -- secrets/k -x; cat ./-x",
     ] {
         for mode in [PermissionMode::Default, PermissionMode::BypassPermissions] {
             assert_ne!(decided(text, &files, &allowing, mode), Allow, "{text}");

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Place, looking};
+use super::{Place, looking, taken};
 use crate::decide::subject::{PartFiles, Touched};
 use crate::paths::{FileView, Kind, is_protected};
 use crate::shell::{Analysis, Edits, Part, Reading, TreeCopy, Word, base_name, reachable};
@@ -110,7 +110,7 @@ fn new_names(words: &[Word]) -> Option<Vec<String>> {
     if known.iter().any(|word| word.starts_with("--t") || (word.starts_with('-') && word.contains('t'))) {
         return None;
     }
-    let operands: Vec<&str> = known.into_iter().filter(|word| !word.starts_with('-')).collect();
+    let operands = taken::operands(&known);
     let (target, sources) = operands.split_last()?;
     let last_of = |source: &&str| base_name(source.trim_end_matches('/')).to_owned();
     if sources.is_empty() {

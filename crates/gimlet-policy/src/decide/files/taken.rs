@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Place;
 use crate::decide::subject::Touched;
 use crate::paths::{FileView, normalise};
-use crate::shell::{Word, base_name};
+use crate::shell::{Word, base_name, is_recursive};
 
 /// A folder that is taken away, and where it comes to lie.
 pub(super) struct Taken<'a> {
@@ -17,13 +17,12 @@ pub(super) struct Taken<'a> {
 /// The folders that a command may take away. Words that are only known at run time are somebody else's.
 pub(super) fn folders<'a>(name: &str, arguments: &'a [Word]) -> Vec<Taken<'a>> {
     let known: Vec<&str> = arguments.iter().flat_map(Word::choices).filter_map(Word::value).collect();
-    let operands = || known.iter().copied().filter(|word| !word.starts_with('-'));
     match name {
         "rm" if known.iter().any(|word| is_recursive(word)) => {
-            operands().map(|folder| Taken { folder, target: None }).collect()
+            operands(&known).into_iter().map(|folder| Taken { folder, target: None }).collect()
         }
         "mv" => {
-            let (all, named) = (operands().collect::<Vec<_>>(), target_option(&known));
+            let (all, named) = (operands(&known), target_option(&known));
             let (target, sources) = match (named, all.split_last()) {
                 (Some(target), _) => (target, &all[..]),
                 (None, Some((target, sources))) => (*target, sources),
@@ -35,12 +34,15 @@ pub(super) fn folders<'a>(name: &str, arguments: &'a [Word]) -> Vec<Taken<'a>> {
     }
 }
 
-fn is_recursive(word: &str) -> bool {
-    match word.strip_prefix("--") {
-        // Long options may be shortened.
-        Some(long) => !long.is_empty() && "recursive".starts_with(long),
-        None => word.starts_with('-') && word.contains(['r', 'R']),
-    }
+/// The words that are no options; behind `--` none is one.
+pub(super) fn operands<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let mut options = true;
+    let is_operand = |word: &&str| {
+        let ends = options && *word == "--";
+        options &= !ends;
+        !ends && (!options || !word.starts_with('-'))
+    };
+    words.iter().copied().filter(is_operand).collect()
 }
 
 /// The folder of `mv -t FOLDER`.
