@@ -4,12 +4,19 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use crate::files;
 
 const ROOT: u32 = 0;
 /// Lists of users and groups on large machines stay below this.
 const ACCOUNTS_MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The lists of users and groups, read when the first place is met that a group may write.
+static ACCOUNTS: LazyLock<(String, String)> = LazyLock::new(|| {
+    let text = |path: &str| files::read_text(Path::new(path), ACCOUNTS_MAX_BYTES).ok().flatten().unwrap_or_default();
+    (text("/etc/passwd"), text("/etc/group"))
+});
 
 /// Who runs gimlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +76,11 @@ impl Person {
 
     /// Whether nobody else is in this group: many systems give each user one, and a mask by which it may write.
     fn shares_with_nobody(self, group: u32, owner: u32) -> bool {
-        let text =
-            |path: &str| files::read_text(Path::new(path), ACCOUNTS_MAX_BYTES).ok().flatten().unwrap_or_default();
         // What root's group may do, root may do.
         group == ROOT || {
-            let (users, groups) = (text("/etc/passwd"), text("/etc/group"));
+            let (users, groups) = &*ACCOUNTS;
             let selves = [Some(self.id), self.also, Some(owner)];
-            selves.into_iter().flatten().any(|user| is_private(group, user, &users, &groups))
+            selves.into_iter().flatten().any(|user| is_private(group, user, users, groups))
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn find_with(around: &Surroundings, trusting: bool) -> Found {
 pub(crate) fn run(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
     let done = carry_out(command, around);
     // What a file says that is not used would be looked for in vain above.
-    for problem in find(around).loaded.errors() {
+    for problem in gimlet_config::load(&locations(around), &Options::default()).errors() {
         crate::say_on_stderr(&gimlet_serve::sanitise(&format!("note: {problem}")));
     }
     done
