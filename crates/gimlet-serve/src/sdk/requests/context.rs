@@ -14,7 +14,7 @@ pub(super) fn render(usage: &ContextUsage, server_of: impl Fn(&str) -> Option<St
         let server = server_of(&tool.name)?;
         Some(json!({"name": tool.name, "serverName": server, "tokens": tool.tokens, "isLoaded": true}))
     });
-    let own = usage.tools.iter().filter(|tool| !tool.name.starts_with("mcp__"));
+    let own = usage.tools.iter().filter(|tool| server_of(&tool.name).is_none());
     json!({
         "categories": categories,
         "totalTokens": usage.total_tokens,
