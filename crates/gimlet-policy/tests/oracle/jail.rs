@@ -3,10 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const STANDINS: &[&str] = &[
     "ls", "cat", "head", "tail", "grep", "wc", "npm", "make", "git", "find", "sort", "rg", "sed", "tr", "cut", "diff",
@@ -16,6 +22,12 @@ const STANDINS: &[&str] = &[
 ];
 const REAL: &[&str] = &["timeout", "nice", "nohup", "xargs", "stdbuf", "env"];
 
+/// Every process of the jail holds this end of the pipe for errors, wherever its own errors go.
+const HELD: &str = "exec 47>&2; exec /bin/bash --norc --noprofile -c \"$1\"";
+/// Tells the processes of a run from all others, also those that left its process group.
+const MARK: &str = "ORACLE_LOG";
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What running a text did.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
@@ -24,6 +36,8 @@ pub(crate) struct Outcome {
     /// Files that are new or different, by their path in the jail.
     pub(crate) written: Vec<String>,
     pub(crate) syntax_error: bool,
+    /// Whether it came to its end by itself.
+    pub(crate) ended: bool,
 }
 
 pub(crate) struct Jail {
@@ -64,7 +78,7 @@ impl Jail {
     fn reset(&self) -> std::io::Result<()> {
         for folder in [self.work(), self.home()] {
             if folder.exists() {
-                remove(&folder)?;
+                fs::remove_dir_all(&folder)?;
             }
         }
         for folder in ["work/sub", "work/out", "home"] {
@@ -76,25 +90,28 @@ impl Jail {
         fs::create_dir_all(&self.log)
     }
 
-    /// Runs a text as bash runs it, for at most two seconds.
+    /// Runs a text as bash runs it, and waits for everything that it starts, also in the background. What has not ended
+    /// in time is ended, all of it; what it had done until then counts like anything else.
     pub(crate) fn run(&self, text: &str) -> std::io::Result<Outcome> {
         let before = self.files()?;
         let missing = "() { printf 'w%s\\0' \"$@\" > \"$ORACLE_LOG/$BASHPID\"; return 127; }";
-        // A folder of its own, for what goes on in the background may outlive its command.
         let log = self.log.join(self.runs.fetch_add(1, Ordering::Relaxed).to_string());
         fs::create_dir_all(&log)?;
         #[allow(clippy::disallowed_methods, reason = "the point of this test is what a real shell does")]
-        let output = Command::new("/usr/bin/timeout")
-            .args(["-k", "1", "2", "/bin/bash", "--norc", "--noprofile", "-c", text])
+        let child = Command::new("/bin/bash")
+            .args(["--norc", "--noprofile", "-c", HELD, "bash", text])
             .current_dir(self.work())
             .env_clear()
             .env("PATH", self.root.join("bin"))
             .env("HOME", self.home())
-            .env("ORACLE_LOG", &log)
+            .env(MARK, &log)
             .env("BASH_FUNC_command_not_found_handle%%", missing)
             .stdin(Stdio::null())
-            .output()?;
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        let (errors, ended) = see_to_end(child, &log)?;
         let started = take_log(&log)?;
         let after = self.files()?;
         let changed = after.iter().filter(|(path, content)| before.get(*path) != Some(content)).map(|(path, _)| path);
@@ -105,7 +122,7 @@ impl Jail {
         }
         let syntax_error =
             errors.contains("syntax error") || errors.contains("unexpected EOF") || errors.contains("unexpected end");
-        Ok(Outcome { started, written, syntax_error })
+        Ok(Outcome { started, written, syntax_error, ended })
     }
 
     fn files(&self) -> std::io::Result<BTreeMap<String, Vec<u8>>> {
@@ -135,15 +152,51 @@ impl Drop for Jail {
     }
 }
 
-/// Removes a folder into which something that goes on in the background may still write.
-fn remove(folder: &Path) -> std::io::Result<()> {
-    let mut left = 100;
-    loop {
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty && left > 0 => left -= 1,
-            removed => return removed,
+/// What the run wrote as errors, and whether it ended by itself: the pipe's end is the end of its last process.
+fn see_to_end(mut child: Child, log: &Path) -> std::io::Result<(String, bool)> {
+    let mut pipe = child.stderr.take().unwrap();
+    let (sender, errors) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = pipe.read_to_end(&mut bytes).map(|_| String::from_utf8_lossy(&bytes).into_owned());
+        // Whoever waited may have failed meanwhile.
+        drop(sender.send(read));
+    });
+    let mut answer = errors.recv_timeout(PATIENCE);
+    let ended = answer.is_ok();
+    while answer.is_err() {
+        end_all(&child, log)?;
+        // One that forked while we looked is found the next time.
+        answer = errors.recv_timeout(Duration::from_millis(20));
+    }
+    child.wait()?;
+    reader.join().unwrap();
+    Ok((answer.unwrap()?, ended))
+}
+
+/// Ends the group of the run's first process and whatever else bears the mark of the run.
+fn end_all(child: &Child, log: &Path) -> std::io::Result<()> {
+    let group = Pid::from_child(child);
+    gone_is_fine(kill_process_group(group, Signal::KILL))?;
+    let mark = format!("{MARK}={}", log.display());
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+            continue;
+        };
+        // Processes of others cannot be read, and those of ours may be gone.
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+            gone_is_fine(kill_process(pid, Signal::KILL))?;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn gone_is_fine(killed: rustix::io::Result<()>) -> std::io::Result<()> {
+    match killed {
+        Err(rustix::io::Errno::SRCH) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -154,11 +207,11 @@ fn take_log(log: &Path) -> std::io::Result<Vec<Vec<String>>> {
         let words = String::from_utf8_lossy(&fs::read(entry?.path())?).into_owned();
         let words = words.split_terminator('\0').map(|word| word.strip_prefix('w').unwrap_or(word).to_owned());
         let words: Vec<String> = words.collect();
-        // A call in the background may not have got as far as its words.
+        // A call that was ended may not have got as far as its words.
         if !words.is_empty() {
             started.push(words);
         }
     }
-    remove(log)?;
+    fs::remove_dir_all(log)?;
     Ok(started)
 }

@@ -46,11 +46,11 @@ fn against_bash(
 ) {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let (commands, seed) = (number(COMMANDS, 50_000), number(SEED, clock));
-    let (allowed, programs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (allowed, programs, endless) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let faults: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
-                let (allowed, programs) = (&allowed, &programs);
+                let (allowed, programs, endless) = (&allowed, &programs, &endless);
                 scope.spawn(move || {
                     let folder = format!("gimlet-oracle-{}-{name}-{thread}", std::process::id());
                     let jail = Jail::new(std::env::temp_dir().join(folder)).unwrap();
@@ -72,6 +72,7 @@ fn against_bash(
                             let outcome = jail.run(&text).unwrap();
                             allowed.fetch_add(1, Ordering::Relaxed);
                             programs.fetch_add(outcome.started.len(), Ordering::Relaxed);
+                            endless.fetch_add(usize::from(!outcome.ended), Ordering::Relaxed);
                             faults.extend(judge(&text, &outcome, &jail).map(|fault| format!("{fault}\n  {text:?}")));
                         }
                     }
@@ -87,7 +88,7 @@ fn against_bash(
         println!(
             "{name}: {commands} commands from seed {seed}, {allowed} allowed and run, {programs} programs started"
         );
-        println!("{name}: {} faults", faults.len());
+        println!("{name}: {} did not end by themselves, {} faults", endless.into_inner(), faults.len());
     }
     assert!(programs.into_inner() > 0, "nothing was started, so nothing was seen");
     assert!(faults.is_empty(), "{} faults, the first: {:#?}", faults.len(), &faults[..faults.len().min(15)]);
@@ -174,4 +175,25 @@ fn a_denied_program_never_starts_even_where_everything_else_may() {
         let denied = |call: &&Vec<String>| call.first().is_some_and(|name| name == "curl");
         outcome.started.iter().find(denied).map(|call| format!("started {call:?}"))
     });
+}
+
+/// What the two above rest on: nothing of a run goes on after it, and what it did is known.
+#[test]
+fn a_run_that_would_not_end_is_ended_whole_and_what_it_did_is_known() {
+    let jail = Jail::new(std::env::temp_dir().join(format!("gimlet-oracle-{}-endless", std::process::id()))).unwrap();
+    for text in [
+        "until curl; false; do :; done 2>/dev/null & true",
+        "set -m; { curl; while :; do :; done; } & true",
+        "curl; trap '' TERM HUP INT; while :; do :; done",
+    ] {
+        let outcome = jail.run(text).unwrap();
+        assert!(!outcome.ended, "{text}");
+        assert!(outcome.started.iter().any(|call| call == &["curl"]), "{text}: {outcome:?}");
+        let left = std::fs::read_dir("/proc").unwrap().filter(|entry| {
+            let folder = entry.as_ref().unwrap().path();
+            std::fs::read_link(folder.join("cwd")).is_ok_and(|cwd| cwd.starts_with(jail.work()))
+        });
+        assert_eq!(left.count(), 0, "{text}");
+    }
+    assert!(jail.run("ls & wait").unwrap().ended);
 }
