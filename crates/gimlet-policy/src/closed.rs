@@ -64,6 +64,11 @@ impl<'a> Closing<'a> {
         Self::by(forbidding.filter(|rule| matches!(rule.tool.as_str(), "Read" | "Edit")), world)
     }
 
+    /// Whether one of them is about changing files alone.
+    pub(crate) fn is_about_changes(&self) -> bool {
+        self.rules.iter().any(|(rule, _)| rule.tool == "Edit")
+    }
+
     fn by(rules: impl Iterator<Item = &'a Rule>, world: &'a World) -> Option<Self> {
         let pattern = |rule: &'a Rule| match &rule.specifier {
             Specifier::Path(pattern) => Some((rule, pattern)),

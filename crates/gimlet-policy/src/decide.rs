@@ -371,8 +371,9 @@ impl Judge<'_> {
         let reads = rule.tool == "Read";
         let touched = files.touched().filter(|file| file.write || reads);
         let hit = |path: &PathBuf| self.path_forbids(pattern, rule, path);
-        let spoken = files.spoken.as_ref().is_none_or(|paths| paths.iter().any(hit));
-        let mut fit = if reads && spoken { Fit::Perhaps } else { Fit::No };
+        let named = if reads { &files.spoken } else { &files.changed };
+        let perhaps = named.as_ref().is_none_or(|paths| paths.iter().any(hit));
+        let mut fit = if perhaps { Fit::Perhaps } else { Fit::No };
         for file in touched {
             fit = fit.max(self.forbids_file(pattern, rule, file));
         }

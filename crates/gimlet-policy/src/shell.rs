@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use facts::echoed;
-pub(crate) use launch::{Launches, launches, places};
+pub(crate) use facts::{echoed, git_subcommand};
+pub(crate) use launch::{Launches, launches, names_things, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
 pub(crate) use readonly::Reading;
@@ -38,7 +38,7 @@ pub(crate) use scan::static_words;
 pub(crate) use scene::changes_variables;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
-pub(crate) use wrappers::{base_name, is_seen_through, reachable};
+pub(crate) use wrappers::{base_name, is_seen_through, own_words, reachable, script_arguments};
 
 /// Beyond this many characters a command always asks.
 const LONGEST_UNASKED: usize = 10_000;
@@ -413,7 +413,7 @@ fn command_name(words: &[Word]) -> Option<String> {
     let inner = reachable(words).into_iter().last()?;
     let known = facts::known_words(inner);
     let (name, arguments) = known.split_first().filter(|(name, _)| !name.is_empty())?;
-    match facts::git_subcommand(arguments) {
+    match git_subcommand(arguments) {
         Some((subcommand, _)) if *name == "git" => Some(format!("git {subcommand}")),
         _ => Some((*name).to_owned()),
     }

@@ -1,7 +1,9 @@
 //! The files that recognised shell commands and redirections name, so that `Read` and `Edit` rules and the protected list
 //! hold for them, too. What a program opens by itself is the sandbox's business.
 
+mod changing;
 mod edited;
+mod elsewhere;
 mod looking;
 mod mentions;
 mod opened;
@@ -145,8 +147,12 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
     if place.closing.is_some() {
         spoken = spoken::paths(analysis, &place);
     }
+    let mut changed = Some(Vec::new());
+    if place.keeping.as_ref().is_some_and(Closing::is_about_changes) {
+        changed = spoken::changed(analysis, &place);
+    }
     let git_trap = view.filter(|_| analysis.runs_git).and_then(|view| view.git_trap(&world.cwd));
-    Files { touched, redirects, protected, parts, spoken, git_trap }
+    Files { touched, redirects, protected, parts, spoken, changed, git_trap }
 }
 
 /// Where the words of a command are looked up.
@@ -160,6 +166,8 @@ pub(super) struct Place<'a> {
     closing: Option<Closing<'a>>,
     /// Rules that keep files from being changed.
     keeping: Option<Closing<'a>>,
+    /// Directories that options send single commands to.
+    elsewhere: Vec<PathBuf>,
     /// Nothing in the text makes files, so that what can be seen now is what there will be.
     settled: bool,
     /// Nothing in the text does more than read.
@@ -172,6 +180,8 @@ pub(super) struct Place<'a> {
 impl<'a> Place<'a> {
     fn new(analysis: &'a Analysis, rules: &'a RuleSet, world: &'a World, view: Option<&'a dyn FileView>) -> Self {
         let only_reads = opened::only_reads(analysis);
+        let keeping = Closing::to_writers(rules, world);
+        let elsewhere = if keeping.is_some() { elsewhere::directories(analysis) } else { Vec::new() };
         Self {
             world,
             directories: &analysis.directories,
@@ -179,7 +189,8 @@ impl<'a> Place<'a> {
             view,
             eyes: view.map(Eyes::new),
             closing: Closing::new(rules, world),
-            keeping: Closing::to_writers(rules, world),
+            keeping,
+            elsewhere,
             settled: view.is_some_and(FileView::is_whole) && only_reads,
             only_reads,
             analysis,
@@ -225,9 +236,12 @@ impl<'a> Place<'a> {
     fn operands(&self, words: &[Word], touched: &mut Vec<Touched>) {
         let Some((name, arguments)) = words.split_first() else { return };
         let Some(name) = name.value().map(base_name) else { return };
-        let Some(write) = writes(name, arguments) else { return };
         if self.keeping.is_some() {
             taken::folders(name, arguments).into_iter().for_each(|taken| touched.extend(self.taken(&taken)));
+        }
+        let Some(write) = writes(name, arguments) else { return };
+        if !self.elsewhere.is_empty() {
+            touched.extend(self.sent_elsewhere(arguments, write));
         }
         if let Some(paths) = named_paths(words) {
             return touched.extend(paths.iter().map(|path| self.at(path, write)));

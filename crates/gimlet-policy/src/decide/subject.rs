@@ -54,6 +54,9 @@ pub(super) struct Files {
     pub(super) parts: Vec<PartFiles>,
     /// What the words of programs that nobody knows could lead to, where a rule closes files; `None` for too much.
     pub(super) spoken: Option<Vec<PathBuf>>,
+    /// What the words of programs could lead to that are not known to leave it alone, where a rule is about changing
+    /// files; `None` for too much.
+    pub(super) changed: Option<Vec<PathBuf>>,
     /// The file by which git would run programs that the repository names.
     pub(super) git_trap: Option<PathBuf>,
 }

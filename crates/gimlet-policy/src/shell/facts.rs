@@ -71,7 +71,7 @@ fn is_destructive_git(arguments: &[&str]) -> bool {
 }
 
 /// The subcommand of a git command line, past git's own options, and what follows it.
-pub(super) fn git_subcommand<'a, 'b>(arguments: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
+pub(crate) fn git_subcommand<'a, 'b>(arguments: &'b [&'a str]) -> Option<(&'a str, &'b [&'a str])> {
     let mut at = 0;
     while let Some(argument) = arguments.get(at) {
         match *argument {

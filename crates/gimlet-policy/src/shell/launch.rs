@@ -253,6 +253,11 @@ const GIT_RUNNERS: &[&str] = &[
     "upload-pack",
 ];
 
+/// Whether the bare words of a program are names of tasks, packages and other things of its own.
+pub(crate) fn names_things(name: &str) -> bool {
+    NAME_THINGS.iter().any(|(thing, _)| *thing == name)
+}
+
 /// Commands that could be started, each as a run of words in which every word may be the first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Launches {

@@ -39,7 +39,7 @@ const LONGEST_SHOWN: usize = 160;
 /// Commands that change, create or remove their operands; most of them read, too.
 pub(crate) const WRITERS: &[&str] = &[
     "tee", "cp", "mv", "ln", "install", "dd", "truncate", "touch", "mkdir", "rm", "rmdir", "unlink", "chmod", "chown",
-    "chgrp", "patch", "shred",
+    "chgrp", "patch", "shred", "sponge",
 ];
 
 /// One command of a text, or the list of a loop.

@@ -224,6 +224,33 @@ fn inner_ranges(words: &[Word]) -> Vec<Range<usize>> {
     inner_starts(name, words).into_iter().map(|start| start..words.len()).collect()
 }
 
+/// The words of a program that runs another one which are its own, where that can be told; its name is not among them.
+pub(crate) fn own_words(words: &[Word]) -> Option<&[Word]> {
+    let name = base_name(words.first()?.value()?);
+    // Where a word may be an option's value or the command, it is looked at as both.
+    let end = inner_starts(name, words).into_iter().max()?;
+    words.get(1..end)
+}
+
+/// The words of a shell that are neither its script nor the file that holds one; `None` for what is no shell.
+pub(crate) fn script_arguments(words: &[Word]) -> Option<Vec<&Word>> {
+    let name = base_name(words.first()?.value()?);
+    let arguments = &words[1..];
+    if matches!(name, "source" | ".") {
+        return Some(arguments.iter().skip(1).collect());
+    }
+    if !SHELLS.contains(&name) {
+        return None;
+    }
+    let nested = nested_script(words);
+    let file = if nested.is_none() { script_operand(arguments) } else { None };
+    let is_script = |word: &&Word| {
+        file.is_some_and(|file| std::ptr::eq(file, *word))
+            || nested.as_deref().is_some_and(|text| word.value() == Some(text))
+    };
+    Some(arguments.iter().filter(|word| !is_script(word)).collect())
+}
+
 /// What `find` runs for each file, up to the `;` or `+` that ends it.
 fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
     let runs = |word: &Word| matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));

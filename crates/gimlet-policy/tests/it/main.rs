@@ -7,6 +7,7 @@ mod climbing;
 mod closed_files;
 mod corpus;
 mod invariants;
+mod kept_files;
 mod launchers;
 mod limits;
 mod links;

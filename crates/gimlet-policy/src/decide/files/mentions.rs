@@ -8,7 +8,7 @@ use crate::paths::{is_protected, normalise};
 use crate::shell::{Piece, Word, base_name};
 
 /// Programs that write nothing but their output, whatever their words.
-const PURE_READERS: &[&str] = &[
+pub(super) const PURE_READERS: &[&str] = &[
     "cat",
     "head",
     "tail",
@@ -116,7 +116,7 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     std::iter::once(text).chain(split).chain(attached).filter(|part| !part.is_empty())
 }
 
-fn is_find_action(word: &str) -> bool {
+pub(super) fn is_find_action(word: &str) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls"].iter().any(|action| word.starts_with(action))
 }
 

@@ -1,11 +1,12 @@
-//! Words by which a program that nobody knows might open a closed file. Which of its words name files is endless, so any
-//! stretch of a word that leads to one counts, inside code (`python -c "open('.env')"`) as well. It never denies: the
-//! word may be a name for something else.
+//! Words by which a program that nobody knows might open a closed file, or change one that rules keep. Which of its words
+//! name files is endless, so any stretch of a word that leads to one counts, inside code (`python -c "open('.env')"`) as
+//! well. It never denies: the word may be a name for something else.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use super::{Place, writes};
+use super::mentions::is_find_action;
+use super::{Place, changing, opened, writes};
 use crate::paths::is_process_alias;
 use crate::shell::{Analysis, Piece, Word, base_name, echoed, is_seen_through, reachable};
 
@@ -13,27 +14,53 @@ use crate::shell::{Analysis, Piece, Word, base_name, echoed, is_seen_through, re
 const MOST_STRETCHES: usize = 1_024;
 
 /// Programs that open none of their words, or only look at names, sizes and dates.
-const OPEN_NOTHING: &[&str] = &[
+pub(super) const OPEN_NOTHING: &[&str] = &[
     ":", "[", "[[", "basename", "cd", "command", "dirname", "du", "echo", "expr", "false", "find", "hash", "id",
     "kill", "ls", "popd", "printf", "pushd", "pwd", "readlink", "realpath", "seq", "set", "shift", "sleep", "stat",
     "test", "tr", "true", "type", "uname", "unset", "wait", "which", "whoami",
 ];
 
-/// Every path that the words and the input of such programs could stand for; `None` when that cannot be said.
+/// Every path that such programs could open; `None` when that cannot be said.
 pub(super) fn paths(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
+    let reached = analysis.commands.iter().flat_map(|words| reachable(words));
+    said(analysis, place, reached.filter_map(|words| Some((words, opened_words(words)?))))
+}
+
+/// The words by which a command may be told what to open; `None` for one that is told nothing, or is known.
+fn opened_words(words: &[Word]) -> Option<Vec<&Word>> {
+    let (name, arguments) = words.split_first()?;
+    let opens = name.value().map(base_name).is_none_or(|name| {
+        // What `find` starts is told what it walks over.
+        let acts = || arguments.iter().any(|word| word.value().is_some_and(is_find_action));
+        let idle = OPEN_NOTHING.contains(&name) && !(name == "find" && acts());
+        !idle && writes(name, arguments).is_none()
+    });
+    opens.then(|| arguments.iter().collect())
+}
+
+/// Every path that such programs could change; `None` when that cannot be said.
+pub(super) fn changed(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
+    let told = opened::told(analysis);
+    let untold = analysis.commands.iter().filter(|words| !told.contains(words.as_slice()));
+    let reached = untold.flat_map(|words| reachable(words));
+    said(analysis, place, reached.filter_map(|words| Some((words, changing::words(words)?))))
+}
+
+/// What the words and the input of these commands could stand for.
+fn said<'w>(
+    analysis: &Analysis,
+    place: &Place<'_>,
+    commands: impl Iterator<Item = (&'w [Word], Vec<&'w Word>)>,
+) -> Option<Vec<PathBuf>> {
     let mut spoken = Spoken { place, left: MOST_STRETCHES, paths: Vec::new(), seen: HashSet::new() };
     let (mut any, mut strangers) = (false, false);
-    for words in analysis.commands.iter().flat_map(|words| reachable(words)) {
-        let Some((name, arguments)) = words.split_first() else { continue };
-        let name = name.value().map(base_name);
-        if name.is_some_and(|name| OPEN_NOTHING.contains(&name) || writes(name, arguments).is_some()) {
-            continue;
-        }
+    for (words, told) in commands {
+        let name = words.first().and_then(Word::value).map(base_name);
         any = true;
         // What git and its kin are told in several words is a message.
         let messages = matches!(name, Some("git" | "gh" | "glab" | "hg" | "jj"));
         strangers |= !messages && !name.is_some_and(is_seen_through);
-        for word in arguments.iter().flat_map(Word::choices) {
+        for word in told.into_iter().flat_map(Word::choices) {
             spoken.word(word, messages)?;
         }
     }
@@ -87,7 +114,8 @@ impl Spoken<'_> {
             }
             self.seen.insert(stretch.to_owned());
             self.left = self.left.checked_sub(1)?;
-            let found = self.place.spellings(stretch.as_ref()).0;
+            let mut found = self.place.spellings(stretch.as_ref()).0;
+            found.extend(self.place.led_elsewhere(stretch));
             if found.iter().any(|path| is_process_alias(path)) {
                 return None;
             }

@@ -1,0 +1,292 @@
+//! Which words of a command may name files that it changes, where no table says what its program writes. A program that
+//! is known to leave alone what it is told is left alone too; of every other one each word counts. What follows can only
+//! ask, so a program that is missing here costs a question.
+
+use super::mentions::{PURE_READERS, is_find_action};
+use super::spoken::OPEN_NOTHING;
+use super::writes;
+use crate::rules::is_interpreter;
+use crate::shell::{Word, base_name, git_subcommand, names_things, own_words, script_arguments};
+
+/// Further programs that write nothing but their output.
+const READERS: &[&str] = &[
+    "b2sum",
+    "bzcat",
+    "cksum",
+    "expand",
+    "hd",
+    "join",
+    "look",
+    "pr",
+    "sha224sum",
+    "sha384sum",
+    "sha512sum",
+    "sum",
+    "tsort",
+    "unexpand",
+    "view",
+    "xzcat",
+    "zcat",
+    "zgrep",
+    "zless",
+    "zmore",
+    "zstdcat",
+];
+
+/// Programs that only write where one of these letters or the beginning of a long option tells them to.
+const WRITE_IF_TOLD: &[(&str, &[char], &[&str])] = &[
+    ("sort", &['o'], &["--o"]),
+    ("shuf", &['o'], &["--o"]),
+    ("iconv", &['o'], &["--o"]),
+    ("less", &['o', 'O'], &["--log", "--LOG"]),
+    ("more", &[], &[]),
+    ("yq", &['i', 's'], &["--in", "--sp"]),
+];
+
+/// Programs that check, test or build what they are told and leave it as it is, with those of their commands that do.
+const CHECKERS: &[(&str, &[&str])] = &[
+    ("cargo", &["bench", "build", "check", "clippy", "doc", "metadata", "nextest", "test", "tree"]),
+    ("eslint", &[]),
+    ("flake8", &[]),
+    ("go", &["build", "list", "test", "vet"]),
+    ("jest", &[]),
+    ("mocha", &[]),
+    ("mypy", &[]),
+    ("phpunit", &[]),
+    ("pylint", &[]),
+    ("pyright", &[]),
+    ("pytest", &[]),
+    ("rspec", &[]),
+    ("ruff", &["check"]),
+    ("shellcheck", &[]),
+    ("tsc", &[]),
+    ("vitest", &["run"]),
+];
+/// Words with which they change it after all.
+const CHANGE: &[&str] = &["--fix", "--write", "--update", "--init", "-u", "-w", "-i"];
+/// Options of theirs that take no value, so that the next word is something to check.
+const SWITCHES: &[&str] = &[
+    "--",
+    "--all",
+    "--bail",
+    "--ff",
+    "--lf",
+    "--noEmit",
+    "--quiet",
+    "--release",
+    "--verbose",
+    "--workspace",
+    "-l",
+    "-q",
+    "-race",
+    "-s",
+    "-v",
+    "-vv",
+    "-vvv",
+    "-x",
+    "-xvs",
+];
+/// Programs that run another one which is the next word, behind a word of theirs.
+const RUNNERS: &[(&str, &str)] =
+    &[("npx", ""), ("bunx", ""), ("uvx", ""), ("uv", "run"), ("poetry", "run"), ("python3", "-m"), ("python", "-m")];
+
+/// Subcommands of git that leave the files of the working tree alone.
+const GIT_LEAVES: &[&str] = &[
+    "add",
+    "blame",
+    "branch",
+    "cat-file",
+    "check-attr",
+    "check-ignore",
+    "cherry",
+    "commit",
+    "count-objects",
+    "describe",
+    "diff",
+    "fetch",
+    "for-each-ref",
+    "grep",
+    "hash-object",
+    "help",
+    "log",
+    "ls-files",
+    "ls-remote",
+    "ls-tree",
+    "merge-base",
+    "name-rev",
+    "notes",
+    "push",
+    "range-diff",
+    "reflog",
+    "remote",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "show-ref",
+    "status",
+    "tag",
+    "whatchanged",
+];
+
+/// The words by which a command may be told what to change; `None` for one that is told nothing of the kind.
+pub(super) fn words(words: &[Word]) -> Option<Vec<&Word>> {
+    let (name, arguments) = words.split_first()?;
+    let all = || Some(arguments.iter().collect());
+    let Some(name) = name.value().map(base_name) else { return all() };
+    let known: Vec<&str> = arguments.iter().map(|word| word.value().unwrap_or("")).collect();
+    if name == "find" {
+        return if known.iter().any(|word| is_find_action(word)) { all() } else { None };
+    }
+    let reads = [PURE_READERS, READERS, OPEN_NOTHING].iter().any(|list| list.contains(&name));
+    // Those that are known to change their operands are judged by these.
+    if reads || writes(name, arguments) == Some(true) {
+        return None;
+    }
+    if let Some(own) = own_words(words) {
+        return Some(own.iter().collect());
+    }
+    if let Some(told) = script_arguments(words) {
+        return Some(told);
+    }
+    if let Some((_, letters, options)) = WRITE_IF_TOLD.iter().find(|(program, ..)| *program == name) {
+        return if is_told(&known, letters, options) { all() } else { None };
+    }
+    if let Some((_, lead)) = RUNNERS.iter().find(|(program, lead)| *program == name && starts_with(&known, lead)) {
+        return self::words(&arguments[usize::from(!lead.is_empty())..]);
+    }
+    if let Some((_, commands)) = CHECKERS.iter().find(|(program, _)| *program == name) {
+        return Some(of_checker(arguments, commands));
+    }
+    Some(match name {
+        "git" => return of_git(arguments, &known),
+        "sed" | "awk" | "gawk" | "mawk" | "nawk" => of_script(arguments),
+        "tar" | "bsdtar" => of_archive(arguments, &known),
+        "rsync" | "scp" if !known.iter().any(|word| word.starts_with("--remove")) => of_copy(arguments),
+        name if names_things(name) => without_names(arguments, matches!(name, "make" | "just" | "task" | "ninja")),
+        name if is_interpreter(name) => of_interpreter(arguments),
+        _ => return all(),
+    })
+}
+
+fn starts_with(known: &[&str], lead: &str) -> bool {
+    let first = known.first().copied().unwrap_or_default();
+    if lead.is_empty() { !first.starts_with('-') } else { first == lead }
+}
+
+/// Whether an option in any spelling is among the words; one that is not known may be any.
+fn is_told(known: &[&str], letters: &[char], options: &[&str]) -> bool {
+    known.iter().any(|word| match word.strip_prefix("--") {
+        Some(_) => options.iter().any(|option| word.starts_with(option)),
+        None => word.is_empty() || (word.starts_with('-') && word.contains(letters)),
+    })
+}
+
+fn is_option(word: &Word) -> bool {
+    word.value().is_some_and(|text| text.starts_with('-') && text.len() > 1)
+}
+
+/// Options and their values. Operands only stand behind one that takes none, or behind another operand.
+fn of_checker<'w>(arguments: &'w [Word], commands: &[&str]) -> Vec<&'w Word> {
+    let (first, rest) = match arguments.split_first() {
+        Some((first, rest)) if !commands.is_empty() => (first.value(), rest),
+        _ => (None, arguments),
+    };
+    let known = commands.is_empty() || first.is_some_and(|first| commands.contains(&first));
+    let changes = |word: &Word| word.value().is_some_and(|text| CHANGE.iter().any(|change| text.starts_with(change)));
+    if !known || rest.iter().any(changes) {
+        return arguments.iter().collect();
+    }
+    let told = with_former(rest).filter(|(word, before)| is_option(word) || before.is_some_and(takes_value));
+    told.map(|(word, _)| word).collect()
+}
+
+/// A script may name what it writes; the files behind it are read.
+fn of_script(arguments: &[Word]) -> Vec<&Word> {
+    let in_place = |word: &Word| word.value().is_none_or(|text| text.contains("inplace"));
+    if arguments.iter().any(in_place) {
+        return arguments.iter().collect();
+    }
+    let script = arguments.iter().position(|word| !is_option(word));
+    let told = |(at, word): &(usize, &Word)| {
+        Some(*at) == script || is_option(word) || (*at > 0 && is_option(&arguments[at - 1]))
+    };
+    arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
+}
+
+/// What is unpacked, or taken away once it is packed, changes; of what is packed only the archive does.
+fn of_archive<'w>(arguments: &'w [Word], known: &[&str]) -> Vec<&'w Word> {
+    let is_cluster = |at: usize, word: &str| !word.starts_with("--") && (at == 0 || word.starts_with('-'));
+    let unpacks = known.iter().enumerate().any(|(at, word)| {
+        word.is_empty()
+            || ["--ex", "--ge", "--remove"].iter().any(|option| word.starts_with(option))
+            || (is_cluster(at, word) && word.contains('x'))
+    });
+    if unpacks {
+        return arguments.iter().collect();
+    }
+    let lists =
+        known.first().is_some_and(|word| is_cluster(0, word) && word.contains('t') && !word.contains(['c', 'r', 'u']))
+            || known.contains(&"--list");
+    let names_archive =
+        |at: usize, word: &str| !lists && ((is_cluster(at, word) && word.contains('f')) || word.starts_with("--f"));
+    let told = |(at, word): &(usize, &Word)| is_option(word) || (*at > 0 && names_archive(at - 1, known[at - 1]));
+    arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
+}
+
+/// Options and where the copy comes to lie.
+fn of_copy(arguments: &[Word]) -> Vec<&Word> {
+    let last = arguments.iter().rposition(|word| !is_option(word));
+    let told = |(at, word): &(usize, &Word)| Some(*at) == last || is_option(word);
+    arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
+}
+
+/// An interpreter leaves the file alone that it runs.
+fn of_interpreter(arguments: &[Word]) -> Vec<&Word> {
+    let is_switch = |word: &&Word| matches!(word.value(), Some("-u" | "-B" | "-I" | "-O"));
+    let switches = arguments.iter().take_while(is_switch).count();
+    let script = arguments.get(switches).is_some_and(|word| !is_option(word));
+    arguments.iter().skip(switches + usize::from(script)).collect()
+}
+
+/// The first words are names of commands and tasks, with `all` every one that is neither a path nor an option's value.
+fn without_names(arguments: &[Word], all: bool) -> Vec<&Word> {
+    let is_name = |word: &Word| word.value().is_some_and(|text| !text.contains(['/', '=', '.', ':', '@', ' ']));
+    let mut names = if all { usize::MAX } else { 2 };
+    let mut told = |word: &Word, before: Option<&Word>| {
+        let named = names > 0 && !is_option(word) && !before.is_some_and(takes_value) && is_name(word);
+        names -= usize::from(named);
+        !named
+    };
+    with_former(arguments).filter(|(word, before)| told(word, *before)).map(|(word, _)| word).collect()
+}
+
+/// Each word with the one in front of it.
+fn with_former(words: &[Word]) -> impl Iterator<Item = (&Word, Option<&Word>)> {
+    words.iter().zip(std::iter::once(None).chain(words.iter().map(Some)))
+}
+
+/// Whether the next word may be an option's value.
+fn takes_value(word: &Word) -> bool {
+    is_option(word) && word.value().is_some_and(|text| !text.contains('=') && !SWITCHES.contains(&text))
+}
+
+fn of_git<'w>(arguments: &'w [Word], known: &[&str]) -> Option<Vec<&'w Word>> {
+    let has = |words: &[&str]| known.iter().any(|word| words.contains(word));
+    let Some((subcommand, rest)) = git_subcommand(known) else { return Some(arguments.iter().collect()) };
+    let leaves = match subcommand {
+        // Their words are names of branches.
+        "checkout" if has(&["-b", "-B", "--orphan"]) => true,
+        "switch" => true,
+        "reset" => !has(&["--hard", "--merge", "--keep"]),
+        "rm" => has(&["--cached"]),
+        "restore" => has(&["--staged", "-S"]) && !has(&["--worktree", "-W"]),
+        "stash" => matches!(rest.first(), Some(&("list" | "show" | "drop"))),
+        subcommand => GIT_LEAVES.contains(&subcommand),
+    };
+    // `--output` may be shortened; where a word is not known, it may be that.
+    let writes = rest.iter().any(|word| word.starts_with("--o"));
+    let at = known.len() - rest.len();
+    let told = || arguments.iter().enumerate().filter(move |(place, _)| place + 1 != at).map(|(_, word)| word);
+    (!leaves || writes).then(|| told().collect())
+}

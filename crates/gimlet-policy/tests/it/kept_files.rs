@@ -1,0 +1,281 @@
+//! Rules that keep files from being changed, beside programs of every kind: who is known to write one is refused, who may
+//! be told to write one asks, and who leaves it alone runs.
+
+use gimlet_policy::Decision::{Allow, Deny};
+use gimlet_policy::{Decision, RuleSet};
+use gimlet_proto::PermissionMode::BypassPermissions;
+use proptest::prelude::*;
+
+use crate::worlds::{decided, repository, rules, run};
+
+fn keeping() -> RuleSet {
+    rules(&["Edit(keys/**)", "Edit(out/k)", "Edit(.env)"], &[], &[])
+}
+
+const FILES: &[(&str, Option<&str>)] = &[
+    ("a.txt", None),
+    ("a/k", None),
+    (".env", None),
+    ("keys/k", None),
+    ("keys/deep/z", None),
+    ("src/a.rs", None),
+    ("src/sub/b.rs", None),
+    ("other/keys/k", None),
+    ("out/x", None),
+    ("tests/t.py", None),
+    ("lk", Some("/srv/repo/keys/k")),
+];
+
+fn with_files(text: &str) -> Decision {
+    decided(text, &repository(FILES), &keeping(), BypassPermissions)
+}
+
+#[test]
+fn whoever_is_known_to_write_a_kept_file_is_refused() {
+    for text in [
+        "git rm keys/k",
+        "git rm -r keys",
+        "git mv keys/k x",
+        "git mv a.txt keys/k",
+        "git restore keys/k",
+        "git restore --source=HEAD~1 -- keys/k",
+        "git restore --staged --worktree keys/k",
+        "git checkout -- keys/k",
+        "git checkout HEAD~1 -- keys/k",
+        "git checkout ./keys/k",
+        "git clean -fd keys",
+        "find keys -delete",
+        "find keys -name k -delete",
+        "rsync -a src/ keys/",
+        "rsync -a --delete src/ keys/",
+        "scp host:x keys/k",
+        "truncate -s 0 keys/k",
+        "install a.txt keys/k",
+        "install -m 600 a.txt keys",
+        "dd if=a.txt of=keys/k",
+        "ln -sf a.txt keys/k",
+        "sed -i s/a/b/ keys/k",
+        "perl -pi -e s/a/b/ keys/k",
+        "tee keys/k",
+        "echo x | sponge keys/k",
+        "cp a.txt keys/k",
+        "cp -t keys a.txt",
+        "touch keys/new",
+        "shred keys/k",
+        "chmod -R u+w keys",
+        "echo x > keys/k",
+        "sudo rm keys/k",
+        "cd keys && rm k",
+        "bash -c 'rm keys/k'",
+        "git rm lk",
+    ] {
+        assert_eq!(with_files(text), Deny, "{text}");
+        assert!(run(text, &keeping(), BypassPermissions) == Deny || text.ends_with("lk"), "{text}, unseen");
+    }
+}
+
+#[test]
+fn whoever_may_be_told_to_write_a_kept_file_asks() {
+    for text in [
+        "python3 w.py keys/k",
+        "python3 -c \"open('keys/k','w')\"",
+        "python3 - <<E\nopen('keys/k', 'w')\nE",
+        "echo keys/k | python3 w.py",
+        "echo keys/k | xargs python3 w.py",
+        "F=keys/k ./tool",
+        "for f in keys/k; do ./tool $f; done",
+        "./tool keys/*",
+        "./tool --out=keys/k",
+        "./tool -okeys/k",
+        "tar -xf a.tar -C keys",
+        "tar xf a.tar -C keys",
+        "tar czf keys/a.tgz src",
+        "tar -cf keys/a.tar src",
+        "tar czf a.tgz --remove-files keys/k",
+        "unzip -d keys a.zip",
+        "unzip a.zip -d keys",
+        "gzip keys/k",
+        "sort -o keys/k a.txt",
+        "sort -uo keys/k a.txt",
+        "sed 's/a/b/w keys/k' a.txt",
+        "awk '{print > \"keys/k\"}' a.txt",
+        "gawk -i inplace '{print}' keys/k",
+        "curl -o keys/k http://example.com",
+        "wget -P keys http://example.com",
+        "vim keys/k",
+        "patch -o keys/k a.txt",
+        "git diff --output=keys/k",
+        "git diff --outp keys/k",
+        "git archive -o keys/k HEAD",
+        "git clone x keys/y",
+        "git apply --directory=keys x.diff",
+        "git checkout keys/k",
+        "git checkout main keys/k",
+        "git stash push keys/k",
+        "git reset --hard keys",
+        "git -C keys rm k",
+        "git -C src rm ../keys/k",
+        "env -C keys rm k",
+        "env --chdir=src ./tool ../keys/k",
+        "make -C keys clean",
+        "find keys -exec ./tool {} +",
+        "find . -name .env -exec ./tool {} +",
+        "strace -o keys/k ls",
+        "flock keys/lock ls",
+        "npx prettier --write keys/k",
+        "npx eslint --fix keys",
+        "pytest --junitxml keys/k",
+        "pytest --junitxml=keys/k",
+        "go build -o keys/k",
+        "cargo run -- keys/k",
+        "bash script.sh keys/k",
+        "bash -c './tool \"$1\"' _ keys/k",
+        "KEYS=keys/k; ./tool $KEYS",
+        "./tool lk",
+        // What lies below is named by no word.
+        "rm -r other",
+        "git rm -r .",
+        "git checkout -- .",
+        "git checkout .",
+        "git restore .",
+        "find . -delete",
+        "find . -type f -delete",
+        "find . -name '.e*' -delete",
+        "rsync -a --delete src/ .",
+        "chmod -R u+w .",
+        "mv other/keys x && true",
+        "cp -r other/keys .",
+        "cp -a other/. .",
+        "rsync -a other/ .",
+        // The target is a folder, and the name one that is kept.
+        "cp a/k out",
+        "cp a/k out/",
+        "mv a/k out",
+        "cp -t out a/k",
+        "ln -s a/k out",
+        "install a/k out",
+        "rsync a/k out/",
+    ] {
+        assert_ne!(with_files(text), Allow, "{text}");
+    }
+}
+
+#[test]
+fn whoever_leaves_kept_files_alone_runs() {
+    for text in [
+        "cat keys/k",
+        "ls keys",
+        "ls -la keys/",
+        "grep x keys/k",
+        "grep -r x keys",
+        "rg x keys",
+        "git diff keys/k",
+        "git log -- keys/k",
+        "git add keys/k",
+        "git commit -m 'change keys/k' keys/k",
+        "git show HEAD:keys/k",
+        "git blame keys/k",
+        "git reset keys/k",
+        "git rm --cached keys/k",
+        "git restore --staged keys/k",
+        "git checkout main",
+        "git checkout -b keys/topic",
+        "git stash list",
+        "find keys -name k",
+        "wc -l keys/k | sort -n",
+        "sort keys/k",
+        "sed -n 1,5p keys/k",
+        "sed 's/a/b/' keys/k",
+        "awk '{print $1}' keys/k",
+        "less keys/k",
+        "tar czf a.tgz keys",
+        "tar -tf keys/a.tar",
+        "rsync -a keys/k backup/",
+        "scp keys/k host:x",
+        "sha512sum keys/k",
+        "sudo cat keys/k",
+        "sudo -n cat keys/k",
+        "timeout 5 head keys/k",
+        "bash -c 'cat keys/k'",
+        "bash keys/run.sh",
+        "python3 keys/run.py",
+        "python3 -u keys/run.py x",
+        "source keys/env.sh",
+        "pytest keys/t.py",
+        "pytest -x -v keys",
+        "python3 -m pytest -q keys/t.py",
+        "npx jest keys",
+        "cargo test keys",
+        "cargo build",
+        "go test ./keys/...",
+        "make keys",
+        "npm run keys",
+        "npm test",
+        "docker build .",
+        "cat > notes.md <<E\nsee keys/k\nE",
+        "gh pr create --title 'move keys/k' --body 'all of keys/k'",
+        "echo keys/k",
+        "[ -f keys/k ] && echo yes",
+        "for f in keys/*; do echo $f; done",
+        "rm -rf src",
+        "rm -rf target",
+        "cp a.txt b.txt",
+        "cp -r src x",
+        "mv src x",
+        "mv a.txt b.txt && true",
+        "git rm -r src",
+        "git checkout -- src",
+        "find . -name '*.rs' -delete",
+        "find src -delete",
+        "rsync -a src/ x/",
+        "rsync -a --delete src/ x/",
+        "env -C src cat a.rs",
+        "git -C src log",
+        "make -C src",
+        "./tool src/a.rs",
+        "python3 w.py",
+    ] {
+        assert_eq!(with_files(text), Allow, "{text}");
+    }
+}
+
+#[test]
+fn rules_about_reading_reach_what_find_starts_and_where_options_lead() {
+    let closing = rules(&["Read(keys/**)"], &[], &[]);
+    let found = |text: &str| decided(text, &repository(FILES), &closing, BypassPermissions);
+    for text in [
+        "find keys -exec ./tool {} +",
+        "env -C keys cat k",
+        "git -C src show HEAD:../keys/k",
+        "env -C src cat ../keys/k",
+    ] {
+        assert_ne!(found(text), Allow, "{text}");
+    }
+    for text in ["find keys -name k", "env -C src cat a.rs"] {
+        assert_eq!(found(text), Allow, "{text}");
+    }
+}
+
+/// Ways to tell a program a path.
+fn telling(path: &str) -> impl Strategy<Value = String> + use<> {
+    let forms = ["P", "'P'", "\"P\"", "-o P", "-oP", "--out=P", "--out P", "of=P", "@P", "a:P", "./P", "src/../P"];
+    let forms: Vec<String> = forms.iter().map(|form| form.replace('P', path)).collect();
+    prop::sample::select(forms)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn no_unknown_program_is_told_a_kept_path_without_a_question(
+        program in "x[a-z]{2,6}",
+        before in prop::collection::vec("-{0,2}[a-z]{1,5}", 0..3),
+        told in prop::sample::select(vec!["keys/k", "keys/deep/z", "out/k", ".env"]).prop_flat_map(telling),
+        after in prop::collection::vec("[a-z.]{1,5}", 0..3),
+        around in prop::sample::select(vec!["C", "cd src; C", "true && C", "sudo C", "(C)", "$(C)", "bash -c \"C\"", "if a; then C; fi"]),
+    ) {
+        let words: Vec<&str> = std::iter::once(&program).chain(&before).chain([&told]).chain(&after).map(String::as_str).collect();
+        let text = around.replace('C', &words.join(" "));
+        prop_assert_ne!(with_files(&text), Allow, "{}", text);
+    }
+}
