@@ -2,8 +2,6 @@
 //! what it covers. A suggestion is only made if it really answers the question: every set of changes is tried against
 //! the very call before anyone is shown it.
 
-mod prefixes;
-
 use std::path::Path;
 
 use gimlet_proto::{Need, PermissionMode};
@@ -11,7 +9,8 @@ use gimlet_proto::{Need, PermissionMode};
 use crate::decide::{Call, NeedFacts, World, decide_seeing};
 use crate::paths::{FileView, holds_secrets, is_inside, normalise, pattern_for};
 use crate::rules::{
-    Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, host_of, is_interpreter,
+    Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, fixed_words, host_of,
+    is_interpreter, runs_more,
 };
 use crate::shell::{ShellFacts, Word, analyse, base_name, reachable};
 use crate::verdict::Decision;
@@ -188,8 +187,10 @@ fn command_rule(words: &[&str]) -> Option<String> {
     if is_interpreter(base_name(words.first()?)) && words[1..].iter().all(|word| word.starts_with('-')) {
         return None;
     }
-    if let Some(fixed) = prefixes::fixed_words(words) {
-        return Some(format!("{} *", words[..fixed].join(" ")));
+    if let Some((fixed, rest)) = fixed_words(words).map(|fixed| words.split_at(fixed))
+        && !runs_more(fixed, rest)
+    {
+        return Some(format!("{} *", fixed.join(" ")));
     }
     in_words(words).filter(|text| !text.contains('*'))
 }

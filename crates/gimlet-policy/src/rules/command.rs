@@ -1,6 +1,7 @@
 //! Patterns of shell rules: exact words, a prefix of words, or `*` anywhere. Words are compared after quote removal;
 //! what a word may become when it is expanded can only make a forbidding rule ask.
 
+use super::offered::reaches_over;
 use crate::shell::{Piece, UNKNOWN_CHAR, Word, base_name, static_words};
 
 /// Work that comparing two patterns may take before the answer is "perhaps".
@@ -53,7 +54,9 @@ impl CommandPattern {
         };
         match self {
             CommandPattern::Exact(expected) => expected.len() == words.len() && begins_with(expected),
-            CommandPattern::Prefix(expected) => begins_with(expected) && !needs_exact_rule(words),
+            CommandPattern::Prefix(expected) => {
+                begins_with(expected) && !needs_exact_rule(words) && !reaches_over(expected, words)
+            }
             CommandPattern::Glob { pattern, open_end } => {
                 let named = pattern.split(' ').next().unwrap_or("");
                 // A literal command word in the rule must be the whole command word.

@@ -201,3 +201,109 @@ fn each_part_of_a_longer_command_gets_its_own_rule() {
     assert_eq!(run("sudo make all"), ["Bash(sudo make all)"]);
     assert_eq!(run("cd /other && make all"), ["Bash(cd /other)", "Bash(make all *)"]);
 }
+
+/// Whether the rule that is offered for the first command covers the second one.
+fn offer_covers(offered: &str, later: &str) -> bool {
+    let source = RuleSource::new(RuleScope::Local, "/repo");
+    let mut rules = RuleSet::default();
+    for rule in run(offered) {
+        rules.add(Behavior::Allow, &rule, &source).unwrap();
+    }
+    let needs = [NeedFacts::new(Need::Run(later.into()), None)];
+    let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+    decide_seeing(&call, &rules, &world(PermissionMode::Default), &FileTable::default()).decision == Decision::Allow
+}
+
+#[test]
+fn an_offered_rule_does_not_reach_over_options_that_run_programs() {
+    for (offered, later) in [
+        ("git fetch origin", "git fetch --upload-pack=./x origin"),
+        ("git fetch origin", "git fetch --upl ./x origin"),
+        ("git pull", "git pull --upload-pack ./x"),
+        ("git push", "git push --receive-pack=./x origin"),
+        ("git push", "git push --exec=./x origin"),
+        ("git fetch origin", "git fetch 'ext::sh -c ./x'"),
+        ("git init", "git init --template=x"),
+        ("git commit -m x", "git -c core.editor=./x commit"),
+        ("npm run build", "npm run build --script-shell=./x"),
+        ("npm run build", "npm run build --script-sh ./x"),
+        ("npm test", "npm test --node-options=--require=./x"),
+        ("npm test", "npm test --prefix /tmp/x"),
+        ("pnpm run build", "pnpm run build --config.script-shell=./x"),
+        ("bun test", "bun test --preload ./x"),
+        ("cargo test", "cargo test --config target.x.runner=./x"),
+        ("cargo test", "cargo test --config=build.rustc=./x"),
+        ("cargo build", "cargo build --manifest-path /tmp/x/Cargo.toml"),
+        ("cargo build", "cargo build --manifest-path=../x/Cargo.toml"),
+        ("cargo build", "cargo build -Zscript"),
+        ("go test ./...", "go test -exec ./x ./..."),
+        ("go test ./...", "go test --exec=./x ./..."),
+        ("go build", "go build -toolexec ./x"),
+        ("go vet", "go vet -vettool=./x"),
+        ("go build", "go build -overlay=x.json"),
+        ("make all", "make all SHELL=./x"),
+        ("make all", "make all --eval='$(shell ./x)'"),
+        ("make all", "make all --ev x"),
+        ("make all", "make all CC=./x"),
+        ("make all", "make all -- SHELL=./x"),
+        ("make all", "make all -f x.mk"),
+        ("make all", "make all -fx.mk"),
+        ("make all", "make all -C /tmp/x"),
+        ("just build", "just build --shell ./x"),
+        ("uv run pytest", "uv run pytest -p x"),
+        ("uv run pytest", "uv run pytest -px"),
+        ("uv run pytest", "uv run pytest -c x.ini"),
+        ("uv run pytest", "uv run pytest /tmp/x.py"),
+        ("uv run pylint", "uv run pylint --init-hook=x a.py"),
+        ("uv sync", "uv sync --python ./x"),
+        ("kubectl get pods", "kubectl get pods --kubeconfig=./x"),
+        ("terraform init", "terraform init -plugin-dir=x"),
+        ("gradle build", "gradle build -I x.gradle"),
+        ("dotnet build", "dotnet build -p:X=y"),
+    ] {
+        assert!(offer_covers(offered, offered), "{offered}");
+        assert!(!offer_covers(offered, later), "{later}");
+        // And where it stands in the command itself, only that command is offered.
+        assert!(run(later).iter().all(|rule| !rule.ends_with(" *)")), "{later}: {:?}", run(later));
+    }
+}
+
+#[test]
+fn an_offered_rule_covers_what_people_write_behind_it() {
+    for (offered, later) in [
+        ("git fetch origin", "git fetch --prune --tags upstream"),
+        ("git push", "git push --force-with-lease origin HEAD"),
+        ("git commit -m x", "git commit -c HEAD --amend"),
+        ("git stash show", "git stash show --text"),
+        ("npm run build", "npm run build --silent -- --config x --prefix y"),
+        ("cargo test", "cargo test -p x --release --test it -- --nocapture -C"),
+        ("cargo build", "cargo build --manifest-path crates/x/Cargo.toml --features a,b"),
+        ("go test ./...", "go test -race -run 'TestX' -count=1 ./pkg/..."),
+        ("go build", "go build -ldflags '-X main.v=1' -o bin/x ./cmd/x"),
+        ("make all", "make all V=1 DEBUG=yes -j8 -k"),
+        ("uv run pytest", "uv run pytest -x -q tests/test_a.py::test_b -k 'a or b'"),
+        ("docker compose up -d", "docker compose up --build web"),
+        ("kubectl get pods", "kubectl get pods -n x -o yaml"),
+        ("gradle build", "gradle build -x test -Pfoo=bar"),
+    ] {
+        assert!(offer_covers(offered, later), "{later}");
+    }
+}
+
+#[test]
+fn a_wider_rule_of_somebodys_own_means_what_it_says() {
+    let source = RuleSource::new(RuleScope::Local, "/repo");
+    for (rule, command) in [
+        ("Bash(go:*)", "go test -exec ./x"),
+        ("Bash(git *)", "git fetch --upload-pack=./x"),
+        ("Bash(go test -exec *)", "go test -exec ./x ./..."),
+        ("Bash(make SHELL=./x *)", "make SHELL=./x all"),
+    ] {
+        let mut rules = RuleSet::default();
+        rules.add(Behavior::Allow, rule, &source).unwrap();
+        let needs = [NeedFacts::new(Need::Run(command.into()), None)];
+        let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
+        let decided = decide_seeing(&call, &rules, &world(PermissionMode::Default), &FileTable::default()).decision;
+        assert_eq!(decided, Decision::Allow, "{rule}: {command}");
+    }
+}

@@ -1,10 +1,14 @@
 //! Which beginnings of commands may be offered as rules that leave the rest open. It is a list of what is known to do one
 //! thing whatever follows; a sub-command that is missing here is offered word for word, so a new one of some program
-//! costs a question and nothing else. What runs a program or text that its operands name must never be in it. Options are
-//! not looked at: some of these have one that names a program (`git fetch --upload-pack`, `go test -exec`).
+//! costs a question and nothing else. What runs a program or text that its operands name must never be in it.
+//!
+//! Some of these have options that name a program (`git fetch --upload-pack`, `go test -exec`). A rule of the very form
+//! that is offered does not reach over those, whoever wrote it: whoever says yes to `go test *` means tests.
 
-use crate::rules::is_interpreter;
-use crate::shell::base_name;
+mod options;
+
+use super::is_interpreter;
+use crate::shell::{Word, base_name};
 
 /// What may follow the words that begin a command.
 enum Next {
@@ -158,7 +162,7 @@ const KNOWN: &[(&[&str], Next)] = &[
 ];
 
 /// How many of the words a rule may hold fast and leave the rest open; `None` for a command that is only offered as it is.
-pub(super) fn fixed_words(words: &[&str]) -> Option<usize> {
+pub(crate) fn fixed_words(words: &[&str]) -> Option<usize> {
     let (start, next) = KNOWN.iter().find(|(start, _)| words.starts_with(start))?;
     let word = words.get(start.len())?;
     let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/@".contains(c)) && !word.starts_with('-');
@@ -167,4 +171,17 @@ pub(super) fn fixed_words(words: &[&str]) -> Option<usize> {
         Named => plain && !is_interpreter(base_name(word)),
     };
     known.then_some(start.len() + 1)
+}
+
+/// Whether a rule for these words and anything behind would be one of those that are offered, and a command has an option
+/// behind them that such a rule does not reach over.
+pub(super) fn reaches_over(prefix: &[String], words: &[Word]) -> bool {
+    let fixed: Vec<&str> = prefix.iter().map(String::as_str).collect();
+    fixed_words(&fixed) == Some(fixed.len()) && options::run_programs(&fixed, &words[fixed.len()..])
+}
+
+/// The same for a command by itself, which is then only offered as it is.
+pub(crate) fn runs_more(fixed: &[&str], rest: &[&str]) -> bool {
+    let rest: Vec<Word> = rest.iter().map(|word| Word::literal(word)).collect();
+    options::run_programs(fixed, &rest)
 }
