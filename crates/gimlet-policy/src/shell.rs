@@ -22,7 +22,7 @@ mod tests;
 mod word;
 mod wrappers;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -199,7 +199,6 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(first));
     let last = parsed.last_command.and_then(|at| parsed.commands.get(at));
     analysis.last_pipeline_command = last.and_then(|command| command_name(&command.words));
-    let loops = parsed.loops.clone();
     let found = all_commands(text, parsed);
     analysis.commands = found.commands;
     analysis.runs_unseen_text = found.incomplete;
@@ -207,8 +206,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     analysis.has_scripts = found.scripts;
     (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
     (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
-    let known = Known { loops: &loops, bindings: &found.bindings, feeds: &found.feeds };
-    describe(&mut analysis, &known, facts);
+    describe(&mut analysis, found.names, &found.texts, &found.feeds, facts);
     analysis
 }
 
@@ -270,8 +268,10 @@ struct Found {
     evaluates: bool,
     /// There are texts inside it.
     scripts: bool,
-    /// Names and the values that the texts give them.
-    bindings: HashMap<String, Vec<Word>>,
+    /// Names and the values that loops give them, where something may remove these.
+    names: removal::Names,
+    /// The texts that may give values to names.
+    texts: Vec<String>,
     /// What commands are fed that remove it.
     feeds: Vec<removal::Feed>,
 }
@@ -281,10 +281,16 @@ impl Found {
         if parsed.trouble.is_some() {
             self.commands.extend(scan::commands(text));
         }
-        for (name, value) in scan::bindings(text) {
-            self.bindings.entry(name).or_default().push(value);
+        if text.contains('=') || text.contains("printf") {
+            self.texts.push(text.to_owned());
         }
         self.feeds.extend(removal::feeds(&parsed));
+        let mut reached = parsed.commands.iter().flat_map(|command| reachable(&command.words));
+        if (!parsed.loops.is_empty() || text.contains("read")) && reached.any(removal::is_remover) {
+            for (name, values) in removal::looped(&parsed) {
+                self.names.entry(name).or_default().extend(values);
+            }
+        }
         let in_doubt = parsed.trouble.is_some();
         self.evaluates |= in_doubt || parsed.treacherous || parsed.unspoken;
         self.incomplete |= parsed.runs_values || (in_doubt && text.contains("@P}"));
@@ -348,15 +354,14 @@ fn read_only(text: &str, parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysi
     (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }
 
-/// What a text says about the values in it.
-struct Known<'a> {
-    loops: &'a [parse::Loop],
-    bindings: &'a HashMap<String, Vec<Word>>,
-    feeds: &'a [removal::Feed],
-}
-
 /// Facts that any reachable command decides.
-fn describe(analysis: &mut Analysis, known: &Known<'_>, facts: &ShellFacts<'_>) {
+fn describe(
+    analysis: &mut Analysis,
+    mut names: removal::Names,
+    texts: &[String],
+    feeds: &[removal::Feed],
+    facts: &ShellFacts<'_>,
+) {
     let mut directories = vec![facts.cwd.to_path_buf()];
     let mut seen: HashSet<PathBuf> = directories.iter().cloned().collect();
     // Each with whether words are added to it that nobody knows.
@@ -394,8 +399,10 @@ fn describe(analysis: &mut Analysis, known: &Known<'_>, facts: &ShellFacts<'_>) 
         analysis.trouble.get_or_insert(Trouble::TooMany);
     }
     analysis.runs_unseen_text |= reached.iter().any(|(words, _)| wrappers::runs_unseen_text(words));
-    let Known { loops, bindings, feeds } = *known;
-    let around = removal::Around { directories: &directories, loops, bindings, facts };
+    if !feeds.is_empty() || reached.iter().any(|(words, _)| removal::is_remover(words)) {
+        removal::add_assigned(&mut names, texts);
+    }
+    let around = removal::Around { directories: &directories, names: &names, facts };
     let critical = reached.iter().find_map(|(words, _)| removal::critical(words, &around));
     let critical = critical.or_else(|| feeds.iter().find_map(|feed| removal::critical_feed(feed, &around)));
     analysis.gives_trust = reached.iter().any(|(words, more)| own::gives_trust(words, *more));

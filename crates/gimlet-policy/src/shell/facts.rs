@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
 use super::readonly::{is_line_range, path_operands};
+use super::removal::is_recursive;
 use super::word::Word;
 use super::wrappers::base_name;
 use crate::paths::normalise;
@@ -30,7 +31,7 @@ pub(super) fn is_destructive(words: &[&str]) -> bool {
     let Some((name, arguments)) = words.split_first() else { return false };
     let has = |flags: &[&str]| arguments.iter().any(|argument| flags.contains(argument));
     match *name {
-        "rm" => has_letter(arguments, "rRf") || has(&["--recursive", "--force"]),
+        "rm" => has_letter(arguments, "f") || has(&["--force"]) || arguments.iter().any(|word| is_recursive(word)),
         "git" => is_destructive_git(arguments),
         "find" => has(&["-delete"]),
         "dd" => arguments.iter().any(|argument| argument.starts_with("of=")),

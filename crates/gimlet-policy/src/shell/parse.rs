@@ -75,6 +75,8 @@ pub(crate) struct Parsed {
     pub(crate) loops: Vec<Loop>,
     /// Commands of one pipeline: where one begins, and where the one behind it begins.
     pub(crate) pipes: Vec<(usize, usize)>,
+    /// Where a command begins that a loop or group reads, and where that one stands.
+    pub(crate) fed: Vec<(usize, Range<usize>)>,
     /// Nothing but one simple command: no terminator, assignment or redirection.
     pub(crate) single: bool,
     /// The command whose exit status is the text's, when that is plain to see.

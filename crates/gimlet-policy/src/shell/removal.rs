@@ -1,21 +1,22 @@
 //! Removals that no mode and no rule may wave through: the root, its direct children, the home directory, the working
 //! directory and everything above it, and whole-directory globs under one of these or under a variable.
 //!
-//! What a name stands for is looked up in the values that the text itself gives it. A value that only shows when the text
-//! runs says nothing, so this finds what people mistype and models think up, not what somebody hides.
+//! What a name stands for is looked up in the values that the text itself gives it. What commands print into a recursive
+//! removal counts as critical unless they are known to print something else. A variable that the text gives no value is
+//! taken for unset, so this finds what people mistype and models think up, not what somebody hides in the environment.
 
 mod found;
+mod names;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
-use super::parse::Loop;
 use super::word::{Piece, Word};
 use super::wrappers::base_name;
 use crate::paths::{normalise, segments};
+use names::{Bound, Source};
 
 /// Directories directly under the root that a variable left empty must not reach.
 const TOP_LEVEL: &[&str] = &[
@@ -56,18 +57,19 @@ const DEEPEST: usize = 4;
 pub(super) struct Around<'a> {
     /// Where commands may stand: the working directory and every `cd` target of the text.
     pub(super) directories: &'a [PathBuf],
-    pub(super) loops: &'a [Loop],
     /// Names and the values that the text gives them.
-    pub(super) bindings: &'a HashMap<String, Vec<Word>>,
+    pub(super) names: &'a Names,
     pub(super) facts: &'a ShellFacts<'a>,
 }
 
 /// What a command would remove that it must not, in words; `None` for everything harmless.
 pub(super) fn critical(words: &[Word], around: &Around<'_>) -> Option<String> {
-    match base_name(words.first()?.value()?) {
-        "rm" | "rmdir" | "unlink" => around.critical_operands(&words[1..]),
-        "find" => around.critical_find(words),
-        _ => None,
+    let (first, operands) = words.split_first()?;
+    match first.value().map(base_name) {
+        Some("rm" | "rmdir" | "unlink") => around.critical_operands(operands, false),
+        Some("find") => around.critical_find(words),
+        Some(_) => None,
+        None => around.critical_by_any_name(first, operands),
     }
 }
 
@@ -77,6 +79,7 @@ pub(super) fn critical_feed(feed: &Feed, around: &Around<'_>) -> Option<String> 
 }
 
 pub(super) use found::{Feed, feeds};
+pub(super) use names::{Names, add_assigned, is_remover, looped};
 
 /// Whether an option makes `rm` take folders with all that is in them. Long ones may be shortened.
 pub(crate) fn is_recursive(option: &str) -> bool {
@@ -87,9 +90,18 @@ pub(crate) fn is_recursive(option: &str) -> bool {
 }
 
 impl Around<'_> {
-    fn critical_operands(&self, words: &[Word]) -> Option<String> {
+    /// What a program may remove whose name only shows when the text runs: one that the text calls `rm`, or one that is
+    /// told what only that is told.
+    fn critical_by_any_name(&self, name: &Word, operands: &[Word]) -> Option<String> {
+        let is_remover = |word: &Word| word.value().is_some_and(|text| matches!(base_name(text), "rm" | "rmdir"));
+        let is_cluster = |text: &str| is_recursive(text) && !text.starts_with("--") && text.contains('f');
+        let told = |word: &Word| word.value().is_some_and(is_cluster);
+        let named = self.values(name).iter().any(is_remover);
+        if named || operands.iter().any(told) { self.critical_operands(operands, named) } else { None }
+    }
+
+    fn critical_operands(&self, words: &[Word], mut recursive: bool) -> Option<String> {
         let mut options = true;
-        let mut recursive = false;
         let mut operands = Vec::new();
         for word in words {
             match word.value() {
@@ -107,7 +119,18 @@ impl Around<'_> {
 
     fn critical_operand(&self, word: &Word, recursive: bool) -> Option<String> {
         let judged = |word: &Word| critical_operand(word, recursive, self.directories, self.facts);
-        judged(word).or_else(|| self.values(word).iter().find_map(judged))
+        let values = self.values(word);
+        let printed = || std::iter::once(word).chain(&values).flat_map(|word| self.sources(word));
+        judged(word)
+            .or_else(|| values.iter().find_map(judged))
+            .or_else(|| printed().find_map(|source| self.critical_source(source, recursive)))
+    }
+
+    /// The commands that print the value of a word which is one variable.
+    fn sources(&self, word: &Word) -> impl Iterator<Item = &Source> {
+        let name = if let [Piece::Variable(name)] = word.pieces() { Some(name) } else { None };
+        let bound = name.and_then(|name| self.names.get(name)).into_iter().flatten();
+        bound.filter_map(|bound| if let Bound::Printed(source) = bound { Some(source) } else { None })
     }
 
     /// The word with each value that the text gives to the variable it begins with.
@@ -116,9 +139,9 @@ impl Around<'_> {
         let mut open = vec![(word.clone(), 0)];
         while let Some((word, depth)) = open.pop() {
             let Some(Piece::Variable(name)) = word.pieces().first() else { continue };
-            let looped = self.loops.iter().filter(|found| found.name == *name).flat_map(|found| &found.words);
-            let bound = self.bindings.get(name).into_iter().flatten();
-            for value in looped.chain(bound).filter(|value| begins_known(value)) {
+            let bound = self.names.get(name).into_iter().flatten();
+            let values = bound.filter_map(|bound| if let Bound::Value(value) = bound { Some(value) } else { None });
+            for value in values.filter(|value| begins_known(value)) {
                 if found.len() >= MOST_VALUES {
                     return found;
                 }
@@ -138,7 +161,12 @@ impl Around<'_> {
 
 /// Whether it shows where a value leads.
 fn begins_known(value: &Word) -> bool {
-    matches!(value.pieces().first(), None | Some(Piece::Text(_) | Piece::Tilde | Piece::Variable(_) | Piece::Glob(_)))
+    match value.pieces() {
+        [] | [Piece::Text(_) | Piece::Tilde | Piece::Variable(_) | Piece::Glob(_), ..] => true,
+        // What is put behind something else.
+        [Piece::Unknown, rest @ ..] => !rest.is_empty(),
+        _ => false,
+    }
 }
 
 /// A word without expansions.
@@ -158,15 +186,20 @@ fn critical_operand(word: &Word, recursive: bool, cwds: &[PathBuf], facts: &Shel
         [Piece::Tilde, rest @ ..] => match (facts.home, rest) {
             (_, []) => Some(shown()),
             (Some(home), [Piece::Text(text), ..]) if text.starts_with('/') => {
-                glob_or_path(home, &rest_text(rest), facts).then(shown)
+                glob_or_path(home, rest_text(rest).trim_start_matches('/'), facts).then(shown)
             }
             // Another user's home, or nobody knows whose.
             _ => Some(shown()),
         },
         [Piece::Variable(name), rest @ ..] if matches!(name.as_str(), "HOME" | "PWD") => {
             let base = if name == "HOME" { facts.home } else { Some(facts.cwd) };
-            let bases = base.is_none_or(|base| glob_or_path(base, &rest_text(rest), facts));
-            (bases || empties_to_critical(rest)).then(shown)
+            let text = rest_text(rest);
+            let below = |base: &Path| match text.strip_prefix('/') {
+                Some(rest) => glob_or_path(base, rest.trim_start_matches('/'), facts),
+                // Glued to its last name: `$HOME.old`.
+                None => glob_or_path(base, &format!("{}{text}", base.display()), facts),
+            };
+            base.is_none_or(below).then(shown)
         }
         [
             Piece::Variable(_) | Piece::Unknown | Piece::Choice(_) | Piece::Output(_) | Piece::Number | Piece::Stream,
@@ -200,18 +233,23 @@ fn empties_to_critical(rest: &[Piece]) -> bool {
 
 /// Whether a path with globs, taken from `base`, is or directly empties a critical directory.
 fn glob_or_path(base: &Path, text: &str, facts: &ShellFacts<'_>) -> bool {
-    // After `~` the rest begins with the slash that separates it from the base.
-    let absolute = text.starts_with('/') && base == facts.cwd;
-    let relative = if absolute { text } else { text.trim_start_matches('/') };
-    let names: Vec<&str> = relative.split('/').filter(|name| !name.is_empty()).collect();
+    let absolute = text.starts_with('/');
+    let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
     let Some(at) = names.iter().position(|name| is_glob(name)) else {
-        return is_critical(&normalise(base, Path::new(relative)), facts);
+        return is_critical(&normalise(base, Path::new(text)), facts);
     };
     let prefix = names[..at].join("/");
     let directory = normalise(base, Path::new(&if absolute { format!("/{prefix}") } else { prefix }));
+    let whole = is_whole_glob(names[at]);
     let depth = segments(&directory).count();
-    let shallow = depth == 0 || (absolute && depth == 1);
-    shallow || (is_whole_glob(names[at]) && is_critical(&directory, facts))
+    // What lies in the folder for temporary files is everybody's, but some of it is one's own.
+    let shared = absolute && depth == 1 && (whole || directory != Path::new("/tmp"));
+    if depth == 0 || shared {
+        return true;
+    }
+    // `*/target` leaves everything else alone.
+    let takes_all = names[at + 1..].iter().all(|name| is_whole_glob(name) || matches!(*name, "." | ".."));
+    whole && takes_all && is_critical(&directory, facts)
 }
 
 fn is_glob(name: &str) -> bool {

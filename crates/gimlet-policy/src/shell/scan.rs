@@ -32,7 +32,7 @@ const DECLARERS: &[&str] = &["export", "declare", "typeset", "readonly", "local"
 
 /// The names that a text gives values to, and these values as they are written. Rather too many than too few.
 pub(crate) fn bindings(text: &str) -> Vec<(String, Word)> {
-    if !text.contains('=') {
+    if !text.contains('=') && !text.contains("printf") {
         return Vec::new();
     }
     let commands = Scanner { keep_prefixes: true, ..Scanner::default() }.run(text);
@@ -42,17 +42,32 @@ pub(crate) fn bindings(text: &str) -> Vec<(String, Word)> {
         let declares = words.get(front).and_then(Word::value).is_some_and(|name| DECLARERS.contains(&name));
         let given = if declares { &words[..] } else { &words[..front] };
         found.extend(given.iter().filter_map(binding));
+        found.extend(formatted(&words[front..]));
     }
     found
+}
+
+/// `printf -v NAME FORMAT WORD…`: the value may be any of the words.
+fn formatted(words: &[Word]) -> Vec<(String, Word)> {
+    let [printf, rest @ ..] = words else { return Vec::new() };
+    let option = rest.iter().position(|word| word.value().is_some_and(|text| text.starts_with("-v")));
+    let Some(option) = option.filter(|_| printf.value() == Some("printf")) else { return Vec::new() };
+    let attached = rest[option].value().and_then(|text| text.strip_prefix("-v")).filter(|name| !name.is_empty());
+    let (name, values) = match attached {
+        Some(name) => (Some(name), &rest[option + 1..]),
+        None => (rest.get(option + 1).and_then(Word::value), rest.get(option + 2..).unwrap_or_default()),
+    };
+    name.map_or(Vec::new(), |name| values.iter().map(|value| (name.to_owned(), value.clone())).collect())
 }
 
 fn binding(word: &Word) -> Option<(String, Word)> {
     let Some((Piece::Text(head), rest)) = word.pieces().split_first() else { return None };
     let (name, beginning) = (assigned_name(head)?, head.split_once('=')?.1);
-    if head[..head.len() - beginning.len()].ends_with("+=") {
-        return None;
-    }
     let mut value = WordBuilder::default();
+    if head[..head.len() - beginning.len()].ends_with("+=") {
+        // Behind what it was before.
+        value.quoted_expansion(Piece::Unknown);
+    }
     if !beginning.is_empty() {
         value.quoted(beginning);
     }
@@ -137,7 +152,7 @@ impl Scanner {
                 let length = input.next().map_or(1, |(_, escaped)| 1 + escaped.len_utf8());
                 self.top().word.double_quoted(&text[at..at + length]);
             }
-            '`' => self.backtick(),
+            '`' => self.backtick(at),
             '$' => self.dollar(text, at, input),
             _ => self.top().word.double_quoted(&text[at..at + c.len_utf8()]),
         }
@@ -159,7 +174,7 @@ impl Scanner {
                 self.top().word.unquoted(&text[at..at + length]);
             }
             '$' => self.dollar(text, at, input),
-            '`' => self.backtick(),
+            '`' => self.backtick(at),
             ' ' | '\t' => self.end_word(),
             '\n' | ';' | '|' => self.end_command(),
             '&' if input.peek().is_some_and(|(_, next)| *next == '>') => self.end_word(),
@@ -181,7 +196,9 @@ impl Scanner {
         match input.peek().map(|(_, next)| *next) {
             Some('(') => {
                 input.next();
-                self.top().word.expansion(Piece::Unknown);
+                // A number is none of what commands print.
+                let arithmetic = text[at..].starts_with("$((");
+                self.top().word.expansion(if arithmetic { Piece::Unknown } else { Piece::Output(at) });
                 self.open(Opened::Parenthesis);
             }
             Some('{') => match braced_name(&text[at + 2..]) {
@@ -214,11 +231,11 @@ impl Scanner {
         }
     }
 
-    fn backtick(&mut self) {
+    fn backtick(&mut self, at: usize) {
         if self.top().opened == Opened::Backtick {
             self.close();
         } else {
-            self.top().word.expansion(Piece::Unknown);
+            self.top().word.expansion(Piece::Output(at));
             self.open(Opened::Backtick);
         }
     }

@@ -84,6 +84,7 @@ fn whoever_may_be_told_to_write_a_kept_file_asks() {
         "echo keys/k | xargs python3 w.py",
         "F=keys/k ./tool",
         "for f in keys/k; do ./tool $f; done",
+        "while read f; do ./tool $f; done <<< keys/k",
         "./tool keys/*",
         "./tool --out=keys/k",
         "./tool -okeys/k",

@@ -144,6 +144,8 @@ impl<'a> Walk<'a> {
             "concatenation" => self.one_word(node),
             "file_redirect" => self.file_redirect(node),
             "heredoc_redirect" => self.here_document(node),
+            // Those of a simple command are found with its words.
+            "herestring_redirect" if around.parent != "command" => self.herestring(node),
             "for_statement" => self.for_loop(node),
             "pipeline" => self.pipeline(node),
             // The grammar lets blanks stand inside these.
@@ -342,8 +344,10 @@ impl<'a> Walk<'a> {
                 _ => Some(child),
             };
             let command = command.filter(|node| kinds::name(*node) == "command").map(|node| node.start_byte());
-            if let (Some(from), Some(to)) = (before, command) {
-                self.parsed.pipes.push((from, to));
+            match (before, command) {
+                (Some(from), Some(to)) => self.parsed.pipes.push((from, to)),
+                (Some(from), None) => self.parsed.fed.push((from, child.byte_range())),
+                (None, _) => {}
             }
             // What is not a simple command must not be taken for nothing.
             before = Some(command.unwrap_or(usize::MAX));

@@ -1,12 +1,11 @@
 //! Removals of what another program names: `find … -delete`, `find … -exec rm`, and `xargs rm` behind a pipe. A walk over
 //! everything below a place is a removal of that place; one that picks files by name, age or size is not.
 
-use std::collections::HashMap;
-
 use super::super::parse::{Command, Parsed};
 use super::super::word::Word;
 use super::super::wrappers::{base_name, reachable};
 use super::Around;
+use super::names::{Pipes, Source};
 
 /// Tests of `find` that pick some files out of many, each with whether its argument is a pattern of names.
 const PICKS: &[(&str, bool)] = &[
@@ -43,39 +42,45 @@ const PICKS: &[(&str, bool)] = &[
     ("-samefile", false),
 ];
 
-/// A command that gets words from another one, and what these are.
-pub(in super::super) enum Feed {
+/// Programs that print names which lead to nothing critical, whatever their words: names without a folder, names below
+/// where they stand, or new ones.
+const PRINT_HARMLESS: &[&str] =
+    &["basename", "date", "fd", "fdfind", "hostname", "id", "mktemp", "seq", "uname", "uuidgen", "whoami"];
+
+/// What reaches a command that removes whatever it is fed.
+pub(in super::super) struct Feed {
+    from: Fed,
+    /// Folders go with everything in them.
+    recursive: bool,
+}
+
+enum Fed {
     /// What this command prints.
-    Printed(Vec<Word>),
+    Printed(Source),
     /// A here-document or here-string.
     Text(String),
 }
 
 /// What feeds the commands of a text that remove whatever they are fed.
 pub(in super::super) fn feeds(parsed: &Parsed) -> Vec<Feed> {
-    let removers = parsed.commands.iter().filter(|command| removes_what_it_is_fed(&command.words));
-    let mut removers = removers.peekable();
-    if removers.peek().is_none() {
+    let removers =
+        parsed.commands.iter().filter_map(|command| Some((command, removes_what_it_is_fed(&command.words)?)));
+    let removers: Vec<(&Command, bool)> = removers.collect();
+    if removers.is_empty() {
         return Vec::new();
     }
-    let commands: HashMap<usize, &Command> = parsed.commands.iter().map(|command| (command.at, command)).collect();
-    let pipes: HashMap<usize, usize> = parsed.pipes.iter().map(|(from, to)| (*to, *from)).collect();
-    let mut feeds = Vec::new();
-    for remover in removers {
-        let mut to = remover.at;
-        while let Some(from) = pipes.get(&to) {
-            let Some(feeder) = commands.get(from) else { break };
-            if !passes_on(&feeder.words) {
-                feeds.push(Feed::Printed(feeder.words.clone()));
-                break;
-            }
-            to = *from;
-        }
-    }
+    let pipes = Pipes::of(parsed);
     // Which of them reads a document is not followed.
     let documents = parsed.redirects.iter().filter(|redirect| redirect.operator.starts_with("<<"));
-    let texts = documents.filter_map(|redirect| redirect.target.value());
-    feeds.extend(texts.map(|text| Feed::Text(text.to_owned())));
+    let texts: Vec<&str> = documents.filter_map(|redirect| redirect.target.value()).collect();
+    let mut feeds = Vec::new();
+    for (remover, recursive) in removers {
+        let piped = pipes.feeding(remover.at);
+        // A group or a file may feed it as well; those of a file are not known.
+        let source = piped.or_else(|| texts.is_empty().then(Source::default));
+        feeds.extend(source.map(|source| Feed { from: Fed::Printed(source), recursive }));
+    }
+    feeds.extend(texts.iter().map(|text| Feed { from: Fed::Text((*text).to_owned()), recursive: true }));
     feeds
 }
 
@@ -83,14 +88,17 @@ fn name(words: &[Word]) -> Option<&str> {
     words.first().and_then(Word::value).map(base_name)
 }
 
-fn removes_what_it_is_fed(words: &[Word]) -> bool {
+/// Whether a command removes what it is fed, and then whether with all that is in it.
+fn removes_what_it_is_fed(words: &[Word]) -> Option<bool> {
     let fed = reachable(words).into_iter().filter(|words| matches!(name(words), Some("xargs" | "parallel")));
-    fed.into_iter().any(|words| {
+    let removals = fed.flat_map(|words| {
         // An option that nobody knows, such as `-I{}`, is no command.
         let is_option = |word: &Word| word.value().is_none_or(|text| text.starts_with('-'));
         let options = words.iter().skip(1).take_while(|word| is_option(word)).count();
-        [words, &words[1 + options..]].into_iter().flat_map(reachable).any(is_removal)
-    })
+        [words, &words[1 + options..]].into_iter().flat_map(reachable).filter(|words| is_removal(words))
+    });
+    let recursive = |words: &[Word]| words[1..].iter().any(|word| word.value().is_none_or(super::is_recursive));
+    removals.map(recursive).max()
 }
 
 /// A folder that is not empty is nothing that `rmdir` removes.
@@ -98,28 +106,52 @@ fn is_removal(words: &[Word]) -> bool {
     matches!(name(words), Some("rm" | "unlink"))
 }
 
-/// Programs that leave out nothing of what they are given.
-fn passes_on(words: &[Word]) -> bool {
-    let options = words.iter().skip(1).all(|word| word.value().is_some_and(|text| text.starts_with('-')));
-    options && matches!(name(words), Some("cat" | "sort" | "uniq" | "tac"))
-}
-
 impl Around<'_> {
     pub(super) fn critical_feed(&self, feed: &Feed) -> Option<String> {
-        match feed {
-            Feed::Text(text) => text.split_whitespace().find_map(|name| self.critical_name(name)),
-            Feed::Printed(words) => match name(words)? {
-                "echo" | "printf" => words[1..].iter().find_map(|word| match word.value() {
-                    Some(text) => printed_names(text).find_map(|name| self.critical_name(name)),
-                    None => self.critical_operand(word, false),
-                }),
-                "find" => {
-                    let found = Walk::of(words);
-                    self.critical_walk(&found, found.branches().any(|branch| !has(branch, "-prune") && !picks(branch)))
-                }
-                _ => None,
-            },
+        match &feed.from {
+            Fed::Text(text) => text.split_whitespace().find_map(|name| self.critical_name(name)),
+            Fed::Printed(source) => self.critical_source(source, feed.recursive),
         }
+    }
+
+    /// What a command prints that must not be removed.
+    pub(super) fn critical_source(&self, source: &Source, recursive: bool) -> Option<String> {
+        let words = &source.words;
+        let unknown = || recursive.then(|| "what another command prints".to_owned());
+        let Some(program) = name(words) else { return unknown() };
+        match program {
+            "echo" | "printf" => words[1..].iter().find_map(|word| match word.value() {
+                Some(text) => printed_names(text).find_map(|name| self.critical_name(name)),
+                None => self.critical_operand(word, false),
+            }),
+            "find" => {
+                let found = Walk::of(words);
+                let takes_all = found.branches().any(|branch| !has(branch, "-prune") && !picks(branch));
+                self.critical_walk(&found, takes_all && !source.picked)
+            }
+            "ls" => self.critical_listing(words, recursive && !source.picked),
+            "pwd" => self.critical_name("."),
+            "realpath" | "readlink" => words[1..].iter().find_map(|word| self.critical_operand(word, recursive)),
+            "git" => has(words, "--show-toplevel").then(|| self.critical_name(".")).flatten(),
+            // Names of files below where they look, and not what stands in these.
+            "grep" | "egrep" | "fgrep" | "rg" if has_short(words, 'l') || has(words, "--files") => None,
+            program if PRINT_HARMLESS.contains(&program) => None,
+            _ => unknown(),
+        }
+    }
+
+    /// `ls` prints what it is told, or the names in a folder; these then mean files of the working directory.
+    fn critical_listing(&self, words: &[Word], all: bool) -> Option<String> {
+        let is_operand = |word: &&Word| word.value().is_none_or(|text| !text.starts_with('-'));
+        let operands: Vec<&Word> = words[1..].iter().filter(is_operand).collect();
+        if operands.is_empty() {
+            return if all { self.critical_name(".") } else { None };
+        }
+        let tells = |word: &&&Word| {
+            let lists_folder = word.value().is_some() && !has_short(words, 'd');
+            !lists_folder || (all && word.value() == Some("."))
+        };
+        operands.iter().filter(tells).find_map(|word| self.critical_operand(word, false))
     }
 
     fn critical_name(&self, name: &str) -> Option<String> {
@@ -186,6 +218,12 @@ impl<'a> Walk<'a> {
     fn branches(&self) -> impl Iterator<Item = &'a [Word]> {
         self.expression.split(|word| matches!(word.value(), Some("-o" | "-or" | ",")))
     }
+}
+
+/// Whether a cluster of short options has this letter.
+fn has_short(words: &[Word], letter: char) -> bool {
+    let cluster = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.contains(letter);
+    words.iter().any(|word| word.value().is_some_and(cluster))
 }
 
 fn has(words: &[Word], wanted: &str) -> bool {

@@ -1,5 +1,7 @@
 //! Removals of what the text itself says a name stands for, and of what one program hands to another.
 
+use proptest::prelude::*;
+
 use super::super::tests::look;
 
 #[test]
@@ -27,6 +29,34 @@ fn values_that_the_text_gives_are_followed() {
         "bash -c 'd=/; rm -rf $d'",
         "d=/; for x in a b; do rm -rf $d; done",
         "d=build; d=/; rm -rf $d",
+        "x=$(pwd); rm -rf $x",
+        "x=`pwd`; rm -rf \"$x\"",
+        "x=$(git rev-parse --show-toplevel); rm -rf $x",
+        "x=$(realpath .); rm -rf $x",
+        "x=$(echo /); rm -rf $x",
+        "x=$(cat list); rm -rf $x",
+        "x=$(pwd); y=$x; rm -rf $y",
+        "x+=/; rm -rf $x",
+        "x=; x+=/etc; rm -rf $x",
+        "read x <<< /; rm -rf $x",
+        "read -r x y <<< 'a /'; rm -rf $y",
+        "read x <<< $HOME; rm -rf $x",
+        "read x < list; rm -rf $x",
+        "printf -v x /; rm -rf $x",
+        "printf -v x %s /; rm -rf $x",
+        "printf -vx %s ~; rm -rf $x",
+        "r=rm; $r -rf /",
+        "r=rm; ${r} -rf ~",
+        "r='rm -rf'; $r /",
+        "r=/bin/rm; sudo $r -r /",
+        "r=rm; x=/; $r -rf $x",
+        "$(which rm) -rf /",
+        "`command -v rm` -fr ~",
+        "\"$RM\" -rf /etc",
+        "for x in $(ls -d /*); do rm -rf $x; done",
+        "for x in $(pwd); do rm -rf \"$x\"; done",
+        "for x in $(cat list); do rm -rf $x; done",
+        "for x in /; do rm -rf $x; done",
     ] {
         assert!(look(text).critical_removal.is_some(), "{text:?}");
     }
@@ -44,6 +74,18 @@ fn values_that_the_text_gives_are_followed() {
         "PREFIX=/usr x=build; rm -rf $x",
         "x=; rm -rf $x",
         "x=\"$1\"; rm -rf \"$x\"",
+        "x=build; x+=/debug; rm -rf $x",
+        "x=$(basename a/b); rm -rf \"$x\"",
+        "n=$((i+1)); rm -rf $n",
+        "r=rm; $r -rf build",
+        "$GREP -r foo .",
+        "$CMD -rf src",
+        "printf -v x %s build; rm -rf $x",
+        "read x <<< build; rm -rf $x",
+        "x=$(pwd)/target; rm -rf $x",
+        "x=/; ls $x",
+        "x=$(cat list); rm $x",
+        "read x; rm $x",
     ] {
         assert_eq!(look(text).critical_removal, None, "{text:?}");
     }
@@ -116,6 +158,27 @@ fn what_is_printed_into_a_removal_is_removed() {
         "xargs rm -rf <<< /",
         "xargs rm -rf <<E\n/etc\nE",
         "echo / | parallel rm -rf",
+        "ls -d /* | xargs rm -rf",
+        "ls -d -- /*/ | xargs rm -rf",
+        "ls -d /* | grep x | xargs rm -rf",
+        "ls | xargs rm -rf",
+        "ls -A . | xargs rm -rf",
+        "pwd | xargs rm -rf",
+        "cat list | xargs rm -rf",
+        "grep x list | xargs rm -rf",
+        "sort < list | xargs rm -rf",
+        "xargs rm -rf < list",
+        "{ echo /; } | xargs rm -rf",
+        "ls -d /* | while read f; do rm -rf $f; done",
+        "ls -d /* | while read -r f; do rm -rf \"$f\"; done",
+        "echo / | while IFS= read -r f; do rm -rf -- \"$f\"; done",
+        "find / | while read f; do rm -rf $f; done",
+        "cat list | while read f; do rm -rf $f; done",
+        "while read f; do rm -rf $f; done < list",
+        "while read f; do rm -rf $f; done <<< /",
+        "while read f; do rm -rf $f; done < <(ls -d /*)",
+        "awk '{print $2}' list | xargs rm -rf",
+        "echo / | { read x; rm -rf $x; }",
     ] {
         assert!(look(text).critical_removal.is_some(), "{text:?}");
     }
@@ -128,7 +191,114 @@ fn what_is_printed_into_a_removal_is_removed() {
         "echo / ; ls | xargs rm",
         "cat list | xargs rm",
         "echo \"$x\" | xargs rm",
+        "ls -d build/* | xargs rm -rf",
+        "ls | grep old | xargs rm -rf",
+        "ls *.o | xargs rm -rf",
+        "find . -name node_modules | xargs rm -rf",
+        "find . -name node_modules -prune | head -3 | xargs rm -rf",
+        "find . -name node_modules | while read d; do rm -rf \"$d\"; done",
+        "while read -r d; do rm -rf \"$d\"; done < <(find . -name target)",
+        "for d in $(find . -name target); do rm -rf $d; done",
+        "for d in a b; do rm -rf \"$d\"; done",
+        "for d in */; do rm -rf \"$d/target\"; done",
+        "git ls-files -o | xargs rm -rf",
+        "fd -t d target | xargs rm -rf",
+        "grep -rl x src | xargs rm -rf",
+        "mktemp -d | xargs rm -rf",
+        "cat list | while read f; do rm $f; done",
+        "cat list | while read f; do echo $f; done; rm -rf build",
     ] {
         assert_eq!(look(text).critical_removal, None, "{text:?}");
+    }
+}
+
+#[test]
+fn what_people_clean_up_with_is_not_critical() {
+    for text in [
+        "rm -rf $PWD/target",
+        "rm -rf \"$PWD/target\"",
+        "rm -rf ${PWD}/target/*",
+        "rm -rf */target",
+        "rm -rf ./*/target",
+        "rm -rf */node_modules/.cache",
+        "rm -rf /tmp/foo*",
+        "rm -rf /tmp/foo-*/x",
+        "rm -rf \"$TMPDIR/x\"",
+        "rm -rf $TMPDIR/x/*",
+        "rm -rf ./build/*",
+        "rm -rf build/*",
+        "rm -rf ~/.cache/x*",
+        "d=build; rm -rf $d",
+        "rm -rf foo*",
+    ] {
+        assert_eq!(look(text).critical_removal, None, "{text:?}");
+    }
+    for text in [
+        "rm -rf $PWD/*",
+        "rm -rf \"$PWD\"/",
+        "rm -rf $PWD/..",
+        "rm -rf $PWD/*/",
+        "rm -rf */*",
+        "rm -rf */.",
+        "rm -rf */..",
+        "rm -rf /tmp/*",
+        "rm -rf /*/target",
+        "rm -rf /etc/ss*",
+        "rm -rf ~/*/*",
+    ] {
+        assert!(look(text).critical_removal.is_some(), "{text:?}");
+    }
+}
+
+/// Ways in which a path comes to be the operand of a recursive removal: `V` is the path.
+const WAYS: &[&str] = &[
+    "rm -rf V",
+    "rm -r -f -- V",
+    "rm --recursive V",
+    "sudo rm -fr V",
+    "r=rm; $r -rf V",
+    "x=V; rm -rf $x",
+    "x=V; rm -rf \"${x}\"",
+    "export x=V; rm -rf $x",
+    "x=V; y=$x; rm -rf $y",
+    "x=$(echo V); rm -rf $x",
+    "x=`echo V`; rm -rf $x",
+    "printf -v x %s V; rm -rf $x",
+    "read x <<< V; rm -rf $x",
+    "for x in V; do rm -rf $x; done",
+    "for x in a V b; do rm -rf \"$x\"; done",
+    "for x in $(echo V); do rm -rf $x; done",
+    "echo V | xargs rm -rf",
+    "printf '%s\\n' V | sort | xargs -n1 rm -r",
+    "echo V | while read x; do rm -rf $x; done",
+    "while read x; do rm -rf $x; done <<< V",
+    "echo V | { read x; rm -rf \"$x\"; }",
+    "bash -c 'rm -rf V'",
+    "bash -c 'x=V; rm -rf $x'",
+    "find V -delete",
+    "find V | xargs rm",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_critical_path_is_critical_however_it_comes_to_be_removed(
+        way in prop::sample::select(WAYS),
+        path in prop::sample::select(vec!["/", "//", "/.", "/etc", "/usr/", "/repo", "/repo/.", ".", "./", "..", "../..", "/home/dev", "/home", "src/.."]),
+        around in prop::sample::select(vec!["C", "ls; C", "true && C", "(C)", "if a; then C; fi", "C | cat", "{ C; }"]),
+    ) {
+        let text = around.replace('C', &way.replace('V', path));
+        prop_assert!(look(&text).critical_removal.is_some(), "{}", text);
+    }
+
+    #[test]
+    fn a_path_of_ones_own_is_not(
+        way in prop::sample::select(WAYS),
+        path in "(\\./)?[a-z]{2,6}(/[a-z]{1,4}){0,2}|/tmp/[a-z]{2,5}|/repo/[a-z]{2,5}",
+        around in prop::sample::select(vec!["C", "ls; C", "true && C", "(C)", "if a; then C; fi"]),
+    ) {
+        let text = around.replace('C', &way.replace('V', &path));
+        prop_assert_eq!(look(&text).critical_removal, None, "{}", text);
     }
 }
