@@ -112,10 +112,17 @@ impl ServerConfig {
     }
 
     /// Takes over what is said about it besides; of policies for one tool the strictest holds.
-    pub(crate) fn amend(&mut self, said: &Map<String, Value>) {
-        self.timeout = timeout(said).or(self.timeout);
-        if let Some(policies) = Policies::of(said) {
-            self.policies.add(&policies);
+    pub(crate) fn amend(&mut self, said: &Value) {
+        self.timeout = said.as_object().and_then(timeout).or(self.timeout);
+        self.policies.add_said(said);
+    }
+
+    /// The same in place of an earlier one: where it says nothing about tools, what was said about them before holds.
+    pub(crate) fn after(self, earlier: Option<&Policies>) -> Self {
+        let silent = self.written.get("tools").is_none_or(Value::is_null);
+        match earlier.filter(|_| silent) {
+            Some(policies) => Self { policies: policies.clone(), ..self },
+            None => self,
         }
     }
 }

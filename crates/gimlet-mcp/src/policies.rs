@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use gimlet_policy::{server_tool_names, wildcard};
 use serde_json::{Map, Value};
+
+use crate::naming::{plain, tool_name};
 
 /// What holds for a tool before any rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +19,8 @@ pub(crate) enum Policy {
     Deny,
 }
 
-/// The policies of a server's tools, by the server's own names for them.
+/// The policies of a server's tools, by the names that were written for them: the server's own, or one of those that rules
+/// use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Policies {
     named: BTreeMap<String, Policy>,
@@ -62,16 +66,32 @@ impl Policies {
         *known = policy.max(*known);
     }
 
+    /// Adds what was said elsewhere in place of an entry; that says nothing about tools if it is empty.
+    pub(crate) fn add_said(&mut self, said: &Value) {
+        match said {
+            Value::Null => {}
+            Value::Object(said) => Self::of(said).iter().for_each(|more| self.add(more)),
+            _ => self.unreadable = true,
+        }
+    }
+
     /// Adds what was said elsewhere.
     pub(crate) fn add(&mut self, more: &Self) {
         self.unreadable |= more.unreadable;
         more.named.iter().for_each(|(name, policy)| self.hold(name, *policy));
     }
 
-    /// What holds for the tool of this name.
-    pub(crate) fn about(&self, tool: &str) -> Policy {
+    /// What holds for a tool of a server. Of several names that mean it the strictest holds.
+    pub(crate) fn about(&self, server: &str, tool: &str) -> Policy {
         let unnamed = if self.unreadable { Policy::Ask } else { Policy::AsUsual };
-        self.named.get(tool).copied().unwrap_or(unnamed)
+        if self.named.is_empty() {
+            return unnamed;
+        }
+        let mut names = server_tool_names(server, tool);
+        names.extend([tool.to_owned(), plain(tool), tool_name(server, tool)]);
+        let means = |written: &str| names.iter().any(|name| name == written || wildcard(written, name));
+        let said = self.named.iter().filter(|(written, _)| means(written)).map(|(_, policy)| *policy);
+        said.max().unwrap_or(unnamed)
     }
 }
 
@@ -84,7 +104,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_asks() {
         let about = |tools: Value, tool: &str| {
-            Policies::of(json!({"tools": tools}).as_object().unwrap()).unwrap_or_default().about(tool)
+            Policies::of(json!({"tools": tools}).as_object().unwrap()).unwrap_or_default().about("my.calc", tool)
         };
         let one = |policy: Value| json!([{"name": "a", "permission_policy": policy}]);
         let twice = |first: &str, second: &str| json!([{"name": "a", "permission_policy": first}, {"name": "a", "permission_policy": second}]);
@@ -105,5 +125,47 @@ mod tests {
         ] {
             assert_eq!(about(tools.clone(), "a"), policy, "{tools}");
         }
+    }
+
+    #[test]
+    fn a_tool_is_meant_by_each_of_its_names() {
+        let denied = |written: &str, tool: &str| {
+            let entry = json!({"tools": [{"name": written, "permission_policy": "always_deny"}]});
+            Policies::of(entry.as_object().unwrap()).unwrap().about("my.calc", tool) == Policy::Deny
+        };
+        let long = "x".repeat(80);
+        for (written, tool) in [
+            ("add", "add"),
+            ("mcp__my.calc__add", "add"),
+            ("mcp__my_calc__add", "add"),
+            ("to/add", "to/add"),
+            ("to_add", "to/add"),
+            ("mcp__my_calc__to_add", "to/add"),
+            ("mcp__my.calc__to/add", "to/add"),
+            ("mcp__my_calc", "add"),
+            ("mcp__my_calc__*", "add"),
+            ("a*", "add"),
+            ("*", "add"),
+            (tool_name("my.calc", &long).as_str(), long.as_str()),
+        ] {
+            assert!(denied(written, tool), "{written} for {tool}");
+        }
+        for (written, tool) in [("add", "added"), ("mcp__calc__add", "add"), ("mcp__my_calc__ad", "add"), ("b*", "add")]
+        {
+            assert!(!denied(written, tool), "{written} for {tool}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_besides_and_cannot_be_read_asks() {
+        let about = |said: Value| {
+            let mut policies = Policies::default();
+            policies.add_said(&said);
+            policies.about("calc", "add")
+        };
+        assert_eq!(about(json!({"tools": [{"name": "add", "permission_policy": "always_deny"}]})), Policy::Deny);
+        assert_eq!(about(json!([{"name": "add"}])), Policy::Ask);
+        assert_eq!(about(json!({"timeout": 5})), Policy::AsUsual);
+        assert_eq!(about(Value::Null), Policy::AsUsual);
     }
 }

@@ -127,7 +127,10 @@ impl Connection {
     /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay.
     /// Neither is one offered that its configuration denies.
     pub(crate) fn guests(&self, server: &str, policies: &Policies, limits: Limits) -> Vec<ToolRef> {
-        self.tools.iter().filter_map(|tool| self.guest(server, tool, policies.about(&tool.name), limits)).collect()
+        self.tools
+            .iter()
+            .filter_map(|tool| self.guest(server, tool, policies.about(server, &tool.name), limits))
+            .collect()
     }
 
     fn guest(&self, server: &str, tool: &Tool, policy: Policy, limits: Limits) -> Option<ToolRef> {

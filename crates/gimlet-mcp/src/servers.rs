@@ -1,5 +1,6 @@
 //! The servers of one session: connected when they are first needed, looked after between turns.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use serde_json::{Map, Value};
 
 use crate::admission::Admission;
 use crate::config::{ServerConfig, ServerKind, servers_of};
-use crate::policies::Policy;
+use crate::naming::plain;
+use crate::policies::{Policies, Policy};
 use crate::server::{ConnectError, Connection, IN_DRIVER, Limits, connect};
 
 /// How long a server may take to answer at first.
@@ -85,6 +87,8 @@ pub struct McpServers {
     /// Learns the credentials that configurations hold.
     redactor: Redactor,
     entries: Mutex<Vec<Entry>>,
+    /// What was said about the tools of servers that were taken away, for when they come back.
+    parted: Mutex<HashMap<String, Policies>>,
     /// Held while connecting, so that a server is not greeted twice.
     connecting: tokio::sync::Mutex<()>,
 }
@@ -107,6 +111,7 @@ impl McpServers {
             admission: Admission::default(),
             redactor: Redactor::default(),
             entries: Mutex::new(entries),
+            parted: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
         }
     }
@@ -305,11 +310,12 @@ impl Servers for McpServers {
                 entries.push(Entry::new(name.clone(), ServerConfig::in_driver(name), Origin::Launch));
             }
         }
-        let inside = entries.iter_mut().filter(|entry| entry.config.kind == ServerKind::Driver);
-        for entry in inside {
-            if let Some(Value::Object(said)) = said.get(&entry.name) {
-                entry.config.amend(said);
-            }
+        let known: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+        for (key, said) in said {
+            // In the characters that can be sent a key means every server that is called by it.
+            let means = |name: &str| name == key || (!known.contains(key) && plain(name) == *key);
+            let inside = entries.iter_mut().filter(|entry| entry.config.kind == ServerKind::Driver);
+            inside.filter(|entry| means(&entry.name)).for_each(|entry| entry.config.amend(said));
         }
     }
 
@@ -342,7 +348,7 @@ impl Servers for McpServers {
                 });
                 let (entry, connection, own) =
                     found.next().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))?;
-                if entry.config.policies.about(&own) == Policy::Deny {
+                if entry.config.policies.about(&entry.name, &own) == Policy::Deny {
                     return Err(format!("The tool did not run: the configuration of its server denies '{tool}'"));
                 }
                 (connection.call(own, input), entry.config.timeout)
@@ -382,16 +388,20 @@ impl Servers for McpServers {
             let mut changed = ServersChanged::default();
             {
                 let mut entries = self.lock();
+                let mut parted = self.parted.lock().unwrap_or_else(PoisonError::into_inner);
                 let named = |name: &str| wanted.iter().any(|(wanted, _)| wanted == name);
                 entries.retain(|entry| {
                     let passing = entry.origin == Origin::Request || entry.config.kind == ServerKind::Driver;
                     let keep = named(&entry.name) || !passing;
                     if !keep {
                         changed.removed.push(entry.name.clone());
+                        parted.insert(entry.name.clone(), entry.config.policies.clone());
                     }
                     keep
                 });
                 for (name, config) in wanted {
+                    let earlier = entries.iter().find(|entry| entry.name == name).map(|entry| &entry.config.policies);
+                    let config = config.after(earlier.or_else(|| parted.get(&name)));
                     match entries.iter_mut().find(|entry| entry.name == name) {
                         Some(entry) if entry.config == config => {
                             entry.origin = Origin::Request;

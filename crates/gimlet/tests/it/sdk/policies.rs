@@ -14,17 +14,22 @@ enum Said {
     Greeting,
     FlagThenGreeting,
     Later,
+    /// By the name that the model knows it by.
+    FullName,
+    /// By flag, before the same server is set again without a word about its tools.
+    FlagThenLater,
 }
 
 /// Runs one call of a tool with this policy; gives whether it was offered, asked about, and reached the program.
 async fn called(said: Said, policy: &Value, flags: &[&str]) -> (bool, bool, bool) {
     let world = world();
     let model = adding().await;
-    let entry = json!({"type": "sdk", "name": "calc", "tools": [{"name": "add", "permission_policy": policy}]});
+    let name = if said == Said::FullName { "mcp__calc__add" } else { "add" };
+    let entry = json!({"type": "sdk", "name": "calc", "tools": [{"name": name, "permission_policy": policy}]});
     let by_flag = json!({"mcpServers": {"calc": entry}}).to_string();
     let asks = ["--permission-prompt-tool", "stdio", "--allowedTools", "mcp__calc"];
     let mut run = world.run(&model).args(asks).args(flags.iter().copied());
-    if matches!(said, Said::Flag | Said::FlagThenGreeting) {
+    if matches!(said, Said::Flag | Said::FlagThenGreeting | Said::FullName | Said::FlagThenLater) {
         run = run.args(["--mcp-config", by_flag.as_str()]);
     }
     let mut host = Host::start(run);
@@ -43,7 +48,15 @@ async fn called(said: Said, policy: &Value, flags: &[&str]) -> (bool, bool, bool
             host.send(json!({"type": "control_request", "request_id": "set", "request": request}));
             serve(&mut host, |line| line["response"]["request_id"] == "set").await;
         }
-        Said::Flag => {}
+        Said::FlagThenLater => {
+            host.ask(json!({"subtype": "initialize"})).await;
+            for servers in [json!({}), json!({"calc": {"type": "sdk", "name": "calc"}})] {
+                let request = json!({"subtype": "mcp_set_servers", "servers": servers});
+                host.send(json!({"type": "control_request", "request_id": "set", "request": request}));
+                serve(&mut host, |line| line["response"]["request_id"] == "set").await;
+            }
+        }
+        Said::Flag | Said::FullName => {}
     }
     host.say("add");
     let is_question = |line: &Value| line["request"]["subtype"] == "can_use_tool";
@@ -62,7 +75,7 @@ async fn called(said: Said, policy: &Value, flags: &[&str]) -> (bool, bool, bool
 #[tokio::test]
 async fn a_tools_own_policy_stands_above_rules_and_modes_wherever_it_is_said() {
     let bypass = ["--permission-mode", "bypassPermissions"];
-    for said in [Said::Flag, Said::Greeting, Said::FlagThenGreeting, Said::Later] {
+    for said in [Said::Flag, Said::Greeting, Said::FlagThenGreeting, Said::Later, Said::FullName, Said::FlagThenLater] {
         for (policy, flags, outcome) in [
             ("always_deny", &[][..], (false, false, false)),
             ("always_deny", &bypass[..], (false, false, false)),
@@ -74,6 +87,21 @@ async fn a_tools_own_policy_stands_above_rules_and_modes_wherever_it_is_said() {
             assert_eq!(called(said, &json!(policy), flags).await, outcome, "{policy} by {said:?} with {flags:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_server_is_meant_by_its_key_in_the_characters_that_the_model_sees() {
+    let world = world();
+    let model =
+        Script::new().call("mcp__my_calc__add", json!({"a": 1, "b": 2})).then().say("done").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--permission-mode", "bypassPermissions"]));
+    let configs = json!({"my_calc": {"tools": [{"name": "add", "permission_policy": "always_deny"}]}});
+    host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["my.calc"], "sdkMcpServerConfigs": configs})).await;
+    host.say("add");
+    serve(&mut host, |line| line["type"] == "result").await;
+    let lines = host.end().await.clean(0);
+    assert!(lines.iter().all(|line| line["request"]["message"]["method"] != "tools/call"));
+    assert!(!model.request(0).tool_names().contains(&"mcp__my_calc__add".to_owned()));
 }
 
 #[tokio::test]
