@@ -6,6 +6,7 @@ mod accepted_edits;
 mod climbing;
 mod closed_files;
 mod corpus;
+mod flags;
 mod invariants;
 mod kept_files;
 mod launchers;

@@ -104,7 +104,7 @@ fn options(subcommand: &str) -> Option<Options> {
         "shortlog" => (
             &[LOG, "-n -s -e -c --numbered --summary --email --committer"],
             &[LOG_VALUED, "--group"],
-            &["-w -n"],
+            &["-w"],
             "--since --after --until --before --author --group",
             true,
         ),
