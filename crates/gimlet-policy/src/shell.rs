@@ -163,6 +163,8 @@ pub struct Analysis {
     pub(crate) assigns_unseen: bool,
     /// Here-documents and here-strings.
     pub(crate) documents: Vec<String>,
+    /// Files that the texts inside it open by redirections.
+    pub(crate) inner_redirects: Vec<FileRedirect>,
     /// Commands whose output another one reads, or that becomes words or a file of another.
     pub(crate) piped: Vec<Vec<Word>>,
 }
@@ -206,6 +208,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     analysis.has_scripts = found.scripts;
     (analysis.assigned, analysis.assigns_unseen) = (found.assigned, found.assigns_unseen);
     (analysis.documents, analysis.piped, analysis.looped) = (found.documents, found.piped, found.looped);
+    analysis.inner_redirects = found.redirects;
     describe(&mut analysis, found.names, &found.texts, &found.feeds, facts);
     analysis
 }
@@ -238,6 +241,9 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
             scripts += 1;
             found.scripts = true;
             let inner = parse::parse(&script);
+            // Of what is not understood nobody knows which files it opens.
+            found.incomplete |= inner.trouble.is_some();
+            found.redirects.extend(inner.redirects.iter().filter_map(file_redirect));
             found.add(&script, inner);
         }
         at += 1;
@@ -261,6 +267,8 @@ struct Found {
     assigned: Vec<String>,
     looped: Vec<String>,
     piped: Vec<Vec<Word>>,
+    /// Files that texts inside the text open by redirections.
+    redirects: Vec<FileRedirect>,
     /// Some value is only known when the text runs.
     assigns_unseen: bool,
     /// Not every script was looked into, or a value runs that nobody sees.
@@ -297,7 +305,8 @@ impl Found {
         self.assigned.extend(parsed.assigned);
         let looped = parsed.loops.iter().flat_map(|found| &found.words);
         self.looped.extend(looped.filter_map(|word| word.value().map(str::to_owned)));
-        let read: HashSet<usize> = parsed.pipes.iter().map(|(from, _)| *from).collect();
+        let fed = parsed.fed.iter().map(|(from, _)| *from);
+        let read: HashSet<usize> = parsed.pipes.iter().map(|(from, _)| *from).chain(fed).collect();
         for command in parsed.commands {
             self.assigns_unseen |= command.assignments.iter().any(|assignment| assignment.value.is_none());
             self.assigned.extend(command.assignments.into_iter().filter_map(|assignment| assignment.value));

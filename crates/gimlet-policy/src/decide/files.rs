@@ -120,6 +120,7 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
         analysis.redirects.iter().map(|redirect| place.touched(&redirect.target, redirect.writes)).collect();
     edited::settle(analysis, &place, &mut parts, &mut redirects);
     let mut touched = redirects.clone();
+    touched.extend(analysis.inner_redirects.iter().map(|inner| place.touched(&inner.target, inner.writes)));
     let reached = || analysis.commands.iter().flat_map(|words| reachable(words));
     let told = opened::told(analysis);
     let untold = analysis.commands.iter().filter(|words| !told.contains(words.as_slice()));
@@ -127,6 +128,10 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
         place.operands(words, &mut touched);
         touched.extend(trees::read_by(words).map(|root| Touched { tree: true, ..place.at(root, false) }));
         touched.extend(trees::feeds(words).map(Touched::unknown));
+    }
+    if place.keeping.is_some() && spoken::feeds_strangers(analysis) {
+        let walks = analysis.piped.iter().flat_map(|words| taken::walks(words));
+        walks.for_each(|walk| touched.extend(place.taken(&walk)));
     }
     // What is read there may be any other file as well.
     if analysis.commands.len() > 1

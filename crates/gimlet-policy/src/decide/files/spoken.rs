@@ -16,8 +16,8 @@ const MOST_STRETCHES: usize = 1_024;
 /// Programs that open none of their words, or only look at names, sizes and dates.
 pub(super) const OPEN_NOTHING: &[&str] = &[
     ":", "[", "[[", "basename", "cd", "command", "dirname", "du", "echo", "expr", "false", "find", "hash", "id",
-    "kill", "ls", "popd", "printf", "pushd", "pwd", "readlink", "realpath", "seq", "set", "shift", "sleep", "stat",
-    "test", "tr", "true", "type", "uname", "unset", "wait", "which", "whoami",
+    "kill", "ls", "popd", "printf", "pushd", "pwd", "readlink", "realpath", "seq", "shift", "sleep", "stat", "test",
+    "tr", "true", "type", "uname", "unset", "wait", "which", "whoami",
 ];
 
 /// Every path that such programs could open; `None` when that cannot be said.
@@ -70,6 +70,15 @@ fn said<'w>(
             spoken.text(value)?;
         }
     }
+    if strangers && feeds_strangers(analysis) {
+        let lists = |words: &&Vec<Word>| {
+            let name = words.first().and_then(Word::value).map(base_name);
+            matches!(name, Some("ls" | "find" | "fd" | "fdfind" | "realpath" | "readlink"))
+        };
+        for word in analysis.piped.iter().filter(lists).flat_map(|words| &words[1..]).flat_map(Word::choices) {
+            spoken.word(word, false)?;
+        }
+    }
     if strangers {
         let echoed = analysis.piped.iter().filter_map(|words| echoed(words));
         for text in analysis.documents.iter().cloned().chain(echoed) {
@@ -77,6 +86,20 @@ fn said<'w>(
         }
     }
     Some(spoken.paths)
+}
+
+/// Whether a program that is not known to only read is told by its input what to work on.
+pub(super) fn feeds_strangers(analysis: &Analysis) -> bool {
+    let reached = || analysis.commands.iter().flat_map(|words| reachable(words));
+    let fed = reached().filter(|words| matches!(name_of(words), Some("xargs" | "parallel")));
+    let mut inner = fed.flat_map(|words| reachable(words).split_off(1));
+    inner.any(|words| changing::words(words).is_some())
+        || (reached().any(|words| name_of(words) == Some("read"))
+            && reached().any(|words| words.len() > 1 && changing::words(words).is_some_and(|told| !told.is_empty())))
+}
+
+fn name_of(words: &[Word]) -> Option<&str> {
+    words.first().and_then(Word::value).map(base_name)
 }
 
 struct Spoken<'a> {

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Place;
+use super::{Place, changing};
 use crate::decide::subject::Touched;
 use crate::paths::{FileView, Kind, Segment, normalise};
-use crate::shell::{Word, base_name, git_subcommand, is_recursive};
+use crate::shell::{Word, base_name, git_subcommand, is_recursive, reachable};
 
 /// A folder that is taken away or changed, and where it comes to lie.
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub(super) fn folders<'a>(name: &str, arguments: &'a [Word]) -> Vec<Taken<'a>> {
             found.extend(target.map(|(_, target)| gone(target)));
             found
         }
-        "find" => walked(&known),
+        "find" if known.contains(&"-delete") || starts_stranger(arguments) => walked(&known),
         "git" => of_git(&known).into_iter().map(gone).collect(),
         _ => Vec::new(),
     }
@@ -93,11 +93,27 @@ fn target_option<'a>(words: &[&'a str]) -> Option<&'a str> {
     })
 }
 
-/// What `find … -delete` walks over.
-fn walked<'a>(known: &[&'a str]) -> Vec<Taken<'a>> {
-    if !known.contains(&"-delete") {
-        return Vec::new();
+/// Whether `find` starts a program for each file that may do anything with it.
+fn starts_stranger(arguments: &[Word]) -> bool {
+    let runs = |word: &Word| matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+    let starts = arguments.iter().enumerate().filter(|(_, word)| runs(word)).map(|(at, _)| at + 1);
+    let mut inner = starts.flat_map(|start| reachable(&arguments[start..]));
+    inner.any(|words| changing::words(words).is_some_and(|told| !told.is_empty()))
+}
+
+/// What a `find` walks over whose output others read.
+pub(super) fn walks(words: &[Word]) -> Vec<Taken<'_>> {
+    let named = |word: &Word| word.value().is_some_and(|name| base_name(name) == "find");
+    match words.split_first() {
+        Some((name, arguments)) if named(name) => {
+            walked(&arguments.iter().flat_map(Word::choices).filter_map(Word::value).collect::<Vec<_>>())
+        }
+        _ => Vec::new(),
     }
+}
+
+/// The places that `find` walks over, and the names that it picks there.
+fn walked<'a>(known: &[&'a str]) -> Vec<Taken<'a>> {
     let begins = |word: &&str| word.starts_with(['-', '(', '!']);
     let start = known.iter().take_while(|word| matches!(**word, "-H" | "-L" | "-P")).count();
     let end = known[start..].iter().position(begins).map_or(known.len(), |at| start + at);
@@ -113,10 +129,15 @@ fn walked<'a>(known: &[&'a str]) -> Vec<Taken<'a>> {
 fn of_git<'a>(known: &[&'a str]) -> Vec<&'a str> {
     let Some((subcommand, rest)) = git_subcommand(known) else { return Vec::new() };
     let has = |words: &[&str]| rest.iter().any(|word| words.contains(word));
+    // A file says which.
+    if rest.iter().any(|word| word.starts_with("--pathspec-f")) && matches!(subcommand, "rm" | "restore" | "checkout") {
+        return vec!["."];
+    }
     match subcommand {
         "rm" if !has(&["--cached"]) => operands(rest),
         "mv" => operands(rest),
-        "clean" => operands(rest),
+        "clean" if has(&["-n", "--dry-run"]) => Vec::new(),
+        "clean" => Some(operands(rest)).filter(|named| !named.is_empty()).unwrap_or_else(|| vec!["."]),
         "restore" if has(&["--worktree", "-W"]) || !has(&["--staged", "-S"]) => operands(rest),
         // Before `--` there may be the name of a branch.
         "checkout" => match rest.iter().position(|word| *word == "--") {
