@@ -22,12 +22,12 @@ fn hold(target: Target, mutations: usize) {
 
 #[test]
 fn streams_of_a_model_can_be_cut_and_broken_anywhere() {
-    hold(gimlet_fuzz::SSE_STREAM, 10_000);
+    hold(gimlet_fuzz::SSE_STREAM, 25_000);
 }
 
 #[test]
 fn any_transcript_loads_and_can_go_on() {
-    hold(gimlet_fuzz::JSONL_LOAD, 1_000);
+    hold(gimlet_fuzz::JSONL_LOAD, 4_000);
 }
 
 #[test]
@@ -42,22 +42,22 @@ fn any_input_of_a_tool_is_prepared_or_refused() {
 
 #[test]
 fn any_rule_is_parsed_or_named_in_an_error() {
-    hold(gimlet_fuzz::RULE_PARSE, 2_000);
+    hold(gimlet_fuzz::RULE_PARSE, 3_500);
 }
 
 #[test]
 fn path_patterns_match_as_a_simple_matcher_does() {
-    hold(gimlet_fuzz::PATH_MATCH, 20_000);
+    hold(gimlet_fuzz::PATH_MATCH, 40_000);
 }
 
 #[test]
 fn any_command_text_is_analysed() {
-    hold(gimlet_fuzz::SHELL_PARSE, 5_000);
+    hold(gimlet_fuzz::SHELL_PARSE, 12_000);
 }
 
 #[test]
 fn no_rule_bracket_or_quote_makes_a_command_freer() {
-    hold(gimlet_fuzz::SHELL_DECIDE, 1_000);
+    hold(gimlet_fuzz::SHELL_DECIDE, 1_500);
 }
 
 #[test]
