@@ -7,6 +7,7 @@ mod change;
 mod collect;
 mod documents;
 mod item;
+mod scripts;
 mod store;
 
 use std::collections::HashSet;

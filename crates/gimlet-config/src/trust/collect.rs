@@ -1,20 +1,17 @@
 //! Finds every item: in the settings that were loaded, in `.mcp.json`, and in the project's skills, agents and commands.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::documents;
-use super::item::{Content, Item, ItemKind, Place, Script};
-use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
+use super::item::{Content, Item, ItemKind, Place};
+use super::scripts::Ground;
+use crate::files::{self, SETTINGS_MAX_BYTES};
 use crate::json::{self, Json, JsonText, Member, Node};
 use crate::keys::{self, Gate, KEYS};
 use crate::load::{Author, Layer, Loaded};
 use crate::locations::Locations;
-
-/// Scripts that a command names are part of its digest, up to this size.
-const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 pub(super) fn items(loaded: &Loaded) -> Vec<Item> {
     let project = Project::of(&loaded.locations);
@@ -34,7 +31,7 @@ pub(super) fn items(loaded: &Loaded) -> Vec<Item> {
 /// The folders of a project.
 pub(super) struct Project<'a> {
     pub(super) root: &'a Path,
-    cwd: &'a Path,
+    pub(super) cwd: &'a Path,
 }
 
 impl<'a> Project<'a> {
@@ -59,7 +56,7 @@ impl Project<'_> {
         for Member { key, key_span, value } in servers.members() {
             let whole = value.to_value();
             let content = Content::new(ItemKind::McpServer).part(key.as_bytes()).part(canonical(&whole).as_bytes());
-            let (content, scripts) = self.with_scripts(content, &whole, None);
+            let (content, scripts) = Ground::of_project(self).follow(content, &whole);
             items.push(Item {
                 kind: ItemKind::McpServer,
                 name: key.clone(),
@@ -73,62 +70,6 @@ impl Project<'_> {
                 place: None,
             });
         }
-    }
-
-    /// Adds the content of every file of the project that a command names, from the working directory or, where the
-    /// command stands in a document, from the folder of that.
-    pub(super) fn with_scripts(
-        &self,
-        mut content: Content,
-        command: &Value,
-        beside: Option<&Path>,
-    ) -> (Content, Vec<Script>) {
-        let mut words = Vec::new();
-        collect_words(command, &mut words);
-        words.sort();
-        words.dedup();
-        let mut scripts = Vec::new();
-        for word in words {
-            for from in [Some(self.cwd), beside].into_iter().flatten() {
-                let Some((bytes, is_whole)) = self.script(from, &word) else { continue };
-                content = content.part(word.as_bytes()).part(&bytes);
-                scripts.push(Script::new(&word, &bytes, is_whole));
-            }
-        }
-        (content, scripts)
-    }
-
-    /// The bytes that stand for a script in digests, and whether they are its content.
-    fn script(&self, from: &Path, word: &str) -> Option<(Vec<u8>, bool)> {
-        let variables = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR", "${CLAUDE_SKILL_DIR}", "$CLAUDE_SKILL_DIR"];
-        let path = match variables.iter().find_map(|variable| word.strip_prefix(variable)) {
-            Some(below) => from.join(below.trim_start_matches('/')),
-            None => from.join(word),
-        };
-        match files::read_inside(self.root, &path, SCRIPT_MAX_BYTES) {
-            Ok(bytes) => Some((bytes?, true)),
-            // Too large to read at every start: its size and time of change stand for its content.
-            Err(ReadError::TooLarge(_)) => {
-                let metadata = path.metadata().ok()?;
-                let stamp = format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec());
-                Some((stamp.into_bytes(), false))
-            }
-            Err(_) => None,
-        }
-    }
-}
-
-/// The words of a shell text that could be paths.
-fn collect_words(value: &Value, words: &mut Vec<String>) {
-    match value {
-        Value::String(text) => {
-            let plain = text.replace(['"', '\''], "");
-            let pieces = plain.split(|mark: char| mark.is_whitespace() || ";|&()<>=`".contains(mark));
-            words.extend(pieces.filter(|word| word.contains(['/', '.'])).map(str::to_owned));
-        }
-        Value::Array(values) => values.iter().for_each(|value| collect_words(value, words)),
-        Value::Object(members) => members.values().for_each(|value| collect_words(value, words)),
-        _ => {}
     }
 }
 
@@ -229,7 +170,7 @@ impl LayerItems<'_> {
         let mut content = Content::new(kind).part(name.as_bytes()).part(canonical(&value).as_bytes());
         let mut scripts = Vec::new();
         if executes && kind != ItemKind::Env {
-            (content, scripts) = self.project.with_scripts(content, &value, None);
+            (content, scripts) = Ground::of_project(self.project).follow(content, &value);
         }
         let text = shown.unwrap_or_else(|| match &node.json {
             Json::String(text) => text.clone(),

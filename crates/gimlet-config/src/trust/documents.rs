@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::collect::Project;
 use super::item::{Content, Item, ItemKind};
+use super::scripts::{self, Ground};
 use crate::files;
 
 const DOCUMENT_MAX_BYTES: u64 = 1024 * 1024;
@@ -43,7 +44,7 @@ fn walk(project: &Project<'_>, folder: &Path, kind: ItemKind, depth: usize, budg
             if depth > 0 {
                 walk(project, &path, kind, depth - 1, budget, items);
             }
-        } else if path.extension().is_some_and(|extension| extension == "md" || extension == "json") {
+        } else if is_json(&path) || path.extension().is_some_and(|extension| extension == "md") {
             *budget -= 1;
             items.extend(document(project, &path, kind));
         }
@@ -61,8 +62,7 @@ pub(super) fn item_of(project: &Project<'_>, path: &Path, kind: ItemKind, bytes:
     let text = String::from_utf8_lossy(bytes);
     let line = acting_line(path, &text)?;
     let content = Content::new(kind).part(name.as_bytes()).part(bytes);
-    // Whoever changes a script that a document runs changes what the document does.
-    let (content, scripts) = project.with_scripts(content, &Value::from(commands_in(&text)), path.parent());
+    let (content, scripts) = Ground::of_document(project, path).follow(content, &commands(path, &text));
     Some(Item {
         kind,
         digest: content.digest(),
@@ -77,9 +77,13 @@ pub(super) fn item_of(project: &Project<'_>, path: &Path, kind: ItemKind, bytes:
     })
 }
 
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
+}
+
 /// The first line by which a document does more than speak.
 fn acting_line(path: &Path, text: &str) -> Option<usize> {
-    if path.extension().is_some_and(|extension| extension == "json") {
+    if is_json(path) {
         return PLUGIN_FILES.iter().any(|name| path.ends_with(name)).then_some(1);
     }
     let mut in_front_matter = false;
@@ -101,6 +105,46 @@ fn acting_line(path: &Path, text: &str) -> Option<usize> {
 /// Whether a line has an inline command, or opens a block of them.
 fn runs_a_command(line: &str) -> bool {
     line.contains("!`") || line.trim_start().starts_with("```!")
+}
+
+/// All that a document could run: everything in a plugin's file, and of other documents their front matter and the
+/// commands in their text.
+fn commands(path: &Path, text: &str) -> Value {
+    if is_json(path) {
+        // What is no JSON is looked through as it stands.
+        return serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    }
+    let (front_matter, body) = parts(text);
+    Value::from_iter(acting_lines(front_matter).map(str::to_owned).chain(commands_in(body)))
+}
+
+/// Front matter and what follows it.
+fn parts(text: &str) -> (&str, &str) {
+    let text = text.trim_start_matches('\u{feff}');
+    let mut at = 0;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let is_border = line.trim_end() == "---";
+        match (number, is_border) {
+            (0, false) => return ("", text),
+            (1.., true) => return (&text[..at], &text[at + line.len()..]),
+            _ => at += line.len(),
+        }
+    }
+    // Front matter that does not end is all there is.
+    (text, "")
+}
+
+/// The lines of front matter without those below a key that only speaks.
+fn acting_lines(front_matter: &str) -> impl Iterator<Item = &str> {
+    let mut speaks = false;
+    front_matter.lines().filter(move |line| {
+        if !line.starts_with([' ', '\t', '-', '#'])
+            && let Some((key, _)) = line.split_once(':')
+        {
+            speaks = scripts::only_speaks(key.trim().trim_matches(['"', '\'']));
+        }
+        !speaks
+    })
 }
 
 /// The commands of a text: those between `!` and backticks in its lines, and the lines of blocks of them.

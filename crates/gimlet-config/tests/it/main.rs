@@ -7,5 +7,6 @@ mod ownership;
 mod reference;
 mod save;
 mod scopes;
+mod scripts;
 mod trust;
 mod world;

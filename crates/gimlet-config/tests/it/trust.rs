@@ -426,24 +426,3 @@ fn whoever_starts_a_server_asks_by_file_and_name_and_hears_no_about_unknown_ones
     world.file(".mcp.json", "{\"mcpServers\": {\"s\": {\"command\": \"./server.sh\"}, // odd\n}}");
     assert!(!covers(&trust, "s"), "a file that cannot be read has nothing that was accepted");
 }
-
-#[test]
-fn a_script_that_a_document_runs_is_part_of_what_was_accepted() {
-    let world = World::new();
-    world
-        .file(".claude/skills/run/SKILL.md", "Look: !`./x.sh now` and then\n```!\nsh scripts/y.sh\n```\nread ./z.sh\n");
-    world.file(".claude/commands/c.md", "!`\"${CLAUDE_PROJECT_DIR}/x.sh\"`\n");
-    for script in ["x.sh", ".claude/skills/run/scripts/y.sh", "z.sh"] {
-        world.file(script, "echo one\n");
-    }
-    for (script, waiting) in [
-        ("x.sh", &["skill .claude/skills/run/SKILL.md", "command .claude/commands/c.md"][..]),
-        (".claude/skills/run/scripts/y.sh", &["skill .claude/skills/run/SKILL.md"]),
-        ("z.sh", &[]),
-    ] {
-        accept(&world);
-        assert_eq!(titles(&effective(&world)), Vec::<String>::new());
-        world.file(script, "echo two\n");
-        assert_eq!(titles(&effective(&world)), waiting, "{script}");
-    }
-}

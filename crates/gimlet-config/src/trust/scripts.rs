@@ -1,0 +1,263 @@
+//! The files of a project that its commands name. They are part of what is trusted: whoever changes a script changes
+//! what the command does.
+//!
+//! Names are guessed from the words of a command and nothing is run to find them. A word too many only asks once more
+//! than needed; no file outside the project is ever read.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::collect::Project;
+use super::item::{Content, Script};
+use crate::files::{self, ReadError};
+
+/// A script is part of its item's digest with its content up to this size, and so are all of one item together.
+const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
+const ALL_SCRIPTS_MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// No command has more words than this.
+const MAX_WORDS: usize = 4_000;
+/// By this file a folder is a plugin.
+const MANIFEST: &str = ".claude-plugin/plugin.json";
+
+/// What only speaks, in front matter and in the JSON of plugins, hooks and servers: nothing that it names is run.
+const SPEAKING_KEYS: [&str; 25] = [
+    "name",
+    "displayName",
+    "description",
+    "when_to_use",
+    "argument-hint",
+    "arguments",
+    "allowed-tools",
+    "allowedTools",
+    "disallowed-tools",
+    "disallowedTools",
+    "tools",
+    "model",
+    "effort",
+    "color",
+    "paths",
+    "license",
+    "compatibility",
+    "version",
+    "author",
+    "homepage",
+    "repository",
+    "keywords",
+    "statusMessage",
+    "matcher",
+    "prompt",
+];
+
+/// Whether nothing that stands under this key is run.
+pub(super) fn only_speaks(key: &str) -> bool {
+    SPEAKING_KEYS.contains(&key)
+}
+
+/// The folders from which a command's words lead to files.
+pub(super) struct Ground<'a> {
+    project: &'a Project<'a>,
+    /// That of the document in which the command stands.
+    beside: Option<PathBuf>,
+    /// That of the plugin of which it is part.
+    plugin: Option<PathBuf>,
+}
+
+impl<'a> Ground<'a> {
+    /// For commands of settings and of `.mcp.json`.
+    pub(super) fn of_project(project: &'a Project<'a>) -> Self {
+        Self { project, beside: None, plugin: None }
+    }
+
+    /// For commands of a skill, an agent, a command, or a file of a plugin.
+    pub(super) fn of_document(project: &'a Project<'a>, path: &Path) -> Self {
+        let above = path.ancestors().skip(1).take_while(|folder| folder.starts_with(project.root));
+        let plugin = above.into_iter().find(|folder| folder.join(MANIFEST).symlink_metadata().is_ok());
+        Self { project, beside: path.parent().map(Path::to_owned), plugin: plugin.map(Path::to_owned) }
+    }
+
+    /// Adds every file of the project that a command names.
+    pub(super) fn follow(&self, mut content: Content, command: &Value) -> (Content, Vec<Script>) {
+        let mut search = Search { ground: self, seen: HashSet::new(), read: 0, found: Vec::new() };
+        search.look(command);
+        if self.plugin.is_some() {
+            // A manifest may name the files in which its hooks and servers are listed.
+            let lists: Vec<Value> = search.found.iter().filter_map(Found::list).collect();
+            lists.iter().for_each(|list| search.look(list));
+        }
+        let mut scripts = Vec::new();
+        for Found { label, bytes, is_whole, .. } in &search.found {
+            content = content.part(label.as_bytes()).part(bytes);
+            scripts.push(Script::new(label, bytes, *is_whole));
+        }
+        (content, scripts)
+    }
+
+    /// The files that a word could be, each with a name that no other one has.
+    fn places(&self, word: &str) -> Vec<(String, PathBuf)> {
+        if let Some((variable, below)) = variable(word) {
+            let folder = self.folder_of(variable);
+            return folder.map(|folder| (word.to_owned(), folder.join(below))).into_iter().collect();
+        }
+        let from_start = (word.to_owned(), self.project.cwd.join(word));
+        // What stands in a document often leads on from there.
+        let from_document = [&self.beside, &self.plugin].into_iter().flatten().map(|folder| {
+            let path = folder.join(word);
+            (path.strip_prefix(self.project.root).unwrap_or(&path).to_string_lossy().into_owned(), path)
+        });
+        [from_start].into_iter().chain(from_document).collect()
+    }
+
+    /// The one folder that a variable stands for.
+    fn folder_of(&self, variable: &str) -> Option<&Path> {
+        match variable {
+            "CLAUDE_PROJECT_DIR" | "PWD" => Some(self.project.cwd),
+            "CLAUDE_SKILL_DIR" => self.beside.as_deref(),
+            "CLAUDE_PLUGIN_ROOT" => self.plugin.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// The variable at the beginning of a word, and the path below it.
+fn variable(word: &str) -> Option<(&str, &str)> {
+    let rest = word.strip_prefix('$')?;
+    let (name, below) = match rest.strip_prefix('{') {
+        // `${NAME:-other}` is NAME where that is set, and these are.
+        Some(braced) => braced.split_once('}').map(|(name, below)| (name.split(':').next().unwrap_or(name), below))?,
+        None => rest.split_at(rest.find(|mark: char| !mark.is_alphanumeric() && mark != '_').unwrap_or(rest.len())),
+    };
+    Some((name, below.trim_start_matches('/')))
+}
+
+/// What the commands of one item lead to.
+struct Search<'a> {
+    ground: &'a Ground<'a>,
+    seen: HashSet<PathBuf>,
+    /// Bytes so far.
+    read: u64,
+    found: Vec<Found>,
+}
+
+struct Found {
+    label: String,
+    path: PathBuf,
+    /// These stand for the file in digests.
+    bytes: Vec<u8>,
+    /// Whether they are its content.
+    is_whole: bool,
+}
+
+impl Found {
+    fn list(&self) -> Option<Value> {
+        let is_list = self.is_whole && self.path.extension().is_some_and(|extension| extension == "json");
+        is_list.then(|| serde_json::from_slice(&self.bytes).ok()).flatten()
+    }
+}
+
+impl Search<'_> {
+    fn look(&mut self, command: &Value) {
+        let mut words = Vec::new();
+        collect_words(command, &mut words);
+        words.sort_unstable();
+        words.dedup();
+        for word in words.iter().take(MAX_WORDS) {
+            for (label, path) in self.ground.places(word) {
+                if self.seen.insert(path.clone())
+                    && let Some((bytes, is_whole)) = self.read(&path)
+                {
+                    self.found.push(Found { label, path, bytes, is_whole });
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, path: &Path) -> Option<(Vec<u8>, bool)> {
+        let room = SCRIPT_MAX_BYTES.min(ALL_SCRIPTS_MAX_BYTES.saturating_sub(self.read));
+        match files::read_inside(self.ground.project.root, path, room) {
+            Ok(bytes) => {
+                let bytes = bytes?;
+                self.read += bytes.len() as u64;
+                Some((bytes, true))
+            }
+            // Too large to read at every start: its size and time of change stand for its content.
+            Err(ReadError::TooLarge(_)) => {
+                let metadata = path.metadata().ok()?;
+                let stamp = format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+                Some((stamp.into_bytes(), false))
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+/// The words of a value's texts.
+fn collect_words(value: &Value, words: &mut Vec<String>) {
+    match value {
+        Value::String(text) => words_of(text, words),
+        Value::Array(values) => values.iter().for_each(|value| collect_words(value, words)),
+        Value::Object(members) => {
+            // A server or an event may be called like one of these, and is an object then.
+            let acting = members.iter().filter(|(key, value)| value.is_object() || !only_speaks(key));
+            acting.for_each(|(_, value)| collect_words(value, words));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The words of a shell text or of a line of YAML, without quotes; what stands between quotes is also one as a whole.
+fn words_of(text: &str, words: &mut Vec<String>) {
+    for quote in ['"', '\''] {
+        let quoted = text.split(quote).skip(1).step_by(2);
+        words.extend(quoted.filter(|whole| whole.contains(char::is_whitespace)).map(str::to_owned));
+    }
+    let plain = text.replace(['"', '\''], "");
+    for piece in plain.split(|mark: char| mark.is_whitespace() || ";|&()<>=`".contains(mark)) {
+        words.push(piece.to_owned());
+        if piece.contains([',', '[', ']', '{', '}']) {
+            let parts = piece.split([',', '[', ']']).map(|part| part.trim_start_matches('{').trim_end_matches('}'));
+            words.extend(parts.map(str::to_owned));
+        }
+    }
+    words.retain(|word| !word.is_empty() && !word.starts_with('-'));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_told_from_the_path_below_it() {
+        for (word, found) in [
+            ("$CLAUDE_PROJECT_DIR/a/b.sh", Some(("CLAUDE_PROJECT_DIR", "a/b.sh"))),
+            ("${CLAUDE_PROJECT_DIR}/a", Some(("CLAUDE_PROJECT_DIR", "a"))),
+            ("${CLAUDE_PROJECT_DIR:-.}/a", Some(("CLAUDE_PROJECT_DIR", "a"))),
+            ("$CLAUDE_PROJECT_DIRECTORY/a", Some(("CLAUDE_PROJECT_DIRECTORY", "a"))),
+            ("$X", Some(("X", ""))),
+            ("${X/a", None),
+            ("./a", None),
+        ] {
+            assert_eq!(variable(word), found, "{word}");
+        }
+    }
+
+    #[test]
+    fn words_are_found_in_commands_and_in_yaml() {
+        for (text, wanted) in [
+            ("sh -c 'python3 ./a.py' >out", &["./a.py", "python3 ./a.py", "out", "sh"][..]),
+            ("bash \"my script.sh\"", &["my script.sh", "bash"]),
+            ("X=1 ./a && ./b|./c", &["./a", "./b", "./c"]),
+            ("  - {type: command, command: ./a.sh}", &["./a.sh", "command"]),
+            ("args: [./a,\"./b\"]", &["./a", "./b"]),
+            ("command: ${CLAUDE_PLUGIN_ROOT}/a", &["${CLAUDE_PLUGIN_ROOT}/a"]),
+        ] {
+            let mut words = Vec::new();
+            words_of(text, &mut words);
+            for word in wanted {
+                assert!(words.iter().any(|found| found == word), "{word}: {words:?}");
+            }
+        }
+    }
+}
