@@ -49,7 +49,7 @@ pub use past::PastCalls;
 pub use plans::Plans;
 pub use record::Record;
 pub use recorded::{NotRecorded, Recorded, Recording};
-pub use redact::Redactor;
+pub use redact::{Redactor, mask_tokens};
 pub use sandboxing::{Sandboxing, Watch, WatchState, WatchedEnd};
 pub use schedule::concurrency;
 pub use services::{Processes, Services};

@@ -3,6 +3,8 @@
 //! A command may print the environment, a file may hold the key: what a tool gives back is searched for the exact
 //! values, all of them in one pass. What the person wrote is never touched.
 
+mod token_shapes;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
@@ -14,6 +16,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use aho_corasick::{AhoCorasick, MatchKind};
 use gimlet_exec::is_credential_name;
 use gimlet_proto::{ContentPart, Env, ResultContent, Secret, View};
+
+pub use token_shapes::mask_tokens;
 
 /// What stands in a secret's place.
 const MASK: &str = "***";

@@ -1,12 +1,12 @@
 //! The debug log: every event of a session as one line in a file, for finding out what happened and when.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
 use gimlet_proto::{AgentPath, Body, Event, Reader};
 
 use crate::sanitise;
-use crate::token_shapes::mask_tokens;
 
 /// Which kinds of lines are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,15 +34,18 @@ impl Filter {
     }
 }
 
-/// Writes events until the session closes. Write errors end the log, never the session.
-pub async fn write_log(mut events: Reader, filter: Filter, mut file: impl Write) -> io::Result<()> {
+/// Takes what looks like a secret out of a text.
+pub type Mask = fn(&str) -> Cow<'_, str>;
+
+/// Writes events until the session closes, without what `mask` takes out: people attach logs to reports. Write errors
+/// end the log, never the session.
+pub async fn write_log(mut events: Reader, filter: Filter, mask: Mask, mut file: impl Write) -> io::Result<()> {
     let mut caches = Caches::default();
     while let Some(event) = events.next().await {
         let cache = caches.describe(&event).map(|text| ("api", text));
         for (category, text) in describe(&event).into_iter().chain(cache).filter(|(category, _)| filter.wants(category))
         {
-            // People attach logs to reports.
-            let text = mask_tokens(&text).replace('\n', "\\n");
+            let text = mask(&text).replace('\n', "\\n");
             writeln!(file, "{} [{category}] {}", event.at, sanitise(&text))?;
             file.flush()?;
         }

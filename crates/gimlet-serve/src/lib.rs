@@ -8,12 +8,11 @@ pub mod print;
 mod sanitise;
 pub mod sdk;
 mod stdin;
-mod token_shapes;
 mod watch;
 mod wire;
 mod writer;
 
-pub use debug_log::{Filter, write_log};
+pub use debug_log::{Filter, Mask, write_log};
 pub use sanitise::sanitise;
 pub use stdin::{Feed, Patience, PipedInput, StdinError};
 pub use watch::{Colour, Watcher};

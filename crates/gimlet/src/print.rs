@@ -120,7 +120,7 @@ pub(crate) fn debug_log(
         if !without.is_empty() {
             drop(writeln!(file, "flags without effect in this version: {without}"));
         }
-        drop(write_log(events, filter, &mut file).await);
+        drop(write_log(events, filter, gimlet_core::mask_tokens, &mut file).await);
         // Most are read when a call needs them, so all are known only now.
         for name in env.take_no_numbers() {
             drop(writeln!(file, "{name} is no whole number and was not used"));

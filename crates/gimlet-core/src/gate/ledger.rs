@@ -1,14 +1,17 @@
 //! What the gate writes down about each decision, so that "why was this allowed?" has an answer later.
 
+use std::path::Path;
 use std::sync::Mutex;
 
 use gimlet_policy::{Reason, Verdict};
 use gimlet_proto::{Body, Level, Notice, PermissionMode, ToolUseId};
 use gimlet_store::{Decider, DecisionLedger, DecisionLine, Outcome};
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Refusal, lock};
 use crate::call::{CallScope, cut};
+use crate::redact::{Redactor, mask_tokens};
 use crate::tool::Prepared;
 
 /// Longer descriptions of a call add nothing to what the transcript has.
@@ -77,7 +80,7 @@ impl Ledger {
         word: &Word,
     ) {
         let Some(file) = &self.file else { return };
-        let summary = scope.services.redactor.mask(&prepared.description);
+        let redactor = &scope.services.redactor;
         let paths = scope.services.paths();
         let added = paths.roots.iter().filter(|root| **root != paths.project_dir);
         let line = DecisionLine {
@@ -85,14 +88,14 @@ impl Ledger {
             call: call.to_string(),
             agent: scope.agent.parent_tool_use().map(ToString::to_string),
             tool: prepared.tool.to_string(),
-            summary: cut(&summary, SUMMARY_BYTES).to_owned(),
+            summary: cut(&masked(redactor, &prepared.description), SUMMARY_BYTES).to_owned(),
             outcome: word.outcome,
             by: word.by,
             mode: mode.to_string(),
-            verdict: to_raw_value(verdict).unwrap_or_else(|_| RawValue::NULL.to_owned()),
-            note: word.note.clone(),
-            cwd: Some(paths.cwd.to_string_lossy().into_owned()),
-            added: added.map(|root| root.to_string_lossy().into_owned()).collect(),
+            verdict: without_secrets(redactor, verdict),
+            note: word.note.as_deref().map(|note| masked(redactor, note)),
+            cwd: Some(path(redactor, &paths.cwd)),
+            added: added.map(|root| path(redactor, root)).collect(),
         };
         let mut writing = lock(file);
         if let Err(error) = writing.ledger.append(&line)
@@ -102,4 +105,30 @@ impl Ledger {
             scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Warning, text }));
         }
     }
+}
+
+/// A text as it is kept. The ledger outlives the session and explains it to whoever asks, so neither a credential that is
+/// known nor what only looks like one belongs there; the transcript has the call itself.
+fn masked(redactor: &Redactor, text: &str) -> String {
+    mask_tokens(&redactor.mask(text)).into_owned()
+}
+
+/// A folder as it is kept. Past decisions are taken again from there, so its name is not guessed at.
+fn path(redactor: &Redactor, folder: &Path) -> String {
+    redactor.mask(&folder.to_string_lossy()).into_owned()
+}
+
+/// A verdict as it is kept: its grounds quote commands, rules and what hooks said.
+fn without_secrets(redactor: &Redactor, verdict: &Verdict) -> Box<RawValue> {
+    fn mask_texts(redactor: &Redactor, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = masked(redactor, text),
+            Value::Array(values) => values.iter_mut().for_each(|value| mask_texts(redactor, value)),
+            Value::Object(members) => members.values_mut().for_each(|value| mask_texts(redactor, value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut kept = serde_json::to_value(verdict).unwrap_or_default();
+    mask_texts(redactor, &mut kept);
+    to_raw_value(&kept).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

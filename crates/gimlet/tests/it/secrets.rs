@@ -1,6 +1,8 @@
 //! Values of variables that hold credentials: they reach commands, and no model, file or log by way of what those print.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
 
+use std::path::{Path, PathBuf};
+
 use gimlet_script::Script;
 use serde_json::json;
 
@@ -65,4 +67,35 @@ async fn what_looks_like_a_secret_stays_out_of_the_debug_log() {
     // A shape is a guess: what runs, and what the model is told, stays as it is.
     assert!(world.read("kept").contains(&token));
     assert!(model.request(1).body_text().contains(&token));
+}
+
+#[tokio::test]
+async fn decisions_are_explained_without_the_secrets_of_the_calls() {
+    let world = world();
+    let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let command = format!("touch kept && frobnicate --key={INHERITED} --token {token}");
+    let write = json!({"file_path": world.path(&token), "content": "x"});
+    let calls = Script::new().call("Bash", json!({ "command": command })).then().call("Write", write).then();
+    let model = calls.say("done").serve().await.unwrap();
+    let rule = format!("Bash(frobnicate {token} *)");
+    let run = world.run(&model).env("BUILD_TOKEN", INHERITED).args(["-p", "--permission-mode", "default"]);
+    run.args(["--disallowedTools", &rule, "--", "go"]).finish().await.expect_code(0);
+    let ledgers: Vec<String> = files_below(&world.home.join(".claude"))
+        .into_iter()
+        .filter(|path| path.to_string_lossy().ends_with("decisions.ndjson"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    assert_eq!(ledgers.len(), 1);
+    assert_eq!(ledgers[0].lines().count(), 2, "{}", ledgers[0]);
+    assert!(!ledgers[0].contains(&token) && !ledgers[0].contains(INHERITED), "{}", ledgers[0]);
+    let why = world.run(&model).args(["why", "1"]).finish().await;
+    why.expect_code(0);
+    assert!(why.stdout.contains("touch kept && frobnicate --key=*** --token ***"), "{}", why.stdout);
+    // The transcript is what the model saw: a shape is a guess there.
+    assert!(world.transcripts().iter().any(|path| std::fs::read_to_string(path).unwrap().contains(&token)));
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let paths = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }

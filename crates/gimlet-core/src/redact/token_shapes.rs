@@ -1,13 +1,13 @@
-//! Texts that look like secrets, whoever's they are: masked in logs, which people pass on to others. What the model
-//! and transcripts get is not touched by this: a shape is a guess, and a wrong one would change what a file says.
+//! Texts that look like secrets, whoever's they are: masked in logs, which people pass on to others, and in the ledger of
+//! decisions. What the model and transcripts get is not touched by this: a shape is a guess, and a wrong one would change
+//! what a file says.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::{Regex, RegexBuilder};
 
-/// What stands in a secret's place.
-const MASK: &str = "***";
+use super::MASK;
 
 /// Tokens that tell by their beginning whose they are.
 const TOKENS: &[&str] = &[
@@ -58,43 +58,91 @@ const TOKENS: &[&str] = &[
 /// Where a word begins. In a log the end of a line is two letters, the second of which would be part of the word.
 const START: &str = r"(?:\\[nrt]|\b)";
 
-/// Secrets that tell by what stands in front of them; that stays.
-const BEHIND: &[&str] = &[
+/// Secrets that tell by what stands in front of them; that stays. Each with words in small letters of which one is in
+/// every text that it fits.
+const BEHIND: &[(&[&str], &str)] = &[
     // A password in an address. What a program puts in later is no password yet.
-    r#"(?i)(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/?\#@'"`]*:)[^\s/@'"`${<][^\s/@'"`]*(?P<tail>@)"#,
+    (&["://"], r#"(?i)(?P<head>\b[a-z][a-z0-9+.-]{1,20}://[^\s:/?\#@'"`]*:)[^\s/@'"`${<][^\s/@'"`]*(?P<tail>@)"#),
     // Headers
-    r#"(?i)(?P<head>\bauthorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+)[^\s"',;${<]{6,}"#,
-    r#"(?i)(?P<head>\bauthorization["']?\s*[:=]\s*["']?)[A-Za-z0-9._~+/=-]{24,}"#,
-    r"(?i)(?P<head>\bbearer\s+)[A-Za-z0-9._~+/=-]{20,}",
-    r#"(?i)(?P<head>\b(?:x-)?(?:api-key|auth-token|access-token|private-token)["']?\s*[:=]\s*["']?)[A-Za-z0-9._~+/=-]{12,}"#,
+    (
+        &["authorization"],
+        r#"(?i)(?P<head>\bauthorization["']?\s*[:=]\s*["']?(?:bearer|basic|token|digest|negotiate)\s+)[^\s"',;${<]{6,}"#,
+    ),
+    (&["authorization"], r#"(?i)(?P<head>\bauthorization["']?\s*[:=]\s*["']?)[A-Za-z0-9._~+/=-]{24,}"#),
+    (&["bearer"], r"(?i)(?P<head>\bbearer\s+)[A-Za-z0-9._~+/=-]{20,}"),
+    (
+        &["api-key", "-token"],
+        r#"(?i)(?P<head>\b(?:x-)?(?:api-key|auth-token|access-token|private-token)["']?\s*[:=]\s*["']?)[A-Za-z0-9._~+/=-]{12,}"#,
+    ),
     // Variables and the keys of clouds
-    r#"(?P<head>\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)=)(?:'[^']{4,}'|"[^"$]{4,}"|[^\s'"$;&|(<\\]{8,})"#,
-    r#"(?i)(?P<head>aws_?secret_?access_?key["']?\s*[:=]\s*["']?)[A-Za-z0-9/+=]{40}"#,
-    r#"(?i)(?P<head>--(?:password|passwd|token|secret|api-?key|access-key)=)[^\s"',;${<\\]{4,}"#,
+    (
+        &["token=", "secret=", "password=", "passwd=", "key="],
+        r#"(?P<head>\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY)=)(?:'[^']{4,}'|"[^"$]{4,}"|[^\s'"$;&|(<\\]{8,})"#,
+    ),
+    (&["aws"], r#"(?i)(?P<head>aws_?secret_?access_?key["']?\s*[:=]\s*["']?)[A-Za-z0-9/+=]{40}"#),
+    (
+        &["token=", "secret=", "password=", "passwd=", "key="],
+        r#"(?i)(?P<head>--(?:password|passwd|token|secret|api-?key|access-key)=)[^\s"',;${<\\]{4,}"#,
+    ),
     // Connection strings
-    r#"(?i)(?P<head>;\s*(?:password|pwd|accountkey|sharedaccesskey)\s*=\s*)[^;"'\s${<]{3,}"#,
-    r"(?P<head>hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{16,}",
+    (
+        &["password", "pwd", "key"],
+        r#"(?i)(?P<head>;\s*(?:password|pwd|accountkey|sharedaccesskey)\s*=\s*)[^;"'\s${<]{3,}"#,
+    ),
+    (&["hooks.slack.com"], r"(?P<head>hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{16,}"),
+    (
+        &["private key"],
+        r"(?s)(?P<head>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(?P<tail>-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
+    ),
 ];
 
-const PRIVATE_KEY: &str = r"(?s)(?P<head>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(?P<tail>-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)";
+/// No token is shorter than this.
+const SHORTEST_TOKEN: usize = 15;
 
-/// All of them, made when the first line is to be written. Those that are no expressions would be missing; a test uses
-/// every one.
-static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+/// One kind of secret. Making its expression takes a good part of a millisecond, and most texts need none.
+struct Shape {
+    /// One of them is in every text that it fits; without any, a text must have a word as long as a token.
+    marks: &'static [&'static str],
+    text: String,
+    /// Nothing if the text is no expression; a test uses every one.
+    expression: OnceLock<Option<Regex>>,
+}
+
+impl Shape {
+    fn new(marks: &'static [&'static str], text: String) -> Self {
+        Self { marks, text, expression: OnceLock::new() }
+    }
+
+    /// Whether it is worth a closer look.
+    fn may_fit(&self, small: &str, has_long_word: bool) -> bool {
+        if self.marks.is_empty() { has_long_word } else { self.marks.iter().any(|mark| small.contains(mark)) }
+    }
+
+    fn expression(&self) -> Option<&Regex> {
+        let made = || RegexBuilder::new(&self.text).size_limit(1 << 24).build().ok();
+        self.expression.get_or_init(made).as_ref()
+    }
+}
+
+static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let tokens = format!(r"(?P<head>{START}|_)(?:{})(?P<tail>)", TOKENS.join("|"));
-    let behind = BEHIND.iter().map(|text| {
+    let behind = BEHIND.iter().map(|(marks, text)| {
         let text = text.replace(r"\b", START);
-        if text.contains("<tail>") { text } else { format!("{text}(?P<tail>)") }
+        Shape::new(marks, if text.contains("<tail>") { text } else { format!("{text}(?P<tail>)") })
     });
-    let all = [PRIVATE_KEY.to_owned()].into_iter().chain(behind).chain([tokens]);
-    all.filter_map(|text| RegexBuilder::new(&text).size_limit(1 << 24).build().ok()).collect()
+    behind.chain([Shape::new(&[], tokens)]).collect()
 });
 
 /// The text without what looks like a secret.
-pub(crate) fn mask_tokens(text: &str) -> Cow<'_, str> {
+pub fn mask_tokens(text: &str) -> Cow<'_, str> {
+    let small = text.to_ascii_lowercase();
+    let has_long_word = small
+        .split(|mark: char| !mark.is_ascii_alphanumeric() && !"_-.:+/=".contains(mark))
+        .any(|word| word.len() >= SHORTEST_TOKEN);
     let mut masked = Cow::Borrowed(text);
-    for shape in SHAPES.iter() {
-        if let Cow::Owned(changed) = shape.replace_all(&masked, format!("${{head}}{MASK}${{tail}}")) {
+    for shape in SHAPES.iter().filter(|shape| shape.may_fit(&small, has_long_word)) {
+        let Some(expression) = shape.expression() else { continue };
+        if let Cow::Owned(changed) = expression.replace_all(&masked, format!("${{head}}{MASK}${{tail}}")) {
             masked = Cow::Owned(changed);
         }
     }
@@ -223,7 +271,7 @@ mod tests {
         let missed: Vec<&String> =
             lines.iter().filter(|(line, secret)| mask_tokens(line).contains(secret)).map(|(line, _)| line).collect();
         assert!(missed.is_empty(), "{missed:#?}");
-        assert_eq!(SHAPES.len(), BEHIND.len() + 2, "every expression is one");
+        assert!(SHAPES.iter().all(|shape| shape.expression().is_some()), "every expression is one");
     }
 
     #[test]
@@ -237,6 +285,25 @@ mod tests {
         {
             assert_eq!(mask_tokens(plain), plain);
         }
+    }
+
+    #[test]
+    fn a_shape_that_needs_a_mark_fits_no_text_without_it() {
+        let secret = made(MIXED, 40, 3);
+        let heads = [
+            "ab://c:",
+            "Authorization: Basic ",
+            "BEARER ",
+            "X-Auth-Token: ",
+            "A_PRIVATE_KEY=",
+            "AWS_SECRET_ACCESS_KEY: ",
+        ];
+        for head in heads.iter().chain(&["--Access-Key=", "; PWD = ", "hooks.slack.com/services/"]) {
+            let text = format!("{head}{secret}@");
+            assert!(!mask_tokens(&text).contains(&secret), "{text}");
+        }
+        let shortest = format!("xoxb-{}", made(MIXED, 10, 3));
+        assert_eq!((shortest.len(), mask_tokens(&shortest)), (SHORTEST_TOKEN, MASK.into()));
     }
 
     #[test]
