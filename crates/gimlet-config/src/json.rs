@@ -11,7 +11,7 @@ use std::ops::Range;
 use serde_json::{Map, Number, Value};
 
 pub(crate) use salvage::restrictions;
-pub(crate) use text::{JsonError, JsonText};
+pub(crate) use text::{JsonError, JsonText, Position};
 
 /// Deeper nesting than this is an error.
 const MAX_DEPTH: usize = 128;

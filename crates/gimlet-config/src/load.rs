@@ -111,7 +111,7 @@ impl Loaded {
         let locations = self.locations.clone();
         let file = locations.user_file();
         self.file(Scope::User, &file, Author::Person, &locations.config_dir);
-        let doubts = locations.person.doubts(&locations.config_dir, &file);
+        let doubts = locations.person.home_doubts(&locations.config_dir, &file);
         if doubts.is_empty() {
             return;
         }

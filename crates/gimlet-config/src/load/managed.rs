@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Author, Layer, Loaded, Options, drop_in_files, forbids};
 use crate::files::ReadError;
-use crate::json::Node;
+use crate::json::{Json, Node};
+use crate::ownership;
 use crate::problem::{Problem, Severity};
 use crate::scope::Scope;
 use crate::settings::PolicyHelper;
@@ -42,6 +43,17 @@ const FROM_EVERY_PLACE: [&str; 16] = [
     "attribution.pr",
     "forceRemoteSettingsRefresh",
     "env",
+];
+
+/// What limits by naming all that is left.
+const LIMITS: [&str; 7] = [
+    "availableModels",
+    "enforceAvailableModels",
+    "allowedMcpServers",
+    "strictKnownMarketplaces",
+    "strictPluginOnlyCustomization",
+    "requiredMinimumVersion",
+    "requiredMaximumVersion",
 ];
 
 impl Loaded {
@@ -106,8 +118,33 @@ impl Loaded {
             Err(error) => self.unreadable(Scope::Managed, &drop_ins, &ReadError::Io(error)),
         }
         for path in paths {
+            let before = self.layers.len();
             self.file(Scope::Managed, &path, Author::Person, &dir);
+            self.narrow_if_doubtful(&path, before);
         }
+    }
+
+    /// A managed file has the strongest say and can name a program that runs. Where somebody could have written it who
+    /// is neither root nor this user, only what it forbids is believed.
+    fn narrow_if_doubtful(&mut self, file: &Path, first: usize) {
+        let folder = file.parent().unwrap_or(file);
+        let doubts = match self.layers.len() > first {
+            true => self.locations.person.doubts(folder, file),
+            false => return,
+        };
+        if doubts.is_empty() {
+            return;
+        }
+        for layer in &mut self.layers[first..] {
+            let limits = only(layer.clone(), |path, _| LIMITS.contains(&path)).root;
+            layer.root = forbids::strict_part(layer.root.clone());
+            if let (Some(kept), Json::Object(limits)) = (layer.root.members_mut(), limits.json) {
+                kept.extend(limits);
+            }
+            layer.salvaged = true;
+        }
+        let what = "of these managed settings only what they forbid counts";
+        self.problem(file, format!("{what}: {}", ownership::sentence(&doubts)));
     }
 
     fn given(&mut self, source: &Path, text: &str) {

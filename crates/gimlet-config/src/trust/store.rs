@@ -202,7 +202,7 @@ impl TrustStore {
 
     /// Another program's word, or our own from earlier, that the folder is trusted.
     fn shared_flag(&self) -> bool {
-        if self.person.doubt(&self.state_file).is_some() {
+        if !self.person.state_doubts(&self.state_file).is_empty() {
             return false;
         }
         let Ok(Some(text)) = files::read_text(&self.state_file, STATE_MAX_BYTES) else { return false };
@@ -216,7 +216,7 @@ impl TrustStore {
 
     /// What is doubtful about gimlet's own record.
     fn doubts(&self) -> Vec<ownership::Doubt> {
-        self.person.doubts(&self.config_dir, &self.own_file)
+        self.person.home_doubts(&self.config_dir, &self.own_file)
     }
 
     /// Records that somebody else could have written grant nothing.

@@ -51,3 +51,44 @@ fn settings_that_others_could_have_written_only_forbid_and_their_trust_does_not_
     let loaded = world.load();
     assert!(loaded.errors().any(|problem| problem.file == folder), "said without a file too");
 }
+
+#[test]
+fn managed_settings_that_others_could_have_written_only_forbid() {
+    let world = World::new();
+    let text = r#"{"permissions": {"allow": ["Bash(touch *)"], "deny": ["Bash(rm *)"]}, "env": {"A": "1"},
+        "availableModels": ["sonnet"], "policyHelper": {"path": "/usr/bin/true"}}"#;
+    let file = world.managed(text);
+    assert!(world.load().policy_helper().is_some());
+    std::fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+    let loaded = world.load();
+    assert!(loaded.policy_helper().is_none(), "a program that anybody could have named is not run");
+    let errors: Vec<String> = loaded.errors().map(ToString::to_string).collect();
+    assert!(errors.len() == 1 && errors[0].contains("of these managed settings only what they forbid"), "{errors:?}");
+    let effective = world.untrusted();
+    let rules: Vec<&str> = effective.rules.iter().map(|rule| rule.text.as_str()).collect();
+    assert_eq!(rules, ["Bash(rm *)"]);
+    assert!(effective.env.is_empty());
+    assert_eq!(effective.settings.available_models.as_deref(), Some(&["sonnet".to_owned()][..]), "a limit stays");
+}
+
+#[test]
+fn what_lies_in_a_home_directory_that_everybody_may_write_is_not_believed() {
+    let world = World::new();
+    world.user(r#"{"permissions": {"allow": ["Bash(touch *)"]}}"#);
+    let key = world.project.to_str().unwrap();
+    let state = world.home.join(".claude.json");
+    std::fs::write(&state, format!(r#"{{"projects": {{"{key}": {{"hasTrustDialogAccepted": true}}}}}}"#)).unwrap();
+    assert!(TrustStore::new(&world.locations()).trust().is_by_others());
+    std::fs::set_permissions(&world.home, Permissions::from_mode(0o777)).unwrap();
+    assert!(!TrustStore::new(&world.locations()).trust().is_known());
+    assert_eq!(world.untrusted().rules.len(), 0);
+    let said = gimlet_config::check_state(&world.locations()).unwrap().to_string();
+    assert!(said.contains(&format!("chmod go-w '{}'", world.home.display())), "{said}");
+    // Not even a broken one is copied while it could be anybody's.
+    std::fs::write(&state, "{broken").unwrap();
+    assert!(gimlet_config::check_state(&world.locations()).is_some());
+    assert!(!world.home.join(".claude/backups").exists());
+    std::fs::set_permissions(&world.home, Permissions::from_mode(0o755)).unwrap();
+    let said = gimlet_config::check_state(&world.locations()).unwrap().to_string();
+    assert!(said.contains("a copy is in"), "{said}");
+}

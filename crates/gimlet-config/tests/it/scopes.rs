@@ -293,6 +293,7 @@ fn interface_settings_of_the_state_file_are_the_weakest_and_nothing_else_of_it_c
     state.fill(&mut effective.settings);
     assert_eq!((effective.settings.theme.as_deref(), effective.settings.verbose), (Some("dark"), Some(true)));
     assert_eq!((effective.settings.teammate_mode, state.diff_tool.as_deref()), (None, Some("meld")));
+    assert_eq!((state.value("diffTool"), state.value("teammateMode")), (Some("meld".into()), None));
     assert_eq!((effective.rules.len(), effective.env.len()), (0, 0));
     put(&world.home.join(".claude.json"), "{\"theme\":");
     assert_eq!(StateSettings::read(&world.locations()), StateSettings::default());
