@@ -13,8 +13,8 @@ use std::time::Duration;
 use gimlet_proto::{Env, ErrorKind, Secret};
 use reqwest::{Client, NoProxy, Proxy, Response};
 use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::OnceCell;
 
 use crate::failure::{Again, Failure};
@@ -30,6 +30,10 @@ pub struct Network {
     pub cert_file: Option<PathBuf>,
     /// Is added to them (`NODE_EXTRA_CA_CERTS`).
     pub extra_ca_file: Option<PathBuf>,
+    /// What gimlet shows of itself to a server that asks (`CLAUDE_CODE_CLIENT_CERT`).
+    pub client_cert_file: Option<PathBuf>,
+    /// The private key to it (`CLAUDE_CODE_CLIENT_KEY`).
+    pub client_key_file: Option<PathBuf>,
 }
 
 impl Network {
@@ -43,6 +47,8 @@ impl Network {
             no_proxy: either("NO_PROXY").map(ToOwned::to_owned),
             cert_file: env.exact("SSL_CERT_FILE").map(PathBuf::from),
             extra_ca_file: env.exact("NODE_EXTRA_CA_CERTS").map(PathBuf::from),
+            client_cert_file: env.get("CLAUDE_CODE_CLIENT_CERT").map(PathBuf::from),
+            client_key_file: env.get("CLAUDE_CODE_CLIENT_KEY").map(PathBuf::from),
         }
     }
 
@@ -93,15 +99,16 @@ impl Transport {
     }
 
     async fn make(&self) -> Result<Client, Failure> {
-        let roots = if self.needs_tls {
+        let (roots, identity) = if self.needs_tls {
             let network = self.network.clone();
-            let loaded = tokio::task::spawn_blocking(move || load_roots(&network)).await;
+            let load = move || Ok((load_roots(&network)?, load_identity(&network)?));
+            let loaded = tokio::task::spawn_blocking(load).await;
             loaded.map_err(|_| setup("cannot read the certificates: the reader stopped"))??
         } else {
-            RootCertStore::empty()
+            (RootCertStore::empty(), None)
         };
         let mut builder = Client::builder()
-            .tls_backend_preconfigured(tls_config(roots)?)
+            .tls_backend_preconfigured(tls_config(roots, identity)?)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
@@ -169,13 +176,21 @@ fn setup(message: impl Into<String>) -> Failure {
     Failure::new(ErrorKind::Network, Again::Never, message)
 }
 
-fn tls_config(roots: RootCertStore) -> Result<rustls::ClientConfig, Failure> {
+/// The certificates that gimlet shows of itself, and the key to them.
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn tls_config(roots: RootCertStore, identity: Option<Identity>) -> Result<rustls::ClientConfig, Failure> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| setup(format!("cannot set up TLS: {error}")))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((certificates, key)) => builder.with_client_auth_cert(certificates, key).map_err(|error| {
+            tls_failure(format!("CLAUDE_CODE_CLIENT_CERT and CLAUDE_CODE_CLIENT_KEY do not fit together: {error}"))
+        })?,
+    };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -195,11 +210,42 @@ fn load_roots(network: &Network) -> Result<RootCertStore, Failure> {
     Ok(roots)
 }
 
+/// Half of an identity is a mistake that a server would only answer with a refusal.
+fn load_identity(network: &Network) -> Result<Option<Identity>, Failure> {
+    let (certificate, key) = match (&network.client_cert_file, &network.client_key_file) {
+        (None, None) => return Ok(None),
+        (Some(certificate), Some(key)) => (certificate, key),
+        (Some(_), None) => {
+            return Err(tls_failure("CLAUDE_CODE_CLIENT_CERT is set, and CLAUDE_CODE_CLIENT_KEY is not"));
+        }
+        (None, Some(_)) => {
+            return Err(tls_failure("CLAUDE_CODE_CLIENT_KEY is set, and CLAUDE_CODE_CLIENT_CERT is not"));
+        }
+    };
+    let unreadable = |error: &dyn std::fmt::Display| {
+        let file = certificate.display();
+        tls_failure(format!("cannot read the certificates in {file} (CLAUDE_CODE_CLIENT_CERT): {error}"))
+    };
+    let chain = CertificateDer::pem_file_iter(certificate).map_err(|error| unreadable(&error))?;
+    let chain = chain.collect::<Result<Vec<_>, _>>().map_err(|error| unreadable(&error))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| {
+        let file = key.display();
+        tls_failure(format!(
+            "cannot read a private key in {file} (CLAUDE_CODE_CLIENT_KEY): {error}; it is a PEM file without a passphrase"
+        ))
+    })?;
+    Ok(Some((chain, key)))
+}
+
+fn tls_failure(message: impl Into<String>) -> Failure {
+    let mut failure = setup(message);
+    failure.error.kind = ErrorKind::Tls;
+    failure
+}
+
 fn add_file(roots: &mut RootCertStore, file: &std::path::Path, name: &str) -> Result<(), Failure> {
     let unreadable = |error: &dyn std::fmt::Display| {
-        let mut failure = setup(format!("cannot read the certificates in {} ({name}): {error}", file.display()));
-        failure.error.kind = ErrorKind::Tls;
-        failure
+        tls_failure(format!("cannot read the certificates in {} ({name}): {error}", file.display()))
     };
     let certificates = CertificateDer::pem_file_iter(file).map_err(|error| unreadable(&error))?;
     for certificate in certificates {

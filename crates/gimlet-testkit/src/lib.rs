@@ -9,5 +9,5 @@ mod tls;
 mod world;
 
 pub use output::RunOutput;
-pub use tls::certified;
+pub use tls::{Mutual, certified, mutual};
 pub use world::{Run, RunningChild, World, entries_of};

@@ -3,33 +3,75 @@
 use std::sync::Arc;
 
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
 
 const BROKEN: &str = "a certificate for tests can be made";
 
-/// A TLS end with a certificate of its own authority for this host, run out or not, that offers these protocols; and the
-/// authority as a PEM text.
-pub fn certified(host: &str, expired: bool, protocols: &[&str]) -> (TlsAcceptor, String) {
+/// A TLS end that wants to know who calls, and how to be somebody it lets in.
+pub struct Mutual {
+    pub acceptor: TlsAcceptor,
+    /// PEM texts, all of them.
+    pub authority: String,
+    pub client_cert: String,
+    pub client_key: String,
+}
+
+/// A TLS end for this host that only takes clients with a certificate of its authority.
+pub fn mutual(host: &str) -> Mutual {
+    let (issuer, authority) = authority();
+    let key = rcgen::KeyPair::generate().expect(BROKEN);
+    let client = rcgen::CertificateParams::new(vec!["client".to_owned()]).expect(BROKEN);
+    let client_cert = client.signed_by(&key, &issuer).expect(BROKEN).pem();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).expect(BROKEN)).expect(BROKEN);
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().expect(BROKEN);
+    let config = server().with_client_cert_verifier(verifier);
+    let (leaf, leaf_key) = leaf(host, false, &issuer);
+    let config = config.with_single_cert(vec![leaf], leaf_key).expect(BROKEN);
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    Mutual { acceptor, authority, client_cert, client_key: key.serialize_pem() }
+}
+
+/// An authority that nobody has heard of, and its certificate as a PEM text.
+fn authority() -> (rcgen::Issuer<'static, rcgen::KeyPair>, String) {
     let mut authority = rcgen::CertificateParams::new(vec![]).expect(BROKEN);
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority_key = rcgen::KeyPair::generate().expect(BROKEN);
-    let pem = authority.self_signed(&authority_key).expect(BROKEN).pem();
-    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let key = rcgen::KeyPair::generate().expect(BROKEN);
+    let pem = authority.self_signed(&key).expect(BROKEN).pem();
+    (rcgen::Issuer::new(authority, key), pem)
+}
+
+fn leaf(
+    host: &str,
+    expired: bool,
+    issuer: &rcgen::Issuer<'static, rcgen::KeyPair>,
+) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
     let key = rcgen::KeyPair::generate().expect(BROKEN);
     let mut leaf = rcgen::CertificateParams::new(vec![host.to_owned()]).expect(BROKEN);
     if expired {
         leaf.not_after = rcgen::date_time_ymd(2020, 1, 1);
     }
-    let leaf = leaf.signed_by(&key, &issuer).expect(BROKEN);
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let leaf = leaf.signed_by(&key, issuer).expect(BROKEN);
+    (leaf.der().clone(), PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())))
+}
+
+fn server() -> ConfigBuilder<ServerConfig, WantsVerifier> {
+    ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect(BROKEN)
-        .with_no_client_auth()
-        .with_single_cert(vec![leaf.der().clone()], key)
-        .expect(BROKEN);
+}
+
+/// A TLS end with a certificate of its own authority for this host, run out or not, that offers these protocols; and the
+/// authority as a PEM text.
+pub fn certified(host: &str, expired: bool, protocols: &[&str]) -> (TlsAcceptor, String) {
+    let (issuer, pem) = authority();
+    let (leaf, key) = leaf(host, expired, &issuer);
+    let mut config = server().with_no_client_auth().with_single_cert(vec![leaf], key).expect(BROKEN);
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     (TlsAcceptor::from(Arc::new(config)), pem)
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use gimlet_proto::ErrorKind;
-use gimlet_testkit::certified;
+use gimlet_testkit::{certified, mutual};
 use tokio_rustls::TlsAcceptor;
 
 use crate::server::{End, Plan, Server, answer, cut, error, stream};
@@ -138,6 +138,24 @@ fn file_with(text: &str) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     file
+}
+
+#[tokio::test]
+async fn a_server_that_wants_to_know_who_calls_is_shown_the_certificate() {
+    let tls = mutual("127.0.0.1");
+    let server = Server::with_tls(vec![stream(&REPLY)], tls.acceptor).await;
+    let [authority, cert, key] = [tls.authority, tls.client_cert, tls.client_key].map(|text| file_with(&text));
+    let name = |file: &tempfile::NamedTempFile| file.path().to_str().unwrap().to_owned();
+    let stranger = env(&server).with("NODE_EXTRA_CA_CERTS", name(&authority)).with("GIMLET_MAX_RETRIES", "0");
+    assert!(course(&told(&provider_with(&stranger, |_| ()), request("hi")).await)[0].starts_with("failed"));
+    let known = stranger.with("CLAUDE_CODE_CLIENT_CERT", name(&cert));
+    let events = told(&provider_with(&known, |_| ()), request("hi")).await;
+    assert_eq!((failed(&events).kind, server.seen().len()), (ErrorKind::Tls, 0), "half of an identity");
+    let swapped = known.clone().with("CLAUDE_CODE_CLIENT_KEY", name(&cert));
+    let said = failed(&told(&provider_with(&swapped, |_| ()), request("hi")).await).message.clone();
+    assert!(said.contains("(CLAUDE_CODE_CLIENT_KEY)") && said.contains("without a passphrase"), "{said}");
+    let known = known.with("CLAUDE_CODE_CLIENT_KEY", name(&key));
+    assert_eq!(course(&told(&provider_with(&known, |_| ()), request("hi")).await), WHOLE);
 }
 
 /// What a server does to an answer over HTTP/2.
