@@ -5,6 +5,7 @@
 //! or a command goes to the background.
 
 mod background;
+mod caps;
 mod cwd;
 mod exit;
 mod git;

@@ -11,6 +11,7 @@ use gimlet_exec::{CaptureLimits, Exit, Finished, Foreground, Progress, ShellComm
 use gimlet_policy::shell::{Analysis, Word};
 use tokio::time::Instant;
 
+use super::caps::Calls;
 use super::cwd::StartedIn;
 use super::limits::Limits;
 use super::output::BashOutput;
@@ -76,6 +77,7 @@ pub(super) async fn run(input: &BashInput, cx: &ToolContext) -> Result<ToolResul
 }
 
 async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a>, Foreground), ToolError> {
+    cx.state::<Calls>().count(&input.command, &cx.paths.env)?;
     let analysis = input.analysis(&cx.paths).clone();
     let (exec, shell) = cx.services.processes()?;
     own_process::refuse_self_kill(&analysis, exec, shell).await?;
