@@ -209,6 +209,7 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
         // Whoever asks for a copy of the transcript on this command line wants one, whatever the surroundings say.
         let unkept = around.env.flag("CLAUDE_CODE_SKIP_PROMPT_HISTORY") && !run.session_mirror;
         let mut run = RunArgs { no_session_persistence: run.no_session_persistence || unkept, ..run.clone() };
+        heed_environment(&mut run, &around.env)?;
         // A program that reads the answer is nobody to ask.
         let may_ask = !run.is_driven() && run.output_format == OutputFormat::Text;
         if may_ask && run.resume.as_deref() == Some("") {
@@ -227,6 +228,18 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
         say(&if is_list { format!("[{line}]") } else { line });
     }
     outcome
+}
+
+/// Variables that stand for flags which are not there yet are treated as those would be.
+fn heed_environment(run: &mut RunArgs, env: &Env) -> Result<(), Report> {
+    for (variable, flag) in args::set_by_environment(env) {
+        if !run.is_driven() {
+            let text = format!("{variable} stands for {flag}, which is not available in this version of gimlet");
+            return Err(Report::new(text).hint(format!("Start it without {variable}")));
+        }
+        run.without.push(flag.to_owned());
+    }
+    Ok(())
 }
 
 /// What to say when no prompt mode was chosen, until there is a terminal UI.

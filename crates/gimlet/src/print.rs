@@ -107,7 +107,7 @@ pub(crate) fn debug_log(
     around: &Surroundings,
     session: &SessionHandle,
 ) -> Result<Option<impl Future<Output = ()> + Send + use<>>, Report> {
-    if run.debug.is_none() && run.debug_file.is_none() {
+    if run.debug.is_none() && run.debug_file.is_none() && !around.env.flag("DEBUG") {
         return Ok(None);
     }
     let mut file = debug_file(run, around, &session.id.to_string())?;

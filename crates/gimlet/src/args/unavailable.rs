@@ -1,6 +1,7 @@
 //! Flags and commands that gimlet knows by name only, and those that make sense only to some.
 
 use clap::CommandFactory;
+use gimlet_proto::Env;
 
 use super::Cli;
 
@@ -44,6 +45,9 @@ const NOT_YET: &[(&str, Takes)] = &[
     ("--from-pr", Takes::Maybe),
     ("--workload", Takes::One),
 ];
+
+/// Variables that stand for such flags.
+const BY_ENVIRONMENT: &[(&str, &str)] = &[("CLAUDE_CODE_SIMPLE", "--bare"), ("CLAUDE_CODE_SAFE_MODE", "--safe-mode")];
 
 /// Flags that mean something only to a program that drives the session.
 const DRIVEN_ONLY: &[&str] = &[
@@ -156,6 +160,11 @@ pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The variables that are set and stand for flags which are known by name only, with those.
+pub(crate) fn set_by_environment(env: &Env) -> Vec<(&'static str, &'static str)> {
+    BY_ENVIRONMENT.iter().filter(|(variable, _)| env.flag(variable)).copied().collect()
 }
 
 /// Whether a program drives the session.
