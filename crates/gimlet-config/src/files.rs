@@ -25,6 +25,8 @@ pub enum ReadError {
     TooLarge(u64),
     #[error("it is a link that leads out of the folder, to {}", .0.display())]
     LeadsOut(PathBuf),
+    #[error("it is a link that leads nowhere")]
+    LeadsNowhere,
     #[error("it is not text: byte {0} is not UTF-8")]
     NotUtf8(usize),
 }
@@ -36,6 +38,8 @@ const OPEN: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOC
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, ReadError> {
     match rustix::fs::open(path, OPEN, Mode::empty()) {
         Ok(descriptor) => read_open(File::from(descriptor), max_bytes).map(Some),
+        // What the person linked to is missed, and what it forbids with it.
+        Err(Errno::NOENT | Errno::NOTDIR) if path.symlink_metadata().is_ok() => Err(ReadError::LeadsNowhere),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(error) => Err(ReadError::Io(error.into())),
     }
@@ -59,7 +63,7 @@ fn read_open(mut file: File, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
 fn read_once(file: &File, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(ReadError::NotAFile(if metadata.is_dir() { "a folder" } else { "a special file" }));
+        return Err(ReadError::NotAFile(if metadata.is_dir() { "a folder" } else { "a pipe, a socket or a device" }));
     }
     if metadata.len() > max_bytes {
         return Err(ReadError::TooLarge(max_bytes));
@@ -85,10 +89,8 @@ pub(crate) fn read_inside(folder: &Path, path: &Path, max_bytes: u64) -> Result<
     match open_beneath(folder, path) {
         Ok(file) => read_open(file, max_bytes).map(Some),
         // A link that leads nowhere is something else than no file.
-        Err(error @ (Errno::NOENT | Errno::NOTDIR)) => match path.symlink_metadata() {
-            Ok(_) => Err(ReadError::Io(error.into())),
-            Err(_) => Ok(None),
-        },
+        Err(Errno::NOENT | Errno::NOTDIR) if path.symlink_metadata().is_ok() => Err(ReadError::LeadsNowhere),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(Errno::XDEV) => Err(ReadError::LeadsOut(path.canonicalize().unwrap_or_else(|_| path.to_owned()))),
         Err(error) => Err(ReadError::Io(error.into())),
     }

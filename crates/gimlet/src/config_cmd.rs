@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use gimlet_config::{Effective, Inventory, KEYS, Loaded, Options, Scope, Sourced, StateSettings, Trust, TrustStore};
+use gimlet_config::{
+    Effective, Inventory, KEYS, Loaded, Options, Problem, Scope, Sourced, StateSettings, Trust, TrustStore,
+};
 use serde_json::{Map, Value, json};
 
 use crate::args::ConfigCommand;
@@ -50,8 +52,12 @@ pub(crate) fn find_with(around: &Surroundings, trusting: bool) -> Found {
 
 pub(crate) fn run(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
     let done = carry_out(command, around);
+    let loaded = gimlet_config::load(&locations(around), &Options::default());
+    let is_said = |problem: &&Problem| {
+        done.as_ref().err().is_some_and(|report| report.text().contains(&*problem.file.to_string_lossy()))
+    };
     // What a file says that is not used would be looked for in vain above.
-    for problem in gimlet_config::load(&locations(around), &Options::default()).errors() {
+    for problem in loaded.errors().filter(|problem| !is_said(problem)) {
         crate::say_on_stderr(&gimlet_serve::sanitise(&format!("note: {problem}")));
     }
     done

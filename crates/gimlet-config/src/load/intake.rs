@@ -138,7 +138,8 @@ impl Intake<'_> {
     /// A person's or a project's file counts as a whole or not at all, but for what it forbids.
     fn whole_or_restrictions(&mut self, root: Node) -> Node {
         let Err(misfit) = fits(&root) else { return root };
-        let message = format!("{}; the file is ignored except for what it forbids", misfit.message);
+        let also = also_wrong(self.text, &root, &misfit);
+        let message = format!("{}{also}; the file is ignored except for what it forbids", misfit.message);
         self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &misfit.key(), message);
         self.restrictions(root, Some(&misfit.key()))
     }
@@ -233,6 +234,28 @@ impl Intake<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// Names what else does not fit, so that nobody has to correct one value after the other.
+fn also_wrong(text: &JsonText, root: &Node, first: &Misfit) -> String {
+    const SHOWN: usize = 5;
+    let mut rest = root.clone();
+    limits::repair(&mut rest, &first.key());
+    let mut others = Vec::new();
+    // One more than is shown tells that there are more.
+    while others.len() <= SHOWN
+        && let Err(misfit) = fits(&rest)
+    {
+        let key = misfit.key();
+        limits::repair(&mut rest, &key);
+        let line = misfit.span.map_or_else(String::new, |span| format!(" (line {})", text.line(span.start)));
+        others.push(format!("{key}{line}"));
+    }
+    match others.len() {
+        0 => String::new(),
+        count if count > SHOWN => format!("; also wrong: {} and more", others[..SHOWN].join(", ")),
+        _ => format!("; also wrong: {}", others.join(", ")),
     }
 }
 

@@ -170,7 +170,7 @@ fn what_is_no_readable_file_is_told_and_passed_over() {
     let pipe = world.project.join(".claude/settings.json");
     std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    assert!(errors(&world)[0].contains("special file"), "{:?}", errors(&world));
+    assert!(errors(&world)[0].contains("a pipe, a socket or a device"), "{:?}", errors(&world));
 }
 
 #[test]
@@ -267,4 +267,28 @@ proptest::proptest! {
         // A changed byte may rename a key; then the file is odd, and said to be.
         proptest::prop_assert!(denied == 2 || !loaded.problems.is_empty());
     }
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_missed_rather_than_passed_over() {
+    let world = World::new();
+    let file = world.user("{}");
+    std::fs::remove_file(&file).unwrap();
+    symlink("nowhere", &file).unwrap();
+    assert!(errors(&world)[0].contains("it is a link that leads nowhere"), "{:?}", errors(&world));
+}
+
+#[test]
+fn everything_that_does_not_fit_is_named_at_once() {
+    let world = World::new();
+    world.user("{\"model\": 7,\n\"permissions\": {\"defaultMode\": \"yolo\"},\n\"cleanupPeriodDays\": 0}");
+    let said = errors(&world);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("also wrong: permissions.defaultMode (line 2), cleanupPeriodDays (line 3);"), "{said:?}");
+    let many: Vec<String> = ["model", "agent", "language", "theme", "outputStyle", "apiKeyHelper", "editorMode"]
+        .iter()
+        .map(|key| format!("\"{key}\": 7"))
+        .collect();
+    world.user(format!("{{{}}}", many.join(",")));
+    assert!(errors(&world)[0].contains(" and more; the file is ignored"), "{:?}", errors(&world));
 }

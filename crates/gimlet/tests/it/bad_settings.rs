@@ -124,7 +124,7 @@ const SHAPES: &[Shape] = &[
         "deep",
     ),
     ("a folder", |path| std::fs::create_dir_all(path).unwrap(), "it is a folder, not a file"),
-    ("a pipe", pipe, "it is a special file, not a file"),
+    ("a pipe", pipe, "it is a pipe, a socket or a device, not a file"),
     (
         "a link to itself",
         |path| {
