@@ -250,7 +250,7 @@ fn as_text(available: &Available, Wanted { spec, enabled, .. }: &Wanted) -> Stri
         backend_name(&available.backend),
         names(&available.layers()).join(", "),
         available.landlock_abi,
-        list("Can be written", &spec.write),
+        list("Can be written", &[&spec.write[..], &["a temp folder of its own (TMPDIR)".into()]].concat()),
         list("Stays as it is, also where it does not exist", &spec.deny_write),
         list("Cannot be read", &spec.deny_read),
     )

@@ -1,4 +1,5 @@
-//! Which failures of a command the sandbox caused, read from what is left of it. Pure but for looking at link targets.
+//! Which failures of a command the sandbox caused, read from what is left of it. Nothing is touched; places are looked at
+//! to tell what the system itself would have refused.
 //!
 //! Programs say what failed in their own words. Only a message that names a closed place counts, or an error number that
 //! the filter gives and little else does; a command that succeeded had no trouble worth telling.
@@ -44,6 +45,11 @@ pub struct Aftermath<'a> {
 
 /// What the sandbox did not let the command do.
 pub fn violations(aftermath: Aftermath<'_>) -> Vec<Violation> {
+    violations_where(aftermath, could_write)
+}
+
+/// The same; `could_write` says whether the person may write to a place outside the sandbox.
+fn violations_where(aftermath: Aftermath<'_>, could_write: fn(&Path) -> bool) -> Vec<Violation> {
     let Aftermath { spec, cwd, exit, output, refusals } = aftermath;
     let mut found: Vec<Violation> = refusals
         .iter()
@@ -58,7 +64,7 @@ pub fn violations(aftermath: Aftermath<'_>) -> Vec<Violation> {
         let from = output.len().saturating_sub(TAIL_BYTES);
         let tail = output.get(from..).or_else(|| output.get(from.saturating_sub(3)..)).unwrap_or(output);
         for line in tail.lines() {
-            found.extend(closed_place(spec, cwd, line));
+            found.extend(closed_place(spec, cwd, line, could_write));
             if spec.network == SandboxNetwork::Off && says(line, NO_NETWORK) {
                 found.push(Violation::Network);
             }
@@ -84,7 +90,7 @@ fn says(line: &str, words: &[&str]) -> bool {
 }
 
 /// The closed place that a message of refusal names.
-fn closed_place(spec: &SandboxSpec, cwd: &Path, line: &str) -> Option<Violation> {
+fn closed_place(spec: &SandboxSpec, cwd: &Path, line: &str, could_write: fn(&Path) -> bool) -> Option<Violation> {
     if !says(line, DENIED) {
         return None;
     }
@@ -94,8 +100,9 @@ fn closed_place(spec: &SandboxSpec, cwd: &Path, line: &str) -> Option<Violation>
     if let Some(path) = reading.filter(|_| !writing) {
         return Some(Violation::Read { path: path.clone() });
     }
-    // Where mounts are, the kernel itself says "read-only"; a plain refusal must name a place that is known as closed.
-    let path = paths.into_iter().find(|path| !may_write(spec, path))?;
+    // Where mounts are, the kernel itself says "read-only"; a plain refusal must name a place that is known as closed, and
+    // that would be open without the sandbox.
+    let path = paths.into_iter().find(|path| !may_write(spec, path) && (writing || could_write(path)))?;
     Some(Violation::Write { path })
 }
 
@@ -104,6 +111,12 @@ fn may_write(spec: &SandboxSpec, path: &Path) -> bool {
     let scratch = || ["/tmp", "/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
     let temp = || spec.temp_dir.as_deref().is_some_and(|temp| path.starts_with(temp));
     !inside(&spec.deny_write) && (inside(&spec.write) || scratch() || temp())
+}
+
+/// Whether this user may write to a place, or make it.
+fn could_write(path: &Path) -> bool {
+    let there = path.ancestors().find(|place| place.symlink_metadata().is_ok());
+    there.is_some_and(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
 /// Everything in a line that could be a path: what stands in quotes, and words with a slash.
@@ -149,7 +162,8 @@ mod tests {
     }
 
     fn found(exit: Exit, output: &str) -> Vec<Violation> {
-        violations(Aftermath { spec: &spec(), cwd: "/w".as_ref(), exit: Some(exit), output, refusals: &[] })
+        let aftermath = Aftermath { spec: &spec(), cwd: "/w".as_ref(), exit: Some(exit), output, refusals: &[] };
+        violations_where(aftermath, |path| !path.starts_with("/root"))
     }
 
     const FAILED: Exit = Exit { code: Some(1), signal: None };
@@ -166,6 +180,7 @@ mod tests {
             ("cat: /home/me/.ssh/id_rsa: Permission denied", read("/home/me/.ssh/id_rsa")),
             ("PermissionError: [Errno 13] Permission denied: '/home/me/.ssh'", read("/home/me/.ssh")),
             ("Error: EROFS: read-only file system, open '/usr/lib/x'", write("/usr/lib/x")),
+            ("cp: cannot create '/root/x': Read-only file system", write("/root/x")),
             ("mkdir: cannot create directory ‘/srv/a b’: Read-only file system", write("/srv/a b")),
             ("curl: (6) Could not resolve host: example.org", Violation::Network),
         ] {
@@ -182,11 +197,18 @@ mod tests {
             "bash: /w/script.sh: Permission denied",
             "test permission denied ... FAILED",
             "touch: cannot touch '/t/x': Permission denied",
+            "ls: cannot open directory '/root': Permission denied",
         ] {
             assert_eq!(found(FAILED, line), [], "{line}");
         }
         let succeeded = Exit { code: Some(0), signal: None };
         assert_eq!(found(succeeded, "touch: cannot touch '/etc/x': Read-only file system"), []);
+    }
+
+    #[test]
+    fn what_the_person_may_write_is_known_also_of_what_is_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(could_write(dir.path()) && could_write(&dir.path().join("a/b")));
     }
 
     #[test]
