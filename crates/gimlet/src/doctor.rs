@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gimlet_config::{Effect, IdleKey, Problem, RuleLine, Severity, Sourced, TrustStore};
+use gimlet_model::ConfigError;
 use gimlet_policy::{Behavior, Rule, RuleRemark, RuleSet};
 use serde_json::{Value, json};
 
 use crate::config_cmd::{self, Found};
-use crate::settings;
 use crate::surroundings::Surroundings;
+use crate::{settings, welcome};
 
 /// What was found about one program that gimlet uses.
 struct Program {
@@ -37,9 +38,24 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     let programs = programs(around, found.loaded.locations.project_root());
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error)
         || programs.iter().any(|program| program.needed && program.path.is_none());
-    let page = if as_json { json_page(&found, &problems, &programs) } else { page(&found, &problems, &programs) };
+    let credential = credential(around, &found);
+    let page = match as_json {
+        true => json_page(&found, &problems, &programs, &credential),
+        false => page(&found, &problems, &programs, &credential),
+    };
     crate::say(&gimlet_serve::sanitise(&page));
     if broken { ExitCode::from(1) } else { ExitCode::SUCCESS }
+}
+
+/// Whether a session would have something to show to the model's server, in words. Nobody is asked whether it is good.
+fn credential(around: &Surroundings, found: &Found) -> String {
+    match welcome::has_credentials_under(around, &found.effective) {
+        Ok(()) => "a credential is there".to_owned(),
+        Err(ConfigError::MissingCredential) => {
+            "no credential: 'gimlet' without anything else shows the ways to one, 'gimlet demo' needs none".to_owned()
+        }
+        Err(error) => error.to_string(),
+    }
 }
 
 /// Here nothing is started, so what the administrator's program would say is not known.
@@ -145,7 +161,7 @@ fn is_program(file: &Path) -> bool {
     is_file && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-fn page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
+fn page(found: &Found, problems: &[Problem], programs: &[Program], credential: &str) -> String {
     let mut sections = vec![format!("gimlet {} on {}", gimlet_proto::VERSION, std::env::consts::OS)];
     sections.push(format!("Settings\n{}", indented(&config_cmd::file_table(&config_cmd::files(&found.loaded)))));
     let titles =
@@ -160,6 +176,7 @@ fn page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
             sections.push(format!("{title}\n{}", indented(&lines.join("\n"))));
         }
     }
+    sections.push(format!("Model\n{}", indented(credential)));
     sections.push(format!("Trust\n{}", indented(&trust_lines(found).join("\n"))));
     let lines: Vec<String> = programs.iter().map(program_line).collect();
     sections.push(format!("Programs\n{}", indented(&lines.join("\n"))));
@@ -213,7 +230,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<String>>().join("\n")
 }
 
-fn json_page(found: &Found, problems: &[Problem], programs: &[Program]) -> String {
+fn json_page(found: &Found, problems: &[Problem], programs: &[Program], credential: &str) -> String {
     let files: Vec<Value> = config_cmd::files(&found.loaded)
         .iter()
         .map(|row| json!({ "scope": row.scope, "file": row.file, "state": row.state }))
@@ -224,6 +241,7 @@ fn json_page(found: &Found, problems: &[Problem], programs: &[Program]) -> Strin
         "version": gimlet_proto::VERSION,
         "settings": files,
         "problems": problems,
+        "model": credential,
         "without_effect": found.effective.idle_keys(),
         "trust": {
             "folder": found.store.root(),

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use gimlet_config::Effective;
 use gimlet_model::{AnthropicConfig, ConfigError};
 
 use crate::config_cmd;
@@ -16,7 +17,11 @@ const PROBE: Duration = Duration::from_millis(50);
 /// Whether a session would have something to show to the model's server: a credential in the environment or in the
 /// `env` of settings, or a command that prints one.
 pub(crate) fn has_credentials(around: &Surroundings) -> Result<(), ConfigError> {
-    let effective = config_cmd::find(around).effective;
+    has_credentials_under(around, &config_cmd::find(around).effective)
+}
+
+/// The same under settings that were read already.
+pub(crate) fn has_credentials_under(around: &Surroundings, effective: &Effective) -> Result<(), ConfigError> {
     let env = effective.env.iter().fold(around.env.clone(), |env, line| env.with(&line.name, &line.value));
     match AnthropicConfig::from_env(&env) {
         Err(ConfigError::MissingCredential) if effective.settings.api_key_helper.is_some() => Ok(()),

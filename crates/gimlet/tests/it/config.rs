@@ -378,3 +378,15 @@ async fn a_file_that_is_not_used_is_named_by_whoever_looks_for_its_settings() {
         assert!(said.stderr.contains("settings.json"), "{args:?}: {}", said.stderr);
     }
 }
+
+#[tokio::test]
+async fn doctor_says_whether_a_session_would_have_a_credential() {
+    let world = world();
+    let run = gimlet(&world, &["doctor"]).await;
+    assert!(run.stdout.contains("Model\n  a credential is there\n"), "{}", run.stdout);
+    let keyless = || world.run_at("http://127.0.0.1:9").without_env("ANTHROPIC_API_KEY");
+    let run = keyless().arg("doctor").finish().await;
+    assert!(run.stdout.contains("Model\n  no credential: "), "{}", run.stdout);
+    let run = keyless().env("ANTHROPIC_PROFILE", "work").args(["doctor", "--json"]).finish().await;
+    assert!(run.stdout.contains("ANTHROPIC_PROFILE is set, but"), "{}", run.stdout);
+}
