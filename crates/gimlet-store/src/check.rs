@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::{Block, BlockKind};
+use gimlet_proto::{Block, BlockKind, ToolUseId};
 use serde::de::IgnoredAny;
 
 use crate::LoadError;
 use crate::damage::{Damage, DamageReport};
-use crate::index::{Index, Key, for_each_record};
+use crate::index::{Index, Key, Kind, for_each_record};
 use crate::layout::SessionFiles;
 use crate::lines::Lines;
 use crate::load::{LoadOptions, Reading, read};
@@ -20,6 +20,8 @@ use crate::waiting::{Repaired, repaired};
 
 /// A line longer than this is worth a word.
 const GIANT_LINE: usize = 4 << 20;
+/// Findings that are described of one transcript. A file that is no transcript at all must not fill the memory.
+const MOST_FINDINGS: usize = 10_000;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +53,7 @@ pub struct Checkup {
     pub entries: usize,
     /// Messages that would be sent if the session were taken up.
     pub messages: usize,
-    /// At most a few hundred, by line.
+    /// At most ten thousand, by line.
     pub findings: Vec<Finding>,
     /// How many there were in all.
     pub total: usize,
@@ -83,7 +85,8 @@ pub fn check_session(files: &SessionFiles) -> Vec<(Option<String>, Result<Checku
 pub fn check(path: &Path) -> Result<Checkup, LoadError> {
     let read_error = |source| LoadError::Read { path: path.to_owned(), source };
     let file = crate::disk::open_plain(path).map_err(read_error)?;
-    let Reading { index, chain, lives, damage } = read(path, &file, &LoadOptions::default())?;
+    let options = LoadOptions { most_damage: Some(MOST_FINDINGS), ..LoadOptions::default() };
+    let Reading { index, chain, lives, damage } = read(path, &file, &options)?;
     let places = Places::of(&index, &lives);
     let mut findings: Vec<Finding> = damage.items.iter().map(|item| of_damage(item, item.line())).collect();
     let mut total = damage.total;
@@ -95,7 +98,10 @@ pub fn check(path: &Path) -> Result<Checkup, LoadError> {
             Damage::BlankText => blanks.next().copied(),
             item => places.line_of(item),
         };
-        findings.push(of_damage(item, line));
+        findings.push(match item {
+            Damage::MissingResult { call } if places.cut_off.contains(call.as_str()) => cut_off(call, line),
+            item => of_damage(item, line),
+        });
     }
     total += repairs.len();
     let known: HashSet<(usize, &str)> = findings.iter().filter_map(|item| Some((item.line?, item.kind))).collect();
@@ -107,7 +113,8 @@ pub fn check(path: &Path) -> Result<Checkup, LoadError> {
         .filter(|finding| finding.line.is_none_or(|line| !known.contains(&(line, finding.kind))))
         .collect();
     total += structure.len();
-    findings.extend(structure.into_iter().take(200));
+    findings.extend(structure);
+    findings.truncate(MOST_FINDINGS);
     findings.sort_by_key(|finding| (finding.line.unwrap_or(usize::MAX), finding.kind));
     Ok(Checkup {
         path: path.to_owned(),
@@ -127,6 +134,17 @@ fn of_damage(damage: &Damage, line: Option<usize>) -> Finding {
     let what = text.rsplit_once("; ").map_or(text, |(what, _)| what).to_owned();
     let (severity, consequence) = meaning(damage);
     Finding { line, kind: damage.kind(), severity, what, consequence }
+}
+
+/// A call that was running when its turn was made to end: nothing of the record is lost by that.
+fn cut_off(call: &ToolUseId, line: Option<usize>) -> Finding {
+    Finding {
+        line,
+        kind: "cut-off-turn",
+        severity: Severity::Note,
+        what: format!("the turn was cut off while the call {call} was running or waiting"),
+        consequence: "the model is told that the call was interrupted",
+    }
 }
 
 fn meaning(damage: &Damage) -> (Severity, &'static str) {
@@ -162,24 +180,39 @@ struct Places {
     results: HashMap<String, Vec<usize>>,
     blanks: Vec<usize>,
     first: Option<usize>,
+    /// Calls of replies that nothing of their turn stands behind but results.
+    cut_off: HashSet<String>,
 }
 
 impl Places {
     fn of(index: &Index, lives: &[crate::live::Live]) -> Self {
         let mut places = Places::default();
+        let mut newest = (Key::NONE, Vec::new());
         for live in lives {
-            let line = index.rows[live.link.row as usize].line as usize;
+            let row = &index.rows[live.link.row as usize];
+            let line = row.line as usize;
+            match live.kind {
+                Kind::Assistant if live.message == Key::NONE || live.message != newest.0 => {
+                    newest = (live.message, Vec::new());
+                }
+                Kind::User if !row.result && !row.meta => places.cut_off.extend(newest.1.drain(..)),
+                _ => {}
+            }
             places.first = places.first.or(Some(line));
             for block in &live.blocks {
                 let id = || block.id().unwrap_or_default().to_owned();
                 match block.kind() {
-                    BlockKind::ToolUse => drop(places.calls.insert(id(), line)),
+                    BlockKind::ToolUse => {
+                        places.calls.insert(id(), line);
+                        newest.1.push(id());
+                    }
                     BlockKind::ToolResult => places.results.entry(id()).or_default().push(line),
                     BlockKind::Text if Block::is_blank_text(block) => places.blanks.push(line),
                     _ => {}
                 }
             }
         }
+        places.cut_off.extend(newest.1);
         places
     }
 

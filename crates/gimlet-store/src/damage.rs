@@ -93,19 +93,32 @@ impl Damage {
     }
 }
 
-/// Described damage, at most a hundred items of it, and how much there was in all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Described damage, at most so many items of it (a hundred unless more are wanted), and how much there was in all.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamageReport {
     pub items: Vec<Damage>,
     pub total: usize,
+    most: usize,
+}
+
+impl Default for DamageReport {
+    fn default() -> Self {
+        Self::keeping(Self::ENOUGH_TO_GO_ON)
+    }
 }
 
 impl DamageReport {
-    const MAX_ITEMS: usize = 100;
+    /// What a session that is taken up keeps in memory about its own damage.
+    const ENOUGH_TO_GO_ON: usize = 100;
+
+    /// A report that describes at most so many items.
+    pub(crate) fn keeping(most: usize) -> Self {
+        Self { items: Vec::new(), total: 0, most }
+    }
 
     pub(crate) fn add(&mut self, damage: Damage) {
         self.total += 1;
-        if self.items.len() < Self::MAX_ITEMS {
+        if self.items.len() < self.most {
             self.items.push(damage);
         }
     }

@@ -117,9 +117,10 @@ pub(crate) struct Index {
     pub(crate) cut_found: bool,
 }
 
-/// Reads a whole transcript. With `cut_after`, entries and turn metadata behind that entry are not taken in.
-pub(crate) fn index(source: impl Read, cut_after: Option<Key>) -> io::Result<Index> {
-    let mut index = Index::default();
+/// Reads a whole transcript. With `cut_after`, entries and turn metadata behind that entry are not taken in. What is wrong
+/// is added to `damage`.
+pub(crate) fn index(source: impl Read, cut_after: Option<Key>, damage: DamageReport) -> io::Result<Index> {
+    let mut index = Index { damage, ..Index::default() };
     let mut lines = Lines::new(source);
     while let Some(line) = lines.next_line()? {
         index.take_line(&line, cut_after);
@@ -150,7 +151,7 @@ impl Index {
             self.cwd = seen.cwd.and_then(|value| serde_json::from_slice(value).ok());
         }
         match plain_string(seen.kind) {
-            Some(b"custom-title" | b"ai-title" | b"tag") => self.labels.read_line(json),
+            Some(b"custom-title" | b"ai-title" | b"tag" | b"agent-setting") => self.labels.read_line(json),
             _ if cut_after.is_some() && self.cut_found => {}
             Some(b"user") => self.take_row(Kind::User, seen, place, cut_after, damage),
             Some(b"assistant") => self.take_row(Kind::Assistant, seen, place, cut_after, damage),

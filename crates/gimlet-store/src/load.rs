@@ -31,6 +31,8 @@ pub struct LoadOptions {
     pub up_to: Option<EntryId>,
     /// Give up when the conversation is larger than this, before it is in memory.
     pub max_bytes: Option<u64>,
+    /// How much of the damage to describe, where more is wanted than what is enough to go on.
+    pub most_damage: Option<usize>,
 }
 
 impl LoadOptions {
@@ -182,7 +184,9 @@ pub(crate) fn read(path: &Path, file: &File, options: &LoadOptions) -> Result<Re
 /// Passes over the file and chooses the entries to keep.
 pub(crate) fn choose(path: &Path, file: &File, options: &LoadOptions) -> Result<(Index, Chain), LoadError> {
     let cut = options.up_to.as_ref().map(|uuid| Key::of(uuid.as_str().as_bytes()));
-    let mut index = index::index(file, cut).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    let damage = options.most_damage.map_or_else(DamageReport::default, DamageReport::keeping);
+    let read_error = |source| LoadError::Read { path: path.to_owned(), source };
+    let mut index = index::index(file, cut, damage).map_err(read_error)?;
     let leaf = match (cut, &options.up_to) {
         (Some(cut), Some(uuid)) => Some(
             index

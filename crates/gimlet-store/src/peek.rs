@@ -48,6 +48,11 @@ impl SessionSummary {
         self.labels.shown_title().or(prompt)
     }
 
+    /// What people know the session by: its title, else what they asked first. Its newest line where neither is known.
+    pub fn headline(&self) -> Option<&str> {
+        self.labels.shown_title().or(self.first_prompt.as_deref()).or_else(|| self.line())
+    }
+
     /// Whether a person started it in a terminal or an editor, rather than a script, an SDK or a schedule.
     pub fn is_interactive(&self) -> bool {
         let Some(entrypoint) = self.entrypoint.as_deref() else { return true };

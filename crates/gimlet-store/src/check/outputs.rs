@@ -1,7 +1,7 @@
 //! Results that a transcript only points to: whether their files are still there.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use memchr::memmem;
 
@@ -13,26 +13,31 @@ const STANDS_FOR: &[u8] = b"<persisted-output>";
 /// What stands before the name of such a file.
 const FOLDER: &[u8] = b"/tool-results/";
 
-/// Adds a finding for every file that the transcript points to and that is not in this folder.
+/// What stands before the path itself.
+const SAVED_TO: &[u8] = b"saved to";
+
+/// Adds a finding for every file that the transcript points to and that is neither where it says nor in this folder: a fork
+/// points to the results of the session that it was made from, and a session that was moved has its own beside it.
 pub(super) fn add_missing(checkup: &mut Checkup, folder: &Path) {
     let Ok(file) = crate::disk::open_plain(&checkup.path) else { return };
-    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    let mut named: BTreeMap<Pointer, usize> = BTreeMap::new();
     let mut lines = Lines::new(&file);
     let mut number = 0;
     while let Ok(Some(line)) = lines.next_line() {
         number += 1;
         for at in memmem::find_iter(line.bytes, STANDS_FOR) {
-            if let Some(name) = name_after(&line.bytes[at..]) {
-                named.entry(name).or_insert(number);
+            if let Some(pointer) = pointer_in(&line.bytes[at..]) {
+                named.entry(pointer).or_insert(number);
             }
         }
     }
-    let missing = named.into_iter().filter(|(name, _)| !folder.join(name).exists());
-    let findings = missing.map(|(name, line)| Finding {
+    let is_gone = |pointer: &Pointer| !pointer.path.exists() && !folder.join(&pointer.name).exists();
+    let missing = named.into_iter().filter(|(pointer, _)| is_gone(pointer));
+    let findings = missing.map(|(pointer, line)| Finding {
         line: Some(line),
         kind: "missing-output",
         severity: Severity::Note,
-        what: format!("the result that was saved as tool-results/{name} is gone"),
+        what: format!("the result that was saved as tool-results/{} is gone", pointer.name),
         consequence: "the conversation has its beginning only, and nothing can read the rest",
     });
     let findings: Vec<Finding> = findings.collect();
@@ -41,12 +46,55 @@ pub(super) fn add_missing(checkup: &mut Checkup, folder: &Path) {
     checkup.findings.sort_by_key(|finding| (finding.line.unwrap_or(usize::MAX), finding.kind));
 }
 
-/// The name of the file that a text points to: what follows the folder, up to where the path ends.
-fn name_after(text: &[u8]) -> Option<String> {
-    const LONGEST: usize = 255;
-    let head = &text[..text.len().min(STANDS_FOR.len() + 8192)];
-    let name = &head[memmem::find(head, FOLDER)? + FOLDER.len()..];
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    let name: Vec<u8> = name.iter().copied().take_while(plain).take(LONGEST).collect();
-    String::from_utf8(name).ok().filter(|name| !name.is_empty())
+/// Where a text says that its result is.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Pointer {
+    path: PathBuf,
+    /// What follows the folder of results.
+    name: String,
+}
+
+/// Reads the path as it stands in the record: up to where its line or the text ends.
+fn pointer_in(text: &[u8]) -> Option<Pointer> {
+    const LONGEST: usize = 8192;
+    let head = &text[..text.len().min(STANDS_FOR.len() + LONGEST)];
+    let folder = memmem::find(head, FOLDER)?;
+    let start = memmem::rfind(&head[..folder], SAVED_TO).map_or(folder, |at| at + SAVED_TO.len());
+    let mut end = folder;
+    while end < head.len() && !matches!(head[end], b'"' | b'\n') && !head[end..].starts_with(b"\\n") {
+        end += if head[end] == b'\\' { 2 } else { 1 };
+    }
+    let written = std::str::from_utf8(head.get(start..end)?).ok()?;
+    let path: String = serde_json::from_str(&format!("\"{written}\"")).ok()?;
+    let path = path.trim_start_matches([':', ' ']);
+    let (_, name) = path.rsplit_once("/tool-results/").filter(|(_, name)| !name.is_empty())?;
+    // Nothing outside the folder is asked about.
+    let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    inside.then(|| Pointer { path: PathBuf::from(path), name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_as_they_were_written() {
+        for (text, path) in [
+            (
+                r"<persisted-output>\nThis has 9 bytes and was saved to /h/p/s/tool-results/t_1.txt\n\nPreview:\nx",
+                "/h/p/s/tool-results/t_1.txt",
+            ),
+            (
+                r#"<persisted-output>\nOutput too large. Full output saved to: /my \"h\"/tool-results/agent-a/t.json\n"#,
+                "/my \"h\"/tool-results/agent-a/t.json",
+            ),
+            (r#"<persisted-output>saved to /h/tool-results/t.txt","is_error":true"#, "/h/tool-results/t.txt"),
+        ] {
+            let found = pointer_in(text.as_bytes()).map(|pointer| pointer.path);
+            assert_eq!(found, Some(PathBuf::from(path)), "{text}");
+        }
+        for text in ["<persisted-output>nothing", r"<persisted-output>saved to /h/tool-results/../../etc/passwd\n"] {
+            assert!(pointer_in(text.as_bytes()).is_none(), "{text}");
+        }
+    }
 }

@@ -171,9 +171,11 @@ pub(crate) struct SearchArgs {
     pub(crate) json: bool,
 }
 
+/// The flags of a search that have a value behind them.
+const VALUED: [&str; 3] = ["--project", "--since", "--limit"];
+
 /// The arguments with the words of a search that begin with `-` behind a `--`: there they cannot pass for flags.
 pub(crate) fn with_words_last(args: &[String]) -> Vec<String> {
-    const VALUED: [&str; 3] = ["--project", "--since", "--limit"];
     let [sessions, search, rest @ ..] = args else { return args.to_vec() };
     if sessions != "sessions" || search != "search" {
         return args.to_vec();
@@ -203,6 +205,19 @@ pub(crate) fn with_words_last(args: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_flag_of_a_search_with_a_value_is_known_to_have_one() {
+        let search = SearchArgs::augment_args(clap::Command::new("search"));
+        let takes_value = |arg: &&clap::Arg| !arg.is_positional() && arg.get_action().takes_values();
+        let mut valued: Vec<String> =
+            search.get_arguments().filter(takes_value).map(|arg| format!("--{}", arg.get_id())).collect();
+        let mut known = VALUED.map(str::to_owned);
+        valued.sort();
+        known.sort();
+        assert_eq!(valued, known);
+        assert!(search.get_arguments().all(|arg| arg.get_short().is_none()), "flags of one letter have none");
+    }
 
     #[test]
     fn words_that_begin_with_a_dash_are_words() {

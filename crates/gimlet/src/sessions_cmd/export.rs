@@ -34,9 +34,11 @@ pub(super) fn run(args: &ExportArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
             done => done.map(|()| ExitCode::SUCCESS).map_err(|trouble| trouble.report(Path::new("standard output"))),
         };
     };
-    let file = create(&path, args.force)?;
-    let mut out = Masked { out: BufWriter::new(file), redactor };
+    let file = NewFile::beside(&path, args.force)?;
+    let mut out = Masked { out: BufWriter::new(&file.file), redactor };
     session.write(format, &mut out).map_err(|trouble| trouble.report(&path))?;
+    drop(out);
+    file.put_in_place(args.force)?;
     crate::say_on_stderr(&format!("wrote {}", path.display()));
     Ok(ExitCode::SUCCESS)
 }
@@ -52,19 +54,55 @@ fn format_of(path: Option<&Path>) -> Result<ExportFormat, Report> {
     }
 }
 
-/// A new file that only its owner may read; one that is there is replaced only when that was asked for.
-fn create(path: &Path, force: bool) -> Result<File, Report> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
+/// A document on its way to its place. Until it is whole it has another name in the same folder, and goes away when it is
+/// not finished: a full disk leaves neither an empty file nor half of one.
+struct NewFile<'a> {
+    file: File,
+    path: &'a Path,
+    unfinished: PathBuf,
+}
+
+impl<'a> NewFile<'a> {
+    /// Begins a file that only its owner may read.
+    fn beside(path: &'a Path, force: bool) -> Result<Self, Report> {
+        if !force && path.symlink_metadata().is_ok() {
+            return Err(is_there(path));
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.unfinished", std::process::id()));
+        let unfinished = path.with_file_name(name);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
+        let file = file.map_err(|error| Report::new(format!("{} cannot be written: {error}", path.display())))?;
+        Ok(Self { file, path, unfinished })
     }
-    options.open(path).map_err(|error| {
-        let report = Report::new(format!("{} cannot be written: {error}", path.display()));
-        if error.kind() == io::ErrorKind::AlreadyExists { report.hint("--force replaces it") } else { report }
-    })
+
+    /// One that is there is replaced only when that was asked for.
+    fn put_in_place(self, force: bool) -> Result<(), Report> {
+        let rename = || std::fs::rename(&self.unfinished, self.path);
+        let done = match force {
+            true => rename(),
+            // Unlike a rename, a link never replaces what came there meanwhile. Some disks know none.
+            false => std::fs::hard_link(&self.unfinished, self.path).or_else(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Err(error),
+                _ => rename(),
+            }),
+        };
+        done.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => is_there(self.path),
+            _ => Report::new(format!("{} cannot be written: {error}", self.path.display())),
+        })
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        // A file that was renamed is not there any more.
+        drop(std::fs::remove_file(&self.unfinished));
+    }
+}
+
+fn is_there(path: &Path) -> Report {
+    Report::new(format!("{} is there already", path.display())).hint("--force replaces it")
 }
 
 /// The credentials of this environment, in every spelling that a format gives them.
@@ -113,7 +151,7 @@ impl Session {
     }
 
     fn title(&self) -> String {
-        self.summary.labels.shown_title().or(self.summary.first_prompt.as_deref()).unwrap_or("A session").to_owned()
+        self.summary.headline().unwrap_or("A session").to_owned()
     }
 
     fn moments(&self) -> impl Iterator<Item = Result<Moment, Trouble>> {

@@ -1,5 +1,6 @@
 //! `gimlet sessions fsck`: what is wrong with transcripts, and on request a repaired copy beside them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,6 +11,9 @@ use super::{Desk, words};
 use crate::args::FsckArgs;
 use crate::lookup;
 use crate::report::Report;
+
+/// Findings of one kind that are shown of a transcript; a program gets all of them.
+const SHOWN_OF_A_KIND: usize = 5;
 
 pub(super) fn run(args: &FsckArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
     let (chosen, mut failed) = choose(args, desk)?;
@@ -82,10 +86,12 @@ fn target(out: &Path, files: &SessionFiles) -> PathBuf {
 }
 
 fn page(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> String {
+    let only_cut_off = checkup.findings.iter().all(|finding| finding.kind == "cut-off-turn");
     let state = match (checkup.is_damaged(), checkup.findings.is_empty()) {
         (true, _) => "damaged",
-        (false, false) => "whole, with remarks",
         (false, true) => "whole",
+        (false, false) if only_cut_off => "whole, with a turn that was cut off",
+        (false, false) => "whole, with remarks",
     };
     let of_agent = agent.map(|agent| format!(" (agent {agent})")).unwrap_or_default();
     let mut page = format!(
@@ -96,10 +102,7 @@ fn page(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> String 
         words::count(checkup.messages, "live message", "live messages"),
         checkup.path.display(),
     );
-    for finding in &checkup.findings {
-        let place = finding.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        page += &format!("  {place}{}: {}\n      → {}\n", finding.kind, finding.what, finding.consequence);
-    }
+    page += &findings(&checkup.findings);
     if checkup.total > checkup.findings.len() {
         page += &format!("  … and {} more\n", checkup.total - checkup.findings.len());
     }
@@ -108,6 +111,24 @@ fn page(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> String 
         page += &format!("  gimlet sessions fsck {start} --repair OUT writes a repaired copy\n");
     }
     page.trim_end().to_owned()
+}
+
+/// The first few of each kind, by line; a broken disk breaks thousands of lines in the same way.
+fn findings(findings: &[Finding]) -> String {
+    let mut of_kind: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut page = String::new();
+    for finding in findings {
+        let seen = of_kind.entry(finding.kind).or_default();
+        *seen += 1;
+        if *seen <= SHOWN_OF_A_KIND {
+            let place = finding.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+            page += &format!("  {place}{}: {}\n      → {}\n", finding.kind, finding.what, finding.consequence);
+        }
+    }
+    for (kind, count) in of_kind.into_iter().filter(|(_, count)| *count > SHOWN_OF_A_KIND) {
+        page += &format!("  … and {} more of {kind} (--json names all)\n", count - SHOWN_OF_A_KIND);
+    }
+    page
 }
 
 fn as_json(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> serde_json::Value {

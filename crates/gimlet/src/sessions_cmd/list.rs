@@ -103,8 +103,9 @@ fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk
     page
 }
 
+/// What stands for a session wherever several are named.
 pub(super) fn title(session: &SessionSummary) -> String {
-    let line = session.labels.shown_title().or(session.first_prompt.as_deref()).or(session.line()).unwrap_or_default();
+    let line = session.headline().unwrap_or_default();
     match session.labels.tag.as_deref().filter(|tag| !tag.is_empty()) {
         Some(tag) => format!("[{tag}] {line}"),
         None => line.to_owned(),

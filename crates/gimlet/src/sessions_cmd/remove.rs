@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use gimlet_store::{SearchIndex, SessionFiles, belongings, peek};
 
-use super::{Desk, words};
+use super::{Desk, list, words};
 use crate::args::RemoveArgs;
 use crate::lookup;
 use crate::report::Report;
@@ -75,7 +75,8 @@ fn choose(args: &RemoveArgs, desk: &Desk<'_>) -> Result<Vec<SessionFiles>, Repor
 
 fn describe(files: &SessionFiles, desk: &Desk<'_>) -> String {
     let summary = peek(&files.transcript()).ok().flatten();
-    let line = summary.as_ref().and_then(|summary| summary.line()).unwrap_or("(nothing was said)");
+    let line = summary.as_ref().map(list::title).filter(|line| !line.is_empty());
+    let line = line.as_deref().unwrap_or("(nothing was said)");
     let age = summary.as_ref().map(|summary| words::age(summary.modified, SystemTime::now())).unwrap_or_default();
     let beside = match belongings(&desk.places, files).len().saturating_sub(1) {
         0 => String::new(),

@@ -134,7 +134,7 @@ impl Wanted<'_> {
         let Self { run, around, places, stamp, segment, mirror } = self;
         let up_to = run.resume_session_at.as_deref().map(EntryId::new);
         check_dropped(run, source)?;
-        let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY) };
+        let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
         // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
         let loaded = load_session(source, &options)?;
         let (files, loaded) = if run.fork_session {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a broken world is a failed test")]
 
 mod search;
+mod upkeep;
 
 use std::path::{Path, PathBuf};
 

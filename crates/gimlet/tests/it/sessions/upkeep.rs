@@ -1,0 +1,114 @@
+//! What checks, lists and exports say of sessions that are odd without being damaged, and of disks that are full.
+
+use std::path::Path;
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::{sessions, transcript, turn};
+use crate::world;
+
+/// Ends a transcript behind its first entry of this kind, as a run that is killed leaves it.
+fn cut_behind(path: &Path, part: &str) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.iter().position(|line| line.contains(part)).unwrap();
+    std::fs::write(path, lines[..=last].join("\n") + "\n").unwrap();
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cut_off_is_named_and_is_no_damage() {
+    let world = world();
+    let model = Script::new()
+        .call("Bash", json!({"command": "echo one"}))
+        .call("Bash", json!({"command": "echo two"}))
+        .then()
+        .say("done")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("go").finish().await;
+    let id = run.result()["session_id"].as_str().unwrap().to_owned();
+    let path = transcript(&world, &id);
+    for behind in ["\"tool_result\"", "\"tool_use\""] {
+        cut_behind(&path, behind);
+        let found = sessions(&world, &["fsck", &id]).await;
+        found.expect_code(0);
+        let said = &found.stdout;
+        assert!(said.contains("whole, with a turn that was cut off") && said.contains("cut-off-turn"), "{said}");
+        assert!(!said.contains("damaged") && !said.contains("--repair"), "{said}");
+    }
+    // It stays one when the session goes on.
+    turn(&world, "what now?", "on", &["--resume", &id]).await;
+    let found = sessions(&world, &["fsck", "--json"]).await;
+    found.expect_code(0);
+    let row = &found.lines()[0];
+    assert_eq!((&row["damaged"], &row["findings"][0]["kind"]), (&json!(false), &json!("cut-off-turn")));
+}
+
+#[tokio::test]
+async fn results_of_a_fork_are_looked_for_where_they_are() {
+    let world = world();
+    let call = json!({"command": "seq 30000"});
+    let model = Script::new().call("Bash", call).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).stream("go").finish().await;
+    let original = run.result()["session_id"].as_str().unwrap().to_owned();
+    let fork = turn(&world, "on", "ok", &["--resume", &original, "--fork-session"]).await;
+    let found = sessions(&world, &["fsck", &fork]).await;
+    assert!(found.stdout.contains(": whole ("), "{}", found.stdout);
+    sessions(&world, &["rm", &original, "--yes"]).await.expect_code(0);
+    let found = sessions(&world, &["fsck", &fork]).await;
+    assert!(found.stdout.contains("missing-output"), "{}", found.stdout);
+}
+
+#[tokio::test]
+async fn people_see_a_few_findings_of_a_kind_and_programs_all() {
+    let world = world();
+    let id = turn(&world, "go", "ok", &[]).await;
+    let path = transcript(&world, &id);
+    let text = std::fs::read_to_string(&path).unwrap() + &"{broken\n".repeat(250);
+    std::fs::write(&path, text).unwrap();
+    let found = sessions(&world, &["fsck", &id]).await;
+    found.expect_code(1);
+    assert_eq!(found.stdout.matches("broken-line: ").count(), 5, "{}", found.stdout);
+    assert!(found.stdout.contains("… and 245 more of broken-line (--json names all)"), "{}", found.stdout);
+    let row = sessions(&world, &["fsck", &id, "--json"]).await.json();
+    let lines: Vec<&Value> = row["findings"].as_array().unwrap().iter().map(|finding| &finding["line"]).collect();
+    assert_eq!((lines.len(), &row["total"]), (250, &json!(250)));
+}
+
+#[tokio::test]
+async fn a_session_is_called_the_same_before_it_is_deleted() {
+    let world = world();
+    let id = turn(&world, "the first thing", "ok", &[]).await;
+    turn(&world, "the last thing", "ok", &["--resume", &id]).await;
+    sessions(&world, &["tag", &id, "old"]).await.expect_code(0);
+    for args in [&["ls"][..], &["rm", &id, "--dry-run"], &["export", &id]] {
+        let said = sessions(&world, args).await.stdout;
+        assert!(said.contains("the first thing"), "{args:?}: {said}");
+    }
+    let doomed = sessions(&world, &["rm", &id, "--dry-run"]).await.stdout;
+    assert!(doomed.contains("[old] the first thing") && !doomed.contains("the last thing"), "{doomed}");
+}
+
+#[tokio::test]
+async fn an_export_that_does_not_fit_leaves_nothing_and_keeps_what_was_there() {
+    let outer = world();
+    // The signal for a file beyond its limit is ignored, so that the write fails as on a full disk.
+    let world = outer.behind("trap '' XFSZ; ulimit -f ${KIB:-unlimited}");
+    let id = turn(&world, "go", &"much to say ".repeat(20_000), &[]).await;
+    for (name, before) in [("new.md", None), ("old.md", Some("precious"))] {
+        let path = world.home.join(name);
+        if let Some(before) = before {
+            std::fs::write(&path, before).unwrap();
+        }
+        let export = ["sessions", "export", &id, "--force", "-o", &path.to_string_lossy()];
+        let run = world.run_at("http://127.0.0.1:9").env("KIB", "64").args(export).finish().await;
+        run.expect_code(1);
+        assert!(run.stderr.contains(name) && run.stderr.contains("cannot be written"), "{}", run.stderr);
+        assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), before);
+    }
+    let left = std::fs::read_dir(&world.home).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("unfinished")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
