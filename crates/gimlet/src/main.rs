@@ -105,16 +105,29 @@ fn parse_known(arguments: &[String]) -> Result<Cli, Exit> {
             return Exit::Code(ExitCode::from(1));
         }
         let text = in_one_line(&error.to_string());
-        let report = stray_word(&text, arguments);
+        let report = mistyped_with_more(&text, arguments).or_else(|| stray_word(&text, arguments));
         report
             .unwrap_or_else(|| Report::new(text).hint(format!("See '{} --help'", args::command_named(arguments))))
             .into()
     })
 }
 
+/// A slip in the name of a command makes the words and flags behind it unknown. It is one where they fit the command that
+/// is nearly named, or where nothing but a command has a second word.
+fn mistyped_with_more(text: &str, arguments: &[String]) -> Option<Report> {
+    let [word, more @ ..] = arguments else { return None };
+    let (meant, report) = mistyped_command(word)?;
+    let corrected = ["gimlet", &meant].into_iter().chain(more.iter().map(String::as_str));
+    let fits = || Cli::try_parse_from(corrected).is_ok();
+    (text.starts_with(STRAY_WORD) || fits()).then_some(report)
+}
+
+/// What the parser says of a word behind the prompt.
+const STRAY_WORD: &str = "the subcommand '";
+
 /// The parser takes a second word for a command. People who write one mean a prompt, or the filter of the log.
 fn stray_word(text: &str, arguments: &[String]) -> Option<Report> {
-    let word = text.strip_prefix("the subcommand '")?.split('\'').next()?;
+    let word = text.strip_prefix(STRAY_WORD)?.split('\'').next()?;
     let before = arguments.iter().zip(arguments.iter().skip(1)).find(|(_, next)| *next == word).map(|(flag, _)| flag);
     if let Some(flag) = before.filter(|flag| *flag == "--debug" || *flag == "-d") {
         return Some(
@@ -179,7 +192,7 @@ fn session(run: &RunArgs) -> Result<ExitCode, Exit> {
     if run.print || run.is_driven() {
         return Ok(print_session(run)?);
     }
-    if let Some(report) = run.prompt.as_deref().and_then(mistyped_command) {
+    if let Some((_, report)) = run.prompt.as_deref().and_then(mistyped_command) {
         return Err(report.into());
     }
     // Whoever gives a prompt and reads along with a program wants the answer.
@@ -189,16 +202,15 @@ fn session(run: &RunArgs) -> Result<ExitCode, Exit> {
     without_print(&Surroundings::read()?)
 }
 
-/// One word that is nearly the name of a command is a slip and no prompt.
-fn mistyped_command(word: &str) -> Option<Report> {
+/// One word that is nearly the name of a command is a slip and no prompt: the command that is meant, and what to say.
+fn mistyped_command(word: &str) -> Option<(String, Report)> {
     let command = Cli::command();
     let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-    let meant =
-        gimlet_core::tool::nearest(word, names).filter(|_| word.chars().all(|c| c.is_ascii_lowercase() || c == '-'))?;
-    Some(
-        Report::new(format!("there is no command '{word}'"))
-            .hint(format!("Did you mean 'gimlet {meant}'? A prompt of one word needs -p")),
-    )
+    let is_slip = !names.contains(&word) && word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let meant = gimlet_core::tool::nearest(word, names).filter(|_| is_slip)?;
+    let report = Report::new(format!("there is no command '{word}'"))
+        .hint(format!("Did you mean 'gimlet {meant}'? A prompt needs -p"));
+    Some((meant.to_owned(), report))
 }
 
 /// Print mode, and sessions that a program drives; a program that reads results gets one even when the session cannot start.

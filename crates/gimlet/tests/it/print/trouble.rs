@@ -27,6 +27,29 @@ fn readable(text: &str) {
 }
 
 #[tokio::test]
+async fn a_slip_in_the_name_of_a_command_names_the_command() {
+    let world = world();
+    for (args, words) in [
+        (&["sesions", "ls"][..], ["no command 'sesions'", "'gimlet sessions'"]),
+        (&["sesions", "ls", "--json"], ["no command 'sesions'", "'gimlet sessions'"]),
+        (&["doctr", "--json"], ["no command 'doctr'", "'gimlet doctor'"]),
+        (&["doctr"], ["no command 'doctr'", "'gimlet doctor'"]),
+        (&["sessions", "lss"], ["'lss'", "'ls'"]),
+        (&["doctor", "--jsn"], ["--jsn", "--json"]),
+        // What is nearly no command is a prompt.
+        (&["explain", "this"], ["one argument", "'this'"]),
+        (&["doctr", "--bogus"], ["--bogus", "gimlet --help"]),
+        (&["-p", "sesions", "ls"], ["one argument", "'ls'"]),
+    ] {
+        let run = world.run_at("http://127.0.0.1:9").args(args.iter().copied()).finish().await;
+        one_line(&run, &words);
+    }
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let run = world.run(&model).args(["-p", "doctr"]).finish().await;
+    run.expect_code(0);
+}
+
+#[tokio::test]
 async fn missing_and_foreign_credentials_name_the_ways_on() {
     let world = world();
     let model = Script::new().serve().await.unwrap();
