@@ -85,7 +85,17 @@ impl<'de> Visitor<'de> for Names {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()))
+        let mut depth = 0_usize;
+        // Commas in parentheses belong to one entry: `Agent(a, b)`.
+        let names = text.split(|char| {
+            match char {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            char == ',' && depth == 0
+        });
+        Ok(Some(names.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {

@@ -57,6 +57,15 @@ impl Output {
         self.lines.send(line).await.is_ok()
     }
 
+    /// Queues remarks for people, each in a line of its own.
+    pub async fn remarks(&self, remarks: &[String]) {
+        for remark in remarks {
+            // It may quote files that somebody else wrote, and it is one line whatever they say.
+            let remark = crate::sanitise(remark).replace('\n', " ");
+            self.line(format!("gimlet: {remark}\n").into_bytes()).await;
+        }
+    }
+
     /// Resolves when the consumer went away.
     pub async fn gone(&self) {
         let mut closed = self.closed.clone();

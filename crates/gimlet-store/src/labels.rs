@@ -1,17 +1,21 @@
-//! Titles and tags of a session: entries that anybody may append at any time, the last one winning.
+//! Titles, tags and the main agent of a session: entries that anybody may append at any time, the last one winning.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 
-/// What a session is called. `None` means that nothing is known, not that it was cleared.
+use crate::entry;
+
+/// What a session is called and what it runs as. `None` means that nothing is known, not that it was cleared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
     pub title: Option<String>,
     pub ai_title: Option<String>,
     /// An empty tag is a cleared one.
     pub tag: Option<String>,
+    /// The kind of agent that the main conversation runs as. An empty one is none.
+    pub agent: Option<String>,
 }
 
 /// A title for a session that has no transcript yet: it is written as soon as there is one.
@@ -58,6 +62,8 @@ struct LabelEntry<'a> {
     ai_title: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     tag: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    agent_setting: Option<Cow<'a, str>>,
 }
 
 impl Labels {
@@ -76,7 +82,7 @@ impl Labels {
         if line.len() > MAX_LABEL_LINE || !line.starts_with(b"{") {
             return;
         }
-        if !["\"customTitle\"", "\"aiTitle\"", "\"tag\""]
+        if !["\"customTitle\"", "\"aiTitle\"", "\"tag\"", "\"agentSetting\""]
             .iter()
             .any(|key| memchr::memmem::find(line, key.as_bytes()).is_some())
         {
@@ -87,6 +93,7 @@ impl Labels {
             "custom-title" => overwrite(&mut self.title, entry.custom_title),
             "ai-title" => overwrite(&mut self.ai_title, entry.ai_title),
             "tag" => overwrite(&mut self.tag, entry.tag),
+            "agent-setting" => overwrite(&mut self.agent, entry.agent_setting),
             _ => {}
         }
     }
@@ -96,6 +103,19 @@ impl Labels {
         overwrite(&mut self.title, newer.title.map(Cow::Owned));
         overwrite(&mut self.ai_title, newer.ai_title.map(Cow::Owned));
         overwrite(&mut self.tag, newer.tag.map(Cow::Owned));
+        overwrite(&mut self.agent, newer.agent.map(Cow::Owned));
+    }
+
+    /// The lines that say all of this again.
+    pub(crate) fn entries(&self, session: &str) -> Vec<String> {
+        let known = [
+            ("custom-title", "customTitle", &self.title),
+            ("ai-title", "aiTitle", &self.ai_title),
+            ("tag", "tag", &self.tag),
+            ("agent-setting", "agentSetting", &self.agent),
+        ];
+        let known = known.into_iter().filter_map(|(kind, name, value)| Some((kind, name, value.as_ref()?)));
+        known.map(|(kind, name, value)| entry::metadata(kind, name, value, session)).collect()
     }
 
     /// The title to show.

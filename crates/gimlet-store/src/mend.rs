@@ -243,16 +243,8 @@ impl<'a> Mending<'a> {
 
     /// Title, tag and last prompt once more: session lists look for them at the end.
     fn labels(&mut self, index: &Index) -> io::Result<()> {
-        let labels = &index.labels;
-        let metadata = [
-            ("custom-title", "customTitle", &labels.title),
-            ("ai-title", "aiTitle", &labels.ai_title),
-            ("tag", "tag", &labels.tag),
-        ];
-        for (kind, name, value) in metadata {
-            if let Some(value) = value {
-                self.out.write_all(entry::metadata(kind, name, value, self.session).as_bytes())?;
-            }
+        for line in index.labels.entries(self.session) {
+            self.out.write_all(line.as_bytes())?;
         }
         if let (Some(prompt), Some(leaf)) = (&index.last_prompt, &self.last) {
             self.out.write_all(entry::last_prompt(prompt, leaf, self.session).as_bytes())?;

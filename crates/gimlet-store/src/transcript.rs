@@ -407,6 +407,13 @@ impl Transcript {
         self.metadata(entry::metadata("tag", "tag", tag, self.session.as_str()));
     }
 
+    /// The kind of agent that the main conversation runs as; an empty name for none.
+    pub fn set_agent(&mut self, agent: &str) {
+        self.adopt_foreign();
+        self.labels.agent = Some(agent.to_owned());
+        self.metadata(entry::metadata("agent-setting", "agentSetting", agent, self.session.as_str()));
+    }
+
     pub fn permission_mode(&mut self, mode: PermissionMode) {
         self.metadata(entry::metadata("permission-mode", "permissionMode", mode.as_str(), self.session.as_str()));
     }
@@ -506,17 +513,11 @@ impl Transcript {
         }
     }
 
-    /// Writes title, tag and last prompt again, so that the end of the file has them. Whatever others wrote meanwhile
+    /// Writes labels and last prompt again, so that the end of the file has them. Whatever others wrote meanwhile
     /// is newer than what we remember.
     fn write_labels(&mut self) {
         self.adopt_foreign();
-        let session = self.session.as_str();
-        let Labels { title, ai_title, tag } = &self.labels;
-        let mut lines = Vec::new();
-        lines.extend(title.as_ref().map(|title| entry::metadata("custom-title", "customTitle", title, session)));
-        lines.extend(ai_title.as_ref().map(|title| entry::metadata("ai-title", "aiTitle", title, session)));
-        lines.extend(tag.as_ref().map(|tag| entry::metadata("tag", "tag", tag, session)));
-        for line in lines {
+        for line in self.labels.entries(self.session.as_str()) {
             self.write(line);
         }
         self.write_last_prompt();

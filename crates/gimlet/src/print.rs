@@ -42,7 +42,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let wire_events = run.include_partial_messages && run.output_format == OutputFormat::StreamJson;
     let manner = Manner { wire_events, ..Manner::default() };
     let started = start::start(run, around, &manner).await?;
-    show_warnings(&started.warnings, &notes).await;
+    notes.remarks(&started.warnings).await;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     let job = PrintJob {
         format: match run.output_format {
@@ -90,15 +90,6 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         PrintEnd::Interrupted => ExitCode::from(INTERRUPTED),
         PrintEnd::OutputClosed => ExitCode::from(PIPE_CLOSED),
     })
-}
-
-/// Remarks from before the session.
-pub(crate) async fn show_warnings(warnings: &[String], notes: &Output) {
-    for warning in warnings {
-        // It may quote files that somebody else wrote, and it is one line whatever they say.
-        let warning = gimlet_serve::sanitise(warning).replace('\n', " ");
-        notes.line(format!("gimlet: {warning}\n").into_bytes()).await;
-    }
 }
 
 /// The debug log of a session, if one is wanted; to be run beside it.

@@ -63,10 +63,10 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     gimlet_core::check_driver_hooks(&manner.hooks).map_err(|error| Report::new(error.to_string()))?;
     let run = as_wished(run, wishes.clone().unwrap_or_default());
     let started = start::start(&run, around, &manner).await?;
-    print::show_warnings(&started.warnings, &notes).await;
+    let (troupe, mut arrivals) = Troupe::new();
+    notes.remarks(&troupe.news(&started.warnings)).await;
     let log = print::debug_log(&run, around, &started.handle)?;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
-    let (troupe, mut arrivals) = Troupe::new();
     let (welcome, face) = (welcome(&started.facts), face(&started.facts));
     let handle = troupe.join(started);
     let job = SdkJob {

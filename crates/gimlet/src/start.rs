@@ -36,7 +36,7 @@ use gimlet_store::{Checkpoints, Locations};
 use crate::args::RunArgs;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
-use agents::Role;
+use agents::{Named, Role};
 pub(crate) use configured::Configured;
 pub(crate) use live::FlagSettings;
 use live::Live;
@@ -48,7 +48,7 @@ pub(crate) use rule_names::{check_rule, known_tools, unknown_tool};
 use sandboxed::Wishes;
 pub(crate) use sandboxed::{InForce, InForceWalls};
 pub(crate) use sessions::{NamePlate, Scratch, check as check_session};
-use sessions::{Past, Segment};
+use sessions::{Opening, Past, Segment, Source};
 use toolbox::Toolbox;
 pub(crate) use toolbox::check_shape;
 
@@ -67,6 +67,8 @@ pub(crate) struct Started<F> {
     /// Its tool servers.
     pub(crate) servers: Option<Arc<McpServers>>,
     pub(crate) name_plate: NamePlate,
+    /// What the main conversation runs as.
+    pub(crate) agent: Option<String>,
     /// Whether the mode that bypasses permissions can be chosen in it.
     pub(crate) bypass_reachable: bool,
 }
@@ -142,7 +144,10 @@ pub(crate) async fn start(
     // The file can be large; it is looked at while everything else is made ready.
     let state = tokio::task::spawn_blocking(move || gimlet_config::check_state(&locations));
     let now = configured.now();
-    let role = Role::of(run, env, &now.rules, configured.effective.settings.agent.as_deref())?;
+    let source = Source::of(run, around)?;
+    let before = source.agent();
+    let named = Named { before: before.as_deref(), by_settings: configured.effective.settings.agent.as_deref() };
+    let role = Role::of(run, env, &now.rules, &named)?;
     let run = &role.run.clone();
     let redactor = configured.redactor.clone();
     let key_helper = configured.key_helper();
@@ -167,17 +172,18 @@ pub(crate) async fn start(
         output_style: configured.output_style(),
         betas: provider.asked_betas().to_vec(),
         models: provider.offers(),
-        agents: prompt.agents.clone(),
+        agents: toolbox.roster(env).offers(&now.rules),
         sandbox_missing: walls.missing.clone(),
     };
     let segment = Segment {
         system: gimlet_core::system_blocks(&system_prompt(run, around, configured.note_for_model())?),
         tools: gimlet_core::tool_defs(&toolbox.tools, &prompt),
     };
-    let past = Past::find(run, around, manner, segment)?;
+    let past = Past::find(run, around, manner, Opening { source, segment, agent: role.name() })?;
     warnings.extend(past.remarks.iter().cloned());
     let upkeep = cleanup::Upkeep::asked(&configured, &past.id);
-    let chosen = models::choose(run, &configured, &provider, past.model.as_deref())?;
+    let before = past.model.as_deref().or(role.model().filter(|_| role.is_restored()));
+    let chosen = models::choose(run, &configured, &provider, before)?;
     warnings.extend(chosen.remark);
     let api_key_source = provider.api_key_source().to_owned();
     let runtime_dir = around.config_home.join("gimlet").join("run");
@@ -197,6 +203,7 @@ pub(crate) async fn start(
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
     let (plans, own_plan) = planning::plans(run, around, &configured, &past);
     let checkpoints = checkpoints(run, around, &configured, &past.id);
+    let agent = role.name().map(str::to_owned);
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
@@ -251,7 +258,7 @@ pub(crate) async fn start(
     warnings.extend(state.await.into_iter().flatten().map(|problem| problem.to_string()));
     let (scratch, name_plate) = ([past.scratch, walls.scratch], past.name_plate);
     let bypass_reachable = start.bypass_reachable;
-    Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate, bypass_reachable })
+    Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate, agent, bypass_reachable })
 }
 
 fn options(run: &RunArgs, configured: &Configured, manner: &Manner) -> TurnOptions {

@@ -23,6 +23,8 @@ const MOST_OUTPUT: u64 = 160_000;
 pub(crate) struct AgentHost {
     pub(super) model: Arc<dyn Model>,
     pub(super) roster: Roster,
+    /// The kinds that the main conversation may send.
+    for_main: Roster,
     pub(super) options: TurnOptions,
     pub(super) items: Arc<AtomicU64>,
     pub(super) result_files: ResultFiles,
@@ -68,6 +70,8 @@ impl Limits {
 pub(crate) struct HostParts<'a> {
     pub(crate) model: &'a Arc<dyn Model>,
     pub(crate) roster: Roster,
+    /// The only kinds that the main conversation may send; `None` for all.
+    pub(crate) main_launches: Option<Vec<String>>,
     pub(crate) env: &'a Env,
     pub(crate) options: &'a TurnOptions,
     pub(crate) items: &'a Arc<AtomicU64>,
@@ -82,6 +86,7 @@ impl AgentHost {
         let limits = Limits::from_env(parts.env);
         Self {
             model: parts.model.clone(),
+            for_main: parts.roster.clone().narrowed(parts.main_launches.as_deref()),
             roster: parts.roster,
             options: parts.options.clone(),
             items: parts.items.clone(),
@@ -98,6 +103,11 @@ impl AgentHost {
 
     pub(crate) fn roster(&self) -> &Roster {
         &self.roster
+    }
+
+    /// The kinds that this sender may choose from: a subagent, or else the main conversation.
+    pub(super) fn roster_of(&self, sender: Option<&AgentIdentity>) -> &Roster {
+        if sender.is_some() { &self.roster } else { &self.for_main }
     }
 
     /// Whether the conversation of an agent can go on after its end: it is kept, and its kind is one that may.

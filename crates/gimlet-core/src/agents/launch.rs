@@ -111,7 +111,8 @@ fn decide<'a>(scope: &'a Arc<CallScope>, cx: &ToolContext, launch: Launch) -> Re
     if let Some(name) = launch.name.as_deref() {
         check_name(name)?;
     }
-    let kind = host.roster.find(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
+    let roster = host.roster_of(scope.subagent.as_deref());
+    let kind = roster.find(launch.kind.as_deref(), &scope.gate.rules()).map_err(ToolError::input)?;
     refuse_isolation(kind)?;
     let depth = depth_below(scope)?;
     let background = !host.limits.foreground_only

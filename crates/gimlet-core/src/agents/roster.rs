@@ -46,6 +46,8 @@ pub struct MainAgent {
     pub name: String,
     /// Said before the first prompt.
     pub initial_prompt: Option<String>,
+    /// The only kinds that it may send itself; `None` for all.
+    pub may_launch: Option<Vec<String>>,
 }
 
 /// All kinds, in the order in which they are offered.
@@ -78,6 +80,15 @@ impl Roster {
                 Some(_) => {}
                 None => self.kinds.push(kind),
             }
+        }
+        self
+    }
+
+    /// Those of these names alone, where any are given.
+    #[must_use]
+    pub fn narrowed(mut self, names: Option<&[String]>) -> Self {
+        if let Some(names) = names {
+            self.kinds.retain(|kind| names.contains(&kind.name));
         }
         self
     }

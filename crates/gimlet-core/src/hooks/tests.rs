@@ -70,6 +70,7 @@ fn stage() -> Stage {
     let host = AgentHost::new(HostParts {
         model: &model,
         roster: Roster::default(),
+        main_launches: None,
         env: &env,
         options: &TurnOptions::default(),
         items: &Arc::default(),

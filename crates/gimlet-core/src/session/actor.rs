@@ -114,7 +114,9 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     });
     let odd_hooks = hooks.set_driver_hooks(&config.hooks).err();
     let history: Vec<_> = config.history.into_iter().map(Arc::new).collect();
-    let initial_prompt = config.main_agent.and_then(|agent| agent.initial_prompt).filter(|_| history.is_empty());
+    let (initial_prompt, main_launches) =
+        config.main_agent.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
+    let initial_prompt = initial_prompt.filter(|_| history.is_empty());
     let services = Arc::new(
         Services::new(
             config.id.clone(),
@@ -151,6 +153,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let host = Arc::new(AgentHost::new(HostParts {
         model: &config.model,
         roster,
+        main_launches,
         env: &services.env,
         options: &config.options,
         items: &items,

@@ -206,7 +206,12 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
                 Some(event) => link.event(&event).await,
                 None => link.session_is_over(),
             },
-            opened = next_session(&mut link.phase) => link.go_on_in(opened).await,
+            opened = next_session(&mut link.phase) => {
+                if let Ok(new) = &opened {
+                    notes.remarks(&new.warnings).await;
+                }
+                link.go_on_in(opened).await;
+            }
             Some(done) = link.replies.join_next() => {
                 if let Ok(done) = done {
                     link.done(done).await;

@@ -76,6 +76,8 @@ pub struct Reopened {
     pub session: SessionHandle,
     pub welcome: Welcome,
     pub face: Face,
+    /// Remarks from before the session, for people.
+    pub warnings: Vec<String>,
 }
 
 /// The settings that hosts may write. Each of these files can also hold rules and hooks, so the list is short.

@@ -1,5 +1,6 @@
 //! What a driven session needs from behind the stage: a new session in place of the old, settings, titles.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +39,11 @@ struct Props {
     /// Those of the session that runs.
     servers: Option<Arc<McpServers>>,
     name_plate: Option<NamePlate>,
+    /// What its main conversation runs as.
+    agent: Option<String>,
     bypass_reachable: bool,
+    /// Remarks that people have read.
+    told: HashSet<String>,
 }
 
 impl Troupe {
@@ -54,10 +59,17 @@ impl Troupe {
         props.behind.push((started.exec, started.scratch));
         props.servers = started.servers;
         props.name_plate = Some(started.name_plate);
+        props.agent = started.agent;
         props.bypass_reachable = started.bypass_reachable;
         // Without a receiver the run is over, and this session with it.
         drop(self.arrivals.send(Box::pin(started.life)));
         started.handle
+    }
+
+    /// The remarks about a session that were not made about one before it.
+    pub(super) fn news(&self, remarks: &[String]) -> Vec<String> {
+        let mut props = self.lock();
+        remarks.iter().filter(|remark| props.told.insert((*remark).clone())).cloned().collect()
     }
 
     /// Ends what runs for any of them.
@@ -146,7 +158,12 @@ impl Backstage for Stage {
     fn reopen(&self, why: Reopen) -> BoxFuture<'static, Result<Reopened, String>> {
         let cleared = matches!(why, Reopen::Cleared { .. });
         let (run, mode, mode_chosen) = match why {
-            Reopen::Cleared { mode } => (with_new_conversation(self.run()), mode, true),
+            Reopen::Cleared { mode } => {
+                let mut run = with_new_conversation(self.run());
+                // One that came back with the conversation stays when that goes.
+                run.agent = run.agent.or_else(|| self.troupe.lock().agent.clone());
+                (run, mode, true)
+            }
             Reopen::Greeted { wishes, mode, mode_chosen } => {
                 let run = super::as_wished(&self.run(), *wishes);
                 self.run.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&run);
@@ -164,7 +181,8 @@ impl Backstage for Stage {
         Box::pin(async move {
             let started = start::start(&run, &around, &manner).await.map_err(|report| report.text())?;
             let (welcome, face) = (super::welcome(&started.facts), super::face(&started.facts));
-            Ok(Reopened { session: troupe.join(started), welcome, face })
+            let warnings = troupe.news(&started.warnings);
+            Ok(Reopened { session: troupe.join(started), welcome, face, warnings })
         })
     }
 

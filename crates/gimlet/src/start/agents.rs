@@ -12,6 +12,9 @@ use super::toolbox::{NOT_A_FILE, names_a_file};
 use crate::args::RunArgs;
 use crate::report::Report;
 
+/// The tool that sends subagents.
+const LAUNCHER: &str = "Agent";
+
 /// The kinds of subagents that `--agents` defines.
 pub(super) fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
     let Some(json) = &run.agents else { return Ok(Vec::new()) };
@@ -30,21 +33,27 @@ pub(super) fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> 
 pub(super) struct Role {
     pub(super) run: RunArgs,
     agent: Option<(String, AgentSpec)>,
+    /// It is what the session that is taken up ran as: nobody chose it just now.
+    restored: bool,
     pub(super) remark: Option<String>,
 }
 
 impl Role {
-    /// The agent that `--agent` names, or else the settings. A program may name one that it defines in a moment, so it
-    /// goes on without; settings are for all sessions, also for those that have no such agent.
-    pub(super) fn of(run: &RunArgs, env: &Env, rules: &RuleSet, by_settings: Option<&str>) -> Result<Self, Report> {
-        let plain = |remark| Self { run: run.clone(), agent: None, remark };
-        let named = run.agent.as_deref().or(by_settings).filter(|name| !name.is_empty());
-        let Some(name) = named else { return Ok(plain(None)) };
+    /// The agent that `--agent` names, or else that of the session that is taken up, or else that of the settings. A
+    /// program may name one that it defines in a moment, so it goes on without; settings are for all sessions, also for
+    /// those that have no such agent; and one that a session had may be gone.
+    pub(super) fn of(run: &RunArgs, env: &Env, rules: &RuleSet, named: &Named<'_>) -> Result<Self, Report> {
+        let plain = |remark| Self { run: run.clone(), agent: None, restored: false, remark };
+        let before = named.before.filter(|name| run.agent.is_none() && !name.is_empty());
+        let name = run.agent.as_deref().or(before).or(named.by_settings).filter(|name| !name.is_empty());
+        let Some(name) = name else { return Ok(plain(None)) };
         let roster = Roster::built_in(env).with(AgentSource::Caller, agents(run)?);
         match roster.definition(name, rules) {
             Ok((name, spec)) => {
-                Ok(Self { run: as_agent(run, spec), agent: Some((name.to_owned(), spec.clone())), remark: None })
+                let (agent, restored) = (Some((name.to_owned(), spec.clone())), before.is_some());
+                Ok(Self { run: as_agent(run, spec, restored), agent, restored, remark: None })
             }
+            Err(problem) if before.is_some() => Ok(plain(Some(format!("this session ran as an agent: {problem}")))),
             Err(problem) if run.agent.is_none() => Ok(plain(Some(format!("the setting agent: {problem}")))),
             Err(problem) if run.is_driven() => Ok(plain(Some(format!("--agent: {problem}")))),
             Err(problem) => Err(Report::new(format!("--agent: {problem}"))),
@@ -65,29 +74,77 @@ impl Role {
         }
     }
 
+    /// Whether the session that is taken up ran as it, and so has a model and a mode of its own already.
+    pub(super) fn is_restored(&self) -> bool {
+        self.restored
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.agent.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// The model that the agent is defined with.
+    pub(super) fn model(&self) -> Option<&str> {
+        let (_, spec) = self.agent.as_ref()?;
+        spec.model.as_deref().filter(|model| *model != "inherit")
+    }
+
     /// The mode that the agent asks for, with the agent's name.
     pub(super) fn mode(&self) -> Option<(&str, PermissionMode)> {
         let (name, spec) = self.agent.as_ref()?;
         Some((name, spec.permission_mode?))
     }
 
-    pub(super) fn main_agent(self) -> Option<MainAgent> {
-        self.agent.map(|(name, spec)| MainAgent { name, initial_prompt: spec.initial_prompt })
+    /// The only kinds of agents that it may send; `None` for all.
+    pub(super) fn may_launch(&self) -> Option<Vec<String>> {
+        launchable(&self.agent.as_ref()?.1)
     }
+
+    pub(super) fn main_agent(self) -> Option<MainAgent> {
+        self.agent.map(|(name, spec)| {
+            let may_launch = launchable(&spec);
+            MainAgent { name, initial_prompt: spec.initial_prompt, may_launch }
+        })
+    }
+}
+
+/// What names the main agent besides the flag.
+pub(super) struct Named<'a> {
+    /// What the session that is taken up ran as.
+    pub(super) before: Option<&'a str>,
+    pub(super) by_settings: Option<&'a str>,
 }
 
 /// The flags of a session that runs as this agent. What was said on the command line counts more, but for a system prompt
 /// that is empty: programs that have none say so. Its mode is no flag: it opens nothing that a flag would.
-fn as_agent(run: &RunArgs, spec: &AgentSpec) -> RunArgs {
+fn as_agent(run: &RunArgs, spec: &AgentSpec, restored: bool) -> RunArgs {
     let mut run = run.clone();
     let own_prompt = run.system_prompt.as_deref().is_some_and(|text| !text.is_empty());
     if !own_prompt && run.system_prompt_file.is_none() {
         run.system_prompt = Some(spec.prompt.clone());
     }
-    run.model = run.model.or_else(|| spec.model.clone().filter(|model| model != "inherit"));
+    // The model of a session that is taken up may be another by now.
+    let model = spec.model.clone().filter(|model| !restored && model != "inherit");
+    run.model = run.model.or(model);
     run.effort = run.effort.or_else(|| spec.effort.clone());
     run.max_turns = run.max_turns.or(spec.max_turns);
     run
+}
+
+/// The kinds that `Agent(one, other)` in a list of tools names. An entry that has the tool without naming any has it for
+/// all of them.
+fn launchable(spec: &AgentSpec) -> Option<Vec<String>> {
+    let mut kinds = Vec::new();
+    for entry in spec.tools.iter().flatten().filter(|entry| names_in_list(entry, LAUNCHER, &[])) {
+        let (_, named) = entry.trim().strip_suffix(')')?.split_once('(')?;
+        let named: Vec<String> =
+            named.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if named.is_empty() || named.iter().any(|name| name == "*") {
+            return None;
+        }
+        kinds.extend(named);
+    }
+    (!kinds.is_empty()).then_some(kinds)
 }
 
 fn has(spec: &AgentSpec, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
@@ -139,6 +196,23 @@ fn is_known(entry: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_tools_names_the_kinds_that_a_main_agent_may_send() {
+        for (tools, kinds) in [
+            (r#""Read, Agent(a, b-c), Task(d)""#, Some(vec!["a", "b-c", "d"])),
+            (r#"["Agent(a)", "Agent"]"#, None),
+            (r#"["Agent()"]"#, None),
+            (r#"["Agent(*)"]"#, None),
+            (r#"["*"]"#, None),
+            (r#"["Read", "Bash(git log, x)"]"#, None),
+            ("null", None),
+        ] {
+            let json = format!(r#"{{"description": "", "prompt": "", "tools": {tools}}}"#);
+            let spec: AgentSpec = serde_json::from_str(&json).unwrap();
+            assert_eq!(launchable(&spec), kinds.map(|kinds| kinds.into_iter().map(str::to_owned).collect()), "{tools}");
+        }
+    }
 
     #[test]
     fn only_names_that_nobody_knows_are_remarked_on() {

@@ -71,7 +71,9 @@ pub(super) fn mode(role: &Role, manner: &Manner, configured: &Configured) -> Res
     };
     let is_open = !by_flag && manner.predecessor.is_none_or(|before| !before.mode_chosen);
     if let Some((agent, wanted)) = role.mode().filter(|_| is_open) {
+        let chosen = start.chosen;
         start.run_as(agent, wanted, auto_available);
+        start.chosen = if role.is_restored() { chosen } else { start.chosen };
     }
     Ok(start)
 }

@@ -9,7 +9,7 @@ use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
     Damage, DecisionLedger, EarlyTitle, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles,
     SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions,
-    check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees,
+    check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees, peek,
 };
 
 use super::Manner;
@@ -61,22 +61,44 @@ pub(crate) struct NamePlate {
     pub(crate) titled: bool,
 }
 
+/// The session that the flags name to go on with, if they name one.
+pub(crate) struct Source(Option<SessionFiles>);
+
+impl Source {
+    pub(crate) fn of(run: &RunArgs, around: &Surroundings) -> Result<Self, Report> {
+        check_flags(run)?;
+        resumed(run, around, &Locations::new(&around.config_home)).map(Self)
+    }
+
+    /// What it ran as, when that was recorded.
+    pub(crate) fn agent(&self) -> Option<String> {
+        peek(&self.0.as_ref()?.transcript()).ok().flatten()?.labels.agent
+    }
+}
+
+/// What a session is opened with.
+pub(crate) struct Opening<'a> {
+    pub(crate) source: Source,
+    pub(crate) segment: Segment,
+    /// What the main conversation runs as.
+    pub(crate) agent: Option<&'a str>,
+}
+
 impl Past {
     pub(crate) fn find(
         run: &RunArgs,
         around: &Surroundings,
         manner: &Manner,
-        segment: Segment,
+        opening: Opening<'_>,
     ) -> Result<Self, Report> {
+        let Opening { source: Source(source), segment, agent } = opening;
         let places = Locations::new(&around.config_home);
         let stamp = Stamp {
             cwd: around.cwd.to_string_lossy().into_owned(),
             git_branch: gimlet_core::git_branch(&around.cwd).unwrap_or_default(),
             entrypoint: Some(around.env.get("CLAUDE_CODE_ENTRYPOINT").unwrap_or(manner.entrypoint).to_owned()),
         };
-        check_flags(run)?;
-        let source = resumed(run, around, &places)?;
-        let wanted = Wanted { run, around, places, stamp, segment, mirror: manner.mirror.as_ref() };
+        let wanted = Wanted { run, around, places, stamp, segment, agent, mirror: manner.mirror.as_ref() };
         match source {
             None if run.fork_session && !run.continue_session => {
                 Err(Report::new("--fork-session needs a session").hint("Add --continue or --resume SESSION"))
@@ -94,12 +116,13 @@ struct Wanted<'a> {
     places: Locations,
     stamp: Stamp,
     segment: Segment,
+    agent: Option<&'a str>,
     mirror: Option<&'a Mirror>,
 }
 
 impl Wanted<'_> {
     fn new_session(self) -> Result<Past, Report> {
-        let Self { run, around, places, stamp, segment, mirror } = self;
+        let Self { run, around, places, stamp, segment, agent, mirror } = self;
         let id = new_id(run, around, &places)?;
         let files = places.project(&around.cwd).session(&id);
         let mut transcript = if run.no_session_persistence {
@@ -108,6 +131,10 @@ impl Wanted<'_> {
             Transcript::create(&files, stamp, TranscriptOptions::default()).map_err(|error| in_use(run, &error))?
         };
         copy_to(mirror, &mut transcript);
+        // Before what is long: it is looked for at both ends of the file.
+        if let Some(agent) = agent {
+            transcript.set_agent(agent);
+        }
         freeze(&mut transcript, &segment);
         name(&mut transcript, run, None, &Sessions::new(&places, &around.cwd, &[]));
         let (result_files, scratch) = result_files(run, around, &files);
@@ -131,7 +158,7 @@ impl Wanted<'_> {
     }
 
     fn go_on(self, source: &SessionFiles) -> Result<Past, Report> {
-        let Self { run, around, places, stamp, segment, mirror } = self;
+        let Self { run, around, places, stamp, segment, agent, mirror } = self;
         let up_to = run.resume_session_at.as_deref().map(EntryId::new);
         check_dropped(run, source)?;
         let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
@@ -158,6 +185,7 @@ impl Wanted<'_> {
                 .map_err(|error| Report::new(error.to_string()).hint("Close the other gimlet, or add --fork-session"))?
         };
         copy_to(mirror, &mut transcript);
+        record_agent(&mut transcript, run, agent);
         let segment = match kept_segment(run, &loaded, &segment) {
             Some(kept) => kept,
             None => {
@@ -189,6 +217,16 @@ impl Wanted<'_> {
             name_plate,
             remarks,
         })
+    }
+}
+
+/// Notes what a session that goes on runs as, where that is news. An agent that is not there today may be back tomorrow;
+/// only a flag that names none takes it away.
+fn record_agent(transcript: &mut Transcript, run: &RunArgs, agent: Option<&str>) {
+    let now = agent.or(run.agent.as_deref().filter(|name| name.is_empty()));
+    let before = transcript.labels().agent.as_deref().unwrap_or_default();
+    if let Some(now) = now.filter(|now| *now != before) {
+        transcript.set_agent(now);
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Toolbox {
     /// The form that the answer has to have.
     pub(super) output: Option<Arc<OutputSchema>>,
     pub(super) agents: Vec<(String, AgentSpec)>,
+    /// The only kinds that the main conversation may send; `None` for all.
+    may_launch: Option<Vec<String>>,
 }
 
 impl Toolbox {
@@ -28,7 +30,12 @@ impl Toolbox {
         let tools = tools.with_stand_ins(run.tool_aliases.clone());
         let output = output_schema(run, env)?;
         let tools = output.iter().fold(tools, |tools, output| tools.with(output.tool()));
-        Ok(Self { tools, output, agents: agents::agents(run)? })
+        Ok(Self { tools, output, agents: agents::agents(run)?, may_launch: role.may_launch() })
+    }
+
+    /// All kinds of subagents that there are.
+    pub(super) fn roster(&self, env: &Env) -> Roster {
+        Roster::built_in(env).with(AgentSource::Caller, self.agents.clone())
     }
 
     /// What the descriptions of tools depend on. `may_leave` is about the sandbox, where there is one.
@@ -36,7 +43,7 @@ impl Toolbox {
         PromptContext {
             env: env.clone(),
             tools: self.tools.offered().map(|tool| tool.name().to_owned()).collect(),
-            agents: Roster::built_in(env).with(AgentSource::Caller, self.agents.clone()).offers(rules),
+            agents: self.roster(env).narrowed(self.may_launch.as_deref()).offers(rules),
             background: !env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
             sandbox: may_leave,
         }

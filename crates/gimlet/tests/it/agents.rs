@@ -194,6 +194,72 @@ async fn agents_of_the_caller_are_offered_and_denied_ones_are_not() {
 }
 
 #[tokio::test]
+async fn a_session_goes_on_as_the_agent_that_it_ran_as() {
+    let world = world();
+    let given = json!({
+        "pirate": {"description": "d", "prompt": "You are a pirate.", "model": "claude-opus-4-5"},
+        "clerk": {"description": "d", "prompt": "You are a clerk."},
+    })
+    .to_string();
+    let run = async |args: &[&str]| {
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let run = world.run(&model).stream("hi").args(args.iter().copied()).finish().await;
+        run.expect_code(0);
+        let request = model.request(0);
+        let id = run.result()["session_id"].as_str().unwrap().to_owned();
+        (id, request.system_text(), request.json()["model"].as_str().unwrap().to_owned(), run.stderr)
+    };
+    let (id, ..) = run(&["--agents", &given, "--agent", "pirate"]).await;
+    let resumed = ["--resume", &id, "--agents", &given];
+    let (_, system, model, _) = run(&resumed).await;
+    assert_eq!((system.as_str(), model.as_str()), ("You are a pirate.", "claude-opus-4-5"));
+    let (_, system, model, _) = run(&[&resumed[..], &["--model", "claude-haiku-5-5"]].concat()).await;
+    assert_eq!((system.as_str(), model.as_str()), ("You are a pirate.", "claude-haiku-5-5"));
+    let (_, _, model, _) = run(&resumed).await;
+    assert_eq!(model, "claude-haiku-5-5", "the model of the session, not that of its agent");
+    let (fork, system, ..) = run(&[&resumed[..], &["--fork-session"]].concat()).await;
+    assert!(fork != id && system == "You are a pirate.");
+    // A flag counts more, and what it says is what is gone on with.
+    run(&[&resumed[..], &["--agent", "clerk"]].concat()).await;
+    assert_eq!(run(&resumed).await.1, "You are a clerk.");
+    let (.., stderr) = run(&["--resume", &id]).await;
+    assert!(stderr.contains("ran as an agent: There is no agent type named `clerk`"), "{stderr}");
+    run(&[&resumed[..], &["--agent", ""]].concat()).await;
+    let (_, system, _, stderr) = run(&resumed).await;
+    assert!(!system.contains("You are a") && stderr.is_empty(), "{system} {stderr}");
+}
+
+#[tokio::test]
+async fn a_main_agent_sends_only_the_kinds_that_its_tools_name() {
+    let world = world();
+    let given = json!({
+        "lead": {"description": "d", "prompt": "p", "tools": "Read, Agent(worker, Bash)"},
+        "worker": {"description": "works", "prompt": "Work.", "tools": ["Read", "Agent"]},
+    })
+    .to_string();
+    let model = sending("Plan", "plan")
+        .then()
+        .call("Agent", json!({"description": "d", "prompt": "go", "subagent_type": "worker"}))
+        .then()
+        .expect(Expect { system_contains: Some("Work.".into()), ..Expect::default() })
+        .say("worked")
+        .then()
+        .say("done")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("go").args(["--agents", &given, "--agent", "lead"]).finish().await;
+    run.expect_code(0);
+    let described = model.request(0).json()["tools"].to_string();
+    assert!(described.contains("worker") && !described.contains("- Plan"), "{described}");
+    let refused = model.request(1).body_text().into_owned();
+    assert!(refused.contains("no agent type named `Plan`") && refused.contains("worker"), "{refused}");
+    // What it sends is not bound by that.
+    assert!(model.request(2).json()["tools"].to_string().contains("Plan"));
+    assert_eq!(run.lines()[0]["agents"].as_array().unwrap().len(), 6, "programs see all that are defined");
+}
+
+#[tokio::test]
 async fn commands_of_an_agent_always_begin_in_the_project() {
     let world = world();
     world.file("sub/x", "");
