@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{AgentPath, Say, ToolUseId};
+use gimlet_policy::{Call, Decision, NeedFacts, World};
+use gimlet_proto::{AgentPath, Need, Say, ToolUseId};
 use gimlet_store::{AgentMeta, KnownAgent, LoadOptions};
+use serde_json::{Map, Value};
 
 use super::identity::{AgentIdentity, Meter, WantedMode};
 use super::launch::{self, Launched};
@@ -15,7 +17,7 @@ use super::roster::AgentKind;
 use super::toolbox::{self, Circumstances};
 use crate::call::CallScope;
 use crate::dials::{Choice, Dials};
-use crate::tool::{ToolContext, ToolError, ToolSet};
+use crate::tool::{ForAgents, ToolContext, ToolError, ToolSet};
 
 /// The largest conversation that is taken up again: providers take no larger requests.
 const MAX_HISTORY: u64 = 28_000_000;
@@ -40,6 +42,7 @@ pub(super) async fn resume(
     }
     let agent = may_go_on(scope, to, &receiver)?;
     let lineage = Lineage::of(scope, agent, &receiver.known)?;
+    may_be_sent_again(scope, lineage.kind)?;
     let outset = decide(scope, agent, lineage, said, text).await?;
     let prepared = outset.prepare(scope, cx);
     // From here on it is found at work.
@@ -88,6 +91,30 @@ fn may_go_on<'a>(scope: &CallScope, to: &str, receiver: &'a Receiver) -> Result<
         }
     }
     Ok(agent)
+}
+
+/// Whoever wants to be asked before an agent of this kind is sent must not find it at work unasked. A letter cannot ask
+/// that question, but the call that sends a new one can.
+fn may_be_sent_again(scope: &CallScope, kind: &AgentKind) -> Result<(), ToolError> {
+    let launcher = scope.tools.iter().find(|tool| tool.for_agents() == ForAgents::ToLaunchOthers);
+    let Some(launcher) = launcher else { return Ok(()) };
+    let input = Map::from_iter([("subagent_type".to_owned(), Value::from(kind.name.as_str()))]);
+    let call = Call {
+        tool: launcher.name(),
+        also_named: launcher.also_named(),
+        input: Some(&input),
+        needs: &[NeedFacts::new(Need::Session, None)],
+        needs_person: false,
+    };
+    let world = World { mode: scope.gate.mode_of(scope), ..World::default() };
+    match gimlet_policy::decide(&call, &scope.gate.rules(), &world).decision {
+        Decision::Allow => Ok(()),
+        _ => Err(ToolError::failed(format!(
+            "Agents of the type {} are not sent without asking, and a message cannot ask. Launch a new one with {}.",
+            kind.name,
+            launcher.name()
+        ))),
+    }
 }
 
 /// The agents above one, the nearest first.

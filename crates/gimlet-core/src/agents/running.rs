@@ -139,7 +139,7 @@ impl Errand {
         let (scope, begun) = (self.turn.scope.clone(), tokio::time::Instant::now());
         let mut stalled = None;
         let (end, text, usage) = {
-            let mut work = Box::pin(converse(&mut self.conversation, &self.turn, self.said.clone()));
+            let mut work = Box::pin(converse(&mut self.conversation, &mut self.turn, self.said.clone()));
             tokio::select! {
                 biased;
                 end = &mut work => end,
@@ -177,7 +177,9 @@ impl Errand {
 
 /// The task, and whatever is said to the agent before it is through. What it answers to each is its report: a word of
 /// thanks that comes late must not take the place of the work.
-async fn converse(conversation: &mut Conversation, turn: &Turn, first: Say) -> (TurnEnd, String, Usage) {
+async fn converse(conversation: &mut Conversation, turn: &mut Turn, first: Say) -> (TurnEnd, String, Usage) {
+    // One limit for all of it: what is said to an agent gives it no more room than it was sent with.
+    let most = turn.options.max_turns;
     let mut usage = Usage::default();
     let mut texts: Vec<String> = Vec::new();
     let mut said = first;
@@ -187,11 +189,16 @@ async fn converse(conversation: &mut Conversation, turn: &Turn, first: Say) -> (
         if !report.text.trim().is_empty() {
             texts.push(report.text);
         }
-        let completed = matches!(report.end, TurnEnd::Completed);
+        let end = match (report.end, most) {
+            (TurnEnd::MaxTurns(_), Some(most)) => TurnEnd::MaxTurns(most),
+            (end, _) => end,
+        };
+        turn.options.max_turns = turn.options.max_turns.map(|left| left.saturating_sub(report.num_turns));
+        let completed = matches!(end, TurnEnd::Completed);
         let next = completed.then(|| turn.scope.services.mailboxes().next_or_close(&turn.scope.agent)).flatten();
         match next {
             Some(next) => said = next,
-            None => return (report.end, texts.join("\n\n"), usage),
+            None => return (end, texts.join("\n\n"), usage),
         }
     }
 }

@@ -104,3 +104,30 @@ async fn an_agent_that_works_once_is_not_set_going_again() {
     let said = model.request(3).tool_results().pop().unwrap();
     assert!(said.contains("Agents of the type Explore work once"), "{said}");
 }
+
+#[tokio::test]
+async fn an_agent_that_is_not_sent_without_asking_is_not_set_going_by_a_message() {
+    let world = world();
+    let model =
+        Script::new().call("Agent", launch("general-purpose")).then().say("Read.").then().say("ok").serve().await.unwrap();
+    let run = world.run(&model).stream("go").finish().await;
+    let session = run.result()["session_id"].as_str().unwrap().to_owned();
+    for (rule, is_refused) in [("Agent(general-purpose)", true), ("Agent", true), ("Agent(Plan)", false)] {
+        let model = Script::new()
+            .call("SendMessage", json!({"to": "reader", "message": "Again."}))
+            .then()
+            .say("done")
+            .forever()
+            .serve()
+            .await
+            .unwrap();
+        let settings = json!({"permissions": {"ask": [rule]}}).to_string();
+        let flags = ["--resume", &session, "--settings", &settings, "--dangerously-skip-permissions"];
+        let run = world.run(&model).env("IS_SANDBOX", "1").stream("again").args(flags).finish().await;
+        run.expect_code(0);
+        let lines = run.lines();
+        let result = lines.iter().find(|line| line["type"] == "user").unwrap()["message"]["content"][0].to_string();
+        assert_eq!(result.contains("are not sent without asking"), is_refused, "{rule}: {result}");
+        assert_eq!(lines.iter().any(|line| line["subtype"] == "task_started"), !is_refused, "{rule}");
+    }
+}
