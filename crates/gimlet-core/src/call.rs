@@ -60,6 +60,25 @@ pub(crate) struct CallScope {
 }
 
 impl CallScope {
+    /// For what happens in the main conversation and belongs to no turn.
+    pub(crate) fn of_no_turn(
+        services: &Arc<Services>,
+        gate: &Arc<Gate>,
+        dials: &Dials,
+        host: &Arc<AgentHost>,
+    ) -> CallScope {
+        CallScope {
+            services: services.clone(),
+            tools: ToolSet::new(Vec::<ToolRef>::new()),
+            gate: gate.clone(),
+            cancel: CancellationToken::new(),
+            agent: AgentPath::default(),
+            subagent: None,
+            dials: dials.clone(),
+            host: host.clone(),
+        }
+    }
+
     /// What calls come into at this moment.
     pub(crate) fn scene(&self) -> Scene {
         Scene { mode: self.gate.mode(), is_subagent: self.agent != AgentPath::default() }

@@ -37,10 +37,16 @@ impl Dials {
 
     /// Changes the model; `None` goes back to the first.
     pub(crate) fn set_model(&self, model: Option<String>) -> Result<(), String> {
-        let model = model.filter(|model| model != "default").unwrap_or_else(|| self.start.model.clone());
-        check_model_name(&model)?;
+        let model = self.meant(model)?;
         self.lock().model = model;
         Ok(())
+    }
+
+    /// The model that such a wish means.
+    pub(crate) fn meant(&self, model: Option<String>) -> Result<String, String> {
+        let model = model.filter(|model| model != "default").unwrap_or_else(|| self.start.model.clone());
+        check_model_name(&model)?;
+        Ok(model)
     }
 
     /// Changes how hard the model thinks; `None` goes back to the start.

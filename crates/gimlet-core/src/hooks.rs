@@ -31,7 +31,7 @@ pub use event::{HookEvent, StartSource};
 pub(crate) use fired::Fired;
 pub use handler::{HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookHandler, OnTrouble};
 pub use matcher::{Matcher, MatcherError};
-pub(crate) use occasion::{BatchCall, CallFacts, Occasion};
+pub(crate) use occasion::{BatchCall, CallFacts, ModelSwitch, Occasion};
 pub(crate) use output::{Permission, RequestAnswer};
 
 use crate::call::CallScope;

@@ -205,6 +205,10 @@ impl<T> Reply<T> {
         Self(None)
     }
 
+    pub fn is_awaited(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Tells the outcome; an error is one line for people.
     pub fn send(self, outcome: Result<T, String>) {
         if let Some(sender) = self.0 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::{Hub, ModelUsage, Op, PermissionMode, Reader, SessionId, TaskView};
+use crate::{Hub, ModelUsage, Op, Opened, PermissionMode, Reader, SessionId, TaskView};
 
 /// The state of a session at its last step; queries read it without waiting for the turn.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Snapshot {
     pub context_tokens: u64,
     pub by_model: Vec<ModelUsage>,
     pub tasks: Vec<TaskView>,
+    /// What a turn that begins now runs in, as far as that is known.
+    pub opened: Opened,
 }
 
 /// One conversation, from outside: operations go in, events come out, the snapshot can be looked at.

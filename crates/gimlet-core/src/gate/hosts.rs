@@ -6,12 +6,11 @@ use std::sync::{Arc, Weak};
 
 use gimlet_exec::{HostAnswer, HostJudge};
 use gimlet_policy::{Decision, Suggestion, Verdict, Walls};
-use gimlet_proto::{AgentPath, Answer, Approval, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
+use gimlet_proto::{Answer, Approval, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
 use gimlet_store::Decider;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use super::ledger::Word;
 use super::person::{Heard, Question};
@@ -21,7 +20,7 @@ use crate::agents::AgentHost;
 use crate::call::{CallScope, Incoming};
 use crate::dials::Dials;
 use crate::services::Services;
-use crate::tool::{PermissionVerdict, Prepared, ToolRef, ToolSet};
+use crate::tool::{PermissionVerdict, Prepared};
 
 /// What such a decision is called where calls of tools are listed.
 const NAME: &str = "SandboxNetworkAccess";
@@ -48,16 +47,7 @@ impl HostGate {
     /// No turn's own: a command in the background asks as well, and nobody knows which command it is. Whoever interrupts
     /// the session closes all of these questions.
     fn scope(&self) -> Option<CallScope> {
-        Some(CallScope {
-            services: self.services.upgrade()?,
-            tools: ToolSet::new(Vec::<ToolRef>::new()),
-            gate: self.gate.clone(),
-            cancel: CancellationToken::new(),
-            agent: AgentPath::default(),
-            subagent: None,
-            dials: self.dials.clone(),
-            host: self.host.clone(),
-        })
+        Some(CallScope::of_no_turn(&self.services.upgrade()?, &self.gate, &self.dials, &self.host))
     }
 }
 

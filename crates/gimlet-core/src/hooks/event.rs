@@ -17,11 +17,15 @@ pub enum HookEvent {
     Stop,
     StopFailure,
     ConfigChange,
+    CwdChanged,
+    DirectoryAdded,
+    PreModelSwitch,
+    PostModelSwitch,
     SessionEnd,
 }
 
 /// Every event with its public name.
-const NAMES: [(HookEvent, &str); 15] = [
+const NAMES: [(HookEvent, &str); 19] = [
     (HookEvent::SessionStart, "SessionStart"),
     (HookEvent::UserPromptSubmit, "UserPromptSubmit"),
     (HookEvent::PreToolUse, "PreToolUse"),
@@ -36,6 +40,10 @@ const NAMES: [(HookEvent, &str); 15] = [
     (HookEvent::Stop, "Stop"),
     (HookEvent::StopFailure, "StopFailure"),
     (HookEvent::ConfigChange, "ConfigChange"),
+    (HookEvent::CwdChanged, "CwdChanged"),
+    (HookEvent::DirectoryAdded, "DirectoryAdded"),
+    (HookEvent::PreModelSwitch, "PreModelSwitch"),
+    (HookEvent::PostModelSwitch, "PostModelSwitch"),
     (HookEvent::SessionEnd, "SessionEnd"),
 ];
 
@@ -56,7 +64,15 @@ impl HookEvent {
 
     /// Whether it is about something that a matcher can name.
     pub fn has_subject(self) -> bool {
-        !matches!(self, HookEvent::UserPromptSubmit | HookEvent::PostToolBatch | HookEvent::Stop)
+        !matches!(
+            self,
+            HookEvent::UserPromptSubmit
+                | HookEvent::PostToolBatch
+                | HookEvent::Stop
+                | HookEvent::CwdChanged
+                | HookEvent::PreModelSwitch
+                | HookEvent::PostModelSwitch
+        )
     }
 
     /// Whether somebody waits for leave, so that silence must not pass for a yes.

@@ -38,8 +38,8 @@ pub(crate) struct BatchCall {
 
 /// Something that happens.
 pub(crate) enum Occasion<'a> {
-    SessionStart { source: StartSource, model: &'a str },
-    UserPromptSubmit { prompt: &'a str },
+    SessionStart { source: StartSource, model: &'a str, title: Option<&'a str> },
+    UserPromptSubmit { prompt: &'a str, title: Option<&'a str> },
     PreToolUse(CallFacts<'a>),
     PermissionRequest { call: CallFacts<'a>, suggestions: &'a [Value] },
     PermissionDenied { call: CallFacts<'a>, reason: &'a str },
@@ -52,7 +52,21 @@ pub(crate) enum Occasion<'a> {
     Stop { last_text: &'a str, again: bool },
     StopFailure { error: &'static str, details: &'a str, last_text: &'a str },
     ConfigChange { source: &'static str, file: &'a Path },
+    CwdChanged { old: &'a Path, new: &'a Path },
+    DirectoryAdded { directory: &'a Path, source: &'static str },
+    PreModelSwitch(&'a ModelSwitch),
+    PostModelSwitch(&'a ModelSwitch),
     SessionEnd { reason: &'static str },
+}
+
+/// A change of the model that somebody asked for.
+pub(crate) struct ModelSwitch {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// As it was named; `None` for the one of the start.
+    pub(crate) requested: Option<String>,
+    /// What the new model has to read anew.
+    pub(crate) context_tokens: u64,
 }
 
 impl<'a> Occasion<'a> {
@@ -72,6 +86,10 @@ impl<'a> Occasion<'a> {
             Occasion::Stop { .. } => HookEvent::Stop,
             Occasion::StopFailure { .. } => HookEvent::StopFailure,
             Occasion::ConfigChange { .. } => HookEvent::ConfigChange,
+            Occasion::CwdChanged { .. } => HookEvent::CwdChanged,
+            Occasion::DirectoryAdded { .. } => HookEvent::DirectoryAdded,
+            Occasion::PreModelSwitch(_) => HookEvent::PreModelSwitch,
+            Occasion::PostModelSwitch(_) => HookEvent::PostModelSwitch,
             Occasion::SessionEnd { .. } => HookEvent::SessionEnd,
         }
     }
@@ -99,9 +117,10 @@ impl<'a> Occasion<'a> {
             Occasion::Notification { kind, .. } => Some(kind),
             Occasion::StopFailure { error, .. } => Some(error),
             Occasion::ConfigChange { source, .. } => Some(source),
+            Occasion::DirectoryAdded { source, .. } => Some(source),
             Occasion::SessionEnd { reason } => Some(reason),
             Occasion::SubagentStart | Occasion::SubagentStop { .. } => agent_type,
-            Occasion::UserPromptSubmit { .. } | Occasion::PostToolBatch { .. } | Occasion::Stop { .. } => None,
+            // Those that are about no call are about nothing that a matcher could name.
             _ => self.call().map(|call| call.tool),
         }
     }
@@ -120,6 +139,10 @@ impl<'a> Occasion<'a> {
                 | Occasion::SubagentStart
                 | Occasion::StopFailure { .. }
                 | Occasion::ConfigChange { .. }
+                | Occasion::CwdChanged { .. }
+                | Occasion::DirectoryAdded { .. }
+                | Occasion::PreModelSwitch(_)
+                | Occasion::PostModelSwitch(_)
                 | Occasion::SessionEnd { .. }
         )
     }
@@ -140,11 +163,15 @@ impl<'a> Occasion<'a> {
             }
         }
         match self {
-            Occasion::SessionStart { source, model } => {
+            Occasion::SessionStart { source, model, title } => {
                 set("source", json!(source.as_str()));
                 set("model", json!(model));
+                title.iter().for_each(|title| set("session_title", json!(title)));
             }
-            Occasion::UserPromptSubmit { prompt } => set("prompt", json!(prompt)),
+            Occasion::UserPromptSubmit { prompt, title } => {
+                set("prompt", json!(prompt));
+                title.iter().for_each(|title| set("session_title", json!(title)));
+            }
             Occasion::PreToolUse(_) | Occasion::SubagentStart => {}
             Occasion::PermissionRequest { suggestions: [], .. } => {}
             Occasion::PermissionRequest { suggestions, .. } => set("permission_suggestions", json!(suggestions)),
@@ -184,6 +211,21 @@ impl<'a> Occasion<'a> {
             Occasion::ConfigChange { source, file } => {
                 set("source", json!(source));
                 set("file_path", json!(file.to_string_lossy()));
+            }
+            Occasion::CwdChanged { old, new } => {
+                set("old_cwd", json!(old.to_string_lossy()));
+                set("new_cwd", json!(new.to_string_lossy()));
+            }
+            Occasion::DirectoryAdded { directory, source } => {
+                set("directory", json!(directory.to_string_lossy()));
+                set("source", json!(source));
+            }
+            Occasion::PreModelSwitch(switch) | Occasion::PostModelSwitch(switch) => {
+                set("from_model", json!(switch.from));
+                set("to_model", json!(switch.to));
+                set("requested_model", json!(switch.requested));
+                set("source", json!("sdk"));
+                set("context_tokens", json!(switch.context_tokens));
             }
             Occasion::SessionEnd { reason } => set("reason", json!(reason)),
         }

@@ -118,7 +118,9 @@ impl Output {
     /// A word against whatever the event guards.
     pub(super) fn blocking(event: HookEvent, reason: Option<String>) -> Self {
         match event {
-            HookEvent::PreToolUse => Self { permission: Some((Permission::Deny, reason)), ..Self::default() },
+            HookEvent::PreToolUse | HookEvent::PreModelSwitch => {
+                Self { permission: Some((Permission::Deny, reason)), ..Self::default() }
+            }
             HookEvent::PermissionRequest => {
                 let answer = RequestAnswer::Deny { message: reason, interrupt: false };
                 Self { answer: Some(answer), ..Self::default() }
@@ -149,7 +151,8 @@ impl Output {
             }
             Some(_) | None => Self::default(),
         };
-        if let Some(permission) = specific.permission_decision.filter(|_| event == HookEvent::PreToolUse) {
+        let decides = matches!(event, HookEvent::PreToolUse | HookEvent::PreModelSwitch);
+        if let Some(permission) = specific.permission_decision.filter(|_| decides) {
             output.permission = Some((permission, specific.permission_decision_reason));
         }
         if form.go_on == Some(false) {

@@ -137,7 +137,7 @@ async fn a_handler_may_block_or_speak_without_json() {
     // Plain words are for the model at the beginning of something, and for nobody elsewhere.
     let words = || HandlerAnswer::Text("words".into());
     stage.listen(HookEvent::UserPromptSubmit, None, words);
-    assert_eq!(stage.fire(&Occasion::UserPromptSubmit { prompt: "p" }).await.contexts.len(), 1);
+    assert_eq!(stage.fire(&Occasion::UserPromptSubmit { prompt: "p", title: None }).await.contexts.len(), 1);
     stage.listen(HookEvent::PreToolUse, None, words);
     assert_eq!(stage.fire(&Occasion::PreToolUse(call)).await.contexts.len(), 0);
 }

@@ -138,9 +138,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     );
     let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);
     let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
-    // Whoever looks before the session's life begins sees where it will be.
-    let (mode, model, cwd) = (gate.mode(), dials.model(), services.paths().cwd);
-    let snapshot = watch::Sender::new(Arc::new(Snapshot { mode, model, cwd, ..Snapshot::default() }));
+    let snapshot = watch::Sender::new(Arc::default());
     let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
     let items = Arc::default();
     let own_defs = config.tool_defs.clone();
@@ -172,6 +170,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             dials,
             gauge: conversation.gauge.clone(),
             model: config.model.clone(),
+            host: host.clone(),
             agents: conversation.record.agents(),
             cleared: false,
         },
@@ -194,6 +193,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         closing: false,
         interrupted: false,
     };
+    // Whoever looks before the session's life begins sees where it will be.
+    actor.publish_snapshot(false);
     (handle, actor.run())
 }
 
@@ -225,7 +226,6 @@ struct Actor {
 
 impl Actor {
     async fn run(mut self) {
-        self.publish_snapshot(false);
         if let Some(text) = self.odd_hooks.take() {
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
         }
@@ -325,7 +325,7 @@ impl Actor {
         // From here on the session is at work, whatever it waits for first.
         self.publish_snapshot(true);
         self.invite_guests(&cancel).await;
-        self.publish_opened();
+        self.publish(Body::Opened(Arc::new(self.opened())));
         let turn = self.turn(cancel.clone());
         let Self { conversation, inbox, asked, desk, closing, .. } = self;
         let report = {
@@ -409,8 +409,9 @@ impl Actor {
         self.desk.services.publish(&AgentPath::default(), body);
     }
 
-    fn publish_opened(&self) {
-        self.publish(Body::Opened(Arc::new(Opened {
+    /// What a turn that begins now runs in.
+    fn opened(&self) -> Opened {
+        Opened {
             cwd: self.desk.services.paths().cwd,
             model: self.model.facts(&self.desk.dials.model()).id,
             mode: self.desk.gate.mode(),
@@ -418,7 +419,7 @@ impl Actor {
             servers: self.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
             agents: self.desk.gate.offers(self.host.roster()).into_iter().map(|offer| offer.name).collect(),
             api_key_source: self.api_key_source.clone(),
-        })));
+        }
     }
 
     fn publish_snapshot(&self, busy: bool) {
@@ -430,6 +431,7 @@ impl Actor {
             context_tokens: self.conversation.context_tokens,
             by_model: self.conversation.ledger.by_model(),
             tasks: self.desk.services.tasks.all().iter().map(|task| task.view()).collect(),
+            opened: self.opened(),
         }));
     }
 

@@ -3,15 +3,18 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{AgentPath, Body, EntryId, Interrupted, Model, Op, PermissionMode, PromptFate, Say};
+use gimlet_proto::{AgentPath, Block, Body, EntryId, Interrupted, Model, Op, PermissionMode, PromptFate, Reply, Say};
 use gimlet_store::AgentTranscripts;
 use tokio_util::sync::CancellationToken;
 
 use super::inquiries;
+use crate::agents::AgentHost;
+use crate::call::CallScope;
 use crate::checkpoints;
 use crate::context_usage::Gauge;
 use crate::dials::Dials;
 use crate::gate::{Asks, Gate};
+use crate::hooks::{HookEvent, ModelSwitch, Occasion, Permission};
 use crate::services::Services;
 use crate::steering::Steering;
 use crate::tasks::Task;
@@ -33,10 +36,33 @@ pub(super) struct Desk {
     pub(super) dials: Dials,
     pub(super) gauge: Gauge,
     pub(super) model: Arc<dyn Model>,
+    /// What subagents are sent by.
+    pub(super) host: Arc<AgentHost>,
     /// Where the records of subagents are.
     pub(super) agents: AgentTranscripts,
     /// The session ends because the person wants an empty conversation.
     pub(super) cleared: bool,
+}
+
+/// Changes the model unless a hook objects; hooks hear of it, and the model of what they say to it.
+async fn switch_with_leave(scope: &CallScope, switch: &ModelSwitch) -> Result<(), String> {
+    let hooks = scope.services.hooks();
+    let asked = hooks.fire(scope, &Occasion::PreModelSwitch(switch)).await;
+    let objection = match asked.permission {
+        // Nobody is there who could be asked about this.
+        Some((Permission::Allow, _)) | None => asked.stop,
+        Some((_, reason)) => Some(reason.unwrap_or_default()),
+    };
+    if let Some(reason) = objection {
+        return Err(format!("a hook did not let the model change: {reason}").trim_end_matches([' ', ':']).to_owned());
+    }
+    scope.dials.set_model(switch.requested.clone())?;
+    let told = hooks.fire(scope, &Occasion::PostModelSwitch(switch)).await;
+    for text in told.contexts {
+        let said = Say { blocks: vec![Block::text(&text)], synthetic: true, silent: true, ..Say::default() };
+        scope.services.tell(&AgentPath::default(), said);
+    }
+    Ok(())
 }
 
 /// Stops a task because a person wants it so, and keeps for later runs that they stopped an agent.
@@ -50,6 +76,28 @@ async fn stop(task: &Task, transcripts: AgentTranscripts) {
 }
 
 impl Desk {
+    fn scope(&self) -> CallScope {
+        CallScope::of_no_turn(&self.services, &self.gate, &self.dials, &self.host)
+    }
+
+    /// Changes the model, with leave of the hooks that want to be asked. Whoever waits for no answer only passes on what
+    /// was decided in the session before.
+    fn switch_model(&self, requested: Option<String>, reply: Reply<()>) {
+        let hooks = self.services.hooks();
+        let listens = hooks.listens(HookEvent::PreModelSwitch) || hooks.listens(HookEvent::PostModelSwitch);
+        let id = |model: &str| self.model.facts(model).id;
+        let (from, to) = (self.dials.model(), self.dials.meant(requested.clone()));
+        match to {
+            Ok(to) if listens && reply.is_awaited() && id(&to) != id(&from) => {
+                let context_tokens = self.gauge.read(self.model.facts(&from)).total_tokens;
+                let switch = ModelSwitch { from: id(&from), to: id(&to), requested, context_tokens };
+                let scope = self.scope();
+                self.services.spawn(async move { reply.send(switch_with_leave(&scope, &switch).await) });
+            }
+            _ => reply.send(self.dials.set_model(requested)),
+        }
+    }
+
     /// Settles an operation, or says what is left to do; `None` in place of an operation is the end of them.
     pub(super) fn take(&mut self, op: Option<Op>) -> Option<Call> {
         match op {
@@ -69,7 +117,7 @@ impl Desk {
             }
             Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.services),
             Some(Op::SetMode { mode, reply }) => reply.send(self.set_mode(mode)),
-            Some(Op::SetModel { model, reply }) => reply.send(self.dials.set_model(model)),
+            Some(Op::SetModel { model, reply }) => self.switch_model(model, reply),
             Some(Op::SetEffort { effort, reply }) => {
                 self.dials.set_effort(effort);
                 reply.send(Ok(()));
@@ -93,7 +141,7 @@ impl Desk {
             Some(Op::ContextUsage { reply }) => {
                 reply.send(Ok(self.gauge.read(self.model.facts(&self.dials.model()))));
             }
-            Some(Op::Inquire(inquiry)) => inquiries::answer(inquiry, &self.services, &self.gate, &self.dials),
+            Some(Op::Inquire(inquiry)) => inquiries::answer(inquiry, &self.scope()),
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
             Some(Op::Withdraw { prompt, reply }) => {
                 let waited = self.steering.withdraw(&prompt);

@@ -3,14 +3,15 @@
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use gimlet_proto::{FilePart, Inquiry, Standing, TaskTail};
 use rustix::fs::{AtFlags, FileType, OFlags};
 
-use crate::dials::{Choice, Dials};
+use crate::call::CallScope;
+use crate::dials::Choice;
 use crate::files::{Place, open_output};
 use crate::gate::Gate;
+use crate::hooks::Occasion;
 use crate::redact::Redactor;
 use crate::services::Services;
 
@@ -22,7 +23,8 @@ const BEFORE: u64 = 8 * 1024;
 const PRINTING: [&str; 2] = ["local_bash", "monitor"];
 
 /// Answers, on the side where that takes the disk.
-pub(super) fn answer(inquiry: Inquiry, services: &Arc<Services>, gate: &Arc<Gate>, dials: &Dials) {
+pub(super) fn answer(inquiry: Inquiry, scope: &CallScope) {
+    let CallScope { services, gate, dials, .. } = scope;
     match inquiry {
         Inquiry::TaskOutput { task, reply } => {
             let task = services.tasks.find(&task).ok_or_else(|| format!("there is no background task {task}"));
@@ -55,7 +57,14 @@ pub(super) fn answer(inquiry: Inquiry, services: &Arc<Services>, gate: &Arc<Gate
         }
         Inquiry::Permissions { reply } => reply.send(Ok(gate.view(services))),
         Inquiry::Hooks { reply } => reply.send(Ok(services.hooks().list())),
-        Inquiry::AddDirectory { directory, reply } => reply.send(gate.add_directory(services, &directory)),
+        Inquiry::AddDirectory { directory, reply } => {
+            let added = gate.add_directory(services, &directory);
+            if let Ok(directory) = &added {
+                let occasion = Occasion::DirectoryAdded { directory, source: "register_repo_root" };
+                services.hooks().tell(scope, &occasion);
+            }
+            reply.send(added);
+        }
         Inquiry::Standing { reply } => {
             let (changes, before_plan) = gate.standing();
             let Choice { thinking, display, .. } = dials.now();

@@ -8,6 +8,7 @@ use gimlet_proto::{Block, Body, ToolFinished, ToolUseId, TurnEnd};
 use super::{Turn, hooked};
 use crate::call::Incoming;
 use crate::conversation::{Conversation, Room};
+use crate::hooks::{HookEvent, Occasion};
 use crate::repeats::Meaning;
 use crate::results::{BatchBudget, Settled};
 use crate::schedule::{Calls, Group, Outcome};
@@ -195,12 +196,20 @@ pub(crate) fn apply_changes(turn: &Turn, settled: &mut Settled) {
 }
 
 fn apply(turn: &Turn, Changes { list, unseen }: Changes) {
+    let services = &turn.scope.services;
+    let old = services.hooks().listens(HookEvent::CwdChanged).then(|| services.paths().cwd);
     if unseen {
-        turn.scope.services.apply_unseen(list);
+        services.apply_unseen(list);
     } else {
-        turn.scope.services.apply(list);
+        services.apply(list);
     }
-    if let Some(mode) = turn.scope.services.take_mode_wish().and_then(|wish| turn.scope.gate.grant_wish(wish)) {
+    if let Some(old) = old {
+        let new = services.paths().cwd;
+        if old != new {
+            services.hooks().tell(&turn.scope, &Occasion::CwdChanged { old: &old, new: &new });
+        }
+    }
+    if let Some(mode) = services.take_mode_wish().and_then(|wish| turn.scope.gate.grant_wish(wish)) {
         turn.publish(Body::ModeChanged(mode));
     }
 }

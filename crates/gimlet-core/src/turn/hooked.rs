@@ -30,7 +30,9 @@ pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) {
         if !hooks.listens(HookEvent::SessionStart) {
             return;
         }
-        hooks.fire(&turn.scope, &Occasion::SessionStart { source, model: &turn.facts().id }).await
+        let title = title(conversation);
+        let (model, title) = (&turn.facts().id, title.as_deref());
+        hooks.fire(&turn.scope, &Occasion::SessionStart { source, model, title }).await
     };
     conversation.opening.extend(fired.contexts);
     conversation.opening_prompt = fired.first_prompt.or(conversation.opening_prompt.take());
@@ -52,7 +54,9 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
         let id = conversation.record.transcript().free_id(said.uuid.clone());
         hooks.note_prompt(&id);
         promised = Some(id);
-        fired = hooks.fire(&turn.scope, &Occasion::UserPromptSubmit { prompt: &prompt }).await;
+        let title = title(conversation);
+        let title = title.as_deref();
+        fired = hooks.fire(&turn.scope, &Occasion::UserPromptSubmit { prompt: &prompt, title }).await;
         if let Some(reason) = fired.blocked {
             let reason = if reason.is_empty() { "A hook did not let this prompt in.".to_owned() } else { reason };
             let original = if fired.hides_prompt { String::new() } else { format!("\nThe prompt was: {prompt}") };
@@ -89,6 +93,11 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
     }
     rename(conversation, fired.title);
     Ok(before)
+}
+
+/// What the session is called so far.
+fn title(conversation: &mut Conversation) -> Option<String> {
+    conversation.record.transcript().labels().shown_title().map(str::to_owned)
 }
 
 fn rename(conversation: &mut Conversation, title: Option<String>) {

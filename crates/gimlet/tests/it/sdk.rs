@@ -15,6 +15,7 @@ mod live_settings;
 mod logged_out;
 mod looks;
 mod mirroring;
+mod moments;
 mod names;
 mod notices;
 mod opening;

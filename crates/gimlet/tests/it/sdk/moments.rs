@@ -1,0 +1,125 @@
+//! Moments beside the calls of a turn that hooks hear of: another folder, another model, what a session is called.
+
+use gimlet_script::Script;
+use serde_json::{Value, json};
+
+use super::Host;
+use crate::world;
+
+/// Answers hooks by what they are about until a line is the one that is waited for.
+async fn until(host: &mut Host, answers: &[(&str, Value)], is_it: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let line = host.next().await;
+        if is_it(&line) {
+            return line;
+        }
+        if line["request"]["subtype"] == "hook_callback" {
+            let event = &line["request"]["input"]["hook_event_name"];
+            let answer = answers.iter().find(|(name, _)| event == name).map_or_else(|| json!({}), |(_, it)| it.clone());
+            host.answer(&line, answer);
+        }
+    }
+}
+
+/// What hooks were told of an event, in order.
+fn told(lines: &[Value], event: &str) -> Vec<Value> {
+    let inputs = lines.iter().map(|line| &line["request"]["input"]);
+    inputs.filter(|input| input["hook_event_name"] == event).cloned().collect()
+}
+
+fn hooks(events: &[&str]) -> Value {
+    events.iter().map(|event| ((*event).to_owned(), json!([{"hookCallbackIds": [event]}]))).collect()
+}
+
+#[tokio::test]
+async fn hooks_hear_of_another_folder_and_of_one_more() {
+    let world = world();
+    std::fs::create_dir_all(world.project.join("sub")).unwrap();
+    let model = Script::new()
+        .call("Bash", json!({"command": "cd sub"}))
+        .then()
+        .call("Bash", json!({"command": "true"}))
+        .then()
+        .say("done")
+        .serve()
+        .await
+        .unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.ask(json!({"subtype": "initialize", "hooks": hooks(&["CwdChanged", "DirectoryAdded"])})).await;
+    host.say("go");
+    until(&mut host, &[], |line| line["type"] == "result").await;
+    host.send(json!({"type": "control_request", "request_id": "add",
+        "request": {"subtype": "register_repo_root", "directory": world.path("sub")}}));
+    until(&mut host, &[], |line| !told(std::slice::from_ref(line), "DirectoryAdded").is_empty()).await;
+    let lines = host.end().await.clean(0);
+    let project = world.project.canonicalize().unwrap();
+    let moved = told(&lines, "CwdChanged");
+    assert_eq!(moved.len(), 1, "a command that stays where it is changes nothing");
+    assert_eq!((&moved[0]["old_cwd"], &moved[0]["new_cwd"]), (&json!(project), &json!(project.join("sub"))));
+    let added = told(&lines, "DirectoryAdded");
+    assert_eq!(
+        (&added[0]["directory"], &added[0]["source"]),
+        (&json!(project.join("sub")), &json!("register_repo_root"))
+    );
+}
+
+#[tokio::test]
+async fn hooks_decide_on_another_model_and_may_say_something_to_it() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
+    let events = ["PreModelSwitch", "PostModelSwitch"];
+    host.ask(json!({"subtype": "initialize", "hooks": hooks(&events)})).await;
+    host.say("one");
+    host.result().await;
+    let deny = json!({"hookSpecificOutput": {"hookEventName": "PreModelSwitch", "permissionDecision": "deny",
+        "permissionDecisionReason": "too dear"}});
+    let adds =
+        json!({"hookSpecificOutput": {"hookEventName": "PostModelSwitch", "additionalContext": "Be brief now."}});
+    let cases = [
+        ("claude-opus-4-5", vec![("PreModelSwitch", deny)], Some("too dear"), (1, 0)),
+        ("claude-opus-4-5", vec![("PostModelSwitch", adds)], None, (2, 1)),
+        // The same again is no switch, and what is no model is none either.
+        ("claude-opus-4-5", vec![], None, (2, 1)),
+        ("two words", vec![], Some("two words"), (2, 1)),
+    ];
+    for (number, (wanted, answers, error, (asked, heard))) in cases.into_iter().enumerate() {
+        let id = json!(format!("switch_{number}"));
+        host.send(json!({"type": "control_request", "request_id": id,
+            "request": {"subtype": "set_model", "model": wanted}}));
+        let line = until(&mut host, &answers, |line| line["response"]["request_id"] == id).await;
+        let said = line["response"]["error"].as_str();
+        assert_eq!(said.is_some(), error.is_some(), "{number}: {line}");
+        assert!(error.is_none_or(|part| said.unwrap_or_default().contains(part)), "{number}: {line}");
+        assert_eq!((told(&host.seen, events[0]).len(), told(&host.seen, events[1]).len()), (asked, heard), "{number}");
+    }
+    host.say("two");
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    let last = &told(&lines, "PreModelSwitch")[1];
+    assert_eq!(
+        (&last["from_model"], &last["to_model"], &last["requested_model"]),
+        (&json!("claude-opus-4-6"), &json!("claude-opus-4-5"), &json!("claude-opus-4-5"))
+    );
+    assert!(last["context_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{last}");
+    let request = model.request(1);
+    assert_eq!(request.json()["model"], "claude-opus-4-5");
+    assert!(request.body_text().contains("Be brief now."), "{}", request.body_text());
+}
+
+#[tokio::test]
+async fn hooks_are_told_what_the_session_is_called() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.ask(json!({"subtype": "initialize", "hooks": hooks(&["SessionStart", "UserPromptSubmit"])})).await;
+    let names = json!({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "sessionTitle": "the works"}});
+    for words in ["one", "two"] {
+        host.say(words);
+        until(&mut host, &[("UserPromptSubmit", names.clone())], |line| line["type"] == "result").await;
+    }
+    let lines = host.end().await.clean(0);
+    assert!(told(&lines, "SessionStart")[0].get("session_title").is_none());
+    let prompts = told(&lines, "UserPromptSubmit");
+    assert_eq!((prompts[0].get("session_title"), &prompts[1]["session_title"]), (None, &json!("the works")));
+}
