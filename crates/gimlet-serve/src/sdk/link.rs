@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, Opened, PermissionMode, PromptFate,
-    Reader, SessionHandle, Standing, TaskState, TaskView,
+    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, PermissionMode, PromptFate, Reader,
+    SessionHandle, Standing, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -101,8 +101,6 @@ struct Link {
     tally: Tally,
     /// Subagents at work: the session is not at rest before they are done.
     agents: HashSet<String>,
-    /// The configuration of the last turn.
-    opened: Option<Arc<Opened>>,
     /// What was said to the session that is ending; its successor has to know.
     standing: Option<oneshot::Receiver<Result<Standing, String>>>,
     /// When the session last said something.
@@ -170,7 +168,6 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         lifecycle: Lifecycle::default(),
         tally: Tally::new(),
         agents: HashSet::new(),
-        opened: None,
         standing: None,
         last_event: None,
         hooks: None,
@@ -263,10 +260,9 @@ impl Link {
     async fn event(&mut self, event: &Event) {
         self.last_event = Some(event.at.clone());
         match &event.body {
-            Body::Opened(opened) => {
+            Body::Opened(_) => {
                 self.busy = true;
                 self.deadline = None;
-                self.opened = Some(opened.clone());
                 self.tell_state().await;
             }
             Body::Ask(view) => self.asked(view).await,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_config::{
-    Author, Effect, Effective, Inventory, Item, ItemKind, KEYS, Key, Layer, Loaded, Options, Problem, Scope, Severity,
-    Trust, TrustStore, Waiting,
+    Author, Effect, Effective, EffortLevel, Inventory, Item, ItemKind, KEYS, Key, Layer, Loaded, Options, Problem,
+    Scope, Severity, Trust, TrustStore, Waiting,
 };
 use gimlet_core::tool::nearest;
 use gimlet_core::{Redactor, Review, SandboxNow, SettingsNow};
@@ -30,6 +30,8 @@ pub(crate) struct Configured {
     pub(super) around: Surroundings,
     pub(super) options: Options,
     pub(super) flag_settings: FlagSettings,
+    /// What settings chose before the driving program laid its own over them.
+    first_choice: Option<(Option<String>, Option<EffortLevel>)>,
     /// Everything here is trusted for this run, without a record.
     pub(super) all_trusted: bool,
     flag_rules: RuleSet,
@@ -70,6 +72,7 @@ impl Configured {
             around: around.clone(),
             options,
             flag_settings: FlagSettings::default(),
+            first_choice: None,
             all_trusted: run.trust || named || around.env.flag("GIMLET_TRUST"),
             flag_rules: flag_rules(run, around)?,
             flag_directories: flag_directories(run, around)?,
@@ -97,11 +100,23 @@ impl Configured {
     pub(crate) fn following(mut self, flag_settings: &FlagSettings) -> Self {
         self.flag_settings = flag_settings.clone();
         if let Some(text) = self.flag_settings.take_change() {
+            let settings = &self.effective.settings;
+            self.first_choice = Some((settings.model.clone(), settings.effort_level));
             self.options.settings_flag = Some(text);
             self.loaded = self.loaded.reload(&self.options);
             self.judge();
         }
         self
+    }
+
+    /// The model and the effort that a session begins with as far as settings say so. A session that takes the place of
+    /// another is told of changes by that one; what it goes back to when they are taken away is this.
+    pub(super) fn first_choice(&self) -> (Option<&str>, Option<EffortLevel>) {
+        let settings = &self.effective.settings;
+        match &self.first_choice {
+            Some((model, effort)) => (model.as_deref(), *effort),
+            None => (settings.model.as_deref(), settings.effort_level),
+        }
     }
 
     /// What is wrong with settings that the command line carries itself.

@@ -36,7 +36,7 @@ pub(super) fn choose(
 ) -> Result<Chosen, Report> {
     let flag = run.model.as_deref().map(|wish| (wish, "--model"));
     let variable = configured.env.get("ANTHROPIC_MODEL").map(|wish| (wish, "ANTHROPIC_MODEL"));
-    let setting = configured.effective.settings.model.as_deref().map(|wish| (wish, "the setting model"));
+    let setting = configured.first_choice().0.map(|wish| (wish, "the setting model"));
     let mut remark = None;
     let of_session = resumed.filter(|_| flag.is_none() && variable.is_none());
     let before = of_session.and_then(|model| match provider.model_for(Some(model)) {

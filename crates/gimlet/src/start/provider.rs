@@ -83,7 +83,7 @@ fn no_provider(error: ConfigError, configured: &Configured) -> Report {
 pub(super) fn effort(run: &RunArgs, configured: &Configured) -> Option<String> {
     let known = |level: &&str| ["low", "medium", "high", "xhigh", "max"].contains(level);
     let env = configured.env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(known);
-    let setting = configured.effective.settings.effort_level.map(|level| level.as_str());
+    let setting = configured.first_choice().1.map(|level| level.as_str());
     // The level of that name adds plans for many agents, which gimlet does not make, to this one.
     let flag = run.effort.as_deref().map(|level| if level == "ultracode" { "xhigh" } else { level });
     env.or(flag).or(setting).map(str::to_owned)

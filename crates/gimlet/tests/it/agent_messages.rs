@@ -108,8 +108,15 @@ async fn an_agent_that_works_once_is_not_set_going_again() {
 #[tokio::test]
 async fn an_agent_that_is_not_sent_without_asking_is_not_set_going_by_a_message() {
     let world = world();
-    let model =
-        Script::new().call("Agent", launch("general-purpose")).then().say("Read.").then().say("ok").serve().await.unwrap();
+    let model = Script::new()
+        .call("Agent", launch("general-purpose"))
+        .then()
+        .say("Read.")
+        .then()
+        .say("ok")
+        .serve()
+        .await
+        .unwrap();
     let run = world.run(&model).stream("go").finish().await;
     let session = run.result()["session_id"].as_str().unwrap().to_owned();
     for (rule, is_refused) in [("Agent(general-purpose)", true), ("Agent", true), ("Agent(Plan)", false)] {

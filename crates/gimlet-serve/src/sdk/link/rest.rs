@@ -1,6 +1,6 @@
 //! A session that comes to rest, and what is done then: turns without the model, a new conversation, the end.
 
-use gimlet_proto::{EntryId, Inquiry, Op, Opened, Reply, SessionHandle, SessionId};
+use gimlet_proto::{EntryId, Inquiry, Op, Reply, SessionHandle, SessionId};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -95,9 +95,7 @@ impl Link {
             self.write(line).await;
         }
         let snapshot = self.session.snapshot();
-        let opened = self.opened.as_deref().cloned().unwrap_or_default();
-        let now = Opened { cwd: snapshot.cwd.clone(), model: snapshot.model.clone(), mode: snapshot.mode, ..opened };
-        self.write(self.wire.init(&self.session.id, &now)).await;
+        self.write(self.wire.init(&self.session.id, &snapshot.opened)).await;
         let told = self.lifecycle.started(&said.uuid, &self.session.id);
         self.write_all(told).await;
         if let Some(message) = said.message.as_ref().filter(|_| self.replay_prompts) {

@@ -46,6 +46,24 @@ async fn a_cleared_conversation_goes_on_as_a_new_session() {
 }
 
 #[tokio::test]
+async fn a_command_before_the_first_prompt_shows_the_session_as_it_will_be() {
+    let world = world();
+    let model = Script::new().say("one").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let mut shown = Vec::new();
+    for words in ["/clear", "hello"] {
+        host.say(words);
+        shown.push(host.until(|line| line["subtype"] == "init").await);
+        host.result().await;
+    }
+    host.end().await.clean(0);
+    for member in ["tools", "agents", "model", "cwd", "permissionMode", "apiKeySource"] {
+        assert_eq!(shown[0][member], shown[1][member], "{member}");
+    }
+    assert!(shown[0]["tools"].as_array().unwrap().iter().any(|tool| tool == "Bash"), "{}", shown[0]);
+}
+
+#[tokio::test]
 async fn commands_wait_their_turn_and_so_does_what_follows_them() {
     let world = world();
     let model = Script::new().say("one").delay_ms(100).then().say("two").then().say("three").serve().await.unwrap();

@@ -38,6 +38,32 @@ async fn model_effort_and_style_act_from_the_next_request_on() {
 }
 
 #[tokio::test]
+async fn what_is_taken_away_goes_back_to_the_start_also_in_a_cleared_conversation() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").then().say("three").lenient().serve().await.unwrap();
+    let settings = r#"{"model": "claude-opus-4-6", "effortLevel": "medium"}"#;
+    let mut host = Host::start(world.run(&model).args(["--settings", settings]));
+    let change = json!({"model": "claude-opus-4-5", "effortLevel": "low"});
+    host.ask(json!({"subtype": "apply_flag_settings", "settings": change})).await;
+    for words in ["one", "/clear", "two"] {
+        host.say(words);
+        host.result().await;
+    }
+    let back = json!({"model": null, "effortLevel": null});
+    host.ask(json!({"subtype": "apply_flag_settings", "settings": back})).await;
+    host.say("three");
+    host.result().await;
+    host.end().await.clean(0);
+    let sent = |at: usize| {
+        let body = model.request(at).json();
+        (body["model"].clone(), body["output_config"]["effort"].clone())
+    };
+    let low = (json!("claude-opus-4-5"), json!("low"));
+    assert_eq!((sent(0), sent(1)), (low.clone(), low));
+    assert_eq!(sent(2), (json!("claude-opus-4-6"), json!("medium")));
+}
+
+#[tokio::test]
 async fn what_cannot_be_changes_nothing() {
     let world = world();
     let model = Script::new().say("one").serve().await.unwrap();
