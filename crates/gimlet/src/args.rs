@@ -11,7 +11,7 @@ use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
 use gimlet_config::Sources;
 use gimlet_proto::PermissionMode;
 
-pub(crate) use unavailable::{is_driven, refuse_unavailable, set_aside, set_by_environment, wants_stream};
+pub(crate) use unavailable::{is_driven, read_by_program, refuse_unavailable, set_aside, set_by_environment};
 
 pub(crate) use commands::{
     Against, AutoModeCommand, CheckArgs, Command, ConfigCommand, DevCommand, PermissionsCommand, SandboxCommand,

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|info| say_on_stderr(&panic_line(info))));
     let arguments: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let for_program = args::wants_stream(&arguments);
+    let for_program = args::read_by_program(&arguments);
     let outcome = match parse(arguments) {
         Ok(cli) => run(cli),
         Err(exit) => {
@@ -69,15 +69,21 @@ impl From<Report> for Exit {
 }
 
 /// A program that wants a result for every failure gets one for arguments that make no sense, too.
-fn tell_program(exit: &Exit, reads_results: bool) {
+fn tell_program(exit: &Exit, for_program: Option<bool>) {
     let wanted = || Env::new(std::env::vars_os()).flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
     if let Exit::Report(report) = exit
-        && reads_results
+        && let Some(as_list) = for_program
         && wanted()
     {
         let session = gimlet_store::new_session_id().to_string();
-        say(&gimlet_serve::startup_failure(&report.text(), report.kind(), &session));
+        tell_failure(report, &session, as_list);
     }
+}
+
+/// The result of a session that there was none of.
+fn tell_failure(report: &Report, session: &str, as_list: bool) {
+    let line = gimlet_serve::startup_failure(&report.text(), report.kind(), session);
+    say(&if as_list { format!("[{line}]") } else { line });
 }
 
 fn parse(arguments: Vec<String>) -> Result<Cli, Exit> {
@@ -235,9 +241,7 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
     {
         let session = [&run.session_id, &run.resume].into_iter().flatten().find(|id| gimlet_store::is_session_id(id));
         let session = session.cloned().unwrap_or_else(|| gimlet_store::new_session_id().to_string());
-        let line = gimlet_serve::startup_failure(&report.text(), report.kind(), &session);
-        let is_list = run.output_format == OutputFormat::Json && run.verbose;
-        say(&if is_list { format!("[{line}]") } else { line });
+        tell_failure(report, &session, run.output_format == OutputFormat::Json && run.verbose);
     }
     outcome
 }

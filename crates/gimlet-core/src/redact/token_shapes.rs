@@ -326,6 +326,7 @@ mod tests {
                 }
             }
         }
-        assert!(lines > 10_000 && hits.len() * 200 <= lines, "{} of {lines}: {hits:#?}", hits.len());
+        // What looks like a credential in examples and tests, and nothing else.
+        assert!(lines > 10_000 && hits.len() * 5_000 <= lines, "{} of {lines}: {hits:#?}", hits.len());
     }
 }

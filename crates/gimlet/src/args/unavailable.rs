@@ -172,9 +172,13 @@ pub(crate) fn is_driven(args: &[String]) -> bool {
     value_of(args, "--input-format") == Some("stream-json")
 }
 
-/// Whether whoever reads the output expects the protocol's lines.
-pub(crate) fn wants_stream(args: &[String]) -> bool {
-    value_of(args, "--output-format") == Some("stream-json")
+/// Whether a program reads the output, and if so whether it expects all messages as one list.
+pub(crate) fn read_by_program(args: &[String]) -> Option<bool> {
+    match value_of(args, "--output-format")? {
+        "stream-json" => Some(false),
+        "json" => Some(args.iter().any(|arg| arg == "--verbose")),
+        _ => None,
+    }
 }
 
 /// The arguments without the flags that are known by name only or say nothing, and the names of the former.

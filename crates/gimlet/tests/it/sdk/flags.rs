@@ -45,6 +45,13 @@ async fn arguments_that_make_no_sense_get_a_result_where_one_is_wanted() {
         assert_eq!(results.len(), usize::from(wanted == "1"), "{results:?}");
         assert!(results.iter().all(|line| line["errors"][0].as_str().unwrap().contains("--no-such-flag")));
     }
+    for (flags, place) in [(&[][..], "/errors/0"), (&["--verbose"], "/0/errors/0")] {
+        let run = world.run_at("http://127.0.0.1:9").args(["-p", "hi", "--output-format", "json", "--no-such-flag"]);
+        let run = run.args(flags.iter().copied()).env("CLAUDE_CODE_STARTUP_FAILURE_RESULTS", "1").finish().await;
+        run.expect_code(1);
+        let said = run.json().pointer(place).cloned().unwrap_or_default();
+        assert!(said.as_str().is_some_and(|said| said.contains("--no-such-flag")), "{flags:?}: {}", run.stdout);
+    }
 }
 
 #[tokio::test]
