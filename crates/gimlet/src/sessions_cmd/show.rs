@@ -1,5 +1,6 @@
 //! `gimlet sessions show`: what a session is, and what was said in it.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -47,9 +48,15 @@ pub(super) fn run(args: &ShowArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
         ));
     }
     let first = first_shown(args, &story)?;
+    let mut names = Names::default();
     for (at, moment) in story.moments().enumerate() {
         let moment = moment.map_err(|error| Report::new(error.to_string()))?;
-        if at >= first && !said(&moment, args.full).is_empty() && !say(&said(&moment, args.full)) {
+        names.note(&moment);
+        if at < first {
+            continue;
+        }
+        let text = said(&moment, &names, args.full);
+        if !text.is_empty() && !say(&text) {
             break;
         }
     }
@@ -89,7 +96,7 @@ fn first_shown(args: &ShowArgs, story: &gimlet_store::Story) -> Result<usize, Re
 }
 
 /// One entry as text; empty for what only programs read.
-fn said(moment: &Moment, full: bool) -> String {
+fn said(moment: &Moment, names: &Names, full: bool) -> String {
     let time = moment.at.as_deref().map(words::local).unwrap_or_default();
     let heading = match moment.kind {
         MomentKind::Prompt => format!("\n── you · {time}"),
@@ -101,11 +108,11 @@ fn said(moment: &Moment, full: bool) -> String {
         MomentKind::Injected | MomentKind::Note => return String::new(),
     };
     let mut lines: Vec<String> = Some(heading).filter(|heading| !heading.is_empty()).into_iter().collect();
-    lines.extend(moment.blocks.iter().filter_map(|block| block_text(moment, block, full)));
+    lines.extend(moment.blocks.iter().filter_map(|block| block_text(moment, block, names, full)));
     lines.join("\n")
 }
 
-fn block_text(moment: &Moment, block: &Block, full: bool) -> Option<String> {
+fn block_text(moment: &Moment, block: &Block, names: &Names, full: bool) -> Option<String> {
     match block.kind() {
         BlockKind::Text => {
             let text = block.as_text()?.trim_end().to_owned();
@@ -119,9 +126,32 @@ fn block_text(moment: &Moment, block: &Block, full: bool) -> Option<String> {
             let call = block.as_tool_use()?;
             Some(format!("  → {} {}", call.name, in_one_line(&gist(call.input.get()), LINE_WIDTH)))
         }
-        BlockKind::ToolResult => Some(result_text(&result_of(block), full)),
+        BlockKind::ToolResult => {
+            let failed = block.as_tool_result().is_some_and(|parts| parts.is_error);
+            let how = if failed { " (error)" } else { "" };
+            Some(
+                format!("  ← {}{how}\n{}", names.of(block), result_text(&result_of(block), full)).trim_end().to_owned(),
+            )
+        }
         BlockKind::Image => Some("  [image]".to_owned()),
         _ => None,
+    }
+}
+
+/// What was called, by the ids of the calls: results come in the order in which they were ready.
+#[derive(Default)]
+pub(super) struct Names(HashMap<String, String>);
+
+impl Names {
+    pub(super) fn note(&mut self, moment: &Moment) {
+        for call in moment.blocks.iter().filter_map(Block::as_tool_use) {
+            self.0.insert(call.id.into_owned(), call.name.into_owned());
+        }
+    }
+
+    /// The tool whose result this is.
+    pub(super) fn of(&self, result: &Block) -> &str {
+        result.id().and_then(|id| self.0.get(id)).map_or("a call", String::as_str)
     }
 }
 

@@ -3,7 +3,6 @@
 //! Texts become elements only here, by a handful of functions that escape what they are given; a policy in the page
 //! forbids whatever might have slipped through.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -23,13 +22,11 @@ const GIST: usize = 100;
 
 pub(super) fn write<W: Write>(session: &Session, out: &mut Masked<W>) -> Result<(), Trouble> {
     out.put(&head(session))?;
-    let mut calls = HashMap::new();
+    let mut names = show::Names::default();
     for moment in session.moments() {
         let moment = moment?;
-        for call in moment.blocks.iter().filter_map(Block::as_tool_use) {
-            calls.insert(call.id.into_owned(), call.name.into_owned());
-        }
-        out.put(&article(&moment, &calls))?;
+        names.note(&moment);
+        out.put(&article(&moment, &names))?;
     }
     out.put("<footer>Written by gimlet.</footer>\n</body>\n</html>\n")
 }
@@ -73,9 +70,9 @@ fn head(session: &Session) -> String {
     page + "</dl>\n"
 }
 
-fn article(moment: &Moment, calls: &HashMap<String, String>) -> String {
+fn article(moment: &Moment, names: &show::Names) -> String {
     let time = moment.at.as_deref().map(words::local).unwrap_or_default();
-    let body: String = moment.blocks.iter().map(|block| element(block, calls)).collect();
+    let body: String = moment.blocks.iter().map(|block| element(block, names)).collect();
     let (class, who) = match moment.kind {
         MomentKind::Prompt => ("user", "User"),
         MomentKind::Summary => ("summary", "Summary of what was before"),
@@ -95,7 +92,7 @@ fn article(moment: &Moment, calls: &HashMap<String, String>) -> String {
     format!("<article class=\"{class}\">{who}{body}</article>\n")
 }
 
-fn element(block: &Block, calls: &HashMap<String, String>) -> String {
+fn element(block: &Block, names: &show::Names) -> String {
     match block.kind() {
         BlockKind::Text => prose(&block.as_text().unwrap_or_default()),
         BlockKind::Thinking => match block.as_thinking().filter(|thinking| !thinking.trim().is_empty()) {
@@ -111,15 +108,15 @@ fn element(block: &Block, calls: &HashMap<String, String>) -> String {
                 &preformatted(&pretty(call.input.get())),
             )
         }
-        BlockKind::ToolResult => result(block, calls),
+        BlockKind::ToolResult => result(block, names),
         BlockKind::Image => image(block.json()),
         BlockKind::Document => "<p>(a document)</p>".to_owned(),
         _ => String::new(),
     }
 }
 
-fn result(block: &Block, calls: &HashMap<String, String>) -> String {
-    let name = block.id().and_then(|id| calls.get(id)).map_or("a call", String::as_str);
+fn result(block: &Block, names: &show::Names) -> String {
+    let name = names.of(block);
     let text = show::result_of(block);
     let failed = block.as_tool_result().is_some_and(|parts| parts.is_error);
     let lines = words::count(text.trim_end().lines().count(), "line", "lines");

@@ -11,10 +11,11 @@ use super::{Masked, Session, Trouble};
 pub(super) fn write<W: Write>(session: &Session, out: &mut Masked<W>) -> Result<(), Trouble> {
     let put = |out: &mut Masked<W>, text: &str| out.put(&gimlet_serve::sanitise(text));
     put(out, &head(session))?;
-    let mut speaker = None;
+    let (mut speaker, mut names) = (None, show::Names::default());
     for moment in session.moments() {
         let moment = moment?;
-        let text = said(&moment);
+        names.note(&moment);
+        let text = said(&moment, &names);
         // What the program put in is for the model alone.
         if text.is_empty() || moment.kind == MomentKind::Injected {
             continue;
@@ -61,12 +62,12 @@ fn heading(moment: &Moment) -> (String, String) {
     (who, time)
 }
 
-fn said(moment: &Moment) -> String {
-    let texts = moment.blocks.iter().filter_map(block_text);
+fn said(moment: &Moment, names: &show::Names) -> String {
+    let texts = moment.blocks.iter().filter_map(|block| block_text(block, names));
     texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-fn block_text(block: &Block) -> Option<String> {
+fn block_text(block: &Block, names: &show::Names) -> Option<String> {
     match block.kind() {
         BlockKind::Text => Some(block.as_text()?.trim_end().to_owned()),
         BlockKind::Thinking => {
@@ -80,8 +81,9 @@ fn block_text(block: &Block) -> Option<String> {
         }
         BlockKind::ToolResult => {
             let failed = block.as_tool_result().is_some_and(|parts| parts.is_error);
-            let label = if failed { "Result (error):" } else { "Result:" };
-            Some(format!("{label}\n\n{}", fenced("", &show::result_of(block))))
+            let label = if failed { "Error" } else { "Result" };
+            let name = names.of(block).replace('*', "");
+            Some(format!("{label} of {name}:\n\n{}", fenced("", &show::result_of(block))))
         }
         BlockKind::Image => Some("*(an image)*".to_owned()),
         BlockKind::Document => Some("*(a document)*".to_owned()),

@@ -78,6 +78,30 @@ async fn people_see_a_few_findings_of_a_kind_and_programs_all() {
 }
 
 #[tokio::test]
+async fn every_result_names_what_was_called_whatever_came_first() {
+    let world = world();
+    world.file("a.txt", "alpha\n");
+    let model = Script::new()
+        .call("Bash", json!({"command": "sleep 0.1; echo slow"}))
+        .call("Read", json!({"file_path": world.path("a.txt")}))
+        .call("Read", json!({"file_path": world.path("none.txt")}))
+        .then()
+        .say("done")
+        .serve()
+        .await
+        .unwrap();
+    world.run(&model).stream("go").finish().await.expect_code(0);
+    let id = world.transcripts()[0].file_stem().unwrap().to_string_lossy().into_owned();
+    let shown = sessions(&world, &["show", &id]).await.stdout;
+    assert!(shown.contains("  ← Bash\n    slow") && shown.contains("  ← Read\n"), "{shown}");
+    assert!(shown.contains("  ← Read (error)\n"), "{shown}");
+    let page = sessions(&world, &["export", &id]).await.stdout;
+    for part in ["Result of Bash:\n\n```\nslow", "Result of Read:", "Error of Read:"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[tokio::test]
 async fn a_session_is_called_the_same_before_it_is_deleted() {
     let world = world();
     let id = turn(&world, "the first thing", "ok", &[]).await;
