@@ -221,19 +221,25 @@ pub struct Welcome {
 }
 
 impl Welcome {
+    pub(super) const OUTPUT_STYLES: [&'static str; 1] = ["default"];
+
+    pub(super) fn commands() -> Value {
+        json!([{
+            "name": "clear",
+            "description": "Go on with an empty conversation",
+            "argumentHint": "",
+            "aliases": ["reset", "new"],
+            "builtin": true,
+        }])
+    }
+
     /// The answer to `initialize`.
     pub(super) fn response(&self, wishes: &Initialize) -> Value {
         let mut response = json!({
-            "commands": [{
-                "name": "clear",
-                "description": "Go on with an empty conversation",
-                "argumentHint": "",
-                "aliases": ["reset", "new"],
-                "builtin": true,
-            }],
+            "commands": Self::commands(),
             "agents": self.agents,
             "output_style": self.output_style,
-            "available_output_styles": ["default"],
+            "available_output_styles": Self::OUTPUT_STYLES,
             "models": self.models,
             "account": {},
             "hook_on_failure_supported": true,

@@ -12,6 +12,7 @@ use gimlet_proto::{
     BoxFuture, EntryId, Interrupted, ModelUsage, Op, PermissionMode, Reply, Rewound, Servers, SessionHandle, SessionId,
     Thinking, ThinkingDisplay, ToolUseId, check_model_name,
 };
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
@@ -194,6 +195,28 @@ pub(super) fn route(
         },
         "mcp_message" => servers::deliver(request, backstage),
         other => Routed::Now(Err(format!("Unsupported control request subtype: {other}"))),
+    }
+}
+
+/// What a look at the files again finds: nothing new, because of these kinds nothing comes from files.
+pub(super) fn reload(
+    subtype: &str,
+    request: &HostLine,
+    welcome: &Welcome,
+    backstage: &Arc<dyn Backstage>,
+) -> Result<Value, String> {
+    let wanted = |value: &RawValue| !matches!(value.get(), "null" | "false" | "[]");
+    match subtype {
+        "reload_skills" => Ok(json!({"skills": []})),
+        "reload_output_styles" => Ok(json!({"available_output_styles": Welcome::OUTPUT_STYLES})),
+        _ if request.raw("add_plugins").is_some_and(wanted) => {
+            Err("reload_plugins with add_plugins is not available in this version of gimlet".to_owned())
+        }
+        _ => {
+            let servers = backstage.servers().map(|servers| servers::list(&*servers)).unwrap_or_default();
+            Ok(json!({"commands": Welcome::commands(), "agents": welcome.agents, "plugins": [],
+                "mcpServers": servers, "error_count": 0}))
+        }
     }
 }
 

@@ -148,6 +148,9 @@ impl Link {
             }
             "get_usage" => Routed::Now(Ok(self.tally.render(&self.session.snapshot().by_model))),
             "list_models" => Routed::Now(Ok(json!({"models": self.welcome.models}))),
+            "reload_plugins" | "reload_skills" | "reload_output_styles" => {
+                Routed::Now(requests::reload(&subtype, &request, &self.welcome, &self.backstage))
+            }
             _ => requests::route(&subtype, &request, &self.session, &self.backstage),
         };
         match routed {

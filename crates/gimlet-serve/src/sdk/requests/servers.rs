@@ -18,10 +18,7 @@ const NOT_AVAILABLE: [&str; 5] = ["check_permissions", "input_files", "output_fi
 pub(super) fn route(subtype: &str, request: &HostLine, session: &SessionHandle, servers: Arc<dyn Servers>) -> Routed {
     let name = request.text("serverName");
     match (subtype, name) {
-        ("mcp_status", _) => {
-            let list: Vec<Value> = servers.list().iter().map(server).collect();
-            Routed::Now(Ok(json!({"mcpServers": list})))
-        }
+        ("mcp_status", _) => Routed::Now(Ok(json!({"mcpServers": list(&*servers)}))),
         ("mcp_reconnect", Some(name)) => {
             Routed::Later(Box::pin(async move { servers.reconnect(&name).await.map(|()| json!({})) }))
         }
@@ -59,6 +56,11 @@ pub(super) fn route(subtype: &str, request: &HostLine, session: &SessionHandle, 
         }
         _ => missing(subtype, "serverName"),
     }
+}
+
+/// Every server and how it stands.
+pub(super) fn list(servers: &dyn Servers) -> Vec<Value> {
+    servers.list().iter().map(server).collect()
 }
 
 fn server(server: &ServerView) -> Value {

@@ -178,6 +178,27 @@ async fn rules_folders_and_hooks_are_listed_with_where_they_come_from() {
 }
 
 #[tokio::test]
+async fn looking_for_plugins_skills_and_styles_again_finds_what_the_greeting_said() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    let welcome = host.ask(json!({"subtype": "initialize"})).await["response"].clone();
+    let skills = host.ask(json!({"subtype": "reload_skills"})).await;
+    assert_eq!(skills["response"], json!({"skills": []}));
+    let styles = host.ask(json!({"subtype": "reload_output_styles"})).await["response"].clone();
+    assert_eq!(styles["available_output_styles"], welcome["available_output_styles"]);
+    let plugins = host.ask(json!({"subtype": "reload_plugins", "add_plugins": []})).await["response"].clone();
+    assert_eq!((&plugins["commands"], &plugins["agents"]), (&welcome["commands"], &welcome["agents"]));
+    assert_eq!(
+        (&plugins["plugins"], &plugins["mcpServers"], &plugins["error_count"]),
+        (&json!([]), &json!([]), &json!(0))
+    );
+    let more = host.ask(json!({"subtype": "reload_plugins", "add_plugins": [{"type": "local", "path": "/x"}]})).await;
+    assert!(more["error"].as_str().is_some_and(|error| error.contains("add_plugins")), "{more}");
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
 async fn usage_counts_requests_and_changed_lines() {
     let world = world();
     let input = json!({"file_path": world.path("x.txt"), "content": "a\nb\n"});
