@@ -69,6 +69,7 @@ pub(super) fn as_json(session: &SessionSummary) -> Value {
         "firstPrompt": session.first_prompt,
         "lastPrompt": session.last_prompt,
         "tag": session.labels.tag.as_deref().filter(|tag| !tag.is_empty()),
+        "agent": session.labels.agent.as_deref().filter(|agent| !agent.is_empty()),
         "cwd": session.cwd,
         "gitBranch": session.git_branch.as_deref().filter(|branch| !branch.is_empty()),
         "created": session.created,

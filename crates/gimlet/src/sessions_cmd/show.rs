@@ -69,6 +69,7 @@ fn head(session: &SessionSummary, desk: &Desk<'_>) -> String {
         |name, value: Option<String>| rows.extend(value.filter(|value| !value.is_empty()).map(|value| (name, value)));
     row("title", session.labels.shown_title().map(str::to_owned));
     row("tag", session.labels.tag.clone());
+    row("agent", session.labels.agent.clone());
     row("folder", session.cwd.as_ref().map(|cwd| desk.short(cwd)));
     row("branch", session.git_branch.clone());
     row("begun", session.created.as_deref().map(words::local));

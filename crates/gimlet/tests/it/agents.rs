@@ -210,6 +210,8 @@ async fn a_session_goes_on_as_the_agent_that_it_ran_as() {
         (id, request.system_text(), request.json()["model"].as_str().unwrap().to_owned(), run.stderr)
     };
     let (id, ..) = run(&["--agents", &given, "--agent", "pirate"]).await;
+    let row = world.run_at("http://127.0.0.1:9").args(["sessions", "show", &id, "--json"]).finish().await.json();
+    assert_eq!(row["agent"], "pirate");
     let resumed = ["--resume", &id, "--agents", &given];
     let (_, system, model, _) = run(&resumed).await;
     assert_eq!((system.as_str(), model.as_str()), ("You are a pirate.", "claude-opus-4-5"));
