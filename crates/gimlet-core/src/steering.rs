@@ -12,6 +12,24 @@ const MOST_HELD_BYTES: usize = 28_000_000;
 /// How many letters an agent may leave unread before whoever writes has to wait.
 pub(crate) const MOST_LETTERS: usize = 50;
 
+/// Whether a letter can wait in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Free,
+    /// The same words wait already, and count once.
+    Taken,
+    Full,
+}
+
+fn room_in(queue: &VecDeque<Say>, said: &Say) -> Room {
+    let unread = || queue.iter().filter(|waiting| waiting.letter);
+    let words = |said: &Say| said.blocks.iter().map(|block| block.json().to_owned()).collect::<Vec<_>>();
+    if unread().any(|waiting| words(waiting) == words(said)) {
+        return Room::Taken;
+    }
+    if unread().count() < MOST_LETTERS { Room::Free } else { Room::Full }
+}
+
 /// The queue between the actor and the running turn.
 #[derive(Clone, Default)]
 pub(crate) struct Steering {
@@ -24,19 +42,19 @@ impl Steering {
         self.lock().push_back(said);
     }
 
-    /// Takes what another agent wrote; says whether there was room. The same words that nobody has read yet count once.
+    /// Takes what another agent wrote; says whether there was room.
     pub(crate) fn post(&self, said: Say) -> bool {
         let mut queue = self.lock();
-        let unread = || queue.iter().filter(|waiting| waiting.letter);
-        let words = |said: &Say| said.blocks.iter().map(|block| block.json().to_owned()).collect::<Vec<_>>();
-        if unread().any(|waiting| words(waiting) == words(&said)) {
-            return true;
-        }
-        let has_room = unread().count() < MOST_LETTERS;
-        if has_room {
+        let room = room_in(&queue, &said);
+        if room == Room::Free {
             queue.push_back(said);
         }
-        has_room
+        room != Room::Full
+    }
+
+    /// Whether there would be room for what another agent wrote.
+    pub(crate) fn room_for(&self, said: &Say) -> Room {
+        room_in(&self.lock(), said)
     }
 
     /// What joins the running turn: everything up to the first that wants a turn of its own.

@@ -13,7 +13,7 @@ use super::launch::AgentReport;
 use super::report;
 use super::resume;
 use crate::call::CallScope;
-use crate::steering::MOST_LETTERS;
+use crate::steering::{MOST_LETTERS, Room};
 use crate::tasks::Task;
 use crate::tool::{ToolContext, ToolError};
 
@@ -60,7 +60,11 @@ impl ToolContext {
         refuse_oneself(scope, to)?;
         let said = words(&sender_of(scope), &letter.text);
         if to == MAIN {
-            self.services.tell(&AgentPath::default(), said);
+            match self.services.mailboxes().main().room_for(&said) {
+                Room::Free => self.services.tell(&AgentPath::default(), said),
+                Room::Taken => {}
+                Room::Full => return Err(not_sent("the main conversation")),
+            }
             return Ok(Sent::Delivered { to: MAIN.to_owned() });
         }
         let running = self.services.tasks.find_named(to).filter(|task| task.state().0 == TaskState::Running);
@@ -77,14 +81,14 @@ impl ToolContext {
 /// Hands a letter to an agent that works; nothing when it has ended meanwhile.
 pub(super) fn post(scope: &CallScope, id: &str, path: &AgentPath, said: &Say) -> Option<Result<Sent, ToolError>> {
     let had_room = scope.services.mailboxes().post(path, said.clone())?;
-    Some(if had_room {
-        Ok(Sent::Delivered { to: id.to_owned() })
-    } else {
-        Err(ToolError::failed(format!(
-            "This was not sent: {MOST_LETTERS} messages wait for agent {id}, which has read none of them yet. Write again \
-             when it has gone on."
-        )))
-    })
+    Some(if had_room { Ok(Sent::Delivered { to: id.to_owned() }) } else { Err(not_sent(&format!("agent {id}"))) })
+}
+
+fn not_sent(to: &str) -> ToolError {
+    ToolError::failed(format!(
+        "This was not sent: {MOST_LETTERS} messages wait for {to}, which has read none of them yet. Write again when it \
+         has gone on."
+    ))
 }
 
 /// The id and the path of a task that is an agent.

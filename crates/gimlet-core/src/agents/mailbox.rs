@@ -1,4 +1,4 @@
-//! What is said to subagents while they work: it waits in their own queue and joins between two rounds of tool calls.
+//! What is said to agents while they work: it waits in their own queue and joins between two rounds of tool calls.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,19 @@ use gimlet_proto::{AgentPath, Say};
 
 use crate::steering::Steering;
 
-/// The queues of the subagents that run.
+/// The queues of the agents that run.
 #[derive(Default)]
 pub(crate) struct Mailboxes {
     open: Mutex<HashMap<AgentPath, Steering>>,
+    /// That of the main conversation, which is always there. Whoever writes to it also wakes it.
+    main: Steering,
 }
 
 impl Mailboxes {
+    pub(crate) fn main(&self) -> &Steering {
+        &self.main
+    }
+
     /// Opens the queue of an agent that begins.
     pub(super) fn open(&self, agent: &AgentPath, steering: &Steering) {
         self.lock().insert(agent.clone(), steering.clone());

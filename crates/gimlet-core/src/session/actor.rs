@@ -27,7 +27,6 @@ use crate::record::Record;
 use crate::redact::Redactor;
 use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
-use crate::steering::Steering;
 use crate::structured::OutputSchema;
 use crate::tasks::Task;
 use crate::tool::{ToolSet, ToolSource};
@@ -161,12 +160,13 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         ledger: &conversation.ledger,
     }));
     services.walls().ask_about_hosts(Arc::new(HostGate::new(&gate, &services, &dials, &host)));
+    let steering = services.mailboxes().main().clone();
     let actor = Actor {
         desk: Desk {
             services,
             gate,
             asks: Asks::default(),
-            steering: Steering::default(),
+            steering,
             dials,
             gauge: conversation.gauge.clone(),
             model: config.model.clone(),

@@ -293,6 +293,24 @@ async fn an_agent_writes_to_the_main_conversation_but_not_to_itself() {
 }
 
 #[tokio::test]
+async fn letters_that_the_main_conversation_has_not_read_do_not_pile_up() {
+    let letter = |number: usize| {
+        let input = json!({"to": "main", "text": format!("news {number}")});
+        call(&format!("q{number}"), "Post", input)
+    };
+    let many: Vec<Block> = (0..50).map(letter).collect();
+    let again = call("again", "Post", json!({"to": "main", "text": "news 7"}));
+    let tasks = vec![("scout it", vec![reply(&many), wait(), reply(&[letter(50), again]), says("Fine.")])];
+    let mut bench = Bench::new(saved(tasks), vec![send("t1", json!({})), done()]);
+    bench.log.go.notify_one();
+    bench.run("go").await;
+    assert_eq!(result_of(&bench, "q49"), "delivered to main");
+    assert!(result_of(&bench, "q50").contains("50 messages wait for the main conversation"));
+    assert_eq!(result_of(&bench, "again"), "delivered to main", "the same words count once");
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn where_nothing_runs_in_the_background_the_letter_is_answered_at_once() {
     let setup = Setup {
         env: Env::default().with("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
