@@ -42,12 +42,12 @@ pub use schema::settings_schema;
 pub use scope::{Scope, Sources, UnknownSource};
 pub use settings::{
     Attribution, AutoMode, BaseRef, CommandKind, CommandLine, CredentialMode, CustomizationKind, DefaultMode, Disable,
-    EditorMode, EffortLevel, FooterLink, FooterLinkKind, HOOK_EVENTS, HookGroup, HookHandler, HookKind, Inbound,
-    Isolation, KeybindingFlavor, Marketplace, McpServerMatch, NotifyChannel, OnNoMatch, ParentSettings, Permissions,
-    PluginOnly, PolicyHelper, Renderer, Sandbox, SandboxCredential, SandboxCredentials, SandboxFilesystem,
-    SandboxNetwork, SandboxProgram, Settings, ShellChoice, SkillVisibility, Spellcheck, SpinnerTips, SpinnerVerbMode,
-    SpinnerVerbs, StatusLine, TeammateMode, TlsTerminate, UpdateChannel, ViewMode, Waiting, WorkflowSize, Worktree,
-    is_hook_event,
+    Editing, EditorMode, EffortLevel, FooterLink, FooterLinkKind, HOOK_EVENTS, HookGroup, HookHandler, HookKind,
+    Inbound, Isolation, KeybindingFlavor, Marketplace, McpServerMatch, NotifyChannel, OnNoMatch, ParentSettings,
+    Permissions, PluginOnly, PolicyHelper, Reading, Renderer, RequireRead, Sandbox, SandboxCredential,
+    SandboxCredentials, SandboxFilesystem, SandboxNetwork, SandboxProgram, Settings, ShellChoice, SkillVisibility,
+    Spellcheck, SpinnerTips, SpinnerVerbMode, SpinnerVerbs, StatusLine, TeammateMode, TlsTerminate, UpdateChannel,
+    ViewMode, Waiting, WorkflowSize, Worktree, is_hook_event,
 };
 pub use state::{StateSettings, check_state, state_problem};
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};

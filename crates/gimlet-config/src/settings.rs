@@ -1,6 +1,7 @@
 //! What settings can say, as types. Every key is optional: a file says only what differs from the default, and who uses
 //! a value knows the default. Unknown keys are nobody's business here; they stay in the raw value.
 
+mod files;
 mod hooks;
 mod hosted;
 mod interface;
@@ -14,6 +15,7 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use files::{Editing, Reading, RequireRead};
 pub use hooks::{HOOK_EVENTS, HookGroup, HookHandler, HookKind, is_hook_event};
 pub(crate) use hosted::HostedSettings;
 pub use interface::{
@@ -208,6 +210,8 @@ pub struct Settings {
     pub env: Option<BTreeMap<String, String>>,
     /// Whether files are kept as they were, to go back to.
     pub file_checkpointing_enabled: Option<bool>,
+    pub read: Reading,
+    pub edit: Editing,
     /// Where plans are kept, relative to the project.
     pub plans_directory: Option<String>,
     /// The share of the context that the list of skills may take; above 0, at most 1.

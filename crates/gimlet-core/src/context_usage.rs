@@ -190,7 +190,14 @@ mod tests {
     use super::*;
 
     fn facts() -> ModelFacts {
-        ModelFacts { id: "m".into(), context_window: 10_000, max_output_tokens: 1, price: None, known: false }
+        ModelFacts {
+            id: "m".into(),
+            context_window: 10_000,
+            max_output_tokens: 1,
+            price: None,
+            edits_unread: false,
+            known: false,
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod place;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -14,6 +15,15 @@ use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
 
 pub use place::{Place, open_output};
+
+/// How the person wants files to be read and changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileHabits {
+    /// Lines that a read gives when it names no number; as many as fit unless this says otherwise.
+    pub default_lines: Option<NonZeroU64>,
+    /// Models that look at what they change by themselves need not be made to.
+    pub trusts_models: bool,
+}
 
 /// Most entries kept; the least recently used go first.
 const MAX_ENTRIES: usize = 1_000;

@@ -129,8 +129,14 @@ mod tests {
 
     #[test]
     fn a_model_without_a_price_does_not_hide_what_the_others_cost() {
-        let facts =
-            |id: &str, price| ModelFacts { id: id.into(), context_window: 1, max_output_tokens: 1, price, known: true };
+        let facts = |id: &str, price| ModelFacts {
+            id: id.into(),
+            context_window: 1,
+            max_output_tokens: 1,
+            price,
+            edits_unread: false,
+            known: true,
+        };
         let usage = Usage { input_tokens: 1_000_000, ..Usage::default() };
         let mut ledger = Ledger::default();
         ledger.count(&facts("priced", Some(PRICE)), &usage, Duration::ZERO);

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Mailboxes, Pulse};
 use crate::checkpoints::FileCheckpoints;
+use crate::files::FileHabits;
 use crate::hooks::Hooks;
 use crate::movable::Movable;
 use crate::past::PastCalls;
@@ -65,6 +66,7 @@ pub struct Services {
     /// What is the session's own, such as its plan: it may always be written.
     own: Arc<[PathBuf]>,
     checkpoints: Option<Arc<FileCheckpoints>>,
+    file_habits: FileHabits,
     /// Those of the main conversation, when these are a subagent's.
     main: Option<Weak<Services>>,
     mailboxes: Arc<Mailboxes>,
@@ -105,6 +107,7 @@ impl Services {
             plan_instructions: None,
             own: Arc::default(),
             checkpoints: None,
+            file_habits: FileHabits::default(),
             main: None,
             mailboxes: Arc::default(),
             movable: Movable::default(),
@@ -143,6 +146,7 @@ impl Services {
             plan_instructions: None,
             own: self.own.clone(),
             checkpoints: self.checkpoints.clone(),
+            file_habits: self.file_habits,
             main: Some(self.lasting()),
             mailboxes: self.mailboxes.clone(),
             movable: self.movable.clone(),
@@ -230,6 +234,17 @@ impl Services {
 
     pub(crate) fn checkpoints(&self) -> Option<&FileCheckpoints> {
         self.checkpoints.as_deref()
+    }
+
+    /// Reads and changes files as the person wants it.
+    pub fn with_file_habits(mut self, habits: FileHabits) -> Self {
+        self.file_habits = habits;
+        self
+    }
+
+    /// How the person wants files to be read and changed.
+    pub fn file_habits(&self) -> FileHabits {
+        self.file_habits
     }
 
     /// Lets others listen to what happens, and have a say in it.

@@ -52,6 +52,8 @@ pub(crate) struct Profile {
     pub(crate) min_cache_tokens: u64,
     /// Takes a `tool_choice` that demands a call.
     pub(crate) forced_choice: bool,
+    /// Looks at what it changes without being made to.
+    pub(crate) edits_unread: bool,
 }
 
 /// The family that a model comes from when nobody chose one.
@@ -69,6 +71,7 @@ const UNKNOWN_CLAUDE: Profile = Profile {
     efforts: EVERY_EFFORT,
     min_cache_tokens: 4096,
     forced_choice: false,
+    edits_unread: false,
 };
 
 /// A model of somebody else behind the same format.
@@ -188,6 +191,7 @@ impl Catalogue {
             context_window: profile.context_window,
             max_output_tokens: profile.max_output_tokens,
             price: profile.price,
+            edits_unread: profile.edits_unread,
             known,
         }
     }

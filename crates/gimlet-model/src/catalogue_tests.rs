@@ -55,3 +55,17 @@ fn mistyped_ids_have_neighbours() {
     assert_eq!(nearest("claude-opus-4.8")[0], "claude-opus-4-8");
     assert_eq!(suggestions("claude-opus-4.8")[..2], ["claude-sonnet-5-5", "claude-opus-4-8"]);
 }
+
+#[test]
+fn only_the_fifth_generation_and_whom_the_person_names_change_files_unread() {
+    let careful = |catalogue: &Catalogue| {
+        let ids = table::PROFILES.iter().map(|profile| profile.id).filter(|id| catalogue.facts(id).edits_unread);
+        ids.collect::<Vec<_>>()
+    };
+    let plain = Catalogue::default();
+    assert!(careful(&plain).iter().all(|id| id.contains("-5")) && careful(&plain).len() == 8, "{:?}", careful(&plain));
+    assert!(!careful(&plain).iter().any(|id| id.contains("-4-")));
+    assert!(!plain.facts("claude-saga-9").edits_unread && !plain.facts("llama-9").edits_unread);
+    let env = Env::default().with("GIMLET_MODELS", r#"{"llama-*": {"edits_unread": true}}"#);
+    assert!(Catalogue::from_env(&env).unwrap().facts("llama-9").edits_unread);
+}

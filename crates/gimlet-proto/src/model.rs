@@ -41,6 +41,8 @@ pub struct ModelFacts {
     pub max_output_tokens: u64,
     /// `None` when the price is not known.
     pub price: Option<Price>,
+    /// Careful enough to change a file that it has not read, where the person leaves that to the model.
+    pub edits_unread: bool,
     pub known: bool,
 }
 

@@ -87,7 +87,7 @@ impl Tool for Edit {
         if input.old_string == input.new_string {
             return Err(InputProblem::new(NO_CHANGE, "`old_string` and `new_string` are the same: nothing to change."));
         }
-        if Path::new(&input.file_path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb")) {
+        if file_path::is_notebook(Path::new(&input.file_path)) {
             let text = format!(
                 "{} is a notebook; change its cells with NotebookEdit if you have it, else with a script.",
                 input.file_path
@@ -270,7 +270,8 @@ impl Job {
         let path = self.path.display();
         let text = file.text();
         let before = self.memory.judge(hash, text);
-        if before == Standing::Unread {
+        let is_unread = before == Standing::Unread && !self.memory.is_trusted();
+        if is_unread || before == Standing::FirstPage {
             return Err(ToolError::failed(format!(
                 "{path} has not been read, or only its first page. Read it, or the region around the change \
                  (`offset` and `limit`), then edit."

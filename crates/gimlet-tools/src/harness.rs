@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gimlet_core::files::FileHabits;
 use gimlet_core::tool::{AnyTool, Tool, ToolError, ToolResult};
 use gimlet_core::{Services, SessionState};
 use gimlet_proto::{AgentPath, Env, Hub, Need, SessionId, ToolUseId, View};
@@ -13,6 +14,7 @@ pub(crate) struct Bench {
     folder: tempfile::TempDir,
     pub(crate) state: SessionState,
     pub(crate) env: Env,
+    pub(crate) habits: FileHabits,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -33,7 +35,7 @@ impl Bench {
         let project = folder.path().canonicalize().unwrap().join("project");
         std::fs::create_dir(&project).unwrap();
         let state = SessionState::new(project, Vec::new());
-        Self { folder, state, env: Env::default(), cancel: CancellationToken::new() }
+        Self { folder, state, env: Env::default(), habits: FileHabits::default(), cancel: CancellationToken::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -73,14 +75,10 @@ impl Bench {
     }
 
     pub(crate) fn services_with(&self, more: impl FnOnce(Services) -> Services) -> Arc<Services> {
-        Arc::new(more(Services::new(
-            SessionId::new("s"),
-            self.env.clone(),
-            Some(self.folder.path().to_owned()),
-            self.results(),
-            Hub::default(),
-            self.state.clone(),
-        )))
+        let home = Some(self.folder.path().to_owned());
+        let (env, state) = (self.env.clone(), self.state.clone());
+        let services = Services::new(SessionId::new("s"), env, home, self.results(), Hub::default(), state);
+        Arc::new(more(services.with_file_habits(self.habits)))
     }
 
     /// The needs and the description of a call, or why it is refused before it runs.

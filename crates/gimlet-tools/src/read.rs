@@ -12,6 +12,7 @@ mod scan;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -90,6 +91,9 @@ pub(crate) struct TextPage {
     cut_lines: u64,
     #[serde(skip)]
     is_lossy: bool,
+    /// The number of lines is the person's default, not the call's wish.
+    #[serde(skip)]
+    by_default: bool,
     /// Whether `total_lines` is all; beyond a certain size counting stops early.
     #[serde(skip, default = "counted")]
     is_counted: bool,
@@ -170,6 +174,7 @@ impl Tool for Read {
             Err(error) => return Err(error.into()),
         };
         let tokens = cx.services.env.integer("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS").unwrap_or(DEFAULT_TOKENS);
+        let default_lines = cx.services.file_habits().default_lines.map(NonZeroU64::get);
         let offset = input.offset.filter(|offset| *offset > 1);
         let job = Job {
             file,
@@ -177,8 +182,9 @@ impl Tool for Read {
             modified: metadata.modified().ok(),
             budget: Budget::new(tokens, kind::has_json_name(&target)),
             known: cx.session(|session| session.files.get(&target).cloned()),
-            view: ViewKey { offset, limit: input.limit },
+            view: ViewKey { offset, limit: input.limit.or(default_lines) },
             is_range: input.offset.is_some() || input.limit.is_some(),
+            by_default: input.limit.is_none() && default_lines.is_some(),
             has_pages: input.pages.is_some(),
             path,
             target,
@@ -270,6 +276,7 @@ struct Job {
     known: Option<FileState>,
     view: ViewKey,
     is_range: bool,
+    by_default: bool,
     has_pages: bool,
     /// As spelled, for people and programs.
     path: PathBuf,
@@ -323,7 +330,7 @@ impl Job {
     fn output(mut self, scan: Scan, first: u64) -> ReadOutput {
         let Scan { page, encoding, hash } = scan;
         let is_over = page.over_budget;
-        let page = TextPage::new(&self.path, page, first, hash.is_some());
+        let page = TextPage { by_default: self.by_default, ..TextPage::new(&self.path, page, first, hash.is_some()) };
         if !is_over || self.size > parts::MOST_BYTES {
             return ReadOutput::Text { file: page };
         }
@@ -385,6 +392,7 @@ impl TextPage {
             truncated_by_token_cap: page.over_budget,
             cut_lines: page.cut_lines,
             is_lossy: page.is_lossy,
+            by_default: false,
             is_counted,
             content: page.text,
         }
@@ -420,10 +428,12 @@ impl TextPage {
 
     fn push_notices(&self, text: &mut String) {
         let has_more = self.last_line() < self.total_lines || !self.is_counted;
+        let is_cut = !self.truncated_by_token_cap && (has_more || self.start_line > 1);
         let reasons: Vec<&str> = [
             (self.truncated_by_token_cap, "token_budget"),
             (self.cut_lines > 0, "long_lines"),
-            (!self.truncated_by_token_cap && (has_more || self.start_line > 1), "range"),
+            (is_cut && self.by_default && has_more, "default_lines"),
+            (is_cut && !(self.by_default && has_more), "range"),
         ]
         .into_iter()
         .filter_map(|(applies, reason)| applies.then_some(reason))

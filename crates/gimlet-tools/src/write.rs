@@ -182,8 +182,11 @@ impl Job {
         let problem = match before {
             // An empty file has nothing that could be lost.
             Standing::Whole => None,
-            Standing::Unread | Standing::Parts | Standing::Stale if old.bytes.is_empty() => None,
-            Standing::Unread => Some("exists and you have not read all of it. Read it first, or use Edit for a part"),
+            Standing::Unread | Standing::FirstPage | Standing::Parts | Standing::Stale if old.bytes.is_empty() => None,
+            Standing::Unread if self.memory.is_trusted() => None,
+            Standing::Unread | Standing::FirstPage => {
+                Some("exists and you have not read all of it. Read it first, or use Edit for a part")
+            }
             Standing::Parts => Some("was read only in part. Read the rest first, or use Edit for the part you know"),
             Standing::Stale => Some("changed since you read it. Read it again, then write"),
         };

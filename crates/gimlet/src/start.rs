@@ -20,9 +20,12 @@ mod toolbox;
 #[cfg(test)]
 mod trust_tests;
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gimlet_config::RequireRead;
+use gimlet_core::files::FileHabits;
 use gimlet_core::tool::ToolSource;
 use gimlet_core::{Permissions, Review, SessionConfig, SessionState, StartSource, SystemPrompt, TurnOptions};
 use gimlet_exec::Exec;
@@ -204,6 +207,7 @@ pub(crate) async fn start(
     let (plans, own_plan) = planning::plans(run, around, &configured, &past);
     let checkpoints = checkpoints(run, around, &configured, &past.id);
     let agent = role.name().map(str::to_owned);
+    let file_habits = file_habits(&configured);
     let config = SessionConfig {
         id: past.id,
         model: Arc::new(Anthropic::new(provider)),
@@ -245,6 +249,7 @@ pub(crate) async fn start(
         own: own_folders(around).into_iter().chain(own_plan).collect(),
         output: toolbox.output,
         checkpoints,
+        file_habits,
         driver: manner.driver.clone(),
         hooks: manner.hooks.clone(),
         main_agent: role.main_agent(),
@@ -294,6 +299,15 @@ fn checkpoints(run: &RunArgs, around: &Surroundings, configured: &Configured, id
     };
     let kept = wanted && !env.flag("CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING") && !run.no_session_persistence;
     kept.then(|| Checkpoints::open(&Locations::new(&around.config_home), id))
+}
+
+/// How files are read and changed.
+fn file_habits(configured: &Configured) -> FileHabits {
+    let settings = &configured.effective.settings;
+    FileHabits {
+        default_lines: settings.read.default_lines.map(NonZeroU64::from),
+        trusts_models: settings.edit.require_read == Some(RequireRead::Model),
+    }
 }
 
 fn system_prompt(run: &RunArgs, around: &Surroundings, note: Option<String>) -> Result<SystemPrompt, Report> {

@@ -94,6 +94,8 @@ pub const KEYS: &[Key] = &[
     later("claudeMdExcludes", Any, Start, Grant),
     acts("env", Any, Live, Executes),
     acts("fileCheckpointingEnabled", Any, Start, Grant),
+    acts("read.default_lines", Any, Start, Free),
+    acts("edit.require_read", Any, Start, Grant),
     acts("plansDirectory", Any, Start, Grant),
     later("skillListingBudgetFraction", Any, Start, Free),
     later("skillListingMaxDescChars", Any, Start, Free),

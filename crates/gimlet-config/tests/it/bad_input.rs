@@ -58,6 +58,16 @@ fn a_value_of_the_wrong_type_rejects_its_file_but_not_what_it_forbids() {
             "above 0",
         ),
         (
+            r#"{"read":{"default_lines":0},"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
+            ":1:26: read.default_lines",
+            "above 0",
+        ),
+        (
+            r#"{"edit":{"require_read":"sometimes"},"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
+            ":1:25: edit.require_read",
+            "none of always, model",
+        ),
+        (
             r#"{"autoCompactWindow":5,"permissions":{"deny":["D"],"ask":["A"],"allow":["Y"]}}"#,
             "autoCompactWindow",
             "100000",

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gimlet_proto::{AgentPath, CacheTtl, Env, Model};
+use gimlet_proto::{AgentPath, CacheTtl, Env, Model, ModelFacts};
 use gimlet_store::{AgentTranscripts, ResultFiles};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -99,6 +99,11 @@ impl AgentHost {
             resuming: tokio::sync::Mutex::default(),
             addressed: Mutex::default(),
         }
+    }
+
+    /// What is known about a model of the session's.
+    pub(crate) fn facts(&self, model: &str) -> ModelFacts {
+        self.model.facts(model)
     }
 
     pub(crate) fn roster(&self) -> &Roster {

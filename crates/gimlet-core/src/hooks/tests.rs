@@ -25,7 +25,14 @@ struct NoModel;
 
 impl Model for NoModel {
     fn facts(&self, model: &str) -> ModelFacts {
-        ModelFacts { id: model.to_owned(), context_window: 1, max_output_tokens: 1, price: None, known: false }
+        ModelFacts {
+            id: model.to_owned(),
+            context_window: 1,
+            max_output_tokens: 1,
+            price: None,
+            edits_unread: false,
+            known: false,
+        }
     }
 
     fn stream(&self, _request: ModelRequest) -> ModelStream {

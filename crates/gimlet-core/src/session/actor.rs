@@ -19,6 +19,7 @@ use crate::agents::{AgentHost, AgentSource, HostParts, MainAgent, Roster};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
+use crate::files::FileHabits;
 use crate::gate::{Asked, Asks, Gate, HostGate, Permissions};
 use crate::hooks::{HookEvent, HookSurroundings, Hooks, Occasion, StartSource};
 use crate::past::PastCalls;
@@ -88,6 +89,7 @@ pub struct SessionConfig {
     pub output: Option<Arc<OutputSchema>>,
     /// Where files are kept as they were before they changed; `None` when nobody will go back.
     pub checkpoints: Option<Checkpoints>,
+    pub file_habits: FileHabits,
     /// The program that drives the session, where there is one, and the hooks that it wants called at first.
     pub driver: Option<Arc<dyn Driver>>,
     pub hooks: Vec<DriverHook>,
@@ -133,6 +135,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         .with_plans(&config.plans)
         .with_own(config.own)
         .with_checkpoints(config.checkpoints)
+        .with_file_habits(config.file_habits)
         .with_hooks(hooks),
     );
     let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);

@@ -101,6 +101,17 @@ impl ToolContext {
         self.scope.as_ref().is_some_and(|scope| scope.tools.offered().any(|offered| offered.name() == tool))
     }
 
+    /// Whether the call may change a file that its conversation has not read: the person leaves that to the model, it is
+    /// one that looks by itself, and the tool `reader` could show it the file without a question.
+    pub fn may_change_unread(&self, path: &Path, reader: &str) -> bool {
+        let Some(scope) = self.scope.as_ref().filter(|_| self.services.file_habits().trusts_models) else {
+            return false;
+        };
+        scope.host.facts(&scope.dials.model()).edits_unread
+            && self.offers(reader)
+            && scope.gate.may_read(&self.services, path).is_ok()
+    }
+
     /// What to wait for before the first effect, for a tool that [begins unrecorded](super::Tool::begins_unrecorded).
     pub fn recorded(&self) -> Recorded {
         self.recorded.clone()

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream;
-use gimlet_core::files::Stamp as FileStamp;
+use gimlet_core::files::{FileHabits, Stamp as FileStamp};
 use gimlet_core::tool::{
     AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
     ToolSource,
@@ -57,6 +57,7 @@ impl Model for Scripted {
             context_window: 200_000,
             max_output_tokens: 64_000,
             price: None,
+            edits_unread: false,
             known: false,
         }
     }
@@ -475,6 +476,7 @@ impl Bench {
             own: setup.own,
             output: setup.output,
             checkpoints: setup.checkpoints,
+            file_habits: FileHabits::default(),
             driver: setup.driver,
             hooks: setup.hooks,
             main_agent: None,

@@ -26,6 +26,7 @@ struct Facts {
     max_output: Option<u64>,
     min_cache_tokens: Option<u64>,
     forced_tool_choice: Option<bool>,
+    edits_unread: Option<bool>,
     price: Option<GivenPrice>,
 }
 
@@ -75,6 +76,7 @@ impl Overrides {
             profile.max_output_tokens = facts.max_output.unwrap_or(profile.max_output_tokens);
             profile.min_cache_tokens = facts.min_cache_tokens.unwrap_or(profile.min_cache_tokens);
             profile.forced_choice = facts.forced_tool_choice.unwrap_or(profile.forced_choice);
+            profile.edits_unread = facts.edits_unread.unwrap_or(profile.edits_unread);
             profile.price = facts.price.map(Price::from).or(profile.price);
         }
         profile

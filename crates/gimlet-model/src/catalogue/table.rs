@@ -30,17 +30,15 @@ const NEWEST: Profile = Profile {
     efforts: EVERY_EFFORT,
     min_cache_tokens: 512,
     forced_choice: false,
+    edits_unread: true,
 };
 
 const FIVE: Profile = Profile { forced_choice: true, ..NEWEST };
 
-const FOUR_SIX: Profile = Profile {
-    thinks: Thinks::Adaptive { off: OffSwitch::Omit },
-    hides_thinking: false,
-    efforts: WITHOUT_XHIGH,
-    forced_choice: true,
-    ..NEWEST
-};
+/// The last ones before it, which already work like it.
+const FOUR_EIGHT: Profile = Profile { thinks: Thinks::Adaptive { off: OffSwitch::Omit }, edits_unread: false, ..FIVE };
+
+const FOUR_SIX: Profile = Profile { hides_thinking: false, efforts: WITHOUT_XHIGH, ..FOUR_EIGHT };
 
 const FOUR_FIVE: Profile = Profile {
     context_window: 200_000,
@@ -49,8 +47,7 @@ const FOUR_FIVE: Profile = Profile {
     hides_thinking: false,
     efforts: &[],
     min_cache_tokens: 4096,
-    forced_choice: true,
-    ..NEWEST
+    ..FOUR_EIGHT
 };
 
 pub(super) const PROFILES: &[Profile] = &[
@@ -65,20 +62,8 @@ pub(super) const PROFILES: &[Profile] = &[
         thinks: Thinks::Adaptive { off: OffSwitch::DisabledUpToHigh },
         ..FIVE
     },
-    Profile {
-        id: "claude-opus-4-8",
-        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
-        thinks: Thinks::Adaptive { off: OffSwitch::Omit },
-        min_cache_tokens: 1024,
-        ..FIVE
-    },
-    Profile {
-        id: "claude-opus-4-7",
-        price: price(5.0, 25.0, 6.25, 10.0, 0.5),
-        thinks: Thinks::Adaptive { off: OffSwitch::Omit },
-        min_cache_tokens: 2048,
-        ..FIVE
-    },
+    Profile { id: "claude-opus-4-8", price: price(5.0, 25.0, 6.25, 10.0, 0.5), min_cache_tokens: 1024, ..FOUR_EIGHT },
+    Profile { id: "claude-opus-4-7", price: price(5.0, 25.0, 6.25, 10.0, 0.5), min_cache_tokens: 2048, ..FOUR_EIGHT },
     Profile { id: "claude-opus-4-6", price: price(5.0, 25.0, 6.25, 10.0, 0.5), min_cache_tokens: 4096, ..FOUR_SIX },
     Profile {
         id: "claude-opus-4-5-20251101",

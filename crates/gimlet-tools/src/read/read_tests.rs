@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use gimlet_core::files::FileStates;
+use gimlet_core::files::{FileStates, hash};
 use gimlet_core::tool::AnyTool;
+use gimlet_proto::Env;
 use serde_json::json;
 
 use super::*;
 use crate::harness::{Bench, Given, age};
+use crate::text_file::standing::{Memory, Standing};
 
 async fn read(bench: &mut Bench, name: &str) -> Given {
     let path = bench.path(name);
@@ -297,7 +299,7 @@ async fn a_range_of_a_large_file_is_streamed() {
         "599999\tline 599999\n600000\tline 600000\n\n[PARTIAL view: lines=599999-600000 total=600000 reason=range]"
     ));
     let stamp = bench.state.files.get(&path).unwrap().stamp;
-    assert_eq!(stamp.hash, gimlet_core::files::hash(&std::fs::read(&path).unwrap()), "the streamed hash is the file's");
+    assert_eq!(stamp.hash, hash(&std::fs::read(&path).unwrap()), "the streamed hash is the file's");
     let whole = read(&mut bench, "big.log").await;
     assert_eq!(whole.output["type"], "parts");
 }
@@ -361,4 +363,44 @@ async fn an_output_that_a_hook_wrote_reads_like_our_own_and_nothing_else_does() 
     for odd in [json!("text"), json!({"type": "text"}), json!({"type": "parts", "file": {}}), json!(null)] {
         assert!(AnyTool::content_of(&Read, &raw(&odd)).is_none(), "{odd}");
     }
+}
+
+#[tokio::test]
+async fn a_default_page_is_told_like_every_cut_and_adds_up_to_the_whole() {
+    let mut bench = Bench::new();
+    bench.habits.default_lines = NonZeroU64::new(3);
+    let path = bench.file("a.txt", numbered(7));
+    let whole = |bench: &Bench| Memory::of(&path, &context(bench)).judge(&hash(numbered(7).as_bytes()), &numbered(7));
+    let first = read(&mut bench, "a.txt").await;
+    assert!(
+        first.text.ends_with("3\tline 3\n\n[PARTIAL view: lines=1-3 total=7 next_offset=4 reason=default_lines]"),
+        "{}",
+        first.text
+    );
+    assert_eq!(whole(&bench), Standing::Parts);
+    assert!(read(&mut bench, "a.txt").await.text.contains("unchanged"), "the same page again");
+    let next = bench.call(&Read, json!({"file_path": path, "offset": 4})).await.unwrap();
+    assert!(next.text.contains("lines=4-6 total=7 next_offset=7 reason=default_lines"), "{}", next.text);
+    let last = bench.call(&Read, json!({"file_path": path, "offset": 7})).await.unwrap();
+    assert!(last.text.ends_with("[PARTIAL view: lines=7-7 total=7 reason=range]"), "{}", last.text);
+    assert_eq!(whole(&bench), Standing::Whole);
+    let asked = bench.call(&Read, json!({"file_path": path, "limit": 5})).await.unwrap();
+    assert!(asked.text.contains("lines=1-5 total=7 next_offset=6 reason=range"), "{}", asked.text);
+    bench.file("short.txt", numbered(3));
+    assert_eq!(read(&mut bench, "short.txt").await.text, "1\tline 1\n2\tline 2\n3\tline 3");
+}
+
+#[tokio::test]
+async fn a_default_page_that_does_not_fit_is_cut_by_the_budget_and_stored_in_parts() {
+    let mut bench = Bench::new();
+    bench.habits.default_lines = NonZeroU64::new(5_000);
+    bench.env = Env::default().with("CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS", "100");
+    bench.file("a.txt", numbered(9_000));
+    let given = read(&mut bench, "a.txt").await;
+    assert!(given.text.contains("reason=token_budget]") && given.text.contains("parts in"), "{}", given.text);
+}
+
+fn context(bench: &Bench) -> ToolContext {
+    let (call, agent) = (gimlet_proto::ToolUseId::new("toolu_1"), gimlet_proto::AgentPath::default());
+    bench.services().context(Read::NAME, call, agent, bench.cancel.clone(), String::new(), Vec::new())
 }

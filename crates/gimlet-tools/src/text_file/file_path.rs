@@ -34,6 +34,11 @@ pub(crate) fn is_special(path: &Path) -> bool {
     in_dev || path.starts_with("/proc") || path.starts_with("/sys")
 }
 
+/// Whether a file is a notebook by its name.
+pub(crate) fn is_notebook(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
+}
+
 pub(crate) fn special_text(path: &str) -> String {
     format!(
         "{path} is a device or kernel file; file tools only touch regular files because such files can block or never \

@@ -114,6 +114,8 @@ struct Knowledge {
     is_seen: bool,
     /// Lines seen in places, while `text` is not known.
     parts: Vec<Part>,
+    /// A first page was seen.
+    is_begun: bool,
 }
 
 #[derive(Debug)]
@@ -141,7 +143,7 @@ impl Knowledge {
     fn learn(&mut self, output: PastOutput) {
         match output {
             // Only the first page of something larger: the model was told to read on.
-            PastOutput::Page { file } if file.truncated_by_token_cap => {}
+            PastOutput::Page { file } if file.truncated_by_token_cap => self.is_begun = true,
             PastOutput::Page { file } => self.learn_page(&file),
             PastOutput::Written { content } => self.learn_all(owned_lines(&content)),
             PastOutput::Edited(edit) => self.learn_edit(edit),
@@ -153,7 +155,7 @@ impl Knowledge {
     }
 
     fn learn_all(&mut self, lines: Vec<String>) {
-        *self = Self { text: Some(lines), is_seen: true, parts: Vec::new() };
+        *self = Self { text: Some(lines), is_seen: true, ..Self::default() };
     }
 
     fn learn_page(&mut self, page: &PastPage) {
@@ -190,6 +192,7 @@ impl Knowledge {
             Some(text) if !same(text, now) => Standing::Stale,
             Some(_) if self.is_seen => Standing::Whole,
             Some(_) => Standing::Parts,
+            None if self.parts.is_empty() && self.is_begun => Standing::FirstPage,
             None if self.parts.is_empty() => Standing::Unread,
             None if !self.parts.iter().all(|part| part.stands_in(now)) => Standing::Stale,
             None => {

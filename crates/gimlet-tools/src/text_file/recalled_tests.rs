@@ -45,7 +45,7 @@ fn what_was_shown_holds_as_long_as_the_lines_stand() {
         (std::slice::from_ref(&part), &["x", "b"], Standing::Stale),
         (&[part.clone(), rest[0].clone(), rest[1].clone()], &["a", "b", "c", "d"], Standing::Whole),
         (&[whole.clone(), page("z", 2, 1, 2)], &["a", "b"], Standing::Stale),
-        (&[cut, json!({"type": "file_unchanged", "file": {"filePath": "/f"}})], &["a"], Standing::Unread),
+        (&[cut, json!({"type": "file_unchanged", "file": {"filePath": "/f"}})], &["a"], Standing::FirstPage),
         (&[json!("Error: no such file"), json!({"errorClass": "failed"})], &["a"], Standing::Unread),
     ];
     for (outputs, now, expected) in table {

@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use gimlet_core::Services;
 use gimlet_core::files::{FileState, FileStates, Stamp, ViewKey};
-use gimlet_core::tool::ToolContext;
+use gimlet_core::tool::{Tool, ToolContext};
 
-use super::count_lines;
 use super::recalled::Recalled;
+use super::{count_lines, file_path};
+use crate::read::Read;
 
 /// How far the model knows a file's present content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Never seen, or only the first page of something larger.
+    /// Never seen.
     Unread,
+    /// Only the first page of something larger.
+    FirstPage,
     /// Parts that it asked for: enough to edit, not to overwrite.
     Parts,
     /// All of it.
@@ -33,6 +36,8 @@ pub(crate) struct Memory {
     recalled: Arc<Recalled>,
     services: Arc<Services>,
     target: PathBuf,
+    /// It may change although it was never read.
+    trusted: bool,
 }
 
 impl Memory {
@@ -42,7 +47,13 @@ impl Memory {
             recalled: cx.state(),
             services: cx.services.clone(),
             target: target.to_owned(),
+            trusted: !file_path::is_notebook(target) && cx.may_change_unread(target, Read::NAME),
         }
+    }
+
+    /// Whether the file may change although the conversation has never seen it.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.trusted
     }
 
     /// Judges the file's present content. May read a transcript, but only when this run alone does not know enough.
@@ -53,7 +64,8 @@ impl Memory {
         }
         let before = self.recalled.standing(self.services.past(), &self.services.paths(), &self.target, text);
         match (this_run, before) {
-            (Standing::Unread, before) => before,
+            (Standing::FirstPage, Standing::Unread) => Standing::FirstPage,
+            (Standing::Unread | Standing::FirstPage, before) => before,
             (_, Standing::Whole) => Standing::Whole,
             (this_run, _) => this_run,
         }
@@ -62,7 +74,10 @@ impl Memory {
 
 /// Judges what is known of a file against its present content.
 fn judge(known: Option<&FileState>, hash: &[u8; 32], total_lines: u64) -> Standing {
-    let Some(known) = known.filter(|known| known.whole || !known.views.is_empty()) else { return Standing::Unread };
+    let Some(known) = known else { return Standing::Unread };
+    if !known.whole && known.views.is_empty() {
+        return Standing::FirstPage;
+    }
     if known.stamp.hash != *hash {
         return Standing::Stale;
     }
@@ -89,7 +104,9 @@ pub(super) fn covers(mut spans: Vec<(u64, u64)>, total_lines: u64) -> bool {
 pub(crate) fn record(files: &mut FileStates, path: PathBuf, stamp: Stamp, before: Standing) {
     match before {
         Standing::Whole => files.record_write(path, stamp),
-        Standing::Unread | Standing::Parts | Standing::Stale => files.record_read(path, stamp, false, Some(GLIMPSE)),
+        Standing::Unread | Standing::FirstPage | Standing::Parts | Standing::Stale => {
+            files.record_read(path, stamp, false, Some(GLIMPSE));
+        }
     }
 }
 
@@ -112,7 +129,7 @@ mod tests {
         assert_eq!(judged(vec![view(11, 20), view(1, 10)]), Standing::Whole);
         assert_eq!(judged(vec![view(12, 20), view(1, 10)]), Standing::Parts);
         assert_eq!(judged(vec![GLIMPSE]), Standing::Parts);
-        assert_eq!(judged(vec![]), Standing::Unread);
+        assert_eq!(judged(vec![]), Standing::FirstPage);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod word_count;
 use std::path::Path;
 use std::sync::Arc;
 
+use gimlet_core::files::FileHabits;
 use gimlet_core::tool::{PromptContext, ToolSet};
 use gimlet_core::{Processes, Record, SessionConfig, SessionState, TurnOptions};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
@@ -126,6 +127,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         own: Vec::new(),
         output: None,
         checkpoints: None,
+        file_habits: FileHabits::default(),
         driver: None,
         hooks: Vec::new(),
         main_agent: None,

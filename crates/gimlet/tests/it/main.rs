@@ -8,6 +8,7 @@ mod basics;
 mod choices;
 mod config;
 mod faults;
+mod file_habits;
 mod guide;
 mod hostile;
 mod key_helper;
