@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use self::matching::{Found, How, NoMatch, Wanted};
 use crate::diff;
-use crate::text_file::open::{Loaded, load_if_there};
+use crate::text_file::open::{Loaded, load_for_change};
 use crate::text_file::standing::{self, Memory, Standing};
 use crate::text_file::{Splice, TextFile, file_path, lock, normalised, replace};
 
@@ -193,7 +193,7 @@ struct Made {
 
 impl Job {
     fn run(self) -> Result<ToolResult<EditOutput>, ToolError> {
-        let made = match load_if_there(&self.target)? {
+        let made = match load_for_change(&self.target, &self.services.env)? {
             None if self.input.old_string.is_empty() => self.create()?,
             None => return Err(ToolError::failed(file_path::missing_text(&self.path, &self.paths))),
             Some(old) => self.change(&old)?,

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diff;
-use crate::text_file::open::{Loaded, load_if_there};
+use crate::text_file::open::{Loaded, load_for_change};
 use crate::text_file::standing::{Memory, Standing};
 use crate::text_file::{TextFile, file_path, lock, replace};
 
@@ -157,7 +157,7 @@ struct Job {
 
 impl Job {
     fn run(self) -> Result<ToolResult<WriteOutput>, ToolError> {
-        match load_if_there(&self.target)? {
+        match load_for_change(&self.target, &self.services.env)? {
             None => self.create(),
             Some(old) => self.update(old),
         }

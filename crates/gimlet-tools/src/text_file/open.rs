@@ -8,10 +8,15 @@ use std::path::{Path, PathBuf};
 
 use gimlet_core::files::Place;
 use gimlet_core::tool::ToolError;
+use gimlet_proto::Env;
 use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
 use super::file_path;
+
+/// Switch: the files belong to a Perforce workspace.
+const PERFORCE: &str = "CLAUDE_CODE_PERFORCE_MODE";
+const OWNER_WRITES: u32 = 0o200;
 
 /// The largest file that is loaded whole for a change.
 const MOST_BYTES: u64 = 1 << 30;
@@ -27,10 +32,19 @@ pub(crate) enum OpenError {
     Special { path: PathBuf, kind: &'static str },
     #[error("{0} became a symbolic link after it was checked, so it was left alone. Try again.")]
     Link(PathBuf),
+    #[error("{0} is read-only because Perforce has not opened it. Run `p4 edit {q}`, then try again.", q = quoted(.0))]
+    NotOpened(PathBuf),
     #[error("{path} has {size} bytes, too much to load. Use shell tools that work on streams, such as `sed`.")]
     TooLarge { path: PathBuf, size: u64 },
     #[error("{path} could not be opened: {source}")]
     Io { path: PathBuf, source: io::Error },
+}
+
+/// A path as one word of a shell command.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 impl From<OpenError> for ToolError {
@@ -104,6 +118,17 @@ pub(crate) fn load(path: &Path) -> Result<Loaded, OpenError> {
         return Err(too_large(bytes.len() as u64));
     }
     Ok(Loaded { bytes, metadata })
+}
+
+/// Loads a regular file that is about to change, or `None` when there is nothing at the path. Under Perforce, a file
+/// without the owner's write permission is one that was not opened yet; writing it would leave the server unaware.
+pub(crate) fn load_for_change(path: &Path, env: &Env) -> Result<Option<Loaded>, OpenError> {
+    let loaded = load_if_there(path)?;
+    let is_closed = |loaded: &Loaded| loaded.metadata.mode() & OWNER_WRITES == 0;
+    if env.flag(PERFORCE) && loaded.as_ref().is_some_and(is_closed) {
+        return Err(OpenError::NotOpened(path.to_owned()));
+    }
+    Ok(loaded)
 }
 
 /// Loads a regular file, or `None` when there is nothing at the path.

@@ -1,11 +1,13 @@
 //! Writing real files: what may be overwritten, and what becomes of it.
 
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use gimlet_core::tool::AnyTool;
+use gimlet_proto::Env;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::edit::Edit;
 use crate::harness::{Bench, Given, age};
 use crate::read::Read;
 
@@ -157,4 +159,29 @@ async fn rewriting_ten_megabytes_ends_in_time() {
 #[test]
 fn the_description_stays_short() {
     assert!(include_str!("../write.md").len() <= 500, "every request carries it");
+}
+
+#[tokio::test]
+async fn under_perforce_a_file_that_is_not_opened_is_refused_with_the_command_that_opens_it() {
+    let mut bench = Bench::new();
+    for (name, word) in [("a.txt", "a.txt"), ("it's here.txt", r"it'\''s here.txt'")] {
+        let path = bench.file(name, "old\n");
+        // The group may write it; Perforce looks at the owner.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o460)).unwrap();
+        read(&mut bench, name).await;
+        bench.env = Env::default().with("CLAUDE_CODE_PERFORCE_MODE", "1");
+        let edit = json!({"file_path": path, "old_string": "old", "new_string": "new"});
+        for refused in [write(&mut bench, name, "new\n").await, bench.call(&Edit, edit).await] {
+            let text = refused.unwrap_err().model_text;
+            assert!(text.contains("`p4 edit ") && text.contains(&format!("{word}`")), "{text}");
+        }
+        assert_eq!(bench.text(name), "old\n");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        write(&mut bench, name, "new\n").await.unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
+        bench.env = Env::default();
+        let text = write(&mut bench, name, "newer\n").await.unwrap_err().model_text;
+        assert!(text.contains("is read-only") && !text.contains("p4"), "{text}");
+    }
+    write(&mut bench, "created.txt", "x").await.unwrap();
 }
