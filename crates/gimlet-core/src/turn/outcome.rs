@@ -173,6 +173,10 @@ fn mend(conversation: &mut Conversation, turn: &Turn, limits: &mut Limits, error
     if about_pairs && limits.pairings == 0 {
         limits.pairings += 1;
         let mended = conversation.repair_all();
+        if mended == 0 {
+            // The same words again would get the same answer.
+            return false;
+        }
         let text = format!(
             "the server says that calls and results do not fit together ({mended} mended); asking again. Please report \
              this: {error}"
