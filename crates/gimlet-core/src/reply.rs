@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use gimlet_proto::{
     AssistantBlock, Block, BlockKind, Body, Delta, DeltaKind, ItemId, Level, Model, ModelError, ModelEvent, ModelFacts,
-    ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId, is_too_deep,
+    ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId, Usage, is_too_deep,
 };
 use serde_json::value::RawValue;
 
@@ -21,6 +21,8 @@ pub(crate) struct Reply {
     pub(crate) start: ReplyStart,
     pub(crate) blocks: Vec<Block>,
     pub(crate) ending: Ending,
+    /// What models took that would not answer.
+    pub(crate) spent: Vec<(String, Usage)>,
 }
 
 pub(crate) enum Ending {
@@ -45,7 +47,8 @@ pub(crate) async fn read(
     request: ModelRequest,
     calls: &mut Calls,
 ) -> Reply {
-    let mut reader = Reader { turn, start: ReplyStart::default(), blocks: Vec::new(), open: HashMap::new() };
+    let mut reader =
+        Reader { turn, start: ReplyStart::default(), blocks: Vec::new(), spent: Vec::new(), open: HashMap::new() };
     conversation.record.begin_reply();
     turn.publish(Body::Requesting);
     let mut stream = turn.model.stream(request);
@@ -73,7 +76,7 @@ pub(crate) async fn read(
             None => break Ending::Failed(closed_early()),
         }
     };
-    Reply { start: reader.start, blocks: reader.blocks, ending }
+    Reply { start: reader.start, blocks: reader.blocks, ending, spent: reader.spent }
 }
 
 fn closed_early() -> ModelError {
@@ -98,6 +101,7 @@ struct Reader<'a> {
     turn: &'a Turn,
     start: ReplyStart,
     blocks: Vec<Block>,
+    spent: Vec<(String, Usage)>,
     open: HashMap<usize, Open>,
 }
 
@@ -135,6 +139,7 @@ impl Reader<'_> {
                 conversation.record.rewind_reply();
                 self.turn.publish(Body::Discarded);
             }
+            ModelEvent::Spent { model, usage } => self.spent.push((model, usage)),
             ModelEvent::Wire(event) => self.turn.publish(Body::Wire(event)),
             ModelEvent::Retrying { attempt, max, delay_ms, error } => {
                 self.turn.publish(Body::Retry(RetryNotice { attempt, max, delay_ms, error }));

@@ -202,6 +202,7 @@ impl Watched {
             | ModelEvent::Waiting { .. }
             | ModelEvent::RateLimits(_)
             | ModelEvent::Notice(_)
+            | ModelEvent::Spent { .. }
             | ModelEvent::Failed(_) => panic!("a reader of bytes has nothing to say about the connection"),
         }
         assert!(self.started || self.begun == 0, "blocks belong to a reply that has begun");

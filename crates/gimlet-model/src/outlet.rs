@@ -52,13 +52,13 @@ impl Outlet {
     }
 }
 
-/// The stream over some work.
-pub(crate) struct Told {
+/// The events of some work, as a stream.
+pub(crate) struct WorkStream {
     outlet: Outlet,
     work: Option<BoxFuture<'static, ()>>,
 }
 
-impl Told {
+impl WorkStream {
     pub(crate) fn new(work: impl FnOnce(Outlet) -> BoxFuture<'static, ()>) -> Self {
         let outlet = Outlet::default();
         let work = Some(work(outlet.clone()));
@@ -66,7 +66,7 @@ impl Told {
     }
 }
 
-impl Stream for Told {
+impl Stream for WorkStream {
     type Item = ModelEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ModelEvent>> {

@@ -225,6 +225,11 @@ pub enum ModelEvent {
     },
     /// Everything since `Started` is void; whatever was begun because of it must be undone.
     Discarded,
+    /// An attempt of which nothing is left was paid for all the same; another model answers in its place.
+    Spent {
+        model: String,
+        usage: Usage,
+    },
     /// The provider's own event, unmodified.
     Wire(Arc<RawValue>),
     Done(ReplyEnd),

@@ -275,6 +275,10 @@ impl Classifier {
                         answer = serde_json::from_str(call.input.get()).ok();
                     }
                 }
+                ModelEvent::Spent { model, usage } => {
+                    let facts = self.model.facts(&model);
+                    lock(&self.account).spent.push(Spent { facts, usage, took: Duration::ZERO });
+                }
                 ModelEvent::Done(end) => {
                     let facts = self.model.facts(&self.model_id);
                     lock(&self.account).spent.push(Spent { facts, usage: end.usage, took: asked.elapsed() });

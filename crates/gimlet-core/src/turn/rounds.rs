@@ -1,7 +1,7 @@
 //! The rounds of a turn: ask the model, do what its reply means, and again, until there is an end.
 
 use std::ops::ControlFlow::{self, Break, Continue};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gimlet_proto::{Level, ModelFacts, ModelRequest, Say, StopReason, ToolChoice, TurnEnd, When};
 
@@ -119,6 +119,12 @@ impl<'a> Rounds<'a> {
         let asked = Instant::now();
         let reply = reply::read(turn, self.conversation, request, calls).await;
         count(self.conversation, turn, &reply.facts(&*turn.model, &facts), &reply, asked);
+        for (model, usage) in &reply.spent {
+            self.conversation.ledger.count_aside(&turn.model.facts(model), usage, Duration::ZERO);
+            if let Some(who) = &turn.scope.subagent {
+                who.meter.count(usage);
+            }
+        }
         for side in turn.scope.gate.take_spent() {
             self.conversation.ledger.count_aside(&side.facts, &side.usage, side.took);
         }

@@ -18,7 +18,7 @@ use crate::cure::Cure;
 use crate::failure::{Again, Failure};
 use crate::fallback::{self, Fallen};
 use crate::formats::anthropic::{Progress, build_body};
-use crate::outlet::{self, Outlet};
+use crate::outlet::{Outlet, WorkStream};
 use crate::retry::{Ledger, Verdict};
 use crate::transport::Transport;
 pub use config::{AnthropicConfig, ConfigError, Patience};
@@ -70,7 +70,7 @@ impl Model for Anthropic {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let inner = Arc::clone(&self.inner);
-        Box::pin(outlet::Told::new(|outlet| {
+        Box::pin(WorkStream::new(|outlet| {
             Box::pin(async move {
                 if let Err(error) = inner.run(&request, &outlet).await {
                     outlet.push(ModelEvent::Failed(error));
@@ -94,11 +94,11 @@ impl Inner {
             .model_for(Some(&request.model))
             .map_err(|error| *Failure::new(ErrorKind::InvalidRequest, Again::Never, error.to_string()).error)?;
         let chain = self.chain(&wanted);
-        let mut place = self.fallen.skipped(request).min(chain.len() - 1);
+        let last = chain.len() - 1;
         let mut may_decline = true;
-        loop {
-            let (model, next) = (&chain[place], chain.get(place + 1));
-            let stand_in = StandIn { for_failures: next.is_some(), for_refusals: next.is_some() && may_decline };
+        for place in self.fallen.skipped(request)..last {
+            let (model, next) = (&chain[place], &chain[place + 1]);
+            let stand_in = StandIn { for_failures: true, for_refusals: may_decline };
             let why = match self.run_with(model, request, outlet, stand_in).await {
                 Ok(Told::Whole) => return Ok(()),
                 Ok(Told::Declined) => {
@@ -106,16 +106,14 @@ impl Inner {
                     may_decline = false;
                     "refused to answer".to_owned()
                 }
-                Err(error) if fallback::is_worth_another_model(&error) && next.is_some() => {
-                    format!("does not answer ({error})")
-                }
+                Err(error) if fallback::is_worth_another_model(&error) => format!("does not answer ({error})"),
                 Err(error) => return Err(error),
             };
-            let Some(next) = next else { return Ok(()) };
-            place += 1;
-            self.fallen.fall_to(request, place);
+            self.fallen.fall_to(request, place + 1);
             outlet.push(ModelEvent::Notice(format!("{} {why}; this turn goes on with {}", model.id, next.id)));
         }
+        let nobody = StandIn { for_failures: false, for_refusals: false };
+        self.run_with(&chain[last], request, outlet, nobody).await.map(drop)
     }
 
     /// The wanted model and those that may stand in for it; never empty.

@@ -93,6 +93,7 @@ pub(crate) fn course(events: &[ModelEvent]) -> Vec<String> {
             ModelEvent::InputDelta { text, .. } => format!("input {text}"),
             ModelEvent::BlockDone { block, .. } => format!("block {:?}", block.kind()),
             ModelEvent::Discarded => "discarded".into(),
+            ModelEvent::Spent { model, .. } => format!("spent {model}"),
             ModelEvent::Wire(_) => "wire".into(),
             ModelEvent::Done(end) if end.interrupted.is_some() => "interrupted".into(),
             ModelEvent::Done(_) => "done".into(),

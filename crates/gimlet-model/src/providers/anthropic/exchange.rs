@@ -5,9 +5,7 @@ use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use gimlet_proto::{
-    CutCall, ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, ReplyEnd, Secret, StopReason,
-};
+use gimlet_proto::{CutCall, ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, Secret, StopReason};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
@@ -182,11 +180,12 @@ impl Exchange<'_> {
 
     /// Passes an event on, unless it is a refusal that another model is to answer.
     fn tell(&self, event: ModelEvent, told: &mut Told) {
-        let refusal = |end: &ReplyEnd| end.stop_reason == Some(StopReason::Refusal);
-        if matches!(&event, ModelEvent::Done(end) if self.yields && refusal(end)) {
-            *told = Told::Declined;
-        } else {
-            self.outlet.push(event);
+        match event {
+            ModelEvent::Done(end) if self.yields && end.stop_reason == Some(StopReason::Refusal) => {
+                *told = Told::Declined;
+                self.outlet.push(ModelEvent::Spent { model: self.model.to_owned(), usage: end.usage });
+            }
+            event => self.outlet.push(event),
         }
     }
 

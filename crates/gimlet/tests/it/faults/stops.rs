@@ -1,6 +1,7 @@
 //! Every way in which a complete reply can end.
 
 use gimlet_script::{Expect, Reply, Script};
+use gimlet_testkit::RunOutput;
 use serde_json::json;
 
 use super::{play, reads, row, then_done};
@@ -156,7 +157,8 @@ async fn a_refusal_is_put_before_the_fallback_model_once() {
             .notice(told)
             .lacks("taken back")
             .resumed_with(other)
-            .history("u:text+text a:text u:text"),
+            .history("u:text+text a:text u:text")
+            .further(|_, run| pays_for(run, &["claude-sonnet-5-5", "claude-haiku-5-5"])),
         row("the rest of the turn too", then_done(reads(refused(Script::new()))))
             .args(&args)
             .requests(3)
@@ -168,9 +170,25 @@ async fn a_refusal_is_put_before_the_fallback_model_once() {
             .args(&["--fallback-model", "haiku,opus"])
             .requests(2)
             .notice(told)
-            .fails("The model refused to answer: it is unwise"),
+            .fails("The model refused to answer: it is unwise")
+            .further(|_, run| pays_for(run, &["claude-sonnet-5-5", "claude-haiku-5-5"])),
     ])
     .await;
+}
+
+/// The result counts what each of these models took, refusals too.
+fn pays_for(run: &RunOutput, models: &[&str]) {
+    let result = run.result();
+    let by_model = result["modelUsage"].as_object().unwrap();
+    let mut names: Vec<&str> = by_model.keys().map(String::as_str).collect();
+    let mut wanted = models.to_vec();
+    names.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(names, wanted, "{result}");
+    let sum = |key: &str| by_model.values().map(|used| used[key].as_f64().unwrap()).sum::<f64>();
+    assert!(by_model.values().all(|used| used["costUSD"].as_f64().unwrap() > 0.0), "{result}");
+    assert!((sum("costUSD") - result["total_cost_usd"].as_f64().unwrap()).abs() < 1e-9, "{result}");
+    assert_eq!(sum("outputTokens"), result["usage"]["output_tokens"].as_f64().unwrap(), "{result}");
 }
 
 #[tokio::test]
