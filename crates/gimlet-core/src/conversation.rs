@@ -1,12 +1,14 @@
 //! One conversation: its history in memory, its record on disk, and the parts of the prompt that stay frozen.
 
+mod cache_watch;
 mod room;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    Block, BlockKind, CachePlan, CacheTtl, EntryId, Message, ModelFacts, Role, ToolDef, ToolUseId, TurnEnd, Unusable,
+    Block, BlockKind, CacheBreak, CachePlan, CacheTtl, EntryId, Message, ModelFacts, ReplyStart, Role, ToolDef,
+    ToolUseId, TurnEnd, Unusable,
 };
 use gimlet_store::is_sendable;
 
@@ -15,6 +17,7 @@ use crate::context_usage::Gauge;
 use crate::ledger::Ledger;
 use crate::record::Record;
 use crate::repeats::Repeats;
+use cache_watch::{CacheWatch, Sent};
 use room::Full;
 pub(crate) use room::Room;
 
@@ -46,6 +49,7 @@ pub(crate) struct Conversation {
     pub(crate) gauge: Gauge,
     /// What the messages carry that servers set limits on.
     room: Room,
+    cache_watch: CacheWatch,
     /// What hooks want said before the next prompt, and a prompt of theirs.
     pub(crate) opening: Vec<String>,
     pub(crate) opening_prompt: Option<String>,
@@ -81,6 +85,7 @@ impl Conversation {
             repeats: Repeats::default(),
             gauge,
             room,
+            cache_watch: CacheWatch::default(),
             opening: Vec::new(),
             opening_prompt: None,
             deferred: None,
@@ -291,6 +296,11 @@ impl Conversation {
         self.sent = self.messages.len();
         let previous_len = self.cached.replace(self.sent);
         CachePlan { ttl: self.cache_ttl, context_message: Some(0), previous_len }
+    }
+
+    /// Takes note of a request that is being answered. Gives what changed when the provider's cache did not know it.
+    pub(crate) fn watch_cache(&mut self, start: &ReplyStart) -> Option<CacheBreak> {
+        self.cache_watch.note(Sent::new(&self.system, &self.tools, &self.messages), start)
     }
 
     /// The last check before a request, of what has not been sent yet: a call without its result, or a result without

@@ -114,7 +114,12 @@ struct Open {
 impl Reader<'_> {
     async fn take(&mut self, event: ModelEvent, conversation: &mut Conversation, calls: &mut Calls) {
         match event {
-            ModelEvent::Started(start) => self.start = start,
+            ModelEvent::Started(start) => {
+                if let Some(broken) = conversation.watch_cache(&start) {
+                    self.turn.publish(Body::CacheBreak(Box::new(broken)));
+                }
+                self.start = start;
+            }
             ModelEvent::BlockStarted { index, kind, name, .. } => {
                 let item = self.turn.next_item();
                 if let Some(tool) = name.as_deref().filter(|_| kind == BlockKind::ToolUse) {

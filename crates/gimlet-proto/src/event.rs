@@ -77,6 +77,8 @@ pub enum Body {
     Retry(RetryNotice),
     /// What the provider said about the account's limits; for diagnosis.
     RateLimits(Vec<RateLimit>),
+    /// The provider's cache no longer holds what was sent before; for diagnosis.
+    CacheBreak(Box<CacheBreak>),
     Notice(Notice),
     /// A hook began or ended.
     Hook(Box<HookView>),
@@ -106,6 +108,15 @@ pub struct Opened {
     /// The kinds of subagents on offer.
     pub agents: Vec<String>,
     pub api_key_source: String,
+}
+
+/// A request whose beginning the provider had to read anew although it was sent before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheBreak {
+    /// What is different from the request before; nothing when the entry ran out or was dropped.
+    pub changed: Vec<String>,
+    /// How long ago that was.
+    pub idle_ms: u64,
 }
 
 /// An accepted prompt.

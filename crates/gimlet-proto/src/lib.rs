@@ -42,9 +42,9 @@ pub use credentials::{CredentialError, Credentials};
 pub use driver::{Driver, DriverError, DriverHook, HookCall};
 pub use env::Env;
 pub use event::{
-    AgentPath, AssistantBlock, Body, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView, Level, Notice,
-    Opened, Prompt, PromptFate, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase, ToolView,
-    TurnEnd, TurnReport, Unusable,
+    AgentPath, AssistantBlock, Body, CacheBreak, Delta, DeltaKind, Denial, Event, HookOutcome, HookPhase, HookView,
+    Level, Notice, Opened, Prompt, PromptFate, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase,
+    ToolView, TurnEnd, TurnReport, Unusable,
 };
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
@@ -52,8 +52,8 @@ pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, Sta
 pub use message::{Message, Role};
 pub use model::{
     BoxFuture, CachePlan, CacheTtl, CutCall, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts,
-    ModelRequest, ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, Thinking, ThinkingDisplay, ToolChoice, ToolDef,
-    check_model_name,
+    ModelRequest, ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, SentOption, Thinking, ThinkingDisplay,
+    ToolChoice, ToolDef, check_model_name,
 };
 pub use need::Need;
 pub use op::{Interrupted, Mentions, Op, Origin, Reply, Rewound, Say, When};

@@ -269,7 +269,12 @@ pub struct ReplyStart {
     pub model: String,
     pub request_id: Option<String>,
     pub usage: Usage,
+    /// What was sent besides system, tools and messages and is part of what the provider's cache goes by.
+    pub options: Vec<SentOption>,
 }
+
+/// One such option by its name, and how it was sent.
+pub type SentOption = (&'static str, String);
 
 /// The end of a reply.
 #[derive(Clone, Debug)]

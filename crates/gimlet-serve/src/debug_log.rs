@@ -53,9 +53,6 @@ pub async fn write_log(mut events: Reader, filter: Filter, mask: Mask, mut file:
     Ok(())
 }
 
-/// A prompt shorter than this may be too short for any cache.
-const SURELY_CACHED: u64 = 4_096;
-
 /// What the prompt cache did for each conversation so far.
 #[derive(Default)]
 struct Caches(HashMap<AgentPath, Cache>);
@@ -63,14 +60,13 @@ struct Caches(HashMap<AgentPath, Cache>);
 #[derive(Default)]
 struct Cache {
     message: String,
-    model: String,
     /// Tokens read from the cache, and all tokens sent, since the first request.
     read: u64,
     sent: u64,
 }
 
 impl Caches {
-    /// A line for each reply, when its first block arrives: what of its prompt was cached, and whether the cache broke.
+    /// A line for each reply, when its first block arrives: what of its prompt was cached.
     fn describe(&mut self, event: &Event) -> Option<String> {
         let Body::Block(block) = &event.body else { return None };
         let (usage, prompt) = (&block.usage, block.usage.prompt_tokens());
@@ -80,17 +76,12 @@ impl Caches {
             return None;
         }
         cache.message.clone_from(&block.message_id);
-        let before = std::mem::replace(&mut cache.model, block.model.clone());
         let read = usage.cache_read_input_tokens;
         let mut text = format!("cache: {read} of {prompt} tokens read ({} %)", read * 100 / prompt);
         if !is_first {
             cache.read += read;
             cache.sent += prompt;
             text.push_str(&format!(", {} % since the first request", cache.read * 100 / cache.sent));
-        }
-        if !is_first && read == 0 && prompt > SURELY_CACHED {
-            let why = if before == block.model { "the prefix changed or the entry ran out" } else { "another model" };
-            text.push_str(&format!("; cache break: {why}"));
         }
         Some(text)
     }
@@ -110,6 +101,13 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Body::RateLimits(limits) => {
             let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
             ("api", format!("limits: {}", limits.join("; ")))
+        }
+        Body::CacheBreak(broken) => {
+            let what = match broken.changed.as_slice() {
+                [] => "nothing changed; the entry ran out or was dropped".to_owned(),
+                changed => format!("changed: {}", changed.join("; ")),
+            };
+            ("api", format!("cache break, {} s after the last request: {what}", broken.idle_ms / 1000))
         }
         Body::Tool(tool) => ("tool", format!("{} {}({}) {:?}", tool.call, tool.name, tool.summary, tool.phase)),
         Body::ToolFinished(finished) => ("tool", format!("{} result {}", finished.call, finished.uuid)),

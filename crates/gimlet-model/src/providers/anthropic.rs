@@ -150,6 +150,7 @@ impl Inner {
             let betas =
                 crate::betas::header(&betas, &self.config.extra_betas, &self.learned().refused_betas(&model.id));
             let headers = self.config.headers(betas.as_deref())?;
+            let options = plan.options(betas.as_deref());
             let secret = self.config.credential.secret(outlet).await?;
             let exchange = Exchange {
                 inner: self,
@@ -159,6 +160,7 @@ impl Inner {
                 model: &model.id,
                 outlet,
                 request,
+                options,
                 room,
                 yields: stand_in.for_refusals,
             };

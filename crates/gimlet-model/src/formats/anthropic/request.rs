@@ -4,7 +4,9 @@
 //! cache markers, the body of a conversation's next request begins with the bytes of this one.
 
 use bytes::Bytes;
-use gimlet_proto::{Block, BlockKind, CacheTtl, Message, ModelRequest, ThinkingDisplay, ToolChoice, ToolDef};
+use gimlet_proto::{
+    Block, BlockKind, CacheTtl, Message, ModelRequest, SentOption, ThinkingDisplay, ToolChoice, ToolDef,
+};
 
 use super::markers;
 use crate::json::push_string;
@@ -60,6 +62,38 @@ impl BodyPlan {
             defer_loading: true,
             strip_thinking: 0,
         }
+    }
+}
+
+impl ThinkingField {
+    /// How it is sent, as far as a cache goes by it.
+    fn words(self) -> String {
+        match self {
+            ThinkingField::Adaptive { .. } => "adaptive".to_owned(),
+            ThinkingField::Enabled { budget } => format!("{budget} tokens"),
+            ThinkingField::Disabled => "disabled".to_owned(),
+            ThinkingField::BetweenTools => "between tools".to_owned(),
+        }
+    }
+}
+
+impl BodyPlan {
+    /// What a cache goes by besides system, tools and messages.
+    pub(crate) fn options(&self, betas: Option<&str>) -> Vec<SentOption> {
+        let unset = || "unset".to_owned();
+        let left_out = match self.strip_thinking {
+            0 => "none".to_owned(),
+            messages => format!("of {messages} messages"),
+        };
+        vec![
+            ("model", self.model.clone()),
+            ("betas", betas.map_or_else(unset, ToOwned::to_owned)),
+            ("effort", self.effort.clone().unwrap_or_else(unset)),
+            ("thinking", self.thinking.map_or_else(unset, ThinkingField::words)),
+            ("thinking left out", left_out),
+            ("tool choice", format!("{:?}", self.tool_choice)),
+            ("cache marks", self.caching.to_string()),
+        ]
     }
 }
 

@@ -169,6 +169,7 @@ impl ReplyReader {
             self.usage.merge(usage);
         }
         out(ModelEvent::Started(ReplyStart {
+            options: Vec::new(),
             message_id: head.id.map(Text::into_string).unwrap_or_default(),
             model: head.model.map(Text::into_string).unwrap_or_default(),
             request_id: self.request_id.clone(),

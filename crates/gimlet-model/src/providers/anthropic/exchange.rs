@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use gimlet_proto::{CutCall, ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, Secret, StopReason};
+use gimlet_proto::{
+    CutCall, ErrorKind, Interruption, ModelEvent, ModelRequest, RateLimit, ReplyStart, Secret, SentOption, StopReason,
+};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use tokio::time::{Instant, timeout_at};
@@ -33,6 +35,8 @@ pub(super) struct Exchange<'a> {
     pub(super) model: &'a str,
     pub(super) outlet: &'a Outlet,
     pub(super) request: &'a ModelRequest,
+    /// What a cache goes by besides the conversation itself.
+    pub(super) options: Vec<SentOption>,
     /// How much room this body asks for, and whether another could ask for more.
     pub(super) room: CutCall,
     /// A refusal is not told: another model is asked then.
@@ -178,9 +182,13 @@ impl Exchange<'_> {
         failure
     }
 
-    /// Passes an event on, unless it is a refusal that another model is to answer.
+    /// Passes an event on with what only the sender knows, unless it is a refusal that another model is to answer.
     fn tell(&self, event: ModelEvent, told: &mut Told) {
         match event {
+            ModelEvent::Started(start) => {
+                let options = self.options.clone();
+                self.outlet.push(ModelEvent::Started(ReplyStart { options, ..start }));
+            }
             ModelEvent::Done(end) if self.yields && end.stop_reason == Some(StopReason::Refusal) => {
                 *told = Told::Declined;
                 self.outlet.push(ModelEvent::Spent { model: self.model.to_owned(), usage: end.usage });

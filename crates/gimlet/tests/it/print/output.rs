@@ -306,7 +306,23 @@ async fn the_debug_log_tells_what_the_prompt_cache_did() {
     assert_eq!(lines.len(), 3, "{log}");
     assert!(lines[0].starts_with("0 of ") && lines[0].ends_with("(0 %)"), "{log}");
     assert!(lines[1].contains("% since the first request") && !lines[1].contains("break"), "{log}");
-    assert!(lines[2].starts_with("0 of 9000 tokens read (0 %)") && lines[2].contains("cache break"), "{log}");
+    assert!(lines[2].starts_with("0 of 9000 tokens read (0 %)"), "{log}");
+    let breaks: Vec<&str> = log.lines().filter(|line| line.contains("cache break")).collect();
+    let [told] = breaks[..] else { panic!("{log}") };
+    assert!(told.ends_with("nothing changed; the entry ran out or was dropped"), "{told}");
+}
+
+#[tokio::test]
+async fn the_debug_log_tells_what_changed_when_the_cache_broke() {
+    let world = world();
+    let cold = json!({"cache_read_input_tokens": 0, "cache_creation_input_tokens": 9000, "input_tokens": 3});
+    let model = Script::new().call("Glob", json!({"pattern": "*"})).then().stop("refusal").then();
+    let model = model.reply(Reply { usage: cold.as_object().cloned(), ..Reply::say("ok") }).serve().await.unwrap();
+    let run = world.run(&model).stream("go").args(["--fallback-model", "haiku", "--debug-file", "log.txt"]);
+    run.finish().await.expect_code(0);
+    let log = world.read("log.txt");
+    let told = "changed: model (claude-sonnet-5-5, now claude-haiku-5-5)";
+    assert!(log.lines().any(|line| line.contains("cache break") && line.contains(told)), "{log}");
 }
 
 #[tokio::test]

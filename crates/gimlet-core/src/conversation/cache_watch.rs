@@ -1,0 +1,167 @@
+//! Notices when a provider's cache no longer holds the beginning of a conversation, and finds out what changed in it.
+//!
+//! The parts of a request are shared values, so the last one is kept by reference: nothing is copied or hashed, and
+//! nothing is compared until the provider says that it had to read everything anew.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use gimlet_proto::{CacheBreak, Message, ReplyStart, SentOption, ToolDef};
+
+/// A prompt shorter than this may be too short for any cache.
+const SURELY_CACHED: u64 = 4_096;
+
+/// What the cache of one conversation did so far.
+#[derive(Debug, Default)]
+pub(super) struct CacheWatch {
+    last: Option<Sent>,
+    /// The provider has a cache at all.
+    is_used: bool,
+}
+
+/// One request, as far as a cache goes by it.
+#[derive(Debug)]
+pub(super) struct Sent {
+    system: Arc<[String]>,
+    tools: Arc<[ToolDef]>,
+    messages: Vec<Arc<Message>>,
+    options: Vec<SentOption>,
+    at: Instant,
+}
+
+impl Sent {
+    pub(super) fn new(system: &Arc<[String]>, tools: &Arc<[ToolDef]>, messages: &[Arc<Message>]) -> Self {
+        let (system, tools, messages) = (system.clone(), tools.clone(), messages.to_vec());
+        Self { system, tools, messages, options: Vec::new(), at: Instant::now() }
+    }
+
+    /// What of `before` this one does not begin with.
+    fn changes_since(&self, before: &Self) -> Vec<String> {
+        let mut changes = Vec::new();
+        for (name, value) in &self.options {
+            let earlier = before.options.iter().find(|(earlier, _)| earlier == name).map(|(_, value)| value);
+            if let Some(earlier) = earlier.filter(|earlier| *earlier != value) {
+                changes.push(format!("{name} ({earlier}, now {value})"));
+            }
+        }
+        if self.system != before.system {
+            changes.push("system prompt".to_owned());
+        }
+        if self.tools != before.tools {
+            changes.push(format!("tools ({})", differing(&before.tools, &self.tools).join(", ")));
+        }
+        let same = |(before, now): &(&Arc<Message>, &Arc<Message>)| Arc::ptr_eq(before, now) || before == now;
+        let kept = before.messages.iter().zip(&self.messages).take_while(same).count();
+        if kept < before.messages.len() {
+            changes.push(format!("messages from the {}. of {} on", kept + 1, before.messages.len()));
+        }
+        changes
+    }
+}
+
+/// The tools that are gone, new or other ones; all of them when only their order changed.
+fn differing<'a>(before: &'a [ToolDef], now: &'a [ToolDef]) -> Vec<&'a str> {
+    let gone = before.iter().filter(|tool| now.iter().all(|other| other.name != tool.name));
+    let new = now.iter().filter(|tool| !before.contains(tool));
+    let names: Vec<&str> = gone.chain(new).map(|tool| tool.name.as_str()).collect();
+    if names.is_empty() { now.iter().map(|tool| tool.name.as_str()).collect() } else { names }
+}
+
+impl CacheWatch {
+    /// Takes note of a request that is being answered. Gives what changed when the cache did not know its beginning.
+    pub(super) fn note(&mut self, sent: Sent, start: &ReplyStart) -> Option<CacheBreak> {
+        let sent = Sent { options: start.options.clone(), ..sent };
+        let usage = &start.usage;
+        let is_missed = usage.cache_read_input_tokens == 0 && usage.prompt_tokens() > SURELY_CACHED && self.is_used;
+        self.is_used |= usage.cache_read_input_tokens + usage.cache_creation_input_tokens > 0;
+        let broken = self.last.as_ref().filter(|_| is_missed).map(|before| CacheBreak {
+            changed: sent.changes_since(before),
+            idle_ms: u64::try_from(sent.at.duration_since(before.at).as_millis()).unwrap_or(u64::MAX),
+        });
+        self.last = Some(sent);
+        broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gimlet_proto::{Block, Usage};
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    /// System prompt, tools, messages, options, and what must be told of them.
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], Vec<Arc<Message>>, &'a [SentOption], &'a [&'a str]);
+
+    fn start(read: u64, options: &[SentOption]) -> ReplyStart {
+        let usage = Usage { cache_read_input_tokens: read, cache_creation_input_tokens: 5_000, ..Usage::default() };
+        ReplyStart { usage, options: options.to_vec(), ..ReplyStart::default() }
+    }
+
+    /// The first request of every case: the cache holds it afterwards.
+    fn watched() -> (CacheWatch, [Arc<Message>; 2], Vec<SentOption>) {
+        let messages = ["a", "b"].map(message);
+        let options = vec![("model", "m".to_owned()), ("effort", "unset".to_owned())];
+        let mut watch = CacheWatch::default();
+        let sent = Sent::new(&system("s"), &tools(&[("Read", "r"), ("Edit", "e")]), &messages);
+        assert_eq!(watch.note(sent, &start(0, &options)), None, "nothing was cached before the first request");
+        (watch, messages, options)
+    }
+
+    fn message(text: &str) -> Arc<Message> {
+        Arc::new(Message::user(vec![Block::text(text)]))
+    }
+
+    fn system(text: &str) -> Arc<[String]> {
+        Arc::from([text.to_owned()])
+    }
+
+    fn tools(tools: &[(&str, &str)]) -> Arc<[ToolDef]> {
+        let schema = || RawValue::from_string("{}".into()).unwrap();
+        let tool = |(name, description): &(&str, &str)| ToolDef {
+            name: (*name).into(),
+            description: (*description).into(),
+            input_schema: schema(),
+            eager_input: false,
+            defer_loading: false,
+        };
+        tools.iter().map(tool).collect()
+    }
+
+    #[test]
+    fn a_break_names_the_part_of_the_prefix_that_changed() {
+        let same: &[(&str, &str)] = &[("Read", "r"), ("Edit", "e")];
+        let effort = [("model", "m".to_owned()), ("effort", "high".to_owned())];
+        let (_, [a, b], options) = watched();
+        let both = || vec![a.clone(), b.clone()];
+        let cases: [Case<'_>; 8] = [
+            ("s", same, vec![a.clone(), b.clone(), message("c")], &options, &[]),
+            ("s", same, vec![message("a"), message("b")], &options, &[]),
+            ("t", same, both(), &options, &["system prompt"]),
+            ("s", &[("Read", "x"), ("Glob", "g")], both(), &options, &["tools (Edit, Read, Glob)"]),
+            ("s", &[("Edit", "e"), ("Read", "r")], both(), &options, &["tools (Edit, Read)"]),
+            ("s", same, vec![a.clone(), message("x")], &options, &["messages from the 2. of 2 on"]),
+            ("s", same, vec![a.clone()], &options, &["messages from the 2. of 2 on"]),
+            ("s", same, both(), &effort, &["effort (unset, now high)"]),
+        ];
+        for (prompt, offered, sent, options, expected) in cases {
+            let (mut watch, ..) = watched();
+            let broken = watch.note(Sent::new(&system(prompt), &tools(offered), &sent), &start(0, options)).unwrap();
+            assert_eq!(broken.changed, expected);
+        }
+    }
+
+    #[test]
+    fn a_hit_a_short_prompt_and_a_provider_without_a_cache_are_no_breaks() {
+        let (mut watch, messages, options) = watched();
+        let sent = || Sent::new(&system("other"), &tools(&[]), &messages);
+        let uncached = |input_tokens| {
+            let usage = Usage { input_tokens, ..Usage::default() };
+            ReplyStart { usage, ..ReplyStart::default() }
+        };
+        assert_eq!(watch.note(sent(), &start(1, &options)), None);
+        assert_eq!(watch.note(sent(), &uncached(SURELY_CACHED)), None);
+        let mut watch = CacheWatch::default();
+        assert_eq!([watch.note(sent(), &uncached(9_000)), watch.note(sent(), &uncached(9_000))], [None, None]);
+    }
+}
