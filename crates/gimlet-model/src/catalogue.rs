@@ -46,6 +46,8 @@ pub(crate) struct Profile {
     pub(crate) max_output_tokens: u64,
     pub(crate) price: Option<Price>,
     pub(crate) thinks: Thinks,
+    /// Also thinks by a budget that the request names, where it would choose its own depth.
+    pub(crate) takes_budget: bool,
     /// Leaves the text of its thinking out unless asked for it.
     pub(crate) hides_thinking: bool,
     pub(crate) efforts: &'static [&'static str],
@@ -67,6 +69,7 @@ const UNKNOWN_CLAUDE: Profile = Profile {
     max_output_tokens: 32_000,
     price: None,
     thinks: Thinks::Adaptive { off: OffSwitch::Never },
+    takes_budget: false,
     hides_thinking: true,
     efforts: EVERY_EFFORT,
     min_cache_tokens: 4096,

@@ -26,6 +26,7 @@ const NEWEST: Profile = Profile {
     max_output_tokens: 128_000,
     price: None,
     thinks: Thinks::Adaptive { off: OffSwitch::Never },
+    takes_budget: false,
     hides_thinking: true,
     efforts: EVERY_EFFORT,
     min_cache_tokens: 512,
@@ -38,7 +39,7 @@ const FIVE: Profile = Profile { forced_choice: true, ..NEWEST };
 /// The last ones before it, which already work like it.
 const FOUR_EIGHT: Profile = Profile { thinks: Thinks::Adaptive { off: OffSwitch::Omit }, edits_unread: false, ..FIVE };
 
-const FOUR_SIX: Profile = Profile { hides_thinking: false, efforts: WITHOUT_XHIGH, ..FOUR_EIGHT };
+const FOUR_SIX: Profile = Profile { takes_budget: true, hides_thinking: false, efforts: WITHOUT_XHIGH, ..FOUR_EIGHT };
 
 const FOUR_FIVE: Profile = Profile {
     context_window: 200_000,

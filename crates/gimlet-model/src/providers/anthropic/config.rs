@@ -25,6 +25,9 @@ const TEST_LEAST_TIMEOUT_MS: &str = "GIMLET_TEST_LEAST_TIMEOUT_MS";
 /// For tests only: the wait before the first retry.
 const TEST_RETRY_DELAY_MS: &str = "GIMLET_TEST_RETRY_DELAY_MS";
 
+/// Switch for streaming tool inputs unbuffered, wherever requests go.
+const EAGER_INPUT: &str = "CLAUDE_CODE_ENABLE_FINE_GRAINED_TOOL_STREAMING";
+
 /// How long the provider waits for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -58,6 +61,12 @@ pub struct AnthropicConfig {
     /// Whether betas are sent at all.
     pub betas: bool,
     pub interleaved_thinking: bool,
+    /// Models that also think by a budget get one instead of choosing their own depth.
+    pub(crate) fixed_thinking: bool,
+    /// An effort is sent to every model, also to those that are not known to take one.
+    pub(crate) always_effort: bool,
+    /// Whether tool inputs stream unbuffered; only at the vendor's own host unless this says otherwise.
+    pub(crate) eager_input: Option<bool>,
     pub max_retries: u32,
     /// Nobody waits for the answer: limits and overload are waited out, however long that takes.
     pub unattended: bool,
@@ -150,6 +159,9 @@ impl AnthropicConfig {
             api_version: env.get("GIMLET_API_VERSION").unwrap_or("2023-06-01").to_owned(),
             betas,
             interleaved_thinking: !env.flag("DISABLE_INTERLEAVED_THINKING"),
+            fixed_thinking: env.flag("CLAUDE_CODE_DISABLE_ADAPTIVE_THINKING"),
+            always_effort: env.flag("CLAUDE_CODE_ALWAYS_ENABLE_EFFORT"),
+            eager_input: env.get(EAGER_INPUT).map(|_| env.flag(EAGER_INPUT)),
             max_retries: max_retries(env, unattended),
             unattended,
             first_delay: env.integer(TEST_RETRY_DELAY_MS).map_or(crate::retry::FIRST_DELAY, Duration::from_millis),

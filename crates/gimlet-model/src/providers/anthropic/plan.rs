@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use gimlet_proto::{CutCall, ModelRequest, Thinking, ThinkingDisplay, ToolChoice};
 
 use super::AnthropicConfig;
-use crate::betas::Beta;
+use crate::betas::{self, BETAS, Beta, Circumstances};
 use crate::catalogue::{OffSwitch, Profile, Resolved, Thinks};
 use crate::cure::Cure;
 use crate::formats::anthropic::{BodyPlan, ThinkingField};
@@ -15,6 +15,8 @@ use crate::formats::anthropic::{BodyPlan, ThinkingField};
 const DEFAULT_OUTPUT: u64 = 32_000;
 const DEFAULT_OUTPUT_AT_HIGH_EFFORT: u64 = 64_000;
 const SMALLEST_BUDGET: u64 = 1_024;
+/// The budget of a model that gets one without anybody having named it.
+const USUAL_BUDGET: u64 = 31_999;
 
 /// What this server and one of its models turned out not to take.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +34,21 @@ struct Lessons {
     refused_betas: Vec<String>,
     drop_unbound: bool,
     max_tokens: Option<u64>,
+}
+
+impl Lessons {
+    /// Whether the server has not refused this beta so far.
+    fn takes(&self, beta: &Beta) -> bool {
+        !self.no_betas && !self.refused_betas.iter().any(|refused| refused == beta.value)
+    }
+
+    /// The catalogue's row with what the server said about thinking.
+    fn applied(&self, profile: Profile) -> Profile {
+        match self.thinks {
+            Some(thinks) => Profile { thinks, takes_budget: false, ..profile },
+            None => profile,
+        }
+    }
 }
 
 /// Everything learned in this run.
@@ -114,11 +131,11 @@ impl Learned {
         model: &Resolved,
         request: &ModelRequest,
         once: Option<u64>,
-    ) -> (BodyPlan, Vec<Beta>) {
+    ) -> (BodyPlan, Vec<&'static Beta>) {
         let none = Lessons::default();
         let lessons = self.by_model.get(&model.id).unwrap_or(&none);
-        let profile = Profile { thinks: lessons.thinks.unwrap_or(model.profile.thinks), ..model.profile };
-        let mut effort = effort(&profile, request.effort.as_deref()).filter(|_| !lessons.no_effort);
+        let profile = lessons.applied(model.profile);
+        let mut effort = effort(config, &profile, request.effort.as_deref()).filter(|_| !lessons.no_effort);
         let max_tokens = max_tokens(config, &profile, request.max_tokens, effort)
             .min(lessons.max_tokens.unwrap_or(u64::MAX))
             .min(once.unwrap_or(u64::MAX));
@@ -141,11 +158,11 @@ impl Learned {
             max_tokens,
             thinking,
             effort: effort.map(ToOwned::to_owned),
-            task_budget: config.task_budget.filter(|_| betas.contains(&Beta::TaskBudget)),
+            task_budget: config.task_budget.filter(|_| betas.contains(&&betas::TASK_BUDGET)),
             user_id: config.user_id.clone().filter(|_| !lessons.no_metadata),
             tool_choice,
             caching: !lessons.no_cache_control && config.caches(model.family_id()),
-            eager_input: config.first_party && !lessons.no_eager_input,
+            eager_input: config.eager_input.unwrap_or(config.first_party) && !lessons.no_eager_input,
             defer_loading: config.first_party && !lessons.no_defer_loading,
             strip_thinking,
         };
@@ -154,7 +171,7 @@ impl Learned {
 }
 
 fn adaptive(config: &AnthropicConfig, model: &Resolved, lessons: &Lessons, request: &ModelRequest) -> bool {
-    let profile = Profile { thinks: lessons.thinks.unwrap_or(model.profile.thinks), ..model.profile };
+    let profile = lessons.applied(model.profile);
     matches!(thinking(config, &profile, request, u64::MAX, lessons), Some(ThinkingField::Adaptive { .. }))
 }
 
@@ -169,9 +186,9 @@ fn max_tokens(config: &AnthropicConfig, profile: &Profile, asked: Option<u64>, e
 }
 
 /// The asked level, or the next lower one that the model knows.
-fn effort<'a>(profile: &Profile, asked: Option<&'a str>) -> Option<&'a str> {
+fn effort<'a>(config: &AnthropicConfig, profile: &Profile, asked: Option<&'a str>) -> Option<&'a str> {
     let asked = asked?;
-    if profile.efforts.contains(&asked) {
+    if profile.efforts.contains(&asked) || profile.efforts.is_empty() && config.always_effort {
         return Some(asked);
     }
     match asked {
@@ -197,7 +214,7 @@ fn thinking(
     let asked = request.thinking;
     let on = ThinkingField::Adaptive {
         display: display(request.display.or(config.thinking_display), profile).filter(|_| !lessons.no_display),
-        drop_unbound: lessons.drop_unbound,
+        drop_unbound: lessons.drop_unbound && lessons.takes(&betas::THINKING_BINDING),
     };
     let off = matches!(asked, Thinking::Off | Thinking::Budget(0));
     match (profile.thinks, asked) {
@@ -208,14 +225,20 @@ fn thinking(
             OffSwitch::BetweenTools => Some(ThinkingField::BetweenTools),
             OffSwitch::Omit => None,
         },
+        (Thinks::Adaptive { .. }, _) if config.fixed_thinking && profile.takes_budget => {
+            enabled(if let Thinking::Budget(budget) = asked { budget } else { USUAL_BUDGET }, max_tokens)
+        }
         // The depth is the model's own affair; a budget only says that it shall think.
         (Thinks::Adaptive { .. }, _) => Some(on),
-        (Thinks::Manual { .. }, Thinking::Budget(budget)) if !off => {
-            let budget = budget.max(SMALLEST_BUDGET).min(max_tokens.saturating_sub(1));
-            (budget >= SMALLEST_BUDGET).then_some(ThinkingField::Enabled { budget })
-        }
+        (Thinks::Manual { .. }, Thinking::Budget(budget)) if !off => enabled(budget, max_tokens),
         (Thinks::Manual { .. } | Thinks::Unknown, _) => None,
     }
+}
+
+/// Thinking by a budget, which must leave room for an answer.
+fn enabled(budget: u64, max_tokens: u64) -> Option<ThinkingField> {
+    let budget = budget.max(SMALLEST_BUDGET).min(max_tokens.saturating_sub(1));
+    (budget >= SMALLEST_BUDGET).then_some(ThinkingField::Enabled { budget })
 }
 
 /// What has to be said about display: nothing where the model does what is wanted anyway.
@@ -242,23 +265,15 @@ fn needed_betas(
     profile: &Profile,
     thinking: Option<ThinkingField>,
     lessons: &Lessons,
-) -> Vec<Beta> {
-    if !config.betas || lessons.no_betas {
-        return Vec::new();
-    }
-    let mut betas = Vec::new();
-    let by_budget = matches!(thinking, Some(ThinkingField::Enabled { .. }));
-    if by_budget && config.interleaved_thinking && profile.thinks == (Thinks::Manual { interleaved: true }) {
-        betas.push(Beta::InterleavedThinking);
-    }
-    if matches!(thinking, Some(ThinkingField::Adaptive { drop_unbound: true, .. })) {
-        betas.push(Beta::ThinkingBinding);
-    }
-    let refused = |beta: Beta| lessons.refused_betas.iter().any(|refused| refused == beta.value());
-    if config.task_budget.is_some() && !lessons.no_task_budget && !refused(Beta::TaskBudget) {
-        betas.push(Beta::TaskBudget);
-    }
-    betas
+) -> Vec<&'static Beta> {
+    let circumstances = Circumstances {
+        thinks: profile.thinks,
+        thinking,
+        interleaves: config.interleaved_thinking,
+        has_task_budget: config.task_budget.is_some() && !lessons.no_task_budget,
+    };
+    let usable = |beta: &&&Beta| config.betas && lessons.takes(beta);
+    BETAS.iter().filter(usable).filter(|beta| (beta.wanted)(&circumstances)).copied().collect()
 }
 
 /// Tells conversations apart by how they begin; history is append-only, so the beginning stays.

@@ -25,7 +25,7 @@ fn request(model: &str) -> ModelRequest {
     }
 }
 
-fn plan(request: &ModelRequest) -> (BodyPlan, Vec<Beta>) {
+fn plan(request: &ModelRequest) -> (BodyPlan, Vec<&'static Beta>) {
     Learned::default().plan(&config(), &Catalogue::default().resolve(&request.model), request, None)
 }
 
@@ -67,9 +67,9 @@ fn interleaving_needs_its_beta_on_some_models_only() {
         request.thinking = Thinking::Budget(2000);
         plan(&request).1
     };
-    assert_eq!(betas("claude-sonnet-4-5"), [Beta::InterleavedThinking]);
-    assert_eq!(betas("claude-haiku-4-5"), []);
-    assert_eq!(betas("claude-sonnet-5-5"), []);
+    assert_eq!(betas("claude-sonnet-4-5"), [&betas::INTERLEAVED_THINKING]);
+    assert!(betas("claude-haiku-4-5").is_empty());
+    assert!(betas("claude-sonnet-5-5").is_empty());
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn unbound_thinking_is_dropped_by_the_server_first_and_stripped_after() {
     let model = Catalogue::default().resolve("claude-sonnet-5-5");
     let mut learned = Learned::default();
     assert!(learned.adopt(&Cure::DropUnboundThinking, &config, &model, &request));
-    assert_eq!(learned.plan(&config, &model, &request, None).1, [Beta::ThinkingBinding]);
+    assert_eq!(learned.plan(&config, &model, &request, None).1, [&betas::THINKING_BINDING]);
     assert!(learned.adopt(&Cure::StripThinking, &config, &model, &request));
     let (plan, betas) = learned.plan(&config, &model, &request, None);
     assert_eq!((plan.strip_thinking, betas), (1, vec![]));
@@ -166,4 +166,73 @@ fn another_reply_gets_twice_the_room_within_what_is_possible_and_allowed() {
         let room = Learned::default().room(&config, &Catalogue::default().resolve(model), sent, None);
         assert_eq!((room.room, room.more, room.advice.is_some()), (sent, more, advised), "{model} {cap:?} {sent}");
     }
+}
+
+/// Header value and member of the body, for every row of the table: with the beta both, without it none.
+#[test]
+fn a_beta_and_its_member_travel_together_or_not_at_all() {
+    let budgeted = |betas: bool| {
+        let mut config = config();
+        (config.task_budget, config.betas) = (Some(50_000), betas);
+        config
+    };
+    let sonnet = Catalogue::default().resolve("claude-sonnet-5-5");
+    let request = request("claude-sonnet-5-5");
+    let unbound = || {
+        let mut learned = Learned::default();
+        assert!(learned.adopt(&Cure::DropUnboundThinking, &config(), &sonnet, &request));
+        learned
+    };
+    for (beta, member) in [(&betas::THINKING_BINDING, "\"block_binding\""), (&betas::TASK_BUDGET, "\"task_budget\"")] {
+        let sent = |learned: &Learned, allowed: bool| {
+            let (plan, betas) = learned.plan(&budgeted(allowed), &sonnet, &request, None);
+            let body = crate::formats::anthropic::build_body(&request, &plan);
+            (betas.contains(&beta), std::str::from_utf8(&body).unwrap().contains(member))
+        };
+        assert_eq!(sent(&unbound(), true), (true, true), "{member}");
+        let mut refusing = unbound();
+        assert!(refusing.adopt(&Cure::NoBeta(Some(beta.value.to_owned())), &budgeted(true), &sonnet, &request));
+        assert_eq!(sent(&refusing, true), (false, false), "{member}");
+        assert_eq!(sent(&Learned::default(), false), (false, false), "{member}");
+    }
+}
+
+#[test]
+fn models_that_take_a_budget_too_get_one_when_adaptive_thinking_is_switched_off() {
+    let env = Env::default().with("ANTHROPIC_API_KEY", "k").with("CLAUDE_CODE_DISABLE_ADAPTIVE_THINKING", "1");
+    let config = AnthropicConfig::from_env(&env).unwrap();
+    let enabled = |budget| Some(ThinkingField::Enabled { budget });
+    for (model, asked, expected) in [
+        ("claude-opus-4-6", Thinking::ModelDefault, enabled(31_999)),
+        ("claude-sonnet-4-6", Thinking::Budget(8_000), enabled(8_000)),
+        ("claude-sonnet-4-6", Thinking::Off, None),
+        ("claude-opus-4-7", Thinking::ModelDefault, ON),
+        ("claude-sonnet-5-5", Thinking::Budget(8_000), ON),
+    ] {
+        let request = ModelRequest { thinking: asked, ..request(model) };
+        let resolved = Catalogue::default().resolve(model);
+        let (plan, betas) = Learned::default().plan(&config, &resolved, &request, None);
+        assert_eq!((plan.thinking, betas), (expected, vec![]), "{model} {asked:?}");
+        let mut learned = Learned::default();
+        learned.adopt(&Cure::AdaptiveThinking, &config, &resolved, &request);
+        let taught = learned.plan(&config, &resolved, &request, None).0.thinking;
+        assert!(!matches!(taught, Some(ThinkingField::Enabled { .. })), "what the server says counts: {model}");
+    }
+}
+
+#[test]
+fn a_gateway_can_be_given_effort_and_unbuffered_inputs() {
+    let plan = |name: &str, value: &str, host: &str| {
+        let env = Env::default().with("ANTHROPIC_API_KEY", "k").with("ANTHROPIC_BASE_URL", host).with(name, value);
+        let request = ModelRequest { effort: Some("max".into()), ..request("llama") };
+        let config = AnthropicConfig::from_env(&env).unwrap();
+        let plan = Learned::default().plan(&config, &Catalogue::default().resolve("llama"), &request, None).0;
+        (plan.effort, plan.eager_input)
+    };
+    let (vendor, gateway) = ("https://api.anthropic.com", "https://gateway.example");
+    let eager = "CLAUDE_CODE_ENABLE_FINE_GRAINED_TOOL_STREAMING";
+    assert_eq!(plan("UNRELATED", "1", gateway), (None, false));
+    assert_eq!(plan("CLAUDE_CODE_ALWAYS_ENABLE_EFFORT", "1", gateway), (Some("max".into()), false));
+    assert_eq!(plan(eager, "1", gateway), (None, true));
+    assert_eq!((plan(eager, "", vendor), plan(eager, "0", vendor)), ((None, true), (None, false)));
 }
