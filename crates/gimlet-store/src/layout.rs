@@ -13,6 +13,9 @@ use crate::lock::{Claim, DriverLock};
 /// Longest dashed path that is used as a folder name as it is.
 const MAX_KEY: usize = 200;
 
+/// The folder of a session's results that were too large for its transcript.
+pub(crate) const TOOL_RESULTS: &str = "tool-results";
+
 /// The config home and what lies below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locations {
@@ -112,7 +115,7 @@ impl SessionFiles {
 
     /// Where results that are too large for the conversation go.
     pub fn tool_results(&self) -> PathBuf {
-        self.side_dir().join("tool-results")
+        self.side_dir().join(TOOL_RESULTS)
     }
 
     /// What was decided about the session's calls. Not named `.jsonl`: programs that look for transcripts take every such file.

@@ -66,7 +66,9 @@ pub use peek::{SessionSummary, peek};
 pub use pictures::{pictures_in, without_attachments};
 pub use remove::{RemoveError, Removed, belongings, remove};
 pub use repair::{INTERRUPTED_CALL, MISSING_START, is_sendable, repair};
-pub use results::{ResultFileError, ResultFiles, inline_fallback, persisted_preview, preview};
+pub use results::{
+    PERSISTED_TAG, ResultFileError, ResultFiles, inline_fallback, persisted_output, persisted_preview, preview,
+};
 pub use retire::{project_folders, retire_sessions};
 pub use search::{Hit, HitRole, Progress, Search, SearchError, SearchIndex, Snippet};
 pub use story::{Moment, MomentKind, Story, read_story};

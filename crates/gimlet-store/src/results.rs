@@ -94,14 +94,21 @@ fn file_stem(id: &str) -> String {
     format!("{safe}-{tail}")
 }
 
+/// The tag around what stands for a result that has a file of its own.
+pub const PERSISTED_TAG: &str = "persisted-output";
+
+/// What stands for such a result: what there is to say about it, a preview, and how to read on.
+pub fn persisted_output(about: &str, preview: &str) -> String {
+    format!(
+        "<{PERSISTED_TAG}>\n{about}\n\nPreview:\n{preview}\n\n\
+         To see more, use Read with offset and limit on that file, or Grep in it.\n</{PERSISTED_TAG}>"
+    )
+}
+
 /// What the model gets in place of a stored result: its size, where it is, a preview, and how to read on.
 pub fn persisted_preview(original_len: usize, path: &Path, text: &str) -> String {
-    let path = path.display();
-    let shown = preview(text, PREVIEW_BYTES);
-    format!(
-        "<persisted-output>\nThis result has {original_len} bytes and was saved to {path}\n\nPreview:\n{shown}\n\n\
-         To see more, use Read with offset and limit on that file, or Grep in it.\n</persisted-output>"
-    )
+    let about = format!("This result has {original_len} bytes and was saved to {}", path.display());
+    persisted_output(&about, &preview(text, PREVIEW_BYTES))
 }
 
 /// What the model gets when a large result could not be stored: as much of both ends as fits.

@@ -14,7 +14,7 @@ const TAGS: &[&str] = &[
     "plan-mode",
     "stdin",
     "tool_use_error",
-    "persisted-output",
+    gimlet_store::PERSISTED_TAG,
     "function_results",
     "function_calls",
     "user-prompt-submit-hook",

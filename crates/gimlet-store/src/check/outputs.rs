@@ -6,12 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use memchr::memmem;
 
 use super::{Checkup, Finding, Severity};
+use crate::layout::TOOL_RESULTS;
 use crate::lines::Lines;
-
-/// How the text begins that stands for a result with a file of its own.
-const STANDS_FOR: &[u8] = b"<persisted-output>";
-/// What stands before the name of such a file.
-const FOLDER: &[u8] = b"/tool-results/";
+use crate::results::PERSISTED_TAG;
 
 /// What stands before the path itself.
 const SAVED_TO: &[u8] = b"saved to";
@@ -21,11 +18,13 @@ const SAVED_TO: &[u8] = b"saved to";
 pub(super) fn add_missing(checkup: &mut Checkup, folder: &Path) {
     let Ok(file) = crate::disk::open_plain(&checkup.path) else { return };
     let mut named: BTreeMap<Pointer, usize> = BTreeMap::new();
+    let stands_for = format!("<{PERSISTED_TAG}>");
+    let stands_for = memmem::Finder::new(&stands_for);
     let mut lines = Lines::new(&file);
     let mut number = 0;
     while let Ok(Some(line)) = lines.next_line() {
         number += 1;
-        for at in memmem::find_iter(line.bytes, STANDS_FOR) {
+        for at in stands_for.find_iter(line.bytes) {
             if let Some(pointer) = pointer_in(&line.bytes[at..]) {
                 named.entry(pointer).or_insert(number);
             }
@@ -37,7 +36,7 @@ pub(super) fn add_missing(checkup: &mut Checkup, folder: &Path) {
         line: Some(line),
         kind: "missing-output",
         severity: Severity::Note,
-        what: format!("the result that was saved as tool-results/{} is gone", pointer.name),
+        what: format!("the result that was saved as {TOOL_RESULTS}/{} is gone", pointer.name),
         consequence: "the conversation has its beginning only, and nothing can read the rest",
     });
     let findings: Vec<Finding> = findings.collect();
@@ -57,8 +56,9 @@ struct Pointer {
 /// Reads the path as it stands in the record: up to where its line or the text ends.
 fn pointer_in(text: &[u8]) -> Option<Pointer> {
     const LONGEST: usize = 8192;
-    let head = &text[..text.len().min(STANDS_FOR.len() + LONGEST)];
-    let folder = memmem::find(head, FOLDER)?;
+    let head = &text[..text.len().min(LONGEST)];
+    let marker = format!("/{TOOL_RESULTS}/");
+    let folder = memmem::find(head, marker.as_bytes())?;
     let start = memmem::rfind(&head[..folder], SAVED_TO).map_or(folder, |at| at + SAVED_TO.len());
     let mut end = folder;
     while end < head.len() && !matches!(head[end], b'"' | b'\n') && !head[end..].starts_with(b"\\n") {
@@ -67,7 +67,7 @@ fn pointer_in(text: &[u8]) -> Option<Pointer> {
     let written = std::str::from_utf8(head.get(start..end)?).ok()?;
     let path: String = serde_json::from_str(&format!("\"{written}\"")).ok()?;
     let path = path.trim_start_matches([':', ' ']);
-    let (_, name) = path.rsplit_once("/tool-results/").filter(|(_, name)| !name.is_empty())?;
+    let (_, name) = path.rsplit_once(marker.as_str()).filter(|(_, name)| !name.is_empty())?;
     // Nothing outside the folder is asked about.
     let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     inside.then(|| Pointer { path: PathBuf::from(path), name: name.to_owned() })

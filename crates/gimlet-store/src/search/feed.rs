@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use sha2::{Digest, Sha256};
 
 use super::words::{MOST_TEXT, Said, apart, said, saved};
-use crate::layout::SessionFiles;
+use crate::layout::{SessionFiles, TOOL_RESULTS};
 use crate::lines::Lines;
 
 /// A transaction takes in about this many bytes of transcript.
@@ -30,9 +30,6 @@ pub struct Progress {
     /// Bytes that had to be.
     pub total: u64,
 }
-
-/// The folder of a session's results that were too large for its transcript.
-const OUTPUTS: &str = "tool-results";
 
 /// A transcript on disk, or a result that has a file of its own.
 struct Candidate {
@@ -66,7 +63,7 @@ impl Candidate {
 
 /// Whether a file is the result of a call and no transcript.
 pub(super) fn is_output(path: &Path) -> bool {
-    path.parent().and_then(Path::file_name) == Some(OsStr::new(OUTPUTS))
+    path.parent().and_then(Path::file_name) == Some(OsStr::new(TOOL_RESULTS))
 }
 
 /// What the index knows of a file.

@@ -51,15 +51,14 @@ pub(super) fn success(captured: &Captured, limit: usize) -> Shown {
         return Shown { text: format!("{text}{}", reason.unwrap_or_default()), saved: None };
     };
     let preview = ends(captured, whole.as_deref(), PREVIEW_HEAD, PREVIEW_TAIL);
-    let text = format!(
-        "<persisted-output>\nThe output has {} bytes in {} lines and was saved to {}{}\n\nPreview:\n{preview}\n\n\
-         To see more, use Read with offset and limit on that file, or Grep in it.\n</persisted-output>",
+    let about = format!(
+        "The output has {} bytes in {} lines and was saved to {}{}",
         captured.total_bytes,
         captured.total_lines,
         file.display(),
         cut_remark(captured),
     );
-    Shown { text, saved: Some((file.clone(), captured.total_bytes)) }
+    Shown { text: gimlet_store::persisted_output(&about, &preview), saved: Some((file.clone(), captured.total_bytes)) }
 }
 
 /// The output of a command that failed or was killed. What is left out is saved, too: `file` is where, unless the
