@@ -41,6 +41,7 @@ mod story;
 mod transcript;
 mod turns;
 mod usable;
+mod validate;
 mod waiting;
 mod worktrees;
 
@@ -75,4 +76,5 @@ pub use story::{Moment, MomentKind, Story, read_story};
 pub use transcript::{Interrupted, Transcript, TranscriptOptions, UserEntry};
 pub use turns::{DropsTurnError, check_dropped_turn, count_turns};
 pub use usable::usable_reply;
+pub use validate::{Invalid, invalid};
 pub use worktrees::other_worktrees;

@@ -1,0 +1,145 @@
+//! Everything that a server demands of a history, checked over all of it.
+//!
+//! What is checked before every request is [`is_sendable`], which looks at new messages only and at what can be mended.
+//! This is the whole list, for whoever can afford to look at everything: builds with assertions, and tests.
+
+use std::borrow::Borrow;
+
+use gimlet_proto::{BlockKind, Message, Role};
+
+use crate::repair::is_sendable;
+use crate::usable::{self, Fit};
+
+/// What no server takes, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalid {
+    /// Calls, results, empty texts or the first or last message do not stand as they must.
+    Order,
+    /// A message answers a reply whose vendor's tool still runs with more than results.
+    Interrupts { message: usize },
+    /// An image is none, of a kind that no server takes or another than it says; or a result or another block has a
+    /// shape that no server takes.
+    Block { message: usize, block: usize },
+    /// More blocks have cache marks of their own than a request may have marks.
+    Marks,
+}
+
+/// More cache marks than this are refused.
+const MOST_MARKS: usize = 4;
+
+/// What no server would take of these messages; `None` when they can be sent.
+pub fn invalid<M: Borrow<Message>>(messages: &[M]) -> Option<Invalid> {
+    if !is_sendable(messages, 0) {
+        return Some(Invalid::Order);
+    }
+    let mut marks = 0;
+    for (at, message) in messages.iter().map(M::borrow).enumerate() {
+        let only_results = message.blocks.iter().all(|block| block.kind() == BlockKind::ToolResult);
+        let before = at.checked_sub(1).map(|before| messages[before].borrow());
+        if before.is_some_and(|before| before.has_tool_use() && waits_for_server(before)) && !only_results {
+            return Some(Invalid::Interrupts { message: at });
+        }
+        if let Some(block) = message.blocks.iter().position(|block| !is_fine(message.role, block)) {
+            return Some(Invalid::Block { message: at, block });
+        }
+        marks += message.blocks.iter().filter(|block| usable::member(block.json(), "cache_control").is_some()).count();
+    }
+    (marks > MOST_MARKS).then_some(Invalid::Marks)
+}
+
+fn is_fine(role: Role, block: &gimlet_proto::Block) -> bool {
+    matches!(usable::judge(role, block), Fit::Fine)
+}
+
+/// Whether a reply calls a tool of the vendor's whose result is not in it.
+fn waits_for_server(reply: &Message) -> bool {
+    let ids = |kind| reply.blocks.iter().filter(move |block| block.kind() == kind).map(|block| block.id());
+    ids(BlockKind::ServerToolUse).any(|call| ids(BlockKind::ServerToolResult).all(|result| result != call))
+}
+
+#[cfg(test)]
+mod tests {
+    use gimlet_proto::Block;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const PIXEL: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+    fn history(messages: &[(Role, &[Value])]) -> Vec<Message> {
+        let block = |value: &Value| Block::from_json(&value.to_string()).unwrap();
+        let message =
+            |(role, blocks): &(Role, &[Value])| Message { role: *role, blocks: blocks.iter().map(block).collect() };
+        messages.iter().map(message).collect()
+    }
+
+    #[test]
+    fn every_rule_has_a_history_that_breaks_it() {
+        let (user, model) = (Role::User, Role::Assistant);
+        let said = json!({"type": "text", "text": "go"});
+        let marked = json!({"type": "text", "text": "go", "cache_control": {"type": "ephemeral"}});
+        let call = json!({"type": "tool_use", "id": "t1", "name": "Read", "input": {}});
+        let result = json!({"type": "tool_result", "tool_use_id": "t1", "content": "x"});
+        let of = |content: Value| json!({"type": "tool_result", "tool_use_id": "t1", "content": content});
+        let search = json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}});
+        let found = json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []});
+        let picture = |kind: &str, data: &str| json!({"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}});
+        let answered = |blocks: &[Value]| {
+            history(&[(user, std::slice::from_ref(&said)), (model, std::slice::from_ref(&call)), (user, blocks)])
+        };
+        let searched = |reply: &[Value], answer: &[Value]| {
+            history(&[(user, std::slice::from_ref(&said)), (model, reply), (user, answer)])
+        };
+        let one = |block: Value| history(&[(user, &[block])]);
+        let block = |message, block| Some(Invalid::Block { message, block });
+        for (name, messages, expected) in [
+            ("a good one", answered(&[result.clone(), said.clone()]), None),
+            ("the model speaks first", history(&[(model, std::slice::from_ref(&said))]), Some(Invalid::Order)),
+            (
+                "a call is last",
+                history(&[(user, std::slice::from_ref(&said)), (model, std::slice::from_ref(&call))]),
+                Some(Invalid::Order),
+            ),
+            ("a call has no result", answered(std::slice::from_ref(&said)), Some(Invalid::Order)),
+            ("a result stands behind words", answered(&[said.clone(), result.clone()]), Some(Invalid::Order)),
+            ("a result twice", answered(&[result.clone(), result.clone()]), Some(Invalid::Order)),
+            ("a result without a call", one(result.clone()), Some(Invalid::Order)),
+            (
+                "an id that no server takes",
+                searched(
+                    &[json!({"type": "tool_use", "id": "t 1", "name": "Read", "input": {}})],
+                    &[json!({"type": "tool_result", "tool_use_id": "t 1"})],
+                ),
+                Some(Invalid::Order),
+            ),
+            ("an empty text", one(json!({"type": "text", "text": " "})), Some(Invalid::Order)),
+            ("an empty message", history(&[(user, &[])]), Some(Invalid::Order)),
+            (
+                "words while a search runs",
+                searched(&[search.clone(), call.clone()], &[result.clone(), said.clone()]),
+                Some(Invalid::Interrupts { message: 2 }),
+            ),
+            (
+                "results while a search runs",
+                searched(&[search.clone(), call.clone()], std::slice::from_ref(&result)),
+                None,
+            ),
+            ("words behind a search", searched(&[search, found, call.clone()], &[result.clone(), said.clone()]), None),
+            ("an image", one(picture("image/png", PIXEL)), None),
+            ("an image of another kind than it says", one(picture("image/jpeg", PIXEL)), block(0, 0)),
+            ("an image that is none", one(picture("image/png", "bm90aGluZw==")), block(0, 0)),
+            ("a bad image in a result", answered(&[of(json!([picture("image/gif", PIXEL)]))]), block(2, 0)),
+            ("a result without content", answered(&[json!({"type": "tool_result", "tool_use_id": "t1"})]), None),
+            ("a result of a strange part", answered(&[of(json!([{"type": "video"}]))]), block(2, 0)),
+            ("a result that is a number", answered(&[of(json!(3))]), block(2, 0)),
+            (
+                "five marks",
+                history(&[(user, &[marked.clone(), marked.clone(), marked.clone(), marked.clone(), marked])]),
+                Some(Invalid::Marks),
+            ),
+        ] {
+            assert_eq!(invalid(&messages), expected, "{name}");
+        }
+    }
+}
