@@ -168,7 +168,6 @@ impl Gauge {
     }
 }
 
-/// Name and bytes of each.
 /// What a block counts for, in bytes of text.
 fn weight(block: &Block) -> u64 {
     let bytes = block.json().len() as u64;
@@ -180,6 +179,7 @@ fn weight(block: &Block) -> u64 {
     }
 }
 
+/// Name and bytes of each.
 fn sizes_of(tools: &[ToolDef]) -> Vec<(String, u64)> {
     let size = |tool: &ToolDef| (tool.name.len() + tool.description.len() + tool.input_schema.get().len()) as u64;
     tools.iter().map(|tool| (tool.name.clone(), size(tool))).collect()
