@@ -15,8 +15,8 @@ use crate::ledger::Ledger;
 use crate::tool::ToolError;
 use crate::turn::TurnOptions;
 
-/// A background agent that gets nowhere for so long is given up.
-const STALL: Duration = Duration::from_secs(600);
+/// A background agent that gets nowhere for so many milliseconds is given up, unless the person says otherwise.
+const STALL_MS: u64 = 600_000;
 const MOST_OUTPUT: u64 = 160_000;
 
 /// Session-wide means of subagents.
@@ -60,7 +60,7 @@ impl Limits {
             depth: u32::try_from(number("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", 3)).unwrap_or(u32::MAX),
             at_once: usize::try_from(number("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", 20)).unwrap_or(usize::MAX),
             output: usize::try_from(number("TASK_MAX_OUTPUT_LENGTH", 32_000).min(MOST_OUTPUT)).unwrap_or(usize::MAX),
-            stall: STALL,
+            stall: Duration::from_millis(number("CLAUDE_ASYNC_AGENT_STALL_TIMEOUT_MS", STALL_MS)),
             foreground_only: env.flag("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"),
         }
     }

@@ -238,7 +238,10 @@ impl Done {
     /// What kept it from finishing.
     fn trouble(&self) -> Option<String> {
         match (&self.end, self.stalled) {
-            (_, Some(limit)) => Some(format!("nothing happened for {} minutes", limit.as_secs() / 60)),
+            (_, Some(limit)) => Some(match limit.as_secs() {
+                seconds if seconds < 120 => format!("nothing happened for {seconds} seconds"),
+                seconds => format!("nothing happened for {} minutes", seconds / 60),
+            }),
             (TurnEnd::Completed | TurnEnd::StopHookPrevented, None) => None,
             (TurnEnd::MaxTurns(max), None) => Some(format!("it reached its limit of {max} turns")),
             (TurnEnd::Budget(max), None) => Some(format!("the session reached its budget of ${max}")),

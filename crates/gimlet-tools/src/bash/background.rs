@@ -8,7 +8,7 @@ use gimlet_core::tasks::{NewTask, Stop, Task};
 use gimlet_core::tool::ToolResult;
 use gimlet_core::{Services, Watch, WatchedEnd};
 use gimlet_exec::{BackgroundCommand, Ended, Finished, Foreground, Progress};
-use gimlet_proto::{AgentPath, Body, Level, Notice, TaskState};
+use gimlet_proto::{AgentPath, Body, Env, Level, Notice, TaskState};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ const BYTES_SO_FAR: usize = 2_000;
 const STOP_GRACE: Duration = Duration::from_secs(2);
 /// A command that is silent for so long after a question waits for an answer that cannot come.
 const QUIET_AFTER_QUESTION: Duration = Duration::from_secs(45);
-/// Longest life of a command that an agent of the session started.
+/// Longest life of a command that an agent of the session started, unless the person says otherwise.
 const LIFE_IN_AGENT: Duration = Duration::from_secs(60 * 60);
 
 /// Hands a command over to the session.
@@ -56,12 +56,18 @@ pub(super) fn carry(call: &Call<'_>, command: Foreground) -> Arc<Task> {
         stop,
     });
     services.task_changed(&task, None);
-    let life = (!call.cx.agent.0.is_empty()).then_some(LIFE_IN_AGENT);
+    let life = (!call.cx.agent.0.is_empty()).then(|| life_in_agent(&services.env));
     let watched = call.take_watch().map(|watch| (watch, call.started_in.dir.clone()));
     let (task_again, lasting) = (task.clone(), services.lasting());
     let keeper = Keeper { command, task: task_again, watched, services: lasting, _over: looked_after };
     services.spawn(keeper.keep(QUIET_AFTER_QUESTION, life));
     task
+}
+
+/// How long a command that an agent started may go on.
+fn life_in_agent(env: &Env) -> Duration {
+    let chosen = env.integer("CLAUDE_SUBAGENT_BG_SHELL_MAX_MS").filter(|ms| *ms > 0);
+    chosen.map_or(LIFE_IN_AGENT, Duration::from_millis)
 }
 
 /// Owns a background command until it ends; dropped with the session, which ends the command.
@@ -262,6 +268,13 @@ mod tests {
         for line in ["listening on port 3000", "Compiling gimlet", "Done:", ""] {
             assert!(!looks_like_question(line), "{line}");
         }
+    }
+
+    #[test]
+    fn the_life_of_an_agents_command_is_an_hour_unless_the_person_says_otherwise() {
+        let life = |value: &str| life_in_agent(&Env::default().with("CLAUDE_SUBAGENT_BG_SHELL_MAX_MS", value));
+        assert_eq!(life("1500"), Duration::from_millis(1_500));
+        assert_eq!([life("0"), life("soon"), life("")], [LIFE_IN_AGENT; 3]);
     }
 
     /// Keeps a command with limits that a test can wait for.
