@@ -131,6 +131,9 @@ impl Errand {
     /// Does it. Whether anybody waits for it may change meanwhile.
     pub(super) async fn run(mut self, running: Running) -> Over {
         let done = self.work(&running).await;
+        if !running.task.is_backgrounded() {
+            end_commands(&self.turn.scope.clone()).await;
+        }
         let by_itself = running.settle(done.state(), done.summary(&running.task));
         Over { done, running, by_itself }
     }
@@ -172,6 +175,16 @@ impl Errand {
             usage,
         };
         Done { report, end, stalled, stopped: scope.cancel.is_cancelled() }
+    }
+}
+
+/// Ends the commands that an agent left in the background: whoever waited for it has its answer, and nobody would look at
+/// theirs.
+async fn end_commands(scope: &CallScope) {
+    for task in scope.services.tasks.running() {
+        if task.owner == scope.agent && task.command.is_some() {
+            task.stop().await;
+        }
     }
 }
 

@@ -226,6 +226,13 @@ pub(super) fn moved(call: &Call<'_>, task: Arc<Task>, so_far: Progress) -> ToolR
     ToolResult::new(output)
 }
 
+/// Whether the call is an agent's that somebody waits for; what it leaves behind ends with it.
+fn is_awaited_agent(call: &Call<'_>) -> bool {
+    let tasks = &call.cx.services.tasks;
+    let agent = tasks.agent_id(&call.cx.agent).and_then(|id| tasks.find(&id));
+    agent.is_some_and(|agent| !agent.is_backgrounded())
+}
+
 fn going_on(call: &Call<'_>, task: &Task, what: &str) -> BashOutput {
     let file = task.output_file.display().to_string();
     let moves = call.analysis.changes_directory;
@@ -233,11 +240,14 @@ fn going_on(call: &Call<'_>, task: &Task, what: &str) -> BashOutput {
         let (wanted, dir) = (wanted.display(), call.started_in.dir.display());
         format!("The working directory {wanted} no longer exists; the command runs in {dir}.")
     });
+    let ends_with_agent = is_awaited_agent(call);
+    let its_end = if ends_with_agent { " At the latest it ends with your final answer." } else { "" };
     BashOutput {
         stderr: notice.unwrap_or_default(),
         goes_on: Some(format!(
-            "{what} Its output goes to {file} (use Read). You will be told when it ends; TaskStop ends it."
+            "{what} Its output goes to {file} (use Read). You will be told when it ends; TaskStop ends it.{its_end}"
         )),
+        background_ends_with_final_response: ends_with_agent,
         background_task_id: Some(task.id.clone()),
         background_cwd_hint: moves
             .then(|| format!("The session's working directory stays {}.", call.cx.paths.cwd.display())),

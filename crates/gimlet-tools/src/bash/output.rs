@@ -26,6 +26,8 @@ pub(crate) struct BashOutput {
     pub(super) timed_out_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) background_cwd_hint: Option<String>,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) background_ends_with_final_response: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dangerously_disable_sandbox: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -390,3 +390,32 @@ fn walk(dir: &std::path::Path) -> Vec<String> {
     }
     found
 }
+
+#[tokio::test]
+async fn a_command_that_an_agent_left_ends_with_the_report_that_somebody_waited_for() {
+    let world = world();
+    let command = "echo $$ > pid; exec sleep 1000";
+    let model = sending("general-purpose", "Serve it.")
+        .then()
+        .call("Bash", json!({"command": command, "run_in_background": true}))
+        .then()
+        .call("Bash", json!({"command": "while ! test -s pid; do sleep 0.02; done"}))
+        .then()
+        .say("It runs.")
+        .then()
+        .call("Bash", json!({"command": "kill -0 $(cat pid) || echo gone"}))
+        .then()
+        .say("done")
+        .serve()
+        .await
+        .unwrap();
+    let run = world.run(&model).stream("go").args(["--permission-mode", "bypassPermissions"]);
+    let run = run.env("IS_SANDBOX", "1").finish().await;
+    run.expect_code(0);
+    assert!(
+        model.request(2).tool_result(0).contains("ends with your final answer"),
+        "{:?}",
+        model.request(2).tool_results()
+    );
+    assert!(model.request(5).tool_results().pop().unwrap().contains("gone"), "{:?}", model.request(5).tool_results());
+}
