@@ -4,25 +4,27 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use gimlet_proto::Unseen;
+
 /// The text with every invisible character as `<U+…>`. Lines and tabs stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    spelt_out(text, |char| is_invisible(char) && !matches!(char, '\n' | '\t'))
+    spelt_out(text, |char| is_unseen(char) && !matches!(char, '\n' | '\t'))
 }
 
 /// The same for what must stay on one line: a name, a path, a title.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
-    spelt_out(text, is_invisible)
+    spelt_out(text, is_unseen)
 }
 
 /// JSON in which no character is invisible, and that still means the same.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(is_invisible) {
+    if !json.chars().any(is_unseen) {
         return Cow::Borrowed(json);
     }
     let mut out = String::with_capacity(json.len());
     for char in json.chars() {
         // Between values only plain white space can stand, so that the others are inside texts.
-        if is_invisible(char) && !matches!(char, '\n' | '\t' | '\r') {
+        if is_unseen(char) && !matches!(char, '\n' | '\t' | '\r') {
             for unit in char.encode_utf16(&mut [0; 2]) {
                 // Writing to a String cannot fail.
                 let _ = write!(out, "\\u{unit:04x}");
@@ -50,15 +52,8 @@ fn spelt_out(text: &str, hides: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Controls, and characters that take no room, look like a blank, or change the order of others.
-fn is_invisible(char: char) -> bool {
-    char.is_control()
-        || (char.is_whitespace() && char != ' ')
-        || matches!(char,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+fn is_unseen(char: char) -> bool {
+    Unseen::of(char).is_some()
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod servers;
 mod session;
 mod slip;
 mod stop;
+mod unseen;
 mod usage;
 mod view;
 
@@ -66,6 +67,7 @@ pub use servers::{ServerName, ServerStatus, ServerTool, ServerView, Servers, Ser
 pub use session::{SessionHandle, Snapshot};
 pub use slip::edit_distance;
 pub use stop::StopReason;
+pub use unseen::Unseen;
 pub use usage::{ModelUsage, Usage};
 pub use view::{DiffHunk, TodoItem, TodoStatus, View};
 

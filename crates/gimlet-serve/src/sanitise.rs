@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Removes escape sequences and control characters (tab and line feed stay) and shows bidirectional controls.
+use gimlet_proto::Unseen;
+
+/// Removes escape sequences and control characters (tab and line feed stay) and shows bidirectional controls and tags.
 pub fn sanitise(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
@@ -32,9 +34,9 @@ fn is_unsafe(char: char) -> bool {
     is_hidden(char) || (char.is_control() && char != '\n' && char != '\t')
 }
 
-/// Characters that change how others are shown, or smuggle text: bidirectional controls and tags.
+/// Characters that change how others are shown, or smuggle text. Those without a width stay: emoji are made with them.
 fn is_hidden(char: char) -> bool {
-    matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{e0000}'..='\u{e007f}')
+    matches!(Unseen::of(char), Some(Unseen::Direction | Unseen::Tag))
 }
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
@@ -104,7 +106,8 @@ mod tests {
             ("\u{9b}2Jx\u{85}y\u{7f}z", "xyz"),
             ("a\r\nb\rc", "a\nb\nc"),
             ("\u{1b}]52;c;unfinished\nnext", "\nnext"),
-            ("a\u{202e}b", "a<U+202E>b"),
+            ("a\u{202e}b\u{61c}", "a<U+202E>b<U+061C>"),
+            ("\u{e0041}\u{e0fff}👩\u{200d}💻", "<U+E0041><U+E0FFF>👩\u{200d}💻"),
             ("\u{1b}(Bok", "ok"),
             ("\u{1b}", ""),
         ] {

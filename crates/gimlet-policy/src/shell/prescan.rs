@@ -1,6 +1,8 @@
 //! Linear checks on the raw text before and beside the grammar: size, nesting, and characters that show one thing and
 //! mean another.
 
+use gimlet_proto::Unseen;
+
 use super::Trouble;
 
 /// Texts beyond this are not given to the grammar at all.
@@ -56,30 +58,36 @@ fn lists(bytes: &[u8]) -> usize {
     found
 }
 
-/// Characters that no honest command contains: controls, direction overrides, tags.
+/// Characters that no honest command contains: controls, direction overrides, tags, and what is no character at all.
 pub(super) fn forbidden_character(text: &str) -> Option<Trouble> {
-    let forbidden = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-            || matches!(c, '\u{E0000}'..='\u{E007F}' | '\u{FFFE}' | '\u{FFFF}')
+    let forbidden = |c: char| match Unseen::of(c) {
+        Some(Unseen::Control) => !matches!(c, '\n' | '\t'),
+        Some(Unseen::Direction | Unseen::Tag) => true,
+        Some(Unseen::Blank | Unseen::ZeroWidth) => false,
+        None => matches!(c, '\u{FFFE}' | '\u{FFFF}'),
     };
     text.chars().any(forbidden).then_some(Trouble::Character)
 }
 
 /// Characters that look like a blank or like nothing; outside quotes they hide where a word ends.
 pub(super) fn is_invisible(c: char) -> bool {
-    (c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n'))
-        || matches!(
-            c,
-            '\u{00AD}' | '\u{034F}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{180B}'..='\u{180F}'
-        )
-        || matches!(c, '\u{200B}'..='\u{200F}' | '\u{2060}'..='\u{206F}' | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}')
-        || matches!(c, '\u{FEFF}' | '\u{FFA0}' | '\u{FFF9}'..='\u{FFFB}')
+    Unseen::of(c).is_some() && !matches!(c, '\n' | '\t')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Trouble, lists, too_much};
+    use super::{Trouble, forbidden_character, is_invisible, lists, too_much};
+
+    #[test]
+    fn what_nobody_sees_is_forbidden_or_kept_out_of_words() {
+        for c in ['\r', '\u{1b}', '\u{61c}', '\u{202e}', '\u{e0001}', '\u{e0100}', '\u{e0fff}', '\u{ffff}'] {
+            assert_eq!(forbidden_character(&format!("ls {c}")), Some(Trouble::Character), "{c:?}");
+        }
+        for c in ['\u{a0}', '\u{200b}', '\u{206a}', '\u{3164}', '\u{fe0f}', '\u{1d173}', '\u{1d17a}'] {
+            assert!(is_invisible(c) && forbidden_character(&format!("echo '{c}'")).is_none(), "{c:?}");
+        }
+        assert!(!"ls -l\n\tÄ日😀".chars().any(is_invisible));
+    }
 
     #[test]
     fn lists_in_braces_are_told_from_data_and_code() {
