@@ -29,6 +29,7 @@ use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, watch};
 
+pub use aside::Leave;
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};

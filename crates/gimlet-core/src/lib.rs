@@ -37,8 +37,8 @@ mod turn;
 pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, MainAgent, Roster, Sent};
 pub use context::{SystemPrompt, git_branch, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
-    ChangedSettings, Judged, Judging, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules, SandboxNow,
-    SettingsNow, SettingsSource,
+    ChangedSettings, Judged, Judging, Leave, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules,
+    SandboxNow, SettingsNow, SettingsSource,
 };
 pub use hooks::{
     HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,

@@ -18,7 +18,7 @@ pub use guest::{Guest, GuestCall, GuestResult, GuestTool};
 pub use input::{InputProblem, Problem, coerce};
 pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
 pub use set::{ToolRef, ToolSet, nearest};
-pub use source::ToolSource;
+pub use source::{Sought, ToolSource};
 
 pub use crate::session::ModeWish;
 
@@ -43,9 +43,10 @@ pub enum ResultCap {
 }
 
 /// What a tool's own permission check says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PermissionVerdict {
     /// Nothing to add: rules, mode and needs decide.
+    #[default]
     Passthrough,
     Ask(String),
     Deny(String),

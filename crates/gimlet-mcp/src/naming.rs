@@ -1,5 +1,6 @@
 //! The names under which the model calls the tools of servers.
 
+use gimlet_proto::plain_name;
 use sha2::{Digest, Sha256};
 
 /// The longest name that providers accept.
@@ -10,18 +11,13 @@ const HASH_DIGITS: usize = 8;
 /// `mcp__<server>__<tool>`, in the characters and the length that providers accept. The same names give the same result
 /// in every process.
 pub fn tool_name(server: &str, tool: &str) -> String {
-    let name = format!("mcp__{}__{}", plain(server), plain(tool));
+    let name = format!("mcp__{}__{}", plain_name(server), plain_name(tool));
     if name.len() <= MAX_NAME {
         return name;
     }
     let hash: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     // Only ASCII is left, so every position is a border of characters.
     format!("{}_{}", &name[..MAX_NAME - HASH_DIGITS - 1], &hash[..HASH_DIGITS])
-}
-
-/// Everything but letters, digits, `_` and `-` becomes `_`.
-pub(crate) fn plain(name: &str) -> String {
-    name.chars().map(|char| if char.is_ascii_alphanumeric() || "_-".contains(char) { char } else { '_' }).collect()
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use gimlet_core::Redactor;
-use gimlet_core::tool::{ToolRef, ToolSource};
+use gimlet_core::tool::{PermissionVerdict, Sought, ToolRef, ToolSource};
+use gimlet_core::{Leave, Redactor};
 use gimlet_policy::server_tool_names;
-use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, Servers, ServersChanged};
+use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, ServerWish, Servers, ServersChanged};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
@@ -167,6 +167,25 @@ impl McpServers {
         }
     }
 
+    /// Calls a tool by its full name.
+    async fn call(&self, tool: &str, input: Map<String, Value>) -> Result<Value, String> {
+        let (called, limit) = {
+            let entries = self.lock();
+            let (entry, connection, own) = owner(&entries, tool)?;
+            (connection.call(own, input), entry.config.timeout)
+        };
+        let limit = limit.unwrap_or(self.timeouts.limits.call);
+        let late = |_| Err(format!("the tool '{tool}' did not answer within {} s", limit.as_secs()));
+        tokio::time::timeout(limit, called).await.unwrap_or_else(late)
+    }
+
+    async fn read_resource(&self, server: &str, uri: String) -> Result<Value, String> {
+        let read = connected(&self.lock(), server)?.read_resource(uri);
+        let limit = self.timeouts.connect;
+        let late = |_| Err(format!("the server '{server}' did not answer within {} s", limit.as_secs()));
+        tokio::time::timeout(limit, read).await.unwrap_or_else(late)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -265,6 +284,31 @@ impl ToolSource for McpServers {
     fn servers(&self) -> Vec<ServerView> {
         self.list()
     }
+
+    fn look_up<'a>(&'a self, wish: &'a ServerWish) -> BoxFuture<'a, Sought> {
+        Box::pin(async move {
+            self.connect_all(false).await;
+            let (ServerWish::Call { tool, .. } | ServerWish::Decide { tool, .. }) = wish else {
+                return Sought::default();
+            };
+            let entries = self.lock();
+            let Ok((entry, _, own)) = owner(&entries, tool) else { return Sought::default() };
+            let verdict = match entry.config.policies.about(&own) {
+                Policy::Deny => PermissionVerdict::Deny(format!("the configuration of its server denies '{tool}'")),
+                Policy::Ask | Policy::AsUsual => PermissionVerdict::Passthrough,
+            };
+            Sought { also_named: server_tool_names(&entry.name, &own), verdict }
+        })
+    }
+
+    fn fulfil(&self, leave: Leave) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            match leave.into_wish() {
+                ServerWish::Call { tool, input } | ServerWish::Decide { tool, input } => self.call(&tool, input).await,
+                ServerWish::Read { server, uri } => self.read_resource(&server, uri).await,
+            }
+        })
+    }
 }
 
 impl Servers for McpServers {
@@ -320,65 +364,11 @@ impl Servers for McpServers {
     }
 
     fn server_of(&self, tool: &str) -> Option<String> {
-        let entries = self.lock();
-        let mut owners = entries.iter().filter(|entry| {
-            entry.connection().is_some_and(|connection| connection.own_name(&entry.name, tool).is_some())
-        });
-        owners.next().map(|entry| entry.name.clone())
-    }
-
-    fn names_of<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Vec<String>> {
-        Box::pin(async move {
-            self.connect_all(false).await;
-            let entries = self.lock();
-            let own =
-                entries.iter().filter_map(|entry| Some((entry, entry.connection()?.own_name(&entry.name, tool)?)));
-            own.flat_map(|(entry, own)| server_tool_names(&entry.name, &own)).collect()
-        })
-    }
-
-    fn call<'a>(&'a self, tool: &'a str, input: Map<String, Value>) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async move {
-            self.connect_all(false).await;
-            let (called, limit) = {
-                let entries = self.lock();
-                let mut found = entries.iter().filter_map(|entry| {
-                    let connection = entry.connection()?;
-                    Some((entry, connection, connection.own_name(&entry.name, tool)?))
-                });
-                let (entry, connection, own) =
-                    found.next().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))?;
-                if entry.config.policies.about(&entry.name, &own) == Policy::Deny {
-                    return Err(format!("The tool did not run: the configuration of its server denies '{tool}'"));
-                }
-                (connection.call(own, input), entry.config.timeout)
-            };
-            let limit = limit.unwrap_or(self.timeouts.limits.call);
-            let late = |_| Err(format!("the tool '{tool}' did not answer within {} s", limit.as_secs()));
-            tokio::time::timeout(limit, called).await.unwrap_or_else(late)
-        })
+        owner(&self.lock(), tool).ok().map(|(entry, ..)| entry.name.clone())
     }
 
     fn deliver(&self, server: &str, message: &RawValue) -> Result<(), String> {
-        let entries = self.lock();
-        let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
-        let connection = entry.connection().ok_or_else(|| format!("the server '{server}' is not connected"))?;
-        connection.inbox().take(message)
-    }
-
-    fn read_resource<'a>(&'a self, server: &'a str, uri: &'a str) -> BoxFuture<'a, Result<Value, String>> {
-        Box::pin(async move {
-            self.connect_all(false).await;
-            let read = {
-                let entries = self.lock();
-                let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
-                let connection = entry.connection().ok_or_else(|| format!("the server '{server}' is not connected"))?;
-                connection.read_resource(uri.to_owned())
-            };
-            let limit = self.timeouts.connect;
-            let late = |_| Err(format!("the server '{server}' did not answer within {} s", limit.as_secs()));
-            tokio::time::timeout(limit, read).await.unwrap_or_else(late)
-        })
+        connected(&self.lock(), server)?.inbox().take(message)
     }
 
     fn replace<'a>(&'a self, servers: &'a RawValue) -> BoxFuture<'a, Result<ServersChanged, String>> {
@@ -428,6 +418,21 @@ impl Servers for McpServers {
             Ok(changed)
         })
     }
+}
+
+/// The connected server that has the tool of this full name, and the tool's own name there.
+fn owner<'a>(entries: &'a [Entry], tool: &str) -> Result<(&'a Entry, &'a Arc<Connection>, String), String> {
+    let mut found = entries.iter().filter_map(|entry| {
+        let connection = entry.connection()?;
+        Some((entry, connection, connection.own_name(&entry.name, tool)?))
+    });
+    found.next().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))
+}
+
+/// The open connection of a server.
+fn connected<'a>(entries: &'a [Entry], server: &str) -> Result<&'a Arc<Connection>, String> {
+    let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+    entry.connection().ok_or_else(|| format!("the server '{server}' is not connected"))
 }
 
 fn unknown(server: &str) -> String {

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
-use crate::{PermissionMode, Reply, Thinking, ThinkingDisplay};
+use crate::{PermissionMode, Reply, ServerWish, Thinking, ThinkingDisplay};
 
 /// One such wish.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ pub enum Inquiry {
     Hooks { reply: Reply<Vec<HookListing>> },
     /// Work in this folder too; it must lie inside one of the session's. Gives its link-free path.
     AddDirectory { directory: PathBuf, reply: Reply<PathBuf> },
-    /// Whether rules forbid this call of a server's tool, by any of its names. Whoever calls it by themselves needs no
-    /// leave beyond that.
-    MayCall { tool: String, also_named: Vec<String>, input: Map<String, Value>, reply: Reply<()> },
+    /// Has a server do something, unless rules forbid it: whoever wants it by themselves needs no leave beyond that.
+    /// Gives the server's own result, an object.
+    OfServer { wish: ServerWish, reply: Reply<Value> },
     /// What was said to the session while it ran and holds for one in its place.
     Standing { reply: Reply<Standing> },
     /// Makes what was said to another session hold in this one.

@@ -63,7 +63,7 @@ pub use picture::{Picture, is_base64};
 pub use protected::{PROTECTED_NAMES, ProtectedName};
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
-pub use servers::{ServerName, ServerStatus, ServerTool, ServerView, Servers, ServersChanged};
+pub use servers::{ServerName, ServerStatus, ServerTool, ServerView, ServerWish, Servers, ServersChanged, plain_name};
 pub use session::{SessionHandle, Snapshot};
 pub use slip::edit_distance;
 pub use stop::StopReason;

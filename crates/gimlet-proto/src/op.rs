@@ -209,6 +209,13 @@ impl<T> Reply<T> {
         self.0.is_some()
     }
 
+    /// Waits until nobody wants to know any more.
+    pub async fn unwanted(&mut self) {
+        if let Some(sender) = &mut self.0 {
+            sender.closed().await;
+        }
+    }
+
     /// Tells the outcome; an error is one line for people.
     pub fn send(self, outcome: Result<T, String>) {
         if let Some(sender) = self.0 {

@@ -50,6 +50,12 @@ pub struct ServerName {
     pub source: &'static str,
 }
 
+/// The name of a server or of its tool in the characters that providers accept: everything but letters, digits, `_` and
+/// `-` becomes `_`.
+pub fn plain_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }).collect()
+}
+
 /// A tool under the server's own name.
 #[derive(Clone, Debug)]
 pub struct ServerTool {
@@ -69,7 +75,19 @@ pub struct ServersChanged {
     pub errors: Vec<(String, String)>,
 }
 
-/// Looking at and changing the servers of a running session. Changes hold from the next turn on.
+/// What the driving program wants of a server by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServerWish {
+    /// A call of the tool of this full name.
+    Call { tool: String, input: Map<String, Value> },
+    /// A call of the tool that was named at the start to answer questions in a person's place.
+    Decide { tool: String, input: Map<String, Value> },
+    /// A resource.
+    Read { server: String, uri: String },
+}
+
+/// Looking at and changing the servers of a running session. Changes hold from the next turn on. Nothing is called
+/// here: that takes the gate's leave ([`Inquiry::OfServer`](crate::Inquiry::OfServer)).
 pub trait Servers: Send + Sync {
     fn list(&self) -> Vec<ServerView>;
     fn reconnect<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), String>>;
@@ -81,12 +99,6 @@ pub trait Servers: Send + Sync {
     fn admit(&self, names: &[String], said: &Map<String, Value>);
     /// The own key of the connected server that has the tool of this full name.
     fn server_of(&self, tool: &str) -> Option<String>;
-    /// What else rules may call the tool of this full name, which was shortened if it was long.
-    fn names_of<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Vec<String>>;
-    /// Calls a tool by its full name; gives the server's own result, an object.
-    fn call<'a>(&'a self, tool: &'a str, input: Map<String, Value>) -> BoxFuture<'a, Result<Value, String>>;
     /// Takes a JSON-RPC message that a server inside the driving program sends by itself.
     fn deliver(&self, server: &str, message: &RawValue) -> Result<(), String>;
-    /// Reads a resource; gives the server's own result, an object.
-    fn read_resource<'a>(&'a self, server: &'a str, uri: &'a str) -> BoxFuture<'a, Result<Value, String>>;
 }

@@ -37,13 +37,15 @@ pub enum Decider {
     Classifier,
     /// A hook.
     Hook,
+    /// The driving program, which made the call itself.
+    Host,
 }
 
 /// One decision.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecisionLine {
     pub at: String,
-    /// The call's id in the transcript.
+    /// The call's id in the transcript; empty for what the driving program wanted by itself.
     pub call: String,
     /// The subagent that made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]

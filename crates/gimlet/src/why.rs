@@ -148,7 +148,9 @@ fn in_full(files: &SessionFiles, (number, count): (usize, usize), line: &Decisio
     };
     row("tool", &line.tool);
     row("call", &in_one_line(&line.summary, usize::MAX));
-    row("id", &line.call);
+    if !line.call.is_empty() {
+        row("id", &line.call);
+    }
     if let Some(agent) = &line.agent {
         row("agent", &format!("started by {agent}"));
     }
@@ -201,6 +203,7 @@ fn grounds(line: &DecisionLine) -> String {
     let note = line.note.as_ref().map(|note| format!(" (\"{}\")", in_one_line(note, PAGE_WIDTH))).unwrap_or_default();
     let who = match (line.by, line.outcome) {
         (Decider::Policy, _) => return reasons,
+        (Decider::Host, _) => return decider(line.by).to_owned(),
         (Decider::Nobody, _) => return format!("nobody was there to ask: {reasons}"),
         (_, Outcome::Cancelled) => "the question was withdrawn".to_owned(),
         (by, outcome) => {
@@ -226,6 +229,7 @@ fn decider(by: Decider) -> &'static str {
         Decider::Nobody => "nobody; it asks, and nobody was there to ask",
         Decider::Classifier => "the classifier",
         Decider::Hook => "a hook",
+        Decider::Host => "the program that drives the session, which wanted it by itself",
     }
 }
 

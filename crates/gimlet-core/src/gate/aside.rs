@@ -4,18 +4,35 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_policy::{Behavior, Decision, Destination, PermissionUpdate, RuleScope, RuleValue, Walls};
-use gimlet_proto::{AgentPath, Body, Level, Need, Notice, PermissionMode, PermissionsView, RuleView, Standing};
+use gimlet_policy::{Behavior, Decision, Destination, PermissionUpdate, Reason, RuleScope, RuleValue, Walls};
+use gimlet_proto::{
+    AgentPath, Body, Level, Need, Notice, PermissionMode, PermissionsView, RuleView, ServerWish, Standing, plain_name,
+};
+use gimlet_store::Decider;
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value};
+use serde_json::{Map, to_string};
 
 use super::judge::Judgement;
+use super::ledger::Word;
 use super::{Gate, Judged, lock};
 use crate::services::Services;
-use crate::tool::PermissionVerdict;
+use crate::tool::{PermissionVerdict, Sought};
 
 /// The tool whose rules speak of reading.
 const READING: &str = "Read";
+
+/// Leave to fulfil one wish of the driving program. Like a [`Permit`](super::Permit), it cannot be made outside the gate
+/// or used twice.
+pub struct Leave {
+    wish: ServerWish,
+}
+
+impl Leave {
+    /// What it is for.
+    pub fn into_wish(self) -> ServerWish {
+        self.wish
+    }
+}
 
 impl Gate {
     /// The link-free path of a file that may be read without a question, or why it may not. The mode does not count:
@@ -37,23 +54,44 @@ impl Gate {
         resolved.into_iter().next().map(|(_, real)| real).ok_or_else(|| format!("{} does not exist", path.display()))
     }
 
-    /// Whether rules forbid a call of a server's tool that the program makes itself.
-    pub(crate) fn may_call(
-        &self,
-        services: &Services,
-        tool: &str,
-        also_named: &[String],
-        input: &Map<String, Value>,
-    ) -> Result<(), String> {
+    /// Leave for what the program wants of a server, unless a rule or the server's configuration forbids it.
+    pub(crate) fn leave(&self, services: &Services, wish: ServerWish, sought: &Sought) -> Result<Leave, String> {
         self.refresh_unasked(services);
-        let mode = PermissionMode::BypassPermissions;
-        let own = &PermissionVerdict::Passthrough;
-        let judged = Judged { tool, also_named, needs: &[Need::Opaque], input: Some(input), needs_person: false, own };
-        let judgement = self.judge_aside(mode, services, judged);
-        match judgement.verdict.decision {
-            Decision::Deny => Err(judgement.verdict.model_text(tool)),
+        let nothing = Map::new();
+        let (tool, input, summary, refused) = match &wish {
+            ServerWish::Call { tool, input } => {
+                (tool.clone(), input, to_string(input).unwrap_or_default(), "The tool did not run")
+            }
+            ServerWish::Read { server, uri } => (reading(server), &nothing, uri.clone(), "The resource was not read"),
+            // Rules are about what the model or the program wants. This call is how the answer to a question is come
+            // by, and the answer is what is written down.
+            ServerWish::Decide { .. } => {
+                return match &sought.verdict {
+                    PermissionVerdict::Deny(why) => Err(format!("The tool did not run: {why}")),
+                    PermissionVerdict::Ask(_) | PermissionVerdict::Passthrough => Ok(Leave { wish }),
+                };
+            }
+        };
+        let judged = Judged {
+            tool: &tool,
+            also_named: &sought.also_named,
+            needs: &[Need::Opaque],
+            input: Some(input),
+            needs_person: false,
+            own: &sought.verdict,
+        };
+        let mut verdict = self.judge_aside(PermissionMode::BypassPermissions, services, judged).verdict;
+        let word = match verdict.decision {
+            Decision::Deny => Word::refused_by_policy(),
             // The wish itself is the answer to whatever would ask.
-            Decision::Ask | Decision::Allow => Ok(()),
+            Decision::Ask | Decision::Allow => Word::allowed_by(Decider::Host),
+        };
+        // It was judged in a mode that need not be the session's; to name it as a ground would mislead.
+        verdict.reasons.retain(|reason| !matches!(reason, Reason::Mode(_)));
+        self.ledger.note_wish(services, self.mode(), (&tool, &summary), &verdict, &word);
+        match verdict.decision {
+            Decision::Deny => Err(format!("{refused}: {}", verdict.model_text(&tool))),
+            Decision::Ask | Decision::Allow => Ok(Leave { wish }),
         }
     }
 
@@ -132,6 +170,12 @@ impl Gate {
     fn judge_aside(&self, mode: PermissionMode, services: &Services, judged: Judged<'_>) -> Judgement {
         self.judging_in(mode, services, Walls::None, |judging| judging.judge(judged, None))
     }
+}
+
+/// The name under which rules judge a look at a server's resource: no tool can have it, so only what is said about the
+/// whole server counts.
+fn reading(server: &str) -> String {
+    format!("mcp__{}__resources/read", plain_name(server))
 }
 
 /// The public name of where a rule comes from.

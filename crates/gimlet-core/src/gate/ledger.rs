@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use gimlet_policy::{Reason, Verdict};
-use gimlet_proto::{Body, Level, Notice, PermissionMode, ToolUseId};
+use gimlet_proto::{AgentPath, Body, Level, Notice, PermissionMode, ToolUseId};
 use gimlet_store::{Decider, DecisionLedger, DecisionLine, Outcome};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -12,6 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::{Refusal, lock};
 use crate::call::{CallScope, cut};
 use crate::redact::{Redactor, mask_tokens};
+use crate::services::Services;
 use crate::tool::Prepared;
 
 /// Longer descriptions of a call add nothing to what the transcript has.
@@ -27,6 +28,10 @@ pub(super) struct Word {
 impl Word {
     pub(super) fn allowed_by(by: Decider) -> Self {
         Self { outcome: Outcome::Allowed, by, note: None }
+    }
+
+    pub(super) fn refused_by_policy() -> Self {
+        Self { outcome: Outcome::Refused, by: Decider::Policy, note: None }
     }
 
     /// Who said so.
@@ -79,16 +84,35 @@ impl Ledger {
         verdict: &Verdict,
         word: &Word,
     ) {
+        let subject =
+            Subject { call: call.as_str(), agent: &scope.agent, tool: &prepared.tool, summary: &prepared.description };
+        self.write(&scope.services, mode, &subject, verdict, word);
+    }
+
+    /// The same about something that the driving program wants by itself: what it is called, and in a few words.
+    pub(super) fn note_wish(
+        &self,
+        services: &Services,
+        mode: PermissionMode,
+        (tool, summary): (&str, &str),
+        verdict: &Verdict,
+        word: &Word,
+    ) {
+        let subject = Subject { call: "", agent: &AgentPath::default(), tool, summary };
+        self.write(services, mode, &subject, verdict, word);
+    }
+
+    fn write(&self, services: &Services, mode: PermissionMode, subject: &Subject<'_>, verdict: &Verdict, word: &Word) {
         let Some(file) = &self.file else { return };
-        let redactor = &scope.services.redactor;
-        let paths = scope.services.paths();
+        let redactor = &services.redactor;
+        let paths = services.paths();
         let added = paths.roots.iter().filter(|root| **root != paths.project_dir);
         let line = DecisionLine {
             at: gimlet_store::timestamp(),
-            call: call.to_string(),
-            agent: scope.agent.parent_tool_use().map(ToString::to_string),
-            tool: prepared.tool.to_string(),
-            summary: cut(&masked(redactor, &prepared.description), SUMMARY_BYTES).to_owned(),
+            call: subject.call.to_owned(),
+            agent: subject.agent.parent_tool_use().map(ToString::to_string),
+            tool: subject.tool.to_owned(),
+            summary: cut(&masked(redactor, subject.summary), SUMMARY_BYTES).to_owned(),
             outcome: word.outcome,
             by: word.by,
             mode: mode.to_string(),
@@ -102,7 +126,7 @@ impl Ledger {
             && !std::mem::replace(&mut writing.told, true)
         {
             let text = format!("decisions cannot be kept in {}: {error}", writing.ledger.path().display());
-            scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Warning, text }));
+            services.publish(subject.agent, Body::Notice(Notice { level: Level::Warning, text }));
         }
     }
 }
@@ -131,4 +155,13 @@ fn without_secrets(redactor: &Redactor, verdict: &Verdict) -> Box<RawValue> {
     let mut kept = serde_json::to_value(verdict).unwrap_or_default();
     mask_texts(redactor, &mut kept);
     to_raw_value(&kept).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// What a decision is about.
+struct Subject<'a> {
+    /// Empty where the transcript has no such call.
+    call: &'a str,
+    agent: &'a AgentPath,
+    tool: &'a str,
+    summary: &'a str,
 }

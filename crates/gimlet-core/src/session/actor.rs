@@ -174,6 +174,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             gauge: conversation.gauge.clone(),
             model: config.model.clone(),
             host: host.clone(),
+            guests: config.guests,
             agents: conversation.record.agents(),
             cleared: false,
         },
@@ -184,7 +185,6 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         api_key_source: config.api_key_source,
         own_tools: (config.tools.clone(), own_defs),
         tools: config.tools,
-        guests: config.guests,
         host,
         options: config.options,
         items,
@@ -212,7 +212,6 @@ struct Actor {
     tools: ToolSet,
     /// What is always offered.
     own_tools: (ToolSet, Arc<[ToolDef]>),
-    guests: Option<Arc<dyn ToolSource>>,
     host: Arc<AgentHost>,
     options: TurnOptions,
     items: Arc<AtomicU64>,
@@ -354,7 +353,7 @@ impl Actor {
 
     /// Finds out which guests there are. Whoever interrupts does not wait for them, nor does the turn that follows.
     async fn invite_guests(&mut self, cancel: &CancellationToken) {
-        let Some(source) = self.guests.clone() else { return };
+        let Some(source) = self.desk.guests.clone() else { return };
         let mut looking = source.tools();
         let Self { desk, inbox, asked, closing, .. } = self;
         let guests = loop {
@@ -419,7 +418,7 @@ impl Actor {
             model: self.model.facts(&self.desk.dials.model()).id,
             mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.listed_as().to_owned()).collect(),
-            servers: self.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
+            servers: self.desk.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
             agents: self.desk.gate.offers(self.host.roster()).into_iter().map(|offer| offer.name).collect(),
             api_key_source: self.api_key_source.clone(),
         }

@@ -18,6 +18,7 @@ use crate::hooks::{HookEvent, ModelSwitch, Occasion, Permission};
 use crate::services::Services;
 use crate::steering::Steering;
 use crate::tasks::Task;
+use crate::tool::ToolSource;
 
 /// What the desk cannot settle by itself.
 pub(super) enum Call {
@@ -38,6 +39,8 @@ pub(super) struct Desk {
     pub(super) model: Arc<dyn Model>,
     /// What subagents are sent by.
     pub(super) host: Arc<AgentHost>,
+    /// Where tools come from that others run.
+    pub(super) guests: Option<Arc<dyn ToolSource>>,
     /// Where the records of subagents are.
     pub(super) agents: AgentTranscripts,
     /// The session ends because the person wants an empty conversation.
@@ -141,7 +144,7 @@ impl Desk {
             Some(Op::ContextUsage { reply }) => {
                 reply.send(Ok(self.gauge.read(self.model.facts(&self.dials.model()))));
             }
-            Some(Op::Inquire(inquiry)) => inquiries::answer(inquiry, &self.scope()),
+            Some(Op::Inquire(inquiry)) => inquiries::answer(inquiry, &self.scope(), self.guests.as_ref()),
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),
             Some(Op::Withdraw { prompt, reply }) => {
                 let waited = self.steering.withdraw(&prompt);

@@ -1,11 +1,14 @@
-//! What the driving program wants beside the conversation: looks at files, tasks, rules and hooks, and a folder more to
-//! work in. Every look at a file goes by the gate's rules; nothing here asks anybody or tells the model anything.
+//! What the driving program wants beside the conversation: looks at files, tasks, rules and hooks, a folder more to
+//! work in, and what servers can do. Every look at a file and every call goes by the gate's rules; nothing here asks
+//! anybody or tells the model anything.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use gimlet_proto::{FilePart, Inquiry, Standing, TaskTail};
+use gimlet_proto::{FilePart, Inquiry, ServerWish, Standing, TaskTail};
 use rustix::fs::{AtFlags, FileType, OFlags};
+use serde_json::Value;
 
 use crate::call::CallScope;
 use crate::dials::Choice;
@@ -14,6 +17,7 @@ use crate::gate::Gate;
 use crate::hooks::Occasion;
 use crate::redact::Redactor;
 use crate::services::Services;
+use crate::tool::ToolSource;
 
 /// How much of the end of a task's output is given at once.
 const TAIL: u64 = 8 * 1024;
@@ -23,7 +27,7 @@ const BEFORE: u64 = 8 * 1024;
 const PRINTING: [&str; 2] = ["local_bash", "monitor"];
 
 /// Answers, on the side where that takes the disk.
-pub(super) fn answer(inquiry: Inquiry, scope: &CallScope) {
+pub(super) fn answer(inquiry: Inquiry, scope: &CallScope, guests: Option<&Arc<dyn ToolSource>>) {
     let CallScope { services, gate, dials, .. } = scope;
     match inquiry {
         Inquiry::TaskOutput { task, reply } => {
@@ -76,10 +80,29 @@ pub(super) fn answer(inquiry: Inquiry, scope: &CallScope) {
             dials.set_display(standing.display);
             dials.set_effort(standing.effort);
         }
-        Inquiry::MayCall { tool, also_named, input, reply } => {
-            reply.send(gate.may_call(services, &tool, &also_named, &input));
+        Inquiry::OfServer { wish, mut reply } => {
+            let (asked, gate, guests) = (services.clone(), gate.clone(), guests.cloned());
+            services.spawn(async move {
+                let answer = tokio::select! {
+                    answer = of_server(&asked, &gate, guests, wish) => answer,
+                    () = reply.unwanted() => return,
+                };
+                reply.send(answer);
+            });
         }
     }
+}
+
+/// Has a server do something, if the gate gives leave.
+async fn of_server(
+    services: &Services,
+    gate: &Gate,
+    guests: Option<Arc<dyn ToolSource>>,
+    wish: ServerWish,
+) -> Result<Value, String> {
+    let guests = guests.ok_or("this session has no servers")?;
+    let sought = guests.look_up(&wish).await;
+    guests.fulfil(gate.leave(services, wish, &sought)?).await
 }
 
 /// The beginning of a file that may be read without a question.

@@ -1,8 +1,10 @@
 //! Where guests come from.
 
-use gimlet_proto::{BoxFuture, ServerView};
+use gimlet_proto::{BoxFuture, ServerView, ServerWish};
+use serde_json::Value;
 
-use super::ToolRef;
+use super::{PermissionVerdict, ToolRef};
+use crate::gate::Leave;
 
 /// A source of tools that come and go while the session lives. The session looks before every turn, so that what the
 /// model is offered changes between turns only.
@@ -12,4 +14,20 @@ pub trait ToolSource: Send + Sync {
 
     /// The servers behind the tools.
     fn servers(&self) -> Vec<ServerView>;
+
+    /// What the gate has to know before it decides on a wish of the driving program. Rules come before the question
+    /// whether anybody could fulfil it.
+    fn look_up<'a>(&'a self, wish: &'a ServerWish) -> BoxFuture<'a, Sought>;
+
+    /// Does what the gate gave leave for; gives the server's own result, an object.
+    fn fulfil(&self, leave: Leave) -> BoxFuture<'_, Result<Value, String>>;
+}
+
+/// What a source knows about a wish.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sought {
+    /// What else rules may call the tool, whose full name was shortened if it was long.
+    pub also_named: Vec<String>,
+    /// What its server's configuration says.
+    pub verdict: PermissionVerdict,
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gimlet_core::Leave;
 use gimlet_core::tool::{
-    Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef, ToolSource,
+    Guest, GuestCall, GuestResult, GuestTool, ResultCap, Sought, ToolContext, ToolError, ToolRef, ToolSource,
 };
-use gimlet_proto::{Answer, Block, Body, BoxFuture, Op, PermissionMode, Reply, ServerView};
+use gimlet_proto::{Answer, Block, Body, BoxFuture, Op, PermissionMode, Reply, ServerView, ServerWish};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
@@ -52,6 +53,14 @@ impl ToolSource for Source {
 
     fn servers(&self) -> Vec<ServerView> {
         Vec::new()
+    }
+
+    fn look_up<'a>(&'a self, _wish: &'a ServerWish) -> BoxFuture<'a, Sought> {
+        Box::pin(async { Sought::default() })
+    }
+
+    fn fulfil(&self, _leave: Leave) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async { Err("nothing was called".to_owned()) })
     }
 }
 
@@ -141,6 +150,14 @@ impl ToolSource for Slow {
 
     fn servers(&self) -> Vec<ServerView> {
         Vec::new()
+    }
+
+    fn look_up<'a>(&'a self, _wish: &'a ServerWish) -> BoxFuture<'a, Sought> {
+        Box::pin(async { Sought::default() })
+    }
+
+    fn fulfil(&self, _leave: Leave) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async { Err("nothing was called".to_owned()) })
     }
 }
 

@@ -5,9 +5,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::tool::ToolSource;
+use gimlet_core::tool::{Sought, ToolSource};
 use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
-use gimlet_proto::{BoxFuture, Driver, DriverError, Env, HookCall, ServerStatus, Servers};
+use gimlet_proto::{BoxFuture, Driver, DriverError, Env, HookCall, ServerStatus, ServerWish, Servers};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
@@ -125,7 +125,8 @@ async fn a_server_that_let_everybody_wait_is_tried_again_with_a_turn_or_when_ask
         assert!(servers.list()[0].error.as_ref().unwrap().contains("did not answer"));
         program.silent.store(false, Ordering::SeqCst);
         let seen = program.seen.lock().unwrap().len();
-        assert!(servers.call("mcp__calc__add", serde_json::Map::new()).await.is_err());
+        let wish = ServerWish::Call { tool: "mcp__calc__add".to_owned(), input: serde_json::Map::new() };
+        assert_eq!(servers.look_up(&wish).await, Sought::default());
         assert_eq!(program.seen.lock().unwrap().len(), seen, "nobody waits for it beside a turn");
         match way {
             "turn" => {}

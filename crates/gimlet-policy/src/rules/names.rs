@@ -3,6 +3,8 @@
 //! A server may be called anything, and models take few characters. People write rules with the name that they gave the
 //! server or with the one that they see in a transcript, and both mean the same.
 
+use gimlet_proto::plain_name;
+
 use super::{canonical_tool, wildcard};
 
 /// What the name of a server's tool begins with.
@@ -13,8 +15,7 @@ pub(crate) fn plain(name: &str) -> String {
     if !name.starts_with(SERVERS) {
         return name.to_owned();
     }
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*');
-    name.chars().map(|c| if fits(c) { c } else { '_' }).collect()
+    name.split('*').map(plain_name).collect::<Vec<_>>().join("*")
 }
 
 /// The names that rules may use for a tool of a server beside the one that is sent: first those of the server, then

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Op, PermissionMode, PromptFate, Reader,
-    SessionHandle, Standing, TaskState, TaskView,
+    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Inquiry, Op, PermissionMode, PromptFate, Reader,
+    Reply, ServerWish, SessionHandle, Standing, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -21,7 +21,7 @@ use super::lifecycle::Lifecycle;
 use super::lines::HostLine;
 use super::permission::{self, Question};
 use super::prompts::{Prompt, Said};
-use super::requests::{Backstage, Reopened, Tally};
+use super::requests::{self, Backstage, Reopened, Tally};
 use super::state::{State, States};
 use super::{Answers, Host, HostRequests, MirrorFeed, SdkEnd, SdkJob, fit, frames};
 use crate::wire::{Lines, Wire};
@@ -351,13 +351,11 @@ impl Link {
 
     /// Lets a tool decide. Whatever keeps it from answering is no yes.
     fn ask_tool(&mut self, tool: String, ask: AskId, question: Question) {
-        let servers = self.backstage.servers();
-        let input = question.for_tool();
+        let (reply, answer) = Reply::channel();
+        let wish = ServerWish::Decide { tool: tool.clone(), input: question.for_tool() };
+        self.session.send(Op::Inquire(Inquiry::OfServer { wish, reply }));
         let work = self.replies.spawn(async move {
-            let said = match servers {
-                Some(servers) => servers.call(&tool, input).await.and_then(|result| permission::tool_says(&result)),
-                None => Err("there are no servers".to_owned()),
-            };
+            let said = requests::answered(answer).await.and_then(|result| permission::tool_says(&result));
             let said = said.map_err(|why| format!("--permission-prompt-tool {tool}: {why}"));
             Done::Decided { ask, answer: question.read(said) }
         });

@@ -240,7 +240,7 @@ fn ask<T: Send + 'static>(
     Routed::Later(Box::pin(async move { answered(answer).await.map(render) }))
 }
 
-async fn answered<T>(answer: oneshot::Receiver<Result<T, String>>) -> Result<T, String> {
+pub(super) async fn answered<T>(answer: oneshot::Receiver<Result<T, String>>) -> Result<T, String> {
     answer.await.unwrap_or_else(|_| Err("the session is closed".to_owned()))
 }
 

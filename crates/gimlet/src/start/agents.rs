@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use gimlet_core::tool::{ToolRef, ToolSource, nearest};
-use gimlet_core::{AgentSource, MainAgent, Roster};
+use gimlet_core::tool::{Sought, ToolRef, ToolSource, nearest};
+use gimlet_core::{AgentSource, Leave, MainAgent, Roster};
 use gimlet_policy::{RuleSet, names_in_list};
-use gimlet_proto::{AgentSpec, BoxFuture, Env, PermissionMode, ServerView};
+use gimlet_proto::{AgentSpec, BoxFuture, Env, PermissionMode, ServerView, ServerWish};
+use serde_json::Value;
 
 use super::known_tools;
 use super::toolbox::{NOT_A_FILE, names_a_file};
@@ -25,7 +26,7 @@ pub(super) fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> 
         }
         report.hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
     };
-    let given: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json).map_err(wrong)?;
+    let given: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(wrong)?;
     given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
 }
 
@@ -169,6 +170,14 @@ impl ToolSource for Chosen {
 
     fn servers(&self) -> Vec<ServerView> {
         self.source.servers()
+    }
+
+    fn look_up<'a>(&'a self, wish: &'a ServerWish) -> BoxFuture<'a, Sought> {
+        self.source.look_up(wish)
+    }
+
+    fn fulfil(&self, leave: Leave) -> BoxFuture<'_, Result<Value, String>> {
+        self.source.fulfil(leave)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{Inquiry, Op, Reply, ServerTool, ServerView, Servers, ServersChanged, SessionHandle};
+use gimlet_proto::{Inquiry, Op, Reply, ServerTool, ServerView, ServerWish, Servers, ServersChanged, SessionHandle};
 use serde_json::{Map, Value, json};
 
 use super::{Backstage, Routed, answered, missing};
@@ -36,23 +36,13 @@ pub(super) fn route(subtype: &str, request: &HostLine, session: &SessionHandle, 
                 Ok(json!({"added": added, "removed": removed, "errors": errors}))
             }))
         }
-        ("mcp_call", _) => call(request, session, servers),
+        ("mcp_call", _) => call(request, session),
         ("mcp_read_resource", Some(name)) => {
             let Some(uri) = request.text("uri") else { return missing(subtype, "uri") };
             if !uri.starts_with(PAGES) {
                 return Routed::Now(Err(format!("mcp_read_resource reads resources of the form {PAGES}… only")));
             }
-            let (reply, leave) = Reply::channel();
-            session.send(Op::Inquire(Inquiry::MayCall {
-                tool: reading(&name),
-                also_named: Vec::new(),
-                input: Map::new(),
-                reply,
-            }));
-            Routed::Later(Box::pin(async move {
-                answered(leave).await.map_err(|why| format!("The resource was not read: {why}"))?;
-                small_enough(servers.read_resource(&name, &uri).await?)
-            }))
+            wish(ServerWish::Read { server: name, uri }, session)
         }
         _ => missing(subtype, "serverName"),
     }
@@ -97,7 +87,7 @@ pub(super) fn deliver(request: &HostLine, backstage: &Arc<dyn Backstage>) -> Rou
 }
 
 /// A call that the host wants made. Its wish is leave enough, except where a rule forbids the tool.
-fn call(request: &HostLine, session: &SessionHandle, servers: Arc<dyn Servers>) -> Routed {
+fn call(request: &HostLine, session: &SessionHandle) -> Routed {
     let Some(tool) = request.text("tool") else { return missing("mcp_call", "tool") };
     let wanted = |name: &&&str| request.raw(name).is_some_and(|value| !matches!(value.get(), "null" | "false"));
     if let Some(member) = NOT_AVAILABLE.iter().find(wanted) {
@@ -110,22 +100,14 @@ fn call(request: &HostLine, session: &SessionHandle, servers: Arc<dyn Servers>) 
             None => return Routed::Now(Err("arguments must be an object".to_owned())),
         },
     };
-    let session = session.clone();
-    Routed::Later(Box::pin(async move {
-        let also_named = servers.names_of(&tool).await;
-        let (reply, leave) = Reply::channel();
-        session.send(Op::Inquire(Inquiry::MayCall { tool: tool.clone(), also_named, input: input.clone(), reply }));
-        answered(leave).await.map_err(|why| format!("The tool did not run: {why}"))?;
-        small_enough(servers.call(&tool, input).await?)
-    }))
+    wish(ServerWish::Call { tool, input }, session)
 }
 
-/// The name under which rules judge a look at a server's resource: no tool can have it, so only what is said about the
-/// whole server counts.
-fn reading(server: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let server: String = server.chars().map(|c| if fits(c) { c } else { '_' }).collect();
-    format!("mcp__{server}__resources/read")
+/// Asks the session for it, whose gate decides.
+fn wish(wish: ServerWish, session: &SessionHandle) -> Routed {
+    let (reply, answer) = Reply::channel();
+    session.send(Op::Inquire(Inquiry::OfServer { wish, reply }));
+    Routed::Later(Box::pin(async move { small_enough(answered(answer).await?) }))
 }
 
 /// What somebody else's server gave, unless it does not fit into a line: half of it could mean anything.

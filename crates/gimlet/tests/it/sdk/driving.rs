@@ -212,10 +212,12 @@ async fn the_transcripts_of_agents_are_mirrored_with_their_description() {
 #[tokio::test]
 async fn a_program_calls_tools_and_reads_pages_by_itself_unless_a_rule_forbids() {
     let world = world();
-    let model = Script::new().serve().await.unwrap();
+    let model = Script::new().say("hello").serve().await.unwrap();
     let deny = r#"{"permissions":{"deny":["mcp__calc__sub","mcp__calc__add(a:7)"],"ask":["mcp__calc__add"]}}"#;
     let mut host = Host::start(world.run(&model).args(["--permission-mode", "plan", "--settings", deny]));
     host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["calc"]})).await;
+    host.say("hi");
+    serve(&mut host, |line| line["type"] == "result").await;
     let call = |tool: &str, a: u32| json!({"subtype": "mcp_call", "tool": tool, "arguments": {"a": a, "b": 2}});
     let mut staged = call("mcp__calc__add", 1);
     staged["check_permissions"] = json!(true);
@@ -250,6 +252,22 @@ async fn a_program_calls_tools_and_reads_pages_by_itself_unless_a_rule_forbids()
     let called = host.seen.iter().filter(|line| line["request"]["message"]["method"] == "tools/call").count();
     assert_eq!(called, 1, "what is forbidden never reaches the server");
     host.end().await.clean(0);
+    let decided = world.run(&model).args(["why", "--json"]).finish().await.expect_code(0).lines();
+    let noted = |line: &Value| ["tool", "outcome", "by", "mode"].map(|key| line[key].as_str().unwrap().to_owned());
+    let noted: Vec<_> = decided.iter().map(noted).collect();
+    assert_eq!(
+        noted,
+        [
+            ["mcp__calc__add", "allowed", "host", "plan"],
+            ["mcp__calc__add", "refused", "policy", "plan"],
+            ["mcp__calc__sub", "refused", "policy", "plan"],
+            ["mcp__calc__none", "allowed", "host", "plan"],
+            ["Bash", "allowed", "host", "plan"],
+            ["mcp__calc__resources/read", "allowed", "host", "plan"],
+            ["mcp__none__resources/read", "allowed", "host", "plan"],
+        ],
+        "what the program wanted by itself is written down too"
+    );
 }
 
 #[tokio::test]
