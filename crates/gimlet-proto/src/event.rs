@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     AskId, AskView, Block, BlockKind, EntryId, ItemId, ModelError, ModelUsage, Origin, PermissionMode, RateLimit,
-    ServerView, SessionId, StopReason, ToolUseId, Usage, View,
+    ServerView, SessionId, StopReason, SuggestedChange, ToolUseId, Usage, View,
 };
 
 /// Which agent of the session speaks: empty for the main conversation, else the tool call that spawned each level.
@@ -226,8 +226,8 @@ pub struct Denial {
     pub summary: String,
     /// Why, in a few words.
     pub reason: String,
-    /// The flag that would have allowed it, where there is a good one.
-    pub allow_with: Option<String>,
+    /// The changes that together would have allowed it, where there are good ones.
+    pub remedies: Vec<SuggestedChange>,
 }
 
 /// How a background task stands.

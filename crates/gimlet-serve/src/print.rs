@@ -1,6 +1,7 @@
 //! Print mode: one prompt (or a stream of them) in, the answer out, an exit code at the end.
 
 mod activity;
+mod flags;
 
 use std::time::Duration;
 

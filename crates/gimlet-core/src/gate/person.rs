@@ -64,7 +64,7 @@ impl Gate {
                 verdict.model_text(&prepared.tool)
             );
             let suggested = self.suggestions(scope, prepared);
-            return Err(Refusal::Denied(Denied::unattended(message, prepared, verdict, &suggested)));
+            return Err(Refusal::Denied(Denied::unattended(message, prepared, verdict, suggested)));
         };
         let _asking = scope.services.pulse.asking();
         let (reply, answer) = oneshot::channel();

@@ -3,7 +3,7 @@
 use gimlet_policy::{Reason, Verdict};
 use gimlet_proto::{Body, Denial, SuggestedChange};
 
-use super::{lock, suggest};
+use super::lock;
 use crate::call::{CallScope, Incoming};
 use crate::results::{Settled, cancelled};
 use crate::tool::{ErrorClass, Prepared, ToolError};
@@ -37,7 +37,7 @@ pub(crate) struct Denied {
     message: String,
     summary: String,
     reason: String,
-    allow_with: Option<String>,
+    remedies: Vec<SuggestedChange>,
 }
 
 impl Denied {
@@ -45,7 +45,7 @@ impl Denied {
     pub(super) fn new(origin: &'static str, message: String, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
         let explained = verdict.explain();
         let reason = explained.split_once(": ").map_or(explained.as_str(), |(_, reason)| reason).to_owned();
-        Box::new(Self { origin, message, summary: prepared.description.clone(), reason, allow_with: None })
+        Box::new(Self { origin, message, summary: prepared.description.clone(), reason, remedies: Vec::new() })
     }
 
     /// For want of a person who could be asked; `suggested` is what would have answered the question.
@@ -53,10 +53,10 @@ impl Denied {
         message: String,
         prepared: &Prepared,
         verdict: &Verdict,
-        suggested: &[SuggestedChange],
+        suggested: Vec<SuggestedChange>,
     ) -> Box<Self> {
         let denied = Self::new(UNATTENDED, message, prepared, verdict);
-        Box::new(Self { allow_with: suggest::flags(suggested), ..*denied })
+        Box::new(Self { remedies: suggested, ..*denied })
     }
 
     /// Somebody was asked and failed to answer.
@@ -71,13 +71,19 @@ impl Denied {
 
     pub(super) fn by_reviewer(message: String, why: &str, prepared: &Prepared) -> Box<Self> {
         let reason = format!("the reviewer of auto mode refused it: {why}");
-        Box::new(Self { origin: REVIEWER, message, summary: prepared.description.clone(), reason, allow_with: None })
+        Box::new(Self {
+            origin: REVIEWER,
+            message,
+            summary: prepared.description.clone(),
+            reason,
+            remedies: Vec::new(),
+        })
     }
 
     pub(super) fn by_hook(message: String, prepared: &Prepared) -> Box<Self> {
         let summary = prepared.description.clone();
         let reason = format!("a hook refused it: {message}");
-        Box::new(Self { origin: HOOK, message, summary, reason, allow_with: None })
+        Box::new(Self { origin: HOOK, message, summary, reason, remedies: Vec::new() })
     }
 
     pub(super) fn is_by_reviewer(&self) -> bool {
@@ -101,7 +107,7 @@ impl Refusal {
             origin: "user",
             summary: String::new(),
             reason: "a person refused".to_owned(),
-            allow_with: None,
+            remedies: Vec::new(),
             message,
         };
         let blocked_at_once = matches!(self, Refusal::ByHook { at_once: true, .. });
@@ -116,7 +122,7 @@ impl Refusal {
             // Whoever answers words it: it may be a program's own explanation.
             Refusal::ByPerson { message, stop_turn } => (by_person(message), stop_turn),
         };
-        let Denied { origin, message, summary, reason, allow_with } = denied;
+        let Denied { origin, message, summary, reason, remedies } = denied;
         let denial = Denial {
             tool: incoming.name.clone(),
             call: incoming.id.clone(),
@@ -125,7 +131,7 @@ impl Refusal {
             message: message.clone(),
             summary,
             reason,
-            allow_with,
+            remedies,
         };
         lock(&scope.gate.denials).push(denial.clone());
         if origin != "user" && !blocked_at_once {

@@ -242,7 +242,7 @@ fn refuse(conversation: &mut Conversation, turn: &Turn, explanation: Option<Stri
 
 /// What people read in place of an answer that the model refused to give.
 pub(crate) fn refusal(explanation: Option<&str>) -> String {
-    const ADVICE: &str = "Rephrase the request, or choose another model (--model, --fallback-model).";
+    const ADVICE: &str = "Rephrase the request, or choose another model.";
     match explanation.map(|why| why.trim_end_matches(['.', ' '])) {
         Some(why) => format!("The model refused to answer: {why}. {ADVICE}"),
         None => format!("The model refused to answer. {ADVICE}"),

@@ -1,5 +1,6 @@
 //! One line for people about what is going on, on the side channel of print mode.
 
+use super::flags;
 use gimlet_proto::{Body, Denial, Level, ToolPhase, View};
 
 /// The remark for an event, if one is due. Without `verbose` only what needs attention is said.
@@ -29,9 +30,9 @@ pub(super) fn note(body: &Body, verbose: bool) -> Option<String> {
     }
 }
 
-/// A refusal for the person who can change it: what, why, and the flag that would allow it.
+/// A refusal for the person who can change it: what, why, and the flags that would allow it.
 fn refusal(denial: &Denial) -> String {
-    let allow = denial.allow_with.as_ref().map_or_else(String::new, |flag| format!(". To allow it: {flag}"));
+    let allow = flags::of(&denial.remedies).map_or_else(String::new, |flags| format!(". To allow it: {flags}"));
     format!("gimlet: refused {}({}): {}{allow}", denial.tool, denial.summary, denial.reason)
 }
 
