@@ -293,7 +293,7 @@ impl ToolSource for McpServers {
             };
             let entries = self.lock();
             let Ok((entry, _, own)) = owner(&entries, tool) else { return Sought::default() };
-            let verdict = match entry.config.policies.about(&own) {
+            let verdict = match entry.config.policies.about(&entry.name, &own) {
                 Policy::Deny => PermissionVerdict::Deny(format!("the configuration of its server denies '{tool}'")),
                 Policy::Ask | Policy::AsUsual => PermissionVerdict::Passthrough,
             };

@@ -6,8 +6,10 @@
 
 mod output;
 mod tls;
+mod waiting;
 mod world;
 
 pub use output::RunOutput;
 pub use tls::{Mutual, certified, mutual};
+pub use waiting::{PATIENCE, eventually, unique_sleep};
 pub use world::{Run, RunningChild, World, entries_of};

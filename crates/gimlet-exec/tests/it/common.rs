@@ -5,17 +5,15 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use gimlet_exec::{
     CaptureLimits, CustodianProgram, Exec, ExecConfig, Finished, Foreground, Running, Shell, ShellCommand, ShellConfig,
     ShellRun, Spawn, Stdin, Streams, for_model,
 };
 use gimlet_proto::Env;
+pub(crate) use gimlet_testkit::{PATIENCE, eventually, unique_sleep};
 
 pub(crate) const VICTIM_ARGUMENT: &str = "__victim";
-/// Far longer than anything here takes, far shorter than a person would wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn block_on(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
@@ -108,12 +106,6 @@ pub(crate) async fn wait_for_line(running: &mut Running, wanted: &str) {
     tokio::time::timeout(PATIENCE, read).await.expect("the line never came");
 }
 
-/// A number of seconds for `sleep` that no other process has on its command line.
-pub(crate) fn unique_sleep() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("7{:06}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
 /// Processes whose command line contains a text, this one and zombies left out.
 pub(crate) fn alive(text: &str) -> Vec<i32> {
     let mut found = Vec::new();
@@ -125,14 +117,6 @@ pub(crate) fn alive(text: &str) -> Vec<i32> {
         }
     }
     found
-}
-
-pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never happened: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 pub(crate) fn kill_9(pid: u32) {

@@ -2,20 +2,22 @@
 //! would.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, Waker};
 
 use gimlet_core::tool::{AnyTool, Tool, ToolContext, ToolError};
 use gimlet_core::{Processes, Services, SessionState};
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
-use gimlet_proto::{AgentPath, Body, Env, Hub, Op, Reader, Say, SessionId, TaskState, ToolPhase, ToolUseId, View};
+use gimlet_proto::{
+    AgentPath, Body, Env, Event, Hub, Op, Reader, Say, SessionId, TaskState, ToolPhase, ToolUseId, View,
+};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Far longer than anything here takes, far shorter than a person would wait.
-const PATIENCE: Duration = Duration::from_secs(10);
+use gimlet_testkit::PATIENCE;
+pub(crate) use gimlet_testkit::{eventually, unique_sleep};
 
 pub(crate) struct Bench {
     folder: tempfile::TempDir,
@@ -135,7 +137,7 @@ impl Bench {
     }
 
     fn read_events(&mut self) {
-        while let Some(event) = self.reader.try_next() {
+        while let Some(event) = waiting(&mut self.reader) {
             match event.body {
                 Body::Task(view) => self.task_states.push(view.state),
                 Body::Tool(view) => {
@@ -188,10 +190,12 @@ fn services(
     (Arc::new(services), reader, said)
 }
 
-/// A number of seconds for `sleep` that no other process has on its command line.
-pub(crate) fn unique_sleep() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("8{:06}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+/// The next event if there is one already.
+fn waiting(reader: &mut Reader) -> Option<Event> {
+    match pin!(reader.next()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(event) => event,
+        Poll::Pending => None,
+    }
 }
 
 /// Processes whose arguments include exactly this one.
@@ -205,12 +209,4 @@ pub(crate) fn alive(argument: &str) -> Vec<i32> {
         }
     }
     found
-}
-
-pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never happened: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

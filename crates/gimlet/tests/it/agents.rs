@@ -1,10 +1,8 @@
 //! Subagents end to end: what programs see of them, what they cost, and what is on disk afterwards.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
 
-use std::time::Duration;
-
 use gimlet_script::{Expect, Reply, Script};
-use gimlet_testkit::{World, entries_of};
+use gimlet_testkit::{World, entries_of, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -296,9 +294,7 @@ async fn an_interrupt_inside_an_agent_ends_it_for_programs_too() {
         .await
         .unwrap();
     let run = world.run(&model).stream("go").start();
-    while !world.project.join("begun").exists() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("the command began", || world.project.join("begun").exists()).await;
     kill_process(Pid::from_raw(i32::try_from(run.pid()).unwrap()).unwrap(), Signal::INT).unwrap();
     let mut run = run;
     let run = tokio::task::spawn_blocking(move || run.wait_with_output()).await.unwrap();

@@ -23,15 +23,11 @@ mod search;
 mod shell_edges;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use gimlet_script::{Request, Script, Server};
-use gimlet_testkit::{RunOutput, World};
+use gimlet_testkit::{RunOutput, World, eventually, unique_sleep};
 use serde_json::{Value, json};
-
-/// Far longer than anything here takes, far shorter than a person would wait.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn serve(script: Script) -> Server {
     script.serve().await.unwrap()
@@ -100,12 +96,6 @@ fn read(world: &World, path: &str) -> (&'static str, Value) {
     ("Read", json!({"file_path": world.path(path)}))
 }
 
-/// A duration for `sleep` that no other process of this machine has, so that its owner can be found by it.
-fn unique_sleep() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("77.{}{:03}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
 /// How many processes of this name have an argument that contains the marker.
 fn alive(name: &str, marker: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -118,15 +108,6 @@ fn alive(name: &str, marker: &str) -> usize {
                 && words.any(|word| word.contains(marker))
         })
         .count()
-}
-
-/// Waits until something holds; fails by name when it never does.
-async fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "never happened: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// Makes a file look as if it had been at rest for long.

@@ -7,7 +7,7 @@ mod upkeep;
 use std::path::{Path, PathBuf};
 
 use gimlet_script::{Script, Server};
-use gimlet_testkit::{RunOutput, World, entries_of};
+use gimlet_testkit::{RunOutput, World, entries_of, eventually};
 use serde_json::{Value, json};
 
 use crate::world;
@@ -414,9 +414,7 @@ async fn a_search_that_is_killed_while_it_reads_leaves_an_index_that_the_next_on
     for _ in 0..3 {
         let mut run = world.run_at("http://127.0.0.1:9").args(["sessions", "search", "okapi"]).start();
         let begun = |name: &str| cache.join(name).metadata().is_ok_and(|file| file.len() > 0);
-        while !begun("search.db-wal") && !begun("search.db") {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
+        eventually("the index is being written", || begun("search.db-wal") || begun("search.db")).await;
         run.kill();
         tokio::task::spawn_blocking(move || run.wait_with_output()).await.unwrap();
     }

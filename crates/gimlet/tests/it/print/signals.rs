@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gimlet_script::{At, Fault, Script, Server};
-use gimlet_testkit::{RunningChild, World};
+use gimlet_testkit::{RunningChild, World, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -85,9 +85,7 @@ async fn commanding(world: &World) -> Server {
 
 /// Waits until the command of [`commanding`] runs.
 async fn begun(world: &World) {
-    while !world.project.join("begun").exists() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("the command began", || world.project.join("begun").exists()).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Requests of the host: what each answers, also while a turn runs, and what none of them can break.
 
 use gimlet_script::Script;
+use gimlet_testkit::eventually;
 use serde_json::{Value, json};
 
 use super::Host;
@@ -137,9 +138,7 @@ async fn requests_are_answered_while_a_command_runs_and_an_interrupt_ends_it() {
     let mut host = Host::start(world.run(&model).args(["--dangerously-skip-permissions"]));
     host.say("go");
     host.until(|line| line["type"] == "assistant").await;
-    while !world.project.join("begun").exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    eventually("the command began", || world.project.join("begun").exists()).await;
     for uuid in ["aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"] {
         host.send(
             json!({"type": "user", "uuid": uuid, "priority": "later", "message": {"role": "user", "content": uuid}}),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gimlet_script::{At, Fault, Script};
+use gimlet_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -85,9 +86,8 @@ async fn a_host_that_vanishes_takes_everything_with_it() {
     let mut host =
         Host::start(world.run(&model).args(["--dangerously-skip-permissions", "--include-partial-messages"]));
     host.say("go");
-    while std::fs::read_to_string(world.project.join("pid")).map_or(true, |pid| pid.trim().is_empty()) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let written = || std::fs::read_to_string(world.project.join("pid")).is_ok_and(|pid| pid.ends_with('\n'));
+    eventually("the command said its number", written).await;
     let mut child = host.child;
     drop(host.lines);
     child.stdin = None;

@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use gimlet_script::Script;
+use gimlet_testkit::PATIENCE;
 use serde_json::{Value, json};
 
 use super::Host;
@@ -114,14 +115,17 @@ async fn the_output_of_a_background_command_can_be_polled() {
     let started = host.until(|line| line["subtype"] == "task_started").await;
     host.result().await;
     let look = json!({"subtype": "get_task_output", "task_id": started["task_id"]});
-    loop {
-        let seen = host.ask(look.clone()).await["response"].clone();
-        assert_eq!(seen["truncated"], false);
-        if seen["output"] == "one\n" {
-            break;
+    let until_printed = async {
+        loop {
+            let seen = host.ask(look.clone()).await["response"].clone();
+            assert_eq!(seen["truncated"], false);
+            if seen["output"] == "one\n" {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    };
+    tokio::time::timeout(PATIENCE, until_printed).await.expect("the first line is never seen");
     world.file("go", "");
     host.until(|line| line["subtype"] == "task_notification").await;
     let seen = host.ask(look).await["response"].clone();

@@ -1,6 +1,7 @@
 //! What an interrupt stops besides the turn.
 
 use gimlet_script::{Expect, Script};
+use gimlet_testkit::eventually;
 use serde_json::{Value, json};
 
 use super::Host;
@@ -34,9 +35,7 @@ async fn an_interrupt_stops_agents_in_the_background_and_no_commands() {
     host.ask(json!({"subtype": "initialize"})).await;
     host.say("go");
     host.result().await;
-    while !world.project.join("begun").exists() {
-        tokio::task::yield_now().await;
-    }
+    eventually("the command began", || world.project.join("begun").exists()).await;
     assert_eq!(host.ask(json!({"subtype": "interrupt"})).await["subtype"], "success");
     host.until(|line| ended(line, "Wait")).await;
     let level = host.until(|line| line["subtype"] == "background_tasks_changed").await;
@@ -58,9 +57,7 @@ async fn a_host_that_stops_tasks_one_by_one_keeps_its_agents() {
     host.say("go");
     host.result().await;
     let started = host.seen.iter().find(|line| line["task_type"] == "local_agent").unwrap().clone();
-    while !world.project.join("begun").exists() {
-        tokio::task::yield_now().await;
-    }
+    eventually("the command began", || world.project.join("begun").exists()).await;
     host.ask(json!({"subtype": "interrupt"})).await;
     // Whatever the interrupt stopped would be told before the answer to the next request.
     host.ask(json!({"subtype": "get_session_cost"})).await;
