@@ -18,7 +18,6 @@ pub use item::{Item, ItemKind};
 pub use store::{TrustError, TrustStore};
 
 use crate::load::Loaded;
-use crate::locations::Locations;
 use crate::visible::visible_line;
 
 /// Everything in a project that needs trust before it is used.
@@ -71,11 +70,6 @@ impl Trust {
     pub fn covers(&self, item: &Item) -> bool {
         let by_folder = if item.own { self.folder || self.known } else { self.folder && !self.known };
         self.everything || self.accepted.contains(&item.digest) || (by_folder && !item.executes)
-    }
-
-    /// Whether a skill, agent or command with this content may do all that it says: it only speaks, or was accepted.
-    pub fn covers_document(&self, locations: &Locations, path: &Path, kind: ItemKind, bytes: &[u8]) -> bool {
-        documents::item_of(&collect::Project::of(locations), path, kind, bytes).is_none_or(|item| self.covers(&item))
     }
 
     /// Whether the folder was ever accepted, by whatever program.

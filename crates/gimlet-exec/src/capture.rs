@@ -14,8 +14,6 @@ use spill::Spill;
 const MAX_INLINE_BYTES: usize = 256 * 1024;
 /// How much of the end is kept besides.
 const TAIL_BYTES: usize = 32 * 1024;
-/// A NUL among the first bytes marks output that is no text.
-const BINARY_SAMPLE_BYTES: usize = 8 * 1024;
 
 /// How much output goes where.
 #[derive(Debug, Clone)]
@@ -58,11 +56,6 @@ impl Captured {
     /// Whether `head` is the whole output.
     pub fn is_whole(&self) -> bool {
         self.head.len() as u64 == self.total_bytes
-    }
-
-    /// Whether the output looks like data rather than text.
-    pub fn is_binary(&self) -> bool {
-        self.head.iter().take(BINARY_SAMPLE_BYTES).any(|byte| *byte == 0)
     }
 }
 

@@ -134,12 +134,6 @@ impl Shell {
         *self.env.lock().unwrap_or_else(PoisonError::into_inner) = env.into();
     }
 
-    /// Names a script to be run before each command from now on, in the same shell; the session's own, which hooks
-    /// append to.
-    pub fn set_env_file(&mut self, path: PathBuf) {
-        self.env_file = Some(path);
-    }
-
     /// Has a shell ready for a command that is about to come; it is started beside.
     pub fn prepare(&self, exec: &Exec) {
         if self.may_wait() {

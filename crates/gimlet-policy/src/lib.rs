@@ -2,7 +2,6 @@
 //! and why. Nothing here reads files, starts processes, looks at the environment or waits; the same input always gives
 //! the same verdict, so the whole crate can be fuzzed and replayed. Whatever is not fully understood asks.
 
-mod cd;
 mod closed;
 mod decide;
 mod excluded;
@@ -13,11 +12,10 @@ pub mod shell;
 mod suggest;
 mod verdict;
 
-pub use cd::decide_cd;
 pub use closed::ClosedFiles;
 pub use decide::{Call, HookSay, NeedFacts, Walls, World, decide, decide_after_hook, decide_parts, decide_seeing};
 pub use excluded::{Exclusion, exclusion};
-pub use modes::{ModeError, ModeRequest, StartMode, next_mode, resumed_mode, start_mode};
+pub use modes::{ModeError, ModeRequest, StartMode, resumed_mode, start_mode};
 pub use paths::{
     Entry, FileTable, FileView, Followed, Kind, Listed, Listing, follow_links, is_protected, normalise, pattern_for,
 };

@@ -94,19 +94,6 @@ pub fn resumed_mode(stored: PermissionMode, auto_available: bool) -> Option<Perm
     }
 }
 
-/// The mode that comes next when a person steps through them.
-pub fn next_mode(mode: PermissionMode, bypass_reachable: bool, auto_available: bool) -> PermissionMode {
-    use PermissionMode::{AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
-    let after_bypass = if auto_available { Auto } else { Default };
-    match mode {
-        Default => AcceptEdits,
-        AcceptEdits => Plan,
-        Plan if bypass_reachable => BypassPermissions,
-        Plan | BypassPermissions => after_bypass,
-        Auto | DontAsk => Default,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,19 +152,5 @@ mod tests {
         let start = start_mode(&later).unwrap();
         assert_eq!((start.mode, start.bypass_reachable), (Ordinary, true));
         assert!(!mode(&[(User, Plan)]).bypass_reachable);
-    }
-
-    #[test]
-    fn stepping_through_the_modes_comes_back_to_the_first() {
-        let walk = |bypass, auto| {
-            let mut modes = vec![Ordinary];
-            while modes.len() == 1 || modes.last() != Some(&Ordinary) {
-                modes.push(next_mode(modes[modes.len() - 1], bypass, auto));
-            }
-            modes
-        };
-        assert_eq!(walk(false, false), [Ordinary, AcceptEdits, Plan, Ordinary]);
-        assert_eq!(walk(true, true), [Ordinary, AcceptEdits, Plan, BypassPermissions, Auto, Ordinary]);
-        assert_eq!(next_mode(DontAsk, true, true), Ordinary);
     }
 }

@@ -95,11 +95,6 @@ impl Reader {
             self.queue.ready.notified().await;
         }
     }
-
-    /// The next event if one is waiting.
-    pub fn try_next(&mut self) -> Option<Event> {
-        lock(&self.queue.state).events.pop_front()
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

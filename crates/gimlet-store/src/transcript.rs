@@ -233,11 +233,6 @@ impl Transcript {
         &self.labels
     }
 
-    /// The working directory or the branch changed.
-    pub fn set_stamp(&mut self, stamp: Stamp) {
-        self.stamp = stamp;
-    }
-
     /// Goes on from an earlier entry; what followed it stays in the file as an abandoned branch.
     pub fn rewind_to(&mut self, entry: Option<EntryId>) {
         self.last = entry;
@@ -391,20 +386,6 @@ impl Transcript {
         self.adopt_foreign();
         self.labels.title = Some(title.to_owned());
         self.metadata(entry::metadata("custom-title", "customTitle", title, self.session.as_str()));
-    }
-
-    /// A title that gimlet made up; one that a person chose outranks it.
-    pub fn set_ai_title(&mut self, title: &str) {
-        self.adopt_foreign();
-        self.labels.ai_title = Some(title.to_owned());
-        self.metadata(entry::metadata("ai-title", "aiTitle", title, self.session.as_str()));
-    }
-
-    /// An empty tag clears it.
-    pub fn set_tag(&mut self, tag: &str) {
-        self.adopt_foreign();
-        self.labels.tag = Some(tag.to_owned());
-        self.metadata(entry::metadata("tag", "tag", tag, self.session.as_str()));
     }
 
     /// The kind of agent that the main conversation runs as; an empty name for none.

@@ -57,7 +57,7 @@ fn document(project: &Project<'_>, path: &Path, kind: ItemKind) -> Option<Item> 
 }
 
 /// The item that a document with this content is; nothing for one that only speaks.
-pub(super) fn item_of(project: &Project<'_>, path: &Path, kind: ItemKind, bytes: &[u8]) -> Option<Item> {
+fn item_of(project: &Project<'_>, path: &Path, kind: ItemKind, bytes: &[u8]) -> Option<Item> {
     let name = path.strip_prefix(project.root).unwrap_or(path).to_string_lossy().into_owned();
     let text = String::from_utf8_lossy(bytes);
     let line = acting_line(path, &text)?;

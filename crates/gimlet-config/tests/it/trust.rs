@@ -329,20 +329,6 @@ fn looking_for_items_follows_no_link_and_is_bounded() {
 }
 
 #[test]
-fn a_reader_of_documents_can_ask_about_the_bytes_it_has() {
-    let world = hostile();
-    accept(&world);
-    let path = world.project.join(".claude/skills/run/SKILL.md");
-    let bytes = std::fs::read(&path).unwrap();
-    let trust = store(&world).trust();
-    assert!(trust.covers_document(&world.locations(), &path, ItemKind::Skill, &bytes));
-    assert!(trust.covers_document(&world.locations(), &path, ItemKind::Skill, b"only words"));
-    assert!(!trust.covers_document(&world.locations(), &path, ItemKind::Skill, b"---\nhooks: {}\n---\n"));
-    assert!(!trust.covers_document(&world.locations(), &path, ItemKind::Skill, b"---\n{\"h\\u006foks\": {}}\n---\n"));
-    assert!(!Trust::nothing().covers_document(&world.locations(), &path, ItemKind::Skill, &bytes));
-}
-
-#[test]
 fn two_branches_do_not_take_turns_in_asking() {
     let world = World::new();
     for text in [r#"{"apiKeyHelper":"a"}"#, r#"{"apiKeyHelper":"b"}"#] {

@@ -250,8 +250,7 @@ pub(crate) async fn a_shell_reports_its_directory_from_inside() {
         let session = Session::new();
         let script = folder.path().join("temp/env.sh");
         std::fs::write(&script, "FROM_FILE=yes\n").unwrap();
-        let mut shell = common::shell(common::base_env(), None);
-        shell.set_env_file(script);
+        let shell = common::shell(common::base_env().with("CLAUDE_ENV_FILE", script.as_os_str()), None);
         let text = "mkdir sub; cd sub; echo $FROM_FILE $TMPDIR";
         let command = ShellCommand { text, cwd: folder.path(), env: Vec::new() };
         let started = shell.start_in(&exec, command, &folder.sandbox(&kind)).await.unwrap();

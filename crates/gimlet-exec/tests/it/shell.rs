@@ -105,11 +105,11 @@ pub(crate) async fn a_long_text_travels_outside_the_socket() {
 }
 
 pub(crate) async fn an_env_file_that_ends_in_a_comment_does_not_swallow_the_command() {
-    let mut session = Session::with_env(base_env());
-    let file = session.path().join("env.sh");
-    assert_eq!(session.say("echo none").await, "none");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("env.sh");
+    let session = Session::with_env(base_env().with("CLAUDE_ENV_FILE", file.as_os_str()));
+    assert_eq!(session.say("echo none").await, "none", "the file is not there yet");
     std::fs::write(&file, "export FROM_FILE=\"it's here\" # a comment").unwrap();
-    session.shell.set_env_file(file);
     assert_eq!(session.say("echo $FROM_FILE; sh -c 'ls /proc/$$/fd; :'").await, "it's here\n0\n1\n2");
 }
 

@@ -119,17 +119,6 @@ impl PathPattern {
         }
     }
 
-    /// Whether the pattern names this very path, and not only a directory above it.
-    pub(crate) fn matches_exactly(&self, path: &Path, places: Places<'_>) -> bool {
-        let above = || path.parent().is_some_and(|parent| self.matches(parent, places, Strictness::Allow));
-        self.matches(path, places, Strictness::Allow) && (self.ends_at_any_depth() || !above())
-    }
-
-    /// `…/**`
-    pub(crate) fn ends_at_any_depth(&self) -> bool {
-        self.segments.last() == Some(&Segment::AnyDepth)
-    }
-
     /// Whether a rule that forbids could match something below this normalised directory.
     pub(crate) fn may_match_below(&self, directory: &Path, places: Places<'_>) -> bool {
         let below = |base: &Path| self.may_reach(directory, base);

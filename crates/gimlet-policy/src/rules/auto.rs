@@ -107,12 +107,7 @@ fn is_runner(name: &str, next: Option<&str>) -> bool {
 }
 
 impl RuleSet {
-    /// The allow rules that auto mode sets aside; with `all_shell`, every rule about commands.
-    pub fn set_aside_in_auto(&self, all_shell: bool) -> impl Iterator<Item = &Rule> {
-        self.allow.iter().filter(move |rule| is_set_aside(rule, all_shell))
-    }
-
-    /// The rules that are in force in auto mode.
+    /// The rules that are in force in auto mode; with `all_shell`, no allow rule about commands is.
     pub fn in_auto(&self, all_shell: bool) -> RuleSet {
         let allow = self.allow.iter().filter(|rule| !is_set_aside(rule, all_shell)).cloned().collect();
         RuleSet { allow, ..self.clone() }
@@ -126,7 +121,7 @@ mod tests {
     fn set_aside(rule: &str, all_shell: bool) -> bool {
         let mut rules = RuleSet::default();
         rules.add(Behavior::Allow, rule, &RuleSource::new(RuleScope::User, "/")).unwrap();
-        rules.set_aside_in_auto(all_shell).count() == 1
+        rules.in_auto(all_shell).rules(Behavior::Allow).is_empty()
     }
 
     #[test]

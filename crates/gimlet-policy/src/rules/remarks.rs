@@ -46,6 +46,8 @@ pub enum Oddity {
     PrimaryField(String),
     /// The tool does not exist on this system.
     OtherSystem,
+    /// Nothing does what it speaks of.
+    Directory,
     /// No tool has this name; perhaps another was meant.
     UnknownTool { name: String, nearest: Option<String> },
     /// Another rule decides whatever this one could.
@@ -64,6 +66,7 @@ impl fmt::Display for RuleRemark {
                 write!(f, "has no effect; what `{field}` may be is said by the tool's own form of rule")
             }
             Oddity::OtherSystem => f.write_str("has no effect; there is no such tool on this system"),
+            Oddity::Directory => f.write_str("has no effect; nothing takes a session to another folder"),
             Oddity::UnknownTool { name, nearest: Some(nearest) } => {
                 write!(f, "names the tool `{name}`, which nobody knows; did you mean `{nearest}`?")
             }
@@ -99,6 +102,7 @@ impl RuleSet {
                 Specifier::Inert(Inert::FileTool) => Some(Oddity::FileTool),
                 Specifier::Inert(Inert::PrimaryField(field)) => Some(Oddity::PrimaryField(field.clone())),
                 Specifier::Inert(Inert::OtherSystem) => Some(Oddity::OtherSystem),
+                Specifier::Inert(Inert::Directory) => Some(Oddity::Directory),
                 _ if behavior != Behavior::Allow => unknown_tool(rule, known),
                 _ => None,
             };

@@ -17,8 +17,6 @@ pub(crate) enum Specifier {
     Parameter(ParameterPattern),
     Agent(AgentPattern),
     Skill(SkillPattern),
-    /// Where the person may take the session with `/cd`.
-    Directory(PathPattern),
     /// Accepted for the sake of files that other programs read, too; speaks of no call.
     Inert(Inert),
 }
@@ -32,6 +30,8 @@ pub(crate) enum Inert {
     PrimaryField(String),
     /// The tool does not exist on this system.
     OtherSystem,
+    /// Where the person may take the session; gimlet stays where it is.
+    Directory,
 }
 
 /// Parameters that a tool's own rule form is about.
@@ -52,7 +52,8 @@ pub(super) fn parse(written: &str, inner: &str, behavior: Behavior, rule: &str) 
             None => Err(RuleError::CompoundCommand { rule: rule.to_owned() }),
         },
         Form::File => Ok(Specifier::Path(path()?)),
-        Form::Directory => Ok(Specifier::Directory(path()?)),
+        // A pattern that cannot be read is a mistake, whoever the rule is for.
+        Form::Directory => path().map(|_| Specifier::Inert(Inert::Directory)),
         Form::InertFile => Ok(Specifier::Inert(Inert::FileTool)),
         Form::OtherSystem => Ok(Specifier::Inert(Inert::OtherSystem)),
         Form::Fetch => match inner.split_once(':') {

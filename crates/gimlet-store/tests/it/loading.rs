@@ -61,7 +61,7 @@ fn resuming_goes_on_in_the_same_chain_and_restores_what_was_recorded() {
     transcript.assistant(&reply("m1"), &Block::text("1"));
     transcript.permission_mode(PermissionMode::AcceptEdits);
     transcript.cost(std::slice::from_ref(&cost));
-    transcript.set_tag("blue");
+    tag(&home.files, Some("blue")).unwrap();
     transcript.end_turn();
     drop(transcript);
     let (loaded, mut transcript) = home.resume();

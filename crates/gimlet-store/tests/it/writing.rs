@@ -71,7 +71,7 @@ fn metadata_lines_begin_with_their_type_and_wait_for_the_first_prompt() {
     let blocks = [Block::text("context")];
     transcript.user(UserEntry { origin: None, uuid: None, blocks: &blocks, plain: false, kind: UserKind::Meta });
     say(&mut transcript, "go");
-    transcript.set_tag("x");
+    tag(&home.files, Some("x")).unwrap();
     transcript.permission_mode(PermissionMode::AcceptEdits);
     let lines = home.lines();
     assert!(
