@@ -12,10 +12,12 @@ fn ledger(max: u32) -> Ledger {
 fn delays_double_up_to_a_ceiling_with_jitter() {
     let mut jitter = Jitter::seeded();
     for (n, full_ms) in [(0, 500), (1, 1000), (2, 2000), (5, 16_000), (6, 32_000), (7, 32_000), (40, 32_000)] {
-        for _ in 0..50 {
-            let delay = backoff(FIRST_DELAY, LONGEST_DELAY, n, &mut jitter).as_millis();
-            assert!(delay <= full_ms && delay >= full_ms * 3 / 4, "retry {n} waits {delay} ms");
-        }
+        let mut delays: Vec<u128> =
+            (0..50).map(|_| backoff(FIRST_DELAY, LONGEST_DELAY, n, &mut jitter).as_millis()).collect();
+        let in_range = |delay: &u128| (full_ms * 3 / 4..=full_ms).contains(delay);
+        assert!(delays.iter().all(in_range), "retry {n} waits {delays:?} ms");
+        delays.dedup();
+        assert!(delays.len() > 1, "retry {n} always waits {delays:?} ms");
     }
 }
 

@@ -225,13 +225,12 @@ pub(crate) async fn a_sweep_leaves_a_living_run_in_a_container_alone() {
     let container = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
     #[allow(clippy::disallowed_methods, reason = "a question about this machine, outside of custody")]
     let possible = std::process::Command::new(container[0]).args(&container[1..]).arg("true").status();
-    if !possible.is_ok_and(|status| status.success()) {
-        println!("this machine has no containers for this user");
-        return;
-    }
+    // Where the kernel gives this user no namespaces, there is no such run; one of the ordinary kind is left alone, too.
+    let possible = possible.is_ok_and(|status| status.success());
+    let container = if possible { &container[..] } else { &["env"] };
     let (sleep, runtime) = (unique_sleep(), tempfile::tempdir().unwrap());
     let text = format!("setsid sleep {sleep} & echo up; sleep {sleep}");
-    let mut victim = Victim::start_behind(&container, runtime.path(), &[&text]);
+    let mut victim = Victim::start_behind(container, runtime.path(), &[&text]);
     assert_eq!(sweep(runtime.path()).unwrap(), Swept::default());
     assert!(!alive(&sleep).is_empty(), "a living run was swept");
     victim.kill_9();

@@ -19,6 +19,10 @@ pub(crate) async fn a_command_that_outgrows_the_group_is_ended_and_others_go_on(
         Ok(group) => group,
         Err(error) => {
             assert!(!rustix::process::getuid().is_root(), "{error:?}");
+            let exec = common::exec(None);
+            let running = exec.spawn(python("x = b'x' * (300 << 20); print(len(x))")).await.unwrap();
+            let (exit, said) = finish(running).await;
+            assert!(exit.success() && said.contains("314572800"), "without a group there is no limit: {exit:?} {said}");
             return;
         }
     };

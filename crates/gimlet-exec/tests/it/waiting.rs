@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gimlet_exec::{Ended, Finished, Foreground, ShellCommand, for_model};
 
-use crate::common::{PATIENCE, Session, alive, base_env, is_alive, kill_9};
+use crate::common::{PATIENCE, Session, alive, base_env, eventually, is_alive, kill_9};
 use crate::shell::FORMS_OF_EXIT;
 
 /// What only a shell that waited has on its command line.
@@ -103,8 +103,9 @@ pub(crate) async fn one_that_is_gone_or_has_an_old_environment_is_not_used() {
 
     let session = Session::ahead(base_env());
     for _ in 0..3 {
-        kill_9(waiting(&session).await);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        let shell = waiting(&session).await;
+        kill_9(shell);
+        eventually("it is gone", || !is_alive(shell)).await;
         assert_eq!(session.say("echo still here").await, "still here");
     }
 }
@@ -141,6 +142,8 @@ pub(crate) async fn a_long_command_and_an_odd_directory_are_no_trouble() {
 pub(crate) async fn where_something_stands_before_the_shell_none_waits() {
     let session = Session::ahead(base_env().with("CLAUDE_CODE_SHELL_PREFIX", "/usr/bin/env"));
     session.shell.prepare(&session.exec);
-    tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(session.exec.custodian_pid(), None, "nothing was started");
+    session.run("true").await;
+    let custodian = session.exec.custodian_pid().unwrap();
+    assert!(alive_below(custodian).is_empty(), "none waits beside a command either");
 }

@@ -3,24 +3,16 @@
 
 use gimlet_policy::{
     Behavior, Call, Decision, FileTable, Followed, NeedFacts, Reason, Rule, RuleScope, RuleSet, RuleSource, Verdict,
-    World, decide, decide_seeing,
+    decide, decide_seeing,
 };
 use gimlet_proto::{Need, PermissionMode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::worlds::world;
+
 fn source() -> RuleSource {
     RuleSource::new(RuleScope::Project, "/srv/repo")
-}
-
-fn world(mode: PermissionMode) -> World {
-    World {
-        mode,
-        cwd: "/srv/repo".into(),
-        roots: vec!["/srv/repo".into()],
-        home: Some("/home/dev".into()),
-        ..World::default()
-    }
 }
 
 fn set(rules: &[(Behavior, &str)]) -> RuleSet {

@@ -285,6 +285,8 @@ async fn sync_can_be_awaited_later() {
     let second = transcript.sync();
     second.await.unwrap();
     first.await.unwrap();
+    let said = |line: &String| value(line)["message"]["content"].clone();
+    assert_eq!(home.lines().iter().map(said).collect::<Vec<_>>(), ["x", "y"]);
 }
 
 #[test]

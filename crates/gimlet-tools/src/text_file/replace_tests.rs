@@ -139,6 +139,7 @@ fn a_touched_file_with_the_same_content_is_no_change() {
     let (path, old) = folder.file("f", "old", 0o644);
     File::options().write(true).open(&path).unwrap().set_modified(SystemTime::now()).unwrap();
     folder.replace(&path, &old, "new").unwrap();
+    assert_eq!((fs::read_to_string(&path).unwrap().as_str(), folder.names()), ("new", vec!["f".to_owned()]));
 }
 
 #[test]
@@ -189,7 +190,7 @@ fn a_new_file_has_the_mode_that_the_umask_gives() {
 }
 
 #[test]
-fn a_failed_write_removes_its_temporary_file() {
+fn a_temporary_file_that_takes_nobodys_place_is_removed() {
     let folder = Folder::new();
     let handle = File::open(folder.path("in")).unwrap().into();
     let temporary = Temporary::create(&handle, 0o600).unwrap();

@@ -79,6 +79,7 @@ async fn ranges_without_gaps_are_a_whole_and_a_touch_is_no_change() {
     bench.call(&Read, json!({"file_path": path, "offset": 3})).await.unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
     write(&mut bench, "a.txt", "x").await.unwrap();
+    assert_eq!((bench.text("a.txt").as_str(), bench.names()), ("x", vec!["a.txt".to_owned()]));
 }
 
 #[tokio::test]

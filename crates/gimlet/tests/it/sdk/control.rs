@@ -270,7 +270,7 @@ async fn settings_with_a_rule_that_makes_no_sense_change_nothing() {
 }
 
 #[tokio::test]
-async fn thousands_of_variables_are_laid_over_as_fast_as_a_few() {
+async fn the_time_that_variables_take_does_not_grow_with_the_square_of_their_number() {
     let world = world();
     let model = Script::new().say("ok").then().say("ok").serve().await.unwrap();
     let mut host = Host::start(world.run(&model));
