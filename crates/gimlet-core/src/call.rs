@@ -142,8 +142,7 @@ fn unknown_tool(name: &str, tools: &ToolSet) -> ToolError {
 
 /// The beginning of a text, whole characters of it.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
-    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    &text[..end]
+    &text[..text.floor_char_boundary(limit)]
 }
 
 pub(crate) use hooked::is_awaited;

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gimlet_exec::{Exec, Shell, ShellError};
 use gimlet_proto::{
@@ -28,9 +28,6 @@ use crate::sandboxing::{Sandboxing, WallsInForce};
 use crate::session::{ModeWish, SessionState};
 use crate::tasks::{Task, Tasks};
 use crate::tool::{Change, PathContext, ToolContext, ToolError};
-
-/// How long processes have to end by themselves when the session closes.
-const KILL_GRACE: Duration = Duration::from_millis(500);
 
 /// How a session starts processes.
 pub struct Processes {
@@ -419,7 +416,7 @@ impl Services {
         let mut background = std::mem::take(&mut *self.background.lock().unwrap_or_else(PoisonError::into_inner));
         background.shutdown().await;
         if let Some(processes) = &self.processes {
-            processes.exec.shutdown(KILL_GRACE).await;
+            processes.exec.shutdown(gimlet_exec::KILL_GRACE).await;
         }
         if let Some(walls) = self.walls.latest() {
             // Nothing of any command is left; a check that fails leaves only what it could not move.

@@ -21,8 +21,8 @@ const ERROR_BYTES: usize = 4 << 10;
 const LONGEST_WORDS: usize = 200;
 /// How long after the command's exit its pipes are still read, when something else holds them open.
 const DRAIN_LIMIT: Duration = Duration::from_millis(150);
-/// How long a command that is out of time has to end by itself.
-const KILL_GRACE: Duration = Duration::from_millis(500);
+/// How long commands have to end by themselves: one that is out of time, and all of them when the session closes.
+pub const KILL_GRACE: Duration = Duration::from_millis(500);
 
 /// The command and its limits.
 #[derive(Debug, Clone, Copy)]

@@ -53,7 +53,7 @@ pub use conceal::{conceal_credentials, forbid_inspection};
 #[cfg(target_os = "linux")]
 pub use custodian::run_custodian_if_asked;
 #[cfg(target_os = "linux")]
-pub use errand::{Errand, ErrandError};
+pub use errand::{Errand, ErrandError, KILL_GRACE};
 #[cfg(target_os = "linux")]
 pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spawn, Stdin, Streams};
 #[cfg(target_os = "linux")]
@@ -64,7 +64,7 @@ pub use memory::{MemoryGroup, MemoryGroupError, parse_memory_limit};
 pub use sandbox::{
     Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, ProbeOptions, Proxy,
     ProxyConfig, ProxyError, Reason, Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace,
-    Upstream, default_sandbox, probe, violations,
+    Upstream, WEB_PORTS, default_sandbox, probe, violations,
 };
 #[cfg(target_os = "linux")]
 pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name};

@@ -36,7 +36,9 @@ pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
 pub(crate) use helper::{ARGUMENT as HELPER_ARGUMENT, run_if_asked};
 use plan::{Plan, Walls};
 pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
-pub use proxy::{HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream};
+pub use proxy::{
+    HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream, WEB_PORTS,
+};
 use seccomp::{Inet, Sockets};
 pub use violations::{Aftermath, violations};
 

@@ -3,7 +3,7 @@
 use gimlet_proto::plain_name;
 use sha2::{Digest, Sha256};
 
-/// The longest name that providers accept.
+/// The longest name that every provider accepts for a tool; some take longer ones.
 const MAX_NAME: usize = 64;
 /// How much of a name that had to be shortened tells it from others.
 const HASH_DIGITS: usize = 8;

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use gimlet_policy::{server_tool_names, wildcard};
+use gimlet_proto::plain_name;
 use serde_json::{Map, Value};
 
-use crate::naming::{plain, tool_name};
+use crate::naming::tool_name;
 
 /// What holds for a tool before any rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +89,7 @@ impl Policies {
             return unnamed;
         }
         let mut names = server_tool_names(server, tool);
-        names.extend([tool.to_owned(), plain(tool), tool_name(server, tool)]);
+        names.extend([tool.to_owned(), plain_name(tool), tool_name(server, tool)]);
         let means = |written: &str| names.iter().any(|name| name == written || wildcard(written, name));
         let said = self.named.iter().filter(|(written, _)| means(written)).map(|(_, policy)| *policy);
         said.max().unwrap_or(unnamed)

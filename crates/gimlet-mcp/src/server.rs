@@ -234,6 +234,5 @@ impl ServerCall {
 
 /// The beginning of a description, whole characters of it.
 fn cut(text: &str) -> &str {
-    let end = (0..=MAX_DESCRIPTION.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    &text[..end]
+    &text[..text.floor_char_boundary(MAX_DESCRIPTION)]
 }

@@ -8,13 +8,12 @@ use futures_util::future::join_all;
 use gimlet_core::tool::{PermissionVerdict, Sought, ToolRef, ToolSource};
 use gimlet_core::{Leave, Redactor};
 use gimlet_policy::server_tool_names;
-use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, ServerWish, Servers, ServersChanged};
+use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, ServerWish, Servers, ServersChanged, plain_name};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::admission::Admission;
 use crate::config::{ServerConfig, ServerKind, servers_of};
-use crate::naming::plain;
 use crate::policies::{Policies, Policy};
 use crate::server::{ConnectError, Connection, IN_DRIVER, Limits, connect};
 
@@ -357,7 +356,7 @@ impl Servers for McpServers {
         let known: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
         for (key, said) in said {
             // In the characters that can be sent a key means every server that is called by it.
-            let means = |name: &str| name == key || (!known.contains(key) && plain(name) == *key);
+            let means = |name: &str| name == key || (!known.contains(key) && plain_name(name) == *key);
             let inside = entries.iter_mut().filter(|entry| entry.config.kind == ServerKind::Driver);
             inside.filter(|entry| means(&entry.name)).for_each(|entry| entry.config.amend(said));
         }

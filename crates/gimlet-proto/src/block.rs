@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{ResultContent, compact};
+use crate::{ResultContent, compact, whole_characters};
 
 /// What a block is, as far as gimlet needs to tell blocks apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -280,42 +280,7 @@ fn read_string(json: &str) -> Cow<'_, str> {
     if let Ok(Borrowed(text)) = serde_json::from_str(json) {
         return text;
     }
-    let mut mended = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(at) = rest.find('\\') {
-        let (before, escape) = rest.split_at(at);
-        mended.push_str(before);
-        let length = if escape[1..].starts_with('u') { 6 } else { 2 };
-        let (escape, after) = escape.split_at(length.min(escape.len()));
-        let pair = after.get(..6).filter(|next| next.starts_with("\\u"));
-        match (surrogate(escape), pair.and_then(surrogate)) {
-            (Some(Surrogate::High), Some(Surrogate::Low)) => {
-                mended.push_str(escape);
-                mended.push_str(&after[..6]);
-                rest = &after[6..];
-                continue;
-            }
-            (Some(_), _) => mended.push('\u{fffd}'),
-            (None, _) => mended.push_str(escape),
-        }
-        rest = after;
-    }
-    mended.push_str(rest);
-    Cow::Owned(serde_json::from_str(&mended).unwrap_or_default())
-}
-
-enum Surrogate {
-    High,
-    Low,
-}
-
-fn surrogate(escape: &str) -> Option<Surrogate> {
-    let code = u32::from_str_radix(escape.strip_prefix("\\u")?, 16).ok()?;
-    match code {
-        0xd800..=0xdbff => Some(Surrogate::High),
-        0xdc00..=0xdfff => Some(Surrogate::Low),
-        _ => None,
-    }
+    Cow::Owned(serde_json::from_str(&whole_characters(json)).unwrap_or_default())
 }
 
 fn kind_of(name: &str) -> BlockKind {

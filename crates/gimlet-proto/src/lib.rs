@@ -13,6 +13,7 @@ mod credentials;
 mod driver;
 mod env;
 mod event;
+mod halves;
 mod hub;
 mod ids;
 mod inquiry;
@@ -47,6 +48,7 @@ pub use event::{
     Level, Notice, Opened, Prompt, PromptFate, RetryNotice, TaskProgress, TaskState, TaskView, ToolFinished, ToolPhase,
     ToolView, TurnEnd, TurnReport, Unusable,
 };
+pub use halves::whole_characters;
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, Standing, TaskTail};

@@ -15,7 +15,7 @@ use crate::writer::{Output, OutputEnd};
 
 /// How long the reader of remarks may take for the rest of them. The answer itself waits for its reader, as it does in
 /// every program that writes to a pipe: someone may be reading it page by page.
-const DRAIN: Duration = Duration::from_secs(30);
+pub(crate) const DRAIN: Duration = Duration::from_secs(30);
 
 /// How the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ use std::time::Duration;
 use gimlet_proto::SessionHandle;
 use tokio::sync::mpsc;
 
+use crate::print::DRAIN;
 use crate::wire::Face;
 use crate::writer::{Output, OutputEnd};
 
@@ -34,9 +35,6 @@ pub use mirror::{Mirror, MirrorFeed, mirror};
 pub use prompts::{LOCAL_COMMANDS, unavailable_command};
 pub use requests::{Backstage, Reopen, Reopened, SavedSetting};
 pub use state::StateLines;
-
-/// How long the reader of remarks may take for the rest of them.
-const DRAIN: Duration = Duration::from_secs(30);
 
 /// What the protocol runs with.
 pub struct SdkJob {

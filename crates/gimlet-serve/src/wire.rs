@@ -328,7 +328,8 @@ fn visible(block: &AssistantBlock) -> String {
     }
 }
 
-fn message_usage(usage: &Usage) -> Value {
+/// Tokens as messages tell them.
+pub(crate) fn message_usage(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,

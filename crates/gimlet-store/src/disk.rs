@@ -105,7 +105,7 @@ impl LogFile for File {
 }
 
 /// Makes a directory that only its owner may enter; parents that exist already are left as they are.
-pub(crate) fn create_private_dirs(dir: &Path) -> io::Result<()> {
+pub fn create_private_dirs(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
 
 /// Opens a file to read it. What is no plain file is refused, also where it is a link to something else: a pipe would
 /// hold us until somebody writes into it, and a device has no end.
-pub fn open_plain(path: &Path) -> io::Result<File> {
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     let kind = file.metadata()?.file_type();

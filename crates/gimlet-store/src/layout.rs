@@ -177,7 +177,7 @@ pub fn new_session_id() -> SessionId {
 }
 
 /// The session that a transcript's file name stands for; other files are not sessions.
-pub fn session_id_of(path: &Path) -> Option<SessionId> {
+pub(crate) fn session_id_of(path: &Path) -> Option<SessionId> {
     if path.extension()? != "jsonl" {
         return None;
     }

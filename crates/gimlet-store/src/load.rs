@@ -24,6 +24,9 @@ use crate::pictures::{pictures_in, without_pictures};
 use crate::usable::{self, Fault, Fit};
 use crate::waiting::{Repaired, repaired};
 
+/// The largest history that can be taken up: providers take requests of at most 32 MB, and the rest needs some room.
+pub const MAX_HISTORY: u64 = 28_000_000;
+
 /// How much of a transcript to load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {

@@ -4,7 +4,9 @@
 //! values of the wrong type, images that are too large or no images, half a character written as an escape. What the model
 //! itself said keeps its bytes as long as it can be sent at all, because signatures cover it.
 
-use gimlet_proto::{Block, BlockKind, Role};
+use std::borrow::Cow;
+
+use gimlet_proto::{Block, BlockKind, Role, whole_characters};
 use memchr::memmem;
 use serde_json::value::RawValue;
 
@@ -203,7 +205,7 @@ fn call(block: &Block) -> Fit {
 
 /// What stands in place of a name that a call does not have.
 const UNNAMED: &str = "unnamed";
-/// The longest name of a call that providers accept.
+/// The longest name of a call that is accepted in a request that repeats it.
 const LONGEST_NAME: usize = 128;
 
 /// A name that providers accept, for a call by a name that they do not; nothing for one that can stand.
@@ -252,35 +254,10 @@ fn halves(block: &Block) -> Fit {
     if memmem::find(block.json().as_bytes(), b"\\u").is_none() {
         return Fit::Fine;
     }
-    match whole_characters(block.json()).and_then(|json| Block::from_json(&json).ok()) {
-        Some(block) => Fit::Mended(block, Fault::HalfCharacter),
-        None => Fit::Fine,
+    match whole_characters(block.json()) {
+        Cow::Owned(json) => Block::from_json(&json).map_or(Fit::Fine, |block| Fit::Mended(block, Fault::HalfCharacter)),
+        Cow::Borrowed(_) => Fit::Fine,
     }
-}
-
-/// The JSON with every lone surrogate escape replaced; nothing when there is none.
-fn whole_characters(json: &str) -> Option<String> {
-    let bytes = json.as_bytes();
-    let unit = |at: usize| -> Option<u32> {
-        let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
-        u32::from_str_radix(digits, 16).ok()
-    };
-    let mut out = String::new();
-    let (mut at, mut copied) = (0, 0);
-    while let Some(found) = memchr::memchr(b'\\', bytes.get(at..)?) {
-        at += found;
-        match unit(at) {
-            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => at += 12,
-            Some(0xd800..=0xdfff) => {
-                out += &json[copied..at];
-                out += "\\ufffd";
-                at += 6;
-                copied = at;
-            }
-            _ => at += 2,
-        }
-    }
-    (copied > 0).then(|| out + &json[copied..])
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod demo;
 mod dev;
 mod doctor;
 mod lookup;
+mod page;
 mod permissions;
 mod print;
 mod report;

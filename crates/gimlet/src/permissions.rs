@@ -162,18 +162,8 @@ fn read_call(args: &CheckArgs, paths: &PathContext) -> Result<ReadCall, Report> 
             return Err(Report::new("there is nothing to check").hint("Give --command, --tool or --batch"));
         }
     };
-    known_tool(name)?;
+    crate::start::known_tool(name, "--tool", false)?;
     ReadCall::new(name, input, paths).map_err(|why| Report::new(format!("--input: {why}")))
-}
-
-/// Whether sessions may have a tool of this name: a built-in one, a server's, or one that rules know.
-fn known_tool(name: &str) -> Result<(), Report> {
-    let Some((_, close)) = crate::start::unknown_tool(name) else { return Ok(()) };
-    let report = Report::new(format!("--tool: there is no tool named '{name}'"));
-    Err(match close {
-        Some(close) => report.hint(format!("Did you mean {close}?")),
-        None => report.hint("See docs/tools.md for the tools there are"),
-    })
 }
 
 fn input(text: Option<&str>) -> Result<Value, Report> {

@@ -19,8 +19,6 @@ use crate::surroundings::Surroundings;
 
 /// A second interrupt within this time ends gimlet at once.
 const TWICE: Duration = Duration::from_secs(2);
-/// How long commands have to end when gimlet is told to.
-pub(crate) const KILL_GRACE: Duration = Duration::from_millis(500);
 
 /// How long the debug log may take for its last lines.
 pub(crate) const LOG_GRACE: Duration = Duration::from_secs(1);
@@ -75,7 +73,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
             // it must stop listening to them.
             life.shutdown().await;
             tasks.shutdown().await;
-            started.exec.shutdown(KILL_GRACE).await;
+            started.exec.shutdown(gimlet_exec::KILL_GRACE).await;
             return Ok(ExitCode::from(code));
         }
     };
@@ -251,9 +249,9 @@ fn debug_file(run: &RunArgs, around: &Surroundings, session: &str) -> Result<std
 }
 
 fn create_private(path: &PathBuf) -> std::io::Result<std::fs::File> {
-    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    use std::os::unix::fs::OpenOptionsExt;
     if let Some(parent) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        gimlet_store::create_private_dirs(parent)?;
     }
     std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }

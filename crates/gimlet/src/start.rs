@@ -47,7 +47,7 @@ use memory::Memory;
 pub(crate) use mode::Predecessor;
 pub(crate) use processes::own_folders;
 pub(crate) use provider::teach;
-pub(crate) use rule_names::{check_rule, known_tools, unknown_tool};
+pub(crate) use rule_names::{check_rule, known_tool, known_tools, unknown_tool};
 use sandboxed::Wishes;
 pub(crate) use sandboxed::{InForce, InForceWalls};
 pub(crate) use sessions::{NamePlate, Scratch, check as check_session};

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::args::WhyArgs;
 use crate::lookup;
+use crate::page::{in_one_line, page_width};
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &WhyArgs, around: &Surroundings) -> Result<ExitCode, Rep
         None => numbered,
         Some(call) => vec![choose(numbered, call, &files)?],
     };
-    let width = page_width();
+    let width = page_width(PAGE_WIDTH);
     let text = match (args.json, call) {
         (true, _) => shown.iter().map(|(number, line)| as_json(*number, line)).collect::<Vec<_>>().join("\n"),
         (false, None) => list(&files, &shown, width),
@@ -79,12 +80,6 @@ fn nothing_recorded(
         None => crate::say(&text),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// How wide the page can be.
-fn page_width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    size.map_or(PAGE_WIDTH, |size| usize::from(size.ws_col).clamp(60, 160))
 }
 
 /// A number or a tool call's id rather than a session.
@@ -231,15 +226,6 @@ fn decider(by: Decider) -> &'static str {
         Decider::Hook => "a hook",
         Decider::Host => "the program that drives the session, which wanted it by itself",
     }
-}
-
-pub(crate) fn in_one_line(text: &str, width: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= width {
-        return line;
-    }
-    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
-    kept + "…"
 }
 
 /// A text in lines of at most this width, as far as its words allow; the first is indented by `first`, others by `rest`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gimlet_policy::{Call, Decision, NeedFacts, World};
 use gimlet_proto::{AgentPath, Need, Say, ToolUseId};
-use gimlet_store::{AgentMeta, KnownAgent, LoadOptions};
+use gimlet_store::{AgentMeta, KnownAgent, LoadOptions, MAX_HISTORY};
 use serde_json::{Map, Value};
 
 use super::identity::{AgentIdentity, Meter, WantedMode};
@@ -18,9 +18,6 @@ use super::toolbox::{self, Circumstances};
 use crate::call::CallScope;
 use crate::dials::{Choice, Dials};
 use crate::tool::{ForAgents, ToolContext, ToolError, ToolSet};
-
-/// The largest conversation that is taken up again: providers take no larger requests.
-const MAX_HISTORY: u64 = 28_000_000;
 
 /// Sets an agent going again with what is said to it. One of several letters does; the others find it at work.
 pub(super) async fn resume(

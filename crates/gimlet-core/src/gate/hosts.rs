@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
-use gimlet_exec::{HostAnswer, HostJudge};
+use gimlet_exec::{HostAnswer, HostJudge, WEB_PORTS};
 use gimlet_policy::{Decision, Suggestion, Verdict, Walls};
 use gimlet_proto::{Answer, Approval, AskBody, BoxFuture, Need, SuggestedChange, ToolUseId};
 use gimlet_store::Decider;
@@ -26,8 +26,6 @@ use crate::tool::{PermissionVerdict, Prepared};
 const NAME: &str = "SandboxNetworkAccess";
 /// The tool whose rules speak of hosts.
 const RULES_OF: &str = "WebFetch";
-/// A rule for a host speaks of these.
-const WEB_PORTS: [u16; 2] = [80, 443];
 
 /// Answers the proxy of a session's sandbox.
 pub(crate) struct HostGate {

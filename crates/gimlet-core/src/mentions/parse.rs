@@ -27,8 +27,7 @@ pub(crate) fn mentions(text: &str) -> impl Iterator<Item = Mention> {
 }
 
 fn mention(rest: &str) -> Option<Mention> {
-    let end = (0..=LONGEST_NAME.min(rest.len())).rev().find(|end| rest.is_char_boundary(*end))?;
-    let rest = &rest[..end];
+    let rest = &rest[..rest.floor_char_boundary(LONGEST_NAME)];
     let (name, quoted) = match rest.strip_prefix('"') {
         Some(quoted) => (quoted.split(['"', '\n']).next()?, true),
         None => (rest.split(|char: char| char.is_whitespace() || BETWEEN.contains(&char)).next()?, false),

@@ -160,11 +160,7 @@ fn end_of(bytes: &[u8], cut: usize, redactor: &Redactor) -> String {
     let length = redactor.mask(&rest).len();
     all.push_str(&rest);
     let all = redactor.mask(&all);
-    let mut start = all.len().saturating_sub(length);
-    while !all.is_char_boundary(start) {
-        start += 1;
-    }
-    all[start..].to_owned()
+    all[all.ceil_char_boundary(all.len().saturating_sub(length))..].to_owned()
 }
 
 #[cfg(test)]

@@ -249,10 +249,7 @@ impl<T: Tool> AnyTool for T {
     fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>> {
         Box::pin(async move {
             let Some(input) = permit.into_input::<T::Input>(T::NAME) else {
-                return Err(ToolError::new(
-                    ErrorClass::Internal,
-                    format!("a permit for another tool was presented to {}", T::NAME),
-                ));
+                return Err(ToolError::wrong_permit(T::NAME));
             };
             let result = self.call(input.clone(), cx).await?;
             let output = serde_json::value::to_raw_value(&result.data).map_err(|error| {

@@ -169,8 +169,7 @@ impl AnyTool for GuestTool {
     fn run<'a>(&'a self, permit: Permit, cx: &'a ToolContext) -> BoxFuture<'a, Result<Outcome, ToolError>> {
         Box::pin(async move {
             let Some(input) = permit.into_input::<Map<String, Value>>(&self.guest.name) else {
-                let text = format!("a permit for another tool was presented to {}", self.guest.name);
-                return Err(ToolError::new(ErrorClass::Internal, text));
+                return Err(ToolError::wrong_permit(&self.guest.name));
             };
             let result = self.host.call(input, cx).await?;
             let view = View::Text(result.content.to_text());

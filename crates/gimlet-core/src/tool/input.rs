@@ -228,8 +228,7 @@ fn received(value: &Value) -> String {
     };
     let mut text = value.to_string();
     if text.len() > 80 {
-        let end = (0..=80).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(80));
         text.push('…');
     }
     format!("{kind} {text}")

@@ -84,6 +84,11 @@ pub struct ToolError {
 }
 
 impl ToolError {
+    /// The call came with leave for another tool.
+    pub(crate) fn wrong_permit(tool: &str) -> Self {
+        Self::new(ErrorClass::Internal, format!("a permit for another tool was presented to {tool}"))
+    }
+
     pub fn new(class: ErrorClass, model_text: impl Into<String>) -> Self {
         Self {
             class,

@@ -14,6 +14,9 @@ use crate::results::{BatchBudget, Settled};
 use crate::schedule::{Calls, Group, Outcome};
 use crate::tool::Change;
 
+/// Why a call that the person was faster than was not begun.
+pub(super) const INTERRUPTED: &str = "the user interrupted before this call began";
+
 /// What the results say about the turn.
 #[derive(Default)]
 pub(super) struct BatchEnd {
@@ -170,7 +173,7 @@ impl Batch<'_> {
         } else if self.end.stop {
             Some("the user stopped the turn before this call began")
         } else if self.turn.scope.cancel.is_cancelled() {
-            Some("the user interrupted before this call began")
+            Some(INTERRUPTED)
         } else if self.end.ends.is_some() {
             Some("a hook stopped the turn before this call began")
         } else {

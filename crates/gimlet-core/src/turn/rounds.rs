@@ -91,7 +91,7 @@ impl<'a> Rounds<'a> {
                 self.after_calls(results).await
             }
             Next::Aborted => {
-                calls.cancel_waiting("the user interrupted before this call began");
+                calls.cancel_waiting(batch::INTERRUPTED);
                 let had_calls = !calls.is_empty();
                 batch::run_calls(self.conversation, turn, &mut calls, window).await;
                 outcome::mark_interrupted(self.conversation, turn, had_calls);

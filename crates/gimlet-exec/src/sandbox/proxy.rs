@@ -20,6 +20,7 @@ use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+pub use hosts::WEB_PORTS;
 use hosts::{Host, List, Pattern, is_never_reached, is_public, parse_host};
 use questions::Questions;
 pub use questions::{HostAnswer, HostJudge};

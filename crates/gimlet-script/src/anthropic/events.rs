@@ -194,7 +194,7 @@ fn byte_pieces(text: &str, bytes: usize) -> Vec<&str> {
     let mut rest = text;
     let mut out = Vec::new();
     while !rest.is_empty() {
-        let cut = (bytes.max(1)..rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+        let cut = rest.ceil_char_boundary(bytes.max(1));
         out.push(&rest[..cut]);
         rest = &rest[cut..];
     }

@@ -5,11 +5,11 @@
 //! in its base64); a prompt with anything else that cannot be sent is refused whole: without that part it would say
 //! something else.
 
-use gimlet_proto::{Block, BlockKind, is_base64, is_too_deep};
+use gimlet_proto::{Block, BlockKind, is_base64, is_too_deep, whole_characters};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::lines::{mended, read};
+use super::lines::read;
 
 /// The blocks of a content, blank texts left out; and whether it was one plain text.
 pub(super) fn blocks(content: &RawValue) -> Result<(Vec<Block>, bool), String> {
@@ -216,7 +216,7 @@ fn texts(content: &RawValue) -> Result<Box<RawValue>, String> {
 
 fn rendered(block: &impl Serialize) -> Result<Block, String> {
     let json = serde_json::to_string(block).map_err(|error| error.to_string())?;
-    Block::from_json(&mended(&json)).map_err(|error| error.to_string())
+    Block::from_json(&whole_characters(&json)).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

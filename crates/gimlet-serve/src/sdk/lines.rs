@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 
+use gimlet_proto::whole_characters;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
@@ -38,7 +39,7 @@ impl HostLine {
         // of this line later must not stumble over them.
         let text = String::from_utf8_lossy(bytes);
         let has_halves = ["\\ud", "\\uD"].iter().any(|escape| text.contains(escape));
-        let text = if has_halves { Cow::Owned(mended(&text)) } else { text };
+        let text = if has_halves { Cow::Owned(whole_characters(&text).into_owned()) } else { text };
         let members = serde_json::from_str(&text).map_err(|_| refused())?;
         Ok(Self { members })
     }
@@ -77,37 +78,7 @@ impl HostLine {
 
 /// Reads a value; half of a surrogate pair in a text counts as a character that cannot be shown.
 pub(super) fn read<T: serde::de::DeserializeOwned>(raw: &RawValue) -> Option<T> {
-    serde_json::from_str(raw.get()).or_else(|_| serde_json::from_str(&mended(raw.get()))).ok()
-}
-
-/// JSON with `\ufffd` in place of every escape that is half of a pair. Hosts whose strings may hold such halves write
-/// them out; no text of ours can.
-pub(super) fn mended(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let length = match unit(rest) {
-            Some(0xD800..=0xDBFF) if matches!(rest.get(6..).and_then(unit), Some(0xDC00..=0xDFFF)) => 12,
-            Some(0xD800..=0xDFFF) => {
-                out.push_str("\\ufffd");
-                rest = &rest[6..];
-                continue;
-            }
-            _ => rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at),
-        };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
-    }
-    out.push_str(rest);
-    out
-}
-
-/// The code unit of a `\uXXXX` at the start of a text.
-fn unit(text: &str) -> Option<u32> {
-    let digits = text.strip_prefix("\\u")?.get(..4)?;
-    u32::from_str_radix(digits, 16).ok()
+    serde_json::from_str(raw.get()).or_else(|_| serde_json::from_str(&whole_characters(raw.get()))).ok()
 }
 
 /// The lines of a host, as they come.
@@ -202,7 +173,7 @@ mod tests {
             (r#""\\ud83d\ud83d""#, "\\ud83d\u{fffd}"),
             (r#""\"\u00e9""#, "\"é"),
         ] {
-            assert_eq!(serde_json::from_str::<String>(&mended(json)).unwrap(), text, "{json}");
+            assert_eq!(serde_json::from_str::<String>(&whole_characters(json)).unwrap(), text, "{json}");
         }
     }
 }

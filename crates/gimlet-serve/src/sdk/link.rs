@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Inquiry, Op, PermissionMode, PromptFate, Reader,
-    Reply, ServerWish, SessionHandle, Standing, TaskState, TaskView,
+    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Inquiry, Op, PermissionMode, PromptFate,
+    Reader, Reply, ServerWish, SessionHandle, Standing, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;

@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::args::RunArgs;
-use crate::print::KILL_GRACE;
 use crate::start::{self, Configured, Manner, NamePlate, Predecessor, Scratch, Started};
 use crate::surroundings::Surroundings;
 
@@ -76,7 +75,7 @@ impl Troupe {
     pub(super) async fn shut_down(&self) {
         let behind = std::mem::take(&mut self.lock().behind);
         for (exec, _) in &behind {
-            exec.shutdown(KILL_GRACE).await;
+            exec.shutdown(gimlet_exec::KILL_GRACE).await;
         }
     }
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Desk, words};
 use crate::args::ListArgs;
+use crate::page::{in_one_line, page_width};
 use crate::report::Report;
-use crate::why::in_one_line;
 
 /// Columns of a page that nobody watches in a terminal.
 const PAGE_WIDTH: usize = 120;
@@ -86,7 +86,7 @@ fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk
     let mut page = format!("{:>7}  {:>5}  {:>8}  {:<SHORT_ID$}  ", "AGE", "TURNS", "SIZE", "ID");
     page += &if args.all { format!("{:<PROJECT_WIDTH$}  ", "FOLDER") } else { String::new() };
     page += "TITLE OR FIRST PROMPT\n";
-    let room = page_width().saturating_sub(38 + project_width).max(20);
+    let room = page_width(PAGE_WIDTH).saturating_sub(38 + project_width).max(20);
     for session in sessions {
         let turns = count_turns(&session.path).map_or_else(|_| "?".to_owned(), |turns| turns.to_string());
         let id: String = session.id.as_str().chars().take(SHORT_ID).collect();
@@ -121,11 +121,4 @@ fn end_of(text: &str, width: usize) -> String {
     }
     let kept: String = text.chars().skip(count - width + 1).collect();
     format!("…{kept}")
-}
-
-fn page_width() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    size.map(|size| usize::from(size.ws_col))
-        .filter(|width| *width > 0)
-        .map_or(PAGE_WIDTH, |width| width.clamp(60, 200))
 }

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 use gimlet_store::{Include, Locations, SessionSummary};
 
 use super::{list, words};
+use crate::page::in_one_line;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
-use crate::why::in_one_line;
 
 /// Sessions on one page.
 const MOST_SHOWN: usize = 20;

@@ -9,8 +9,8 @@ use gimlet_store::{SearchIndex, SessionFiles, belongings, peek};
 use super::{Desk, list, words};
 use crate::args::RemoveArgs;
 use crate::lookup;
+use crate::page::in_one_line;
 use crate::report::Report;
-use crate::why::in_one_line;
 
 pub(super) fn run(args: &RemoveArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
     let chosen = choose(args, desk)?;

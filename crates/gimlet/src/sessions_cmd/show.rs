@@ -10,8 +10,8 @@ use gimlet_store::{Moment, MomentKind, SessionSummary, count_turns, peek, read_s
 use super::{Desk, export, list, words};
 use crate::args::ShowArgs;
 use crate::lookup;
+use crate::page::in_one_line;
 use crate::report::Report;
-use crate::why::in_one_line;
 
 /// Lines of a result that are shown unless all are asked for.
 const FEW_LINES: usize = 3;

@@ -46,7 +46,7 @@ pub(crate) fn unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
 }
 
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
-pub(super) fn known_tool(rule: &str, label: &str, driven: bool) -> Result<(), Report> {
+pub(crate) fn known_tool(rule: &str, label: &str, driven: bool) -> Result<(), Report> {
     // What a program passes on may be meant for another version; there is nobody who could correct it.
     let Some((name, close)) = unknown_tool(rule).filter(|_| !driven) else { return Ok(()) };
     let report = Report::new(format!("{label}: there is no tool named '{name}'"));

@@ -11,6 +11,7 @@ use gimlet_exec::{
 };
 use gimlet_policy::{Behavior, ClosedFiles, Rule, RuleScope, RuleSet, RuleSource, World};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
+use gimlet_store::create_private_dirs;
 
 use super::configured::Configured;
 use super::sessions::Scratch;
@@ -206,7 +207,7 @@ impl Walls {
             return Err(why.clone());
         }
         let temp_dir = self.scratch.join("tmp");
-        make_private(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
+        create_private_dirs(&temp_dir).map_err(|error| format!("{} cannot be made: {error}", temp_dir.display()))?;
         let closing = closing_rules(configured, now, &self.said);
         let plan = self.plan_of(configured, now, &available, &temp_dir, &closing);
         if self.plan.as_ref() == Some(&plan) {
@@ -215,7 +216,7 @@ impl Walls {
         self.builds += 1;
         // Commands behind earlier walls still use the earlier proxy.
         let folder = self.scratch.join(format!("walls-{}", self.builds));
-        make_private(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        create_private_dirs(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
         let proxy = crate::sandbox::start_proxy(&plan.spec, plan.upstream, &folder).map_err(|report| report.text())?;
         let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
         let sandbox = Sandbox::new(plan.spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
@@ -343,11 +344,6 @@ fn network(configured: &Configured, asking: bool) -> SandboxNetwork {
 fn may_answer(configured: &Configured) -> bool {
     let mut persons = configured.loaded.layers.iter().filter(|layer| layer.author == Author::Person);
     configured.trust.is_known() || persons.any(|layer| layer.value()["sandbox"]["enabled"] == true)
-}
-
-fn make_private(dir: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Path) -> SandboxSpec {

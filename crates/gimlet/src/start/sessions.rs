@@ -7,9 +7,9 @@ use gimlet_core::{Record, StartSource};
 use gimlet_proto::{EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
-    Damage, DecisionLedger, EarlyTitle, FindError, Include, LoadError, LoadOptions, Loaded, Locations, ResultFiles,
-    SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError, TranscriptOptions,
-    check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees, peek,
+    Damage, DecisionLedger, EarlyTitle, FindError, Include, LoadError, LoadOptions, Loaded, Locations, MAX_HISTORY,
+    ResultFiles, SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
+    TranscriptOptions, check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees, peek,
 };
 
 use super::Manner;
@@ -17,9 +17,6 @@ use crate::args::{RunArgs, Snapshot};
 use crate::lookup::may_be_start;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
-
-/// The largest history that is taken up: providers take requests of at most 32 MB, and the rest needs some room.
-const MAX_HISTORY: u64 = 28_000_000;
 
 /// How many sessions of one name are told apart.
 const MOST_NAMESAKES: usize = 100;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The ports that a pattern without one means: a permission for a site is not one for whatever else runs there.
-pub(super) const WEB_PORTS: [u16; 2] = [80, 443];
+pub const WEB_PORTS: [u16; 2] = [80, 443];
 /// Where clouds give out credentials to whoever asks from inside.
 const METADATA: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),

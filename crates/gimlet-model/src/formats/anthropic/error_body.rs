@@ -131,8 +131,7 @@ pub(crate) fn one_line(text: &str) -> String {
         }
         out.push_str(word);
         if out.len() > LONGEST_MESSAGE {
-            let end = (0..=LONGEST_MESSAGE).rev().find(|at| out.is_char_boundary(*at)).unwrap_or(0);
-            out.truncate(end);
+            out.truncate(out.floor_char_boundary(LONGEST_MESSAGE));
             out.push('…');
             break;
         }

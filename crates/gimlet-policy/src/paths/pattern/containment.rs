@@ -40,7 +40,8 @@ fn with_depth(segments: &[Segment], floats: bool) -> Vec<Segment> {
     depth.into_iter().chain(segments.iter().cloned()).collect()
 }
 
-fn skip_depths(segments: &[Segment], reachable: &mut [bool]) {
+/// What a `**` that may stand for nothing lets through.
+pub(super) fn skip_depths(segments: &[Segment], reachable: &mut [bool]) {
     for at in 0..segments.len() {
         if reachable[at] && segments[at] == Segment::AnyDepth {
             reachable[at + 1] = true;

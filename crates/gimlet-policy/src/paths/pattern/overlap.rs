@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::containment::skip_depths;
 use super::{Anchor, PathPattern, Piece, Places, Segment, segments};
 use crate::paths::wildcards::{self, Token, Wildcards};
 
@@ -68,14 +69,6 @@ fn after(segment: &Spelled<'_>, wanted: &[Segment], reachable: &[bool]) -> Vec<b
         }
     }
     next
-}
-
-fn skip_depths(wanted: &[Segment], reachable: &mut [bool]) {
-    for at in 0..wanted.len() {
-        if reachable[at] && wanted[at] == Segment::AnyDepth {
-            reachable[at + 1] = true;
-        }
-    }
 }
 
 fn names_overlap(pieces: &[Piece], segment: &Spelled<'_>) -> bool {

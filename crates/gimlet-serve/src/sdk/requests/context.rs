@@ -1,7 +1,9 @@
 //! How full the context window is, in the form that hosts draw.
 
-use gimlet_proto::{ContextCategory, ContextKind, ContextUsage, Usage};
+use gimlet_proto::{ContextCategory, ContextKind, ContextUsage};
 use serde_json::{Value, json};
+
+use crate::wire::message_usage;
 
 /// Names that hosts know as colours of their theme, in the order of the categories.
 const COLOURS: [&str; 5] = ["promptBorder", "inactive", "permission", "claude", "secondaryText"];
@@ -34,7 +36,7 @@ pub(super) fn render(usage: &ContextUsage, server_of: impl Fn(&str) -> Option<St
             "toolCallTokens": usage.messages.tool_calls,
             "toolResultTokens": usage.messages.tool_results,
         },
-        "apiUsage": usage.last_request.as_ref().map(counted),
+        "apiUsage": usage.last_request.as_ref().map(message_usage),
     })
 }
 
@@ -44,15 +46,6 @@ fn category((category, colour): (&ContextCategory, &&str)) -> Value {
         ContextKind::Free => "free",
     };
     json!({"name": category.name, "tokens": category.tokens, "color": colour, "kind": kind})
-}
-
-fn counted(usage: &Usage) -> Value {
-    json!({
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_creation_input_tokens": usage.cache_creation_input_tokens,
-        "cache_read_input_tokens": usage.cache_read_input_tokens,
-    })
 }
 
 /// Of a hundred, rounded; a window of no size is as good as empty.

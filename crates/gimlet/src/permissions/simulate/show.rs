@@ -27,7 +27,7 @@ pub(super) fn page(tally: &Tally) -> String {
         page.push(String::new());
         page.push(format!("{title}: {}", counted(calls, "call")));
         for difference in differences {
-            let about = crate::why::in_one_line(&difference.about, ABOUT_WIDTH);
+            let about = crate::page::in_one_line(&difference.about, ABOUT_WIDTH);
             page.push(format!("  {:>4}  {}  {about}", format!("{}x", difference.calls.len()), difference.tool));
             // What was not recorded then is what the rules in force say today.
             let before = if difference.then.recorded.is_some() { "then:" } else { "today:" };

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::{show, words};
 use super::markdown::pretty;
 use super::{Masked, Session, Trouble};
-use crate::why::in_one_line;
+use crate::page::in_one_line;
 
 const STYLE: &str = include_str!("page.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
