@@ -226,60 +226,77 @@ impl<'a> Eyes<'a> {
     }
 
     fn printed(&self, look: &PrintedLook, all: bool) -> Option<Vec<PathBuf>> {
-        let mut judged = Vec::new();
         let fits = |name: &str| look.reader.keeps(name) && !(name.starts_with('-') && look.role.may_be_option);
-        match &look.printed {
-            Printed::Here => {
-                for here in &look.from {
-                    here.to_str().filter(|here| fits(here))?;
-                    judged.push(here.clone());
-                }
+        let judged = match &look.printed {
+            Printed::Here => look.from.iter().all(|here| here.to_str().is_some_and(fits)).then(|| look.from.clone()),
+            Printed::Entries(folder) => self.printed_entries(folder, &look.from, &fits),
+            Printed::Matches { patterns, lists } => self.printed_matches(patterns, *lists, &look.from, &fits),
+            Printed::Below(below) => self.printed_below(below, &look.from, &fits, all),
+        }?;
+        (judged.len() <= MOST_NAMES).then_some(judged)
+    }
+
+    /// What a list of a folder names, or the folder itself if it is empty.
+    fn printed_entries(&self, folder: &str, from: &[PathBuf], fits: &dyn Fn(&str) -> bool) -> Option<Vec<PathBuf>> {
+        let mut judged = Vec::new();
+        for path in from.iter().map(|from| from.join(folder)) {
+            let entries = self.list(&path)?;
+            if entries.is_empty() {
+                fits(folder).then_some(())?;
+                judged.push(path);
             }
-            Printed::Entries(folder) => {
-                for from in &look.from {
-                    let path = from.join(folder);
-                    let entries = self.list(&path)?;
-                    if entries.is_empty() {
-                        fits(folder).then_some(())?;
-                        judged.push(path);
-                        continue;
-                    }
-                    let shown = entries.iter().filter(|entry| !entry.name.as_encoded_bytes().starts_with(b"."));
-                    for entry in shown {
-                        entry.name.to_str().filter(|name| fits(name))?;
-                        // The bare name means a file from where the other command stands.
-                        judged.extend(look.from.iter().map(|from| from.join(&entry.name)));
-                    }
-                }
-            }
-            Printed::Matches { patterns, lists } => {
-                for pattern in patterns {
-                    for (path, _) in self.expand(pattern, &look.from, &mut judged)? {
-                        match (self.is_folder(&path), lists) {
-                            (true, true) => return None,
-                            (true, false) => continue,
-                            (false, _) => {}
-                        }
-                        let word = spelled(&path, &look.from).or(Some(&path)).and_then(Path::to_str);
-                        word.filter(|word| fits(word))?;
-                        judged.push(path);
-                    }
-                }
-            }
-            Printed::Below(below) => {
-                for from in &look.from {
-                    for root in &below.roots {
-                        self.below(from, root, below, &fits, &mut |kind, path| {
-                            if all || kind == Kind::Link {
-                                judged.push(path);
-                            }
-                        })?;
-                        judged.push(from.join(root));
-                    }
-                }
+            for entry in entries.iter().filter(|entry| !entry.name.as_encoded_bytes().starts_with(b".")) {
+                entry.name.to_str().filter(|name| fits(name))?;
+                // The bare name means a file from where the other command stands.
+                judged.extend(from.iter().map(|from| from.join(&entry.name)));
             }
         }
-        (judged.len() <= MOST_NAMES).then_some(judged)
+        Some(judged)
+    }
+
+    /// What patterns match; with `lists` nothing is known of what is in a folder among them.
+    fn printed_matches(
+        &self,
+        patterns: &[Wildcards],
+        lists: bool,
+        from: &[PathBuf],
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Option<Vec<PathBuf>> {
+        let mut judged = Vec::new();
+        for pattern in patterns {
+            for (path, _) in self.expand(pattern, from, &mut judged)? {
+                match (self.is_folder(&path), lists) {
+                    (true, true) => return None,
+                    (true, false) => continue,
+                    (false, _) => {}
+                }
+                let word = spelled(&path, from).or(Some(&path)).and_then(Path::to_str);
+                word.filter(|word| fits(word))?;
+                judged.push(path);
+            }
+        }
+        Some(judged)
+    }
+
+    fn printed_below(
+        &self,
+        below: &Below,
+        from: &[PathBuf],
+        fits: &dyn Fn(&str) -> bool,
+        all: bool,
+    ) -> Option<Vec<PathBuf>> {
+        let mut judged = Vec::new();
+        for from in from {
+            for root in &below.roots {
+                self.below(from, root, below, fits, &mut |kind, path| {
+                    if all || kind == Kind::Link {
+                        judged.push(path);
+                    }
+                })?;
+                judged.push(from.join(root));
+            }
+        }
+        Some(judged)
     }
 
     /// Everything below a folder, which is not left through links.
