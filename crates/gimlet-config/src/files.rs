@@ -96,7 +96,6 @@ pub(crate) fn read_inside(folder: &Path, path: &Path, max_bytes: u64) -> Result<
     }
 }
 
-#[cfg(target_os = "linux")]
 fn open_beneath(folder: &Path, path: &Path) -> Result<File, Errno> {
     use rustix::fs::ResolveFlags;
     let inside = path.strip_prefix(folder).map_err(|_| Errno::XDEV)?;
@@ -108,11 +107,6 @@ fn open_beneath(folder: &Path, path: &Path) -> Result<File, Errno> {
         Err(Errno::NOSYS | Errno::PERM | Errno::XDEV) => open_resolved(folder, path),
         Err(error) => Err(error),
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_beneath(folder: &Path, path: &Path) -> Result<File, Errno> {
-    open_resolved(folder, path)
 }
 
 /// Resolves every link first, looks where that is, and opens it without following a further one.

@@ -47,7 +47,7 @@ pub use settings::{
     Permissions, PluginOnly, PolicyHelper, Reading, Renderer, RequireRead, Sandbox, SandboxCredential,
     SandboxCredentials, SandboxFilesystem, SandboxNetwork, SandboxProgram, Settings, ShellChoice, SkillVisibility,
     Spellcheck, SpinnerTips, SpinnerVerbMode, SpinnerVerbs, StatusLine, TeammateMode, TlsTerminate, UpdateChannel,
-    ViewMode, Waiting, WorkflowSize, Worktree, is_hook_event,
+    ViewMode, Waiting, WorkflowSize, Worktree,
 };
 pub use state::{StateSettings, check_state, state_problem};
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};

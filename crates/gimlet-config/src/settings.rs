@@ -16,7 +16,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use files::{Editing, Reading, RequireRead};
-pub use hooks::{HOOK_EVENTS, HookGroup, HookHandler, HookKind, is_hook_event};
+pub(crate) use hooks::is_hook_event;
+pub use hooks::{HOOK_EVENTS, HookGroup, HookHandler, HookKind};
 pub(crate) use hosted::HostedSettings;
 pub use interface::{
     CommandKind, CommandLine, EditorMode, FooterLink, FooterLinkKind, KeybindingFlavor, NotifyChannel, Renderer,

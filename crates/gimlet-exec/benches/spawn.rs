@@ -25,8 +25,13 @@ fn exec() -> Exec {
     Exec::new(ExecConfig { custodian, session_marker: "bench".into(), runtime_dir: None })
 }
 
+#[allow(clippy::disallowed_methods, reason = "what is measured runs in the environment of whoever measures")]
+fn variables() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
 fn env() -> Env {
-    Env::new(std::env::vars_os())
+    Env::new(variables())
 }
 
 /// The floor: the standard library starts bash and collects its output.
@@ -53,7 +58,7 @@ fn bash_true(env: Vec<(OsString, OsString)>) -> Spawn {
 #[divan::bench(sample_count = 500)]
 fn custodian_bash_true(bencher: Bencher<'_, '_>) {
     let (runtime, exec) = (runtime(), exec());
-    let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let env = variables();
     bencher.bench_local(|| {
         runtime.block_on(async {
             let spawn = bash_true(env.clone());
@@ -66,7 +71,7 @@ fn custodian_bash_true(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 200, args = ["bubblewrap", "namespaces", "landlock"])]
 fn sandboxed_bash_true(bencher: Bencher<'_, '_>, kind: &str) {
     let (runtime, exec) = (runtime(), exec());
-    let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let env = variables();
     let bubblewrap = if kind == "bubblewrap" { Bubblewrap::First } else { Bubblewrap::Never };
     let options = ProbeOptions { bubblewrap, own_namespaces: kind == "namespaces" };
     let available = runtime.block_on(probe(&exec, &options));

@@ -21,7 +21,6 @@ mod transport;
 pub use catalogue::ModelOffer;
 pub use choice::{ModelChoices, ModelNotAvailable};
 pub use formats::anthropic::{BodyPlan, Flow, Progress, ReplyReader, StreamFault, build_body};
-pub use gimlet_proto::ThinkingDisplay;
 pub use providers::anthropic::{Anthropic, AnthropicConfig, ConfigError, Patience};
 pub use sse::{SseError, SseEvent, SseLimits, SseParser};
 pub use transport::Network;

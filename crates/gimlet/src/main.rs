@@ -71,7 +71,7 @@ impl From<Report> for Exit {
 
 /// A program that wants a result for every failure gets one for arguments that make no sense, too.
 fn tell_program(exit: &Exit, for_program: Option<bool>) {
-    let wanted = || Env::new(std::env::vars_os()).flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
+    let wanted = || surroundings::environment().flag("CLAUDE_CODE_STARTUP_FAILURE_RESULTS");
     if let Exit::Report(report) = exit
         && let Some(as_list) = for_program
         && wanted()
@@ -173,7 +173,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
         Some(Command::Trust(args)) => Ok(trust::run(&args, &Surroundings::read()?)?),
         Some(Command::Doctor { json }) => Ok(doctor::run(&Surroundings::read()?, json)),
         Some(Command::Demo) => {
-            let env = Env::new(std::env::vars_os());
+            let env = surroundings::environment();
             gimlet_exec::conceal_credentials(&env);
             Ok(in_runtime(demo::run(&env))?)
         }

@@ -16,9 +16,15 @@ pub(crate) struct Surroundings {
     pub(crate) config_home: PathBuf,
 }
 
+/// The environment that gimlet was started with.
+#[allow(clippy::disallowed_methods, reason = "the one place that reads it; everybody else gets the values")]
+pub(crate) fn environment() -> Env {
+    Env::new(std::env::vars_os())
+}
+
 impl Surroundings {
     pub(crate) fn read() -> Result<Self, Report> {
-        let env = Env::new(std::env::vars_os());
+        let env = environment();
         let cwd = std::env::current_dir().and_then(|dir| dir.canonicalize()).map_err(|error| {
             Report::new(format!("the current directory cannot be used: {error}"))
                 .hint("Change to a folder that exists and that you may read")

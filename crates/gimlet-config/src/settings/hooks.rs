@@ -42,7 +42,7 @@ pub const HOOK_EVENTS: [&str; 31] = [
 ];
 
 /// Whether there is an event of this name.
-pub fn is_hook_event(name: &str) -> bool {
+pub(crate) fn is_hook_event(name: &str) -> bool {
     HOOK_EVENTS.contains(&name)
 }
 

@@ -11,11 +11,8 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
-/// A handle that only serves to reach what is in a folder, so that search permission is enough where the system can.
-#[cfg(target_os = "linux")]
+/// A handle that only serves to reach what is in a folder, so that search permission is enough.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-#[cfg(not(target_os = "linux"))]
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Where a file is or will be.
 pub struct Place {
@@ -37,7 +34,6 @@ impl Place {
     }
 }
 
-#[cfg(target_os = "linux")]
 fn open_folder(folder: &Path) -> Result<OwnedFd> {
     use rustix::fs::ResolveFlags;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -46,11 +42,6 @@ fn open_folder(folder: &Path) -> Result<OwnedFd> {
         Err(Errno::NOSYS | Errno::PERM) => walk(folder),
         result => result,
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open_folder(folder: &Path) -> Result<OwnedFd> {
-    walk(folder)
 }
 
 /// Opens a folder one step at a time, none of which may be a link.
@@ -100,7 +91,6 @@ mod tests {
         assert_eq!(Place::of(&root.join("link/deep/f")).map(drop).unwrap_err(), Errno::LOOP);
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn whoever_swaps_folder_and_link_gets_nothing_from_outside() {
         use std::sync::atomic::{AtomicBool, Ordering};

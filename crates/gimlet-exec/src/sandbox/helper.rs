@@ -118,7 +118,7 @@ fn become_bubblewrap(plan: &Plan, program: &Path, words: Vec<OsString>) -> Resul
     args.extend(words);
     // Whoever ends the command ends bubblewrap with it; asked politely, it leaves that to the command.
     kernel::on_requests_to_end(Disposition::Ignore);
-    let env = std::env::vars_os().map(|(name, value)| variable(&name, &value)).collect::<Option<Vec<_>>>();
+    let env = own_variables().collect::<Option<Vec<_>>>();
     let (Some(args), Some(env)) = (args.into_iter().map(c_string).collect::<Option<Vec<_>>>(), env) else {
         return Err(SetupError::Plan);
     };
@@ -341,10 +341,15 @@ fn drop_capabilities() -> Result<(), rustix::io::Errno> {
 }
 
 fn environment(plan: &Plan, proxy_port: Option<u16>) -> Option<Vec<CString>> {
-    let own = std::env::vars_os().map(|(name, value)| variable(&name, &value));
     let held_back = plan.env.iter().cloned().map(c_string);
     let proxy = proxy_port.into_iter().flat_map(super::environment::for_proxy).map(|word| c_string(word.into()));
-    own.chain(held_back).chain(proxy).collect()
+    own_variables().chain(held_back).chain(proxy).collect()
+}
+
+/// What this process was given for the command whose walls it builds.
+#[allow(clippy::disallowed_methods, reason = "it was made for this command, and nothing here goes by it")]
+fn own_variables() -> impl Iterator<Item = Option<CString>> {
+    std::env::vars_os().map(|(name, value)| variable(&name, &value))
 }
 
 fn variable(name: &std::ffi::OsStr, value: &std::ffi::OsStr) -> Option<CString> {

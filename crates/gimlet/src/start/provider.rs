@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gimlet_core::Redactor;
-use gimlet_model::{AnthropicConfig, ConfigError, ThinkingDisplay};
-use gimlet_proto::{CacheTtl, Credentials, Env, Secret, Thinking};
+use gimlet_model::{AnthropicConfig, ConfigError};
+use gimlet_proto::{CacheTtl, Credentials, Env, Secret, Thinking, ThinkingDisplay};
 
 use super::{Configured, models};
 use crate::args::{OutputFormat, RunArgs, ThinkingDisplayFlag, ThinkingFlag};
