@@ -1,5 +1,6 @@
-//! Options of otherwise tame commands that name a program to run, a file of code or configuration to load, or another
-//! project to take these from. By hand, for the beginnings that are offered and for no others.
+//! Options of otherwise tame commands that name a program to run, or a file of code or configuration to load. Another
+//! directory to work in is none of them: people work in several, and what lies there was there before. By hand, for the
+//! beginnings that are offered and for no others.
 
 use crate::shell::Word;
 
@@ -10,25 +11,20 @@ struct Risk {
     options: &'static [&'static str],
     /// Beginnings of words that count whatever follows them, such as `-p:`.
     beginnings: &'static [&'static str],
-    /// Operands and values that lead out of where the command stands name code of somebody else's.
-    outside: bool,
 }
 
 const fn risk(
     start: &'static [&'static str],
     options: &'static [&'static str],
     beginnings: &'static [&'static str],
-    outside: bool,
 ) -> Risk {
-    Risk { start, options, beginnings, outside }
+    Risk { start, options, beginnings }
 }
 
 const NPM: &[&str] = &[
     "--script-shell",
     "--shell",
     "--node-options",
-    "--prefix",
-    "-C",
     "--userconfig",
     "--globalconfig",
     "--git",
@@ -43,34 +39,24 @@ const PYTEST: &[&str] =
     &["-p", "-c", "--config-file", "-o", "--override-ini", "--rootdir", "--confcutdir", "--pdbcls", "--basetemp"];
 const CHECKER: &[&str] =
     &["--config-file", "--python-executable", "--load-plugins", "--init-hook", "--rcfile", "--config"];
-const PYTHON: &[&str] = &["--python", "-p", "--config-file", "--directory", "--project", "-C", "-P"];
+const PYTHON: &[&str] = &["--python", "-p", "--config-file"];
 const KUBERNETES: &[&str] = &["--kubeconfig", "--post-renderer"];
 
 const RISKS: &[Risk] = &[
-    risk(&["git", "init"], &["--template", "--separate-git-dir"], &[], false),
-    risk(
-        &["git"],
-        &["--upload-pack", "--receive-pack", "--exec", "--ext-diff", "--textconv", "--output"],
-        &["ext::"],
-        false,
-    ),
-    risk(&["npm"], NPM, &[], false),
-    risk(&["pnpm"], NPM, &["--config."], false),
-    risk(&["pnpm"], &["--dir", "--shell-emulator", "--global-dir"], &[], false),
-    risk(&["yarn"], &["--use-yarnrc", "--cwd", "--script-shell", "--node-options"], &[], false),
-    risk(
-        &["bun"],
-        &["--preload", "-r", "--require", "--import", "--config", "-c", "--cwd", "--shell", "--define"],
-        &[],
-        false,
-    ),
-    risk(&["uv", "run", "pytest"], PYTEST, &["-p", "-c", "-o"], true),
-    risk(&["poetry", "run", "pytest"], PYTEST, &["-p", "-c", "-o"], true),
-    risk(&["uv", "run"], CHECKER, &[], false),
-    risk(&["poetry", "run"], CHECKER, &[], false),
-    risk(&["uv"], PYTHON, &[], false),
-    risk(&["poetry"], PYTHON, &[], false),
-    risk(&["cargo"], &["--config", "-C", "-Z", "--config-file", "--tool-config-file"], &["-C", "-Z"], true),
+    risk(&["git", "init"], &["--template", "--separate-git-dir"], &[]),
+    risk(&["git"], &["--upload-pack", "--receive-pack", "--exec", "--ext-diff", "--textconv", "--output"], &["ext::"]),
+    risk(&["npm"], NPM, &[]),
+    risk(&["pnpm"], NPM, &["--config."]),
+    risk(&["pnpm"], &["--shell-emulator", "--global-dir"], &[]),
+    risk(&["yarn"], &["--use-yarnrc", "--script-shell", "--node-options"], &[]),
+    risk(&["bun"], &["--preload", "-r", "--require", "--import", "--config", "-c", "--shell", "--define"], &[]),
+    risk(&["uv", "run", "pytest"], PYTEST, &["-p", "-c", "-o"]),
+    risk(&["poetry", "run", "pytest"], PYTEST, &["-p", "-c", "-o"]),
+    risk(&["uv", "run"], CHECKER, &[]),
+    risk(&["poetry", "run"], CHECKER, &[]),
+    risk(&["uv"], PYTHON, &[]),
+    risk(&["poetry"], PYTHON, &[]),
+    risk(&["cargo"], &["--config", "-Z", "--config-file", "--tool-config-file"], &["-Z"]),
     risk(
         &["go"],
         &[
@@ -84,19 +70,12 @@ const RISKS: &[Risk] = &[
             "--overlay",
             "-modfile",
             "--modfile",
-            "-C",
             "-compiler",
             "--compiler",
         ],
         &[],
-        true,
     ),
-    risk(
-        &["make"],
-        &["--eval", "-f", "--file", "--makefile", "-C", "--directory", "-I", "--include-dir", "-E"],
-        &["-f", "-C", "-I", "-E"],
-        false,
-    ),
+    risk(&["make"], &["--eval", "-f", "--file", "--makefile", "-I", "--include-dir", "-E"], &["-f", "-I", "-E"]),
     risk(
         &["just"],
         &[
@@ -105,8 +84,6 @@ const RISKS: &[Risk] = &[
             "--shell-command",
             "--justfile",
             "-f",
-            "--working-directory",
-            "-d",
             "--set",
             "--dotenv-path",
             "--dotenv-filename",
@@ -116,22 +93,14 @@ const RISKS: &[Risk] = &[
             "--chooser",
         ],
         &[],
-        false,
     ),
-    risk(&["kubectl"], KUBERNETES, &[], false),
-    risk(&["helm"], KUBERNETES, &[], false),
-    risk(
-        &["terraform"],
-        &[],
-        &["-plugin-dir", "--plugin-dir", "-from-module", "--from-module", "-chdir", "--chdir"],
-        false,
-    ),
-    risk(&["brew"], &[], &[], true),
+    risk(&["kubectl"], KUBERNETES, &[]),
+    risk(&["helm"], KUBERNETES, &[]),
+    risk(&["terraform"], &[], &["-plugin-dir", "--plugin-dir", "-from-module", "--from-module"]),
     risk(
         &["dotnet"],
         &["--property", "--settings", "-s", "--test-adapter-path"],
         &["-p:", "/p:", "-property:", "/property:", "-logger:", "/logger:", "-l:", "/l:", "@"],
-        true,
     ),
     risk(
         &["gradle"],
@@ -142,18 +111,15 @@ const RISKS: &[Risk] = &[
             "--build-file",
             "-c",
             "--settings-file",
-            "-p",
-            "--project-dir",
             "-g",
             "--gradle-user-home",
             "--include-build",
         ],
         &["-Dorg.gradle", "-I"],
-        true,
     ),
-    risk(&["bundle"], &["--gemfile"], &[], false),
-    risk(&["rails"], &["-r", "--require"], &[], true),
-    risk(&["mix"], &["-r", "--require", "--import", "--dot-formatter"], &[], true),
+    risk(&["bundle"], &["--gemfile"], &[]),
+    risk(&["rails"], &["-r", "--require"], &[]),
+    risk(&["mix"], &["-r", "--require", "--import", "--dot-formatter"], &[]),
 ];
 
 /// Whether one of the words behind the beginning of a command lets it run something else than it is known for. Words that
@@ -169,10 +135,9 @@ pub(super) fn run_programs(start: &[&str], rest: &[Word]) -> bool {
 
 impl Risk {
     fn has(&self, word: &str) -> bool {
-        let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
+        let option = word.split_once('=').map_or(word, |(option, _)| option);
         self.options.iter().any(|risky| is_meant(option, risky))
             || self.beginnings.iter().any(|beginning| word.starts_with(beginning))
-            || (self.outside && leads_out(value.unwrap_or(word)))
     }
 }
 
@@ -180,10 +145,6 @@ impl Risk {
 fn is_meant(option: &str, risky: &str) -> bool {
     // A whole option of git's that is also the beginning of another.
     option == risky || (option != "--text" && option.len() > 3 && option.starts_with("--") && risky.starts_with(option))
-}
-
-fn leads_out(word: &str) -> bool {
-    word.starts_with(['/', '~']) || word.split('/').any(|name| name == "..")
 }
 
 /// `SHELL=…`, `CC=…`: what a makefile does with a value is to run it as often as not.
