@@ -25,6 +25,15 @@ const ONLY_FORBIDS: [&str; 17] = [
     "sandbox.network.strictAllowlist",
 ];
 
+/// Those of them that are lists of texts.
+pub(super) const LISTS: [&str; 5] = [
+    "permissions.deny",
+    "permissions.ask",
+    "sandbox.filesystem.denyWrite",
+    "sandbox.filesystem.denyRead",
+    "sandbox.network.deniedDomains",
+];
+
 /// Values that take nothing away by themselves, but may stand against a weaker file that opens something.
 const STAND_AGAINST: [(&str, bool); 3] = [
     ("enableAllProjectMcpServers", false),

@@ -34,6 +34,7 @@ impl Intake<'_> {
             return Node { json: Json::Object(Vec::new()), span: root.span };
         }
         self.keep_known(&mut root, "");
+        self.lists_of_one(&mut root);
         self.rules(&mut root);
         self.hooks(&mut root);
         let mut root =
@@ -95,6 +96,22 @@ impl Intake<'_> {
         let message = format!("ignored: {} cannot set this, only {} can", self.scope.label(), key.from.words());
         self.say(severity, at, path, message);
         false
+    }
+
+    /// One text where a list of things to forbid should stand is taken for its only entry: whoever wrote it meant it.
+    fn lists_of_one(&mut self, root: &mut Node) {
+        for path in forbids::LISTS {
+            let Some(node) = root.find_mut(path.split('.')).filter(|node| node.as_str().is_some()) else { continue };
+            let only = Node { json: Json::Null, span: node.span.clone() };
+            let only = std::mem::replace(node, only);
+            self.say(
+                Severity::Error,
+                Some(only.span.start),
+                path,
+                "a list should stand here; the text counts as its only entry",
+            );
+            node.json = Json::Array(vec![only]);
+        }
     }
 
     fn rules(&mut self, root: &mut Node) {

@@ -120,7 +120,7 @@ fn of_a_rejected_file_everything_that_is_strict_holds_and_nothing_that_is_not() 
         })
     );
     // Strict values that cannot be read themselves are missed aloud, and cost no other.
-    world.user(r#"{"model":3,"permissions":{"deny":"D","defaultMode":"acceptEdits"},"sandbox":{"enabled":true,"filesystem":{"denyRead":"/a"}}}"#);
+    world.user(r#"{"model":3,"permissions":{"deny":{"D":1},"defaultMode":"acceptEdits"},"sandbox":{"enabled":true,"filesystem":{"denyRead":7}}}"#);
     assert_eq!(errors(&world).len(), 3, "{:?}", errors(&world));
     assert_eq!(world.trusted().merged.keys(), ["sandbox.enabled"]);
 }
@@ -301,4 +301,22 @@ fn everything_that_does_not_fit_is_named_at_once() {
         .collect();
     world.user(format!("{{{}}}", many.join(",")));
     assert!(errors(&world)[0].contains(" and more; the file is ignored"), "{:?}", errors(&world));
+}
+
+#[test]
+fn one_text_where_a_list_forbids_is_its_only_entry_and_is_named() {
+    let world = World::new();
+    world.user(
+        r#"{"model":"x","permissions":{"deny":"Read(.env)","ask":"Bash"},"sandbox":{"filesystem":{"denyRead":"/a"}}}"#,
+    );
+    assert_eq!(errors(&world).len(), 3, "{:?}", errors(&world));
+    assert!(errors(&world).iter().all(|error| error.contains("its only entry")), "{:?}", errors(&world));
+    assert_eq!(
+        world.trusted().merged.value(),
+        serde_json::json!({"model": "x", "permissions": {"deny": ["Read(.env)"], "ask": ["Bash"]},
+            "sandbox": {"filesystem": {"denyRead": ["/a"]}}})
+    );
+    // A text does not open anything.
+    world.user(r#"{"permissions":{"allow":"Bash"}}"#);
+    assert!(world.trusted().merged.keys().is_empty());
 }

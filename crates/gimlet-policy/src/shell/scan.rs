@@ -77,12 +77,37 @@ fn binding(word: &Word) -> Option<(String, Word)> {
 
 /// The words of a text that is one plain run of static words; `None` when it is anything else.
 pub(crate) fn static_words(text: &str) -> Option<Vec<String>> {
-    if text.contains(['\n', '\r', ';', '&', '|', '<', '>', '(', ')', '`', '$', '#']) {
+    if acts_outside_quotes(text) {
         return None;
     }
     let mut commands = Scanner { keep_prefixes: true, ..Scanner::default() }.run(text);
     let words = if commands.len() == 1 { commands.pop()? } else { return None };
     words.iter().map(|word| word.value().map(str::to_owned)).collect()
+}
+
+/// Whether a character stands where the shell would not take it for itself: operators outside quotes, expansions also
+/// inside double ones. A text whose quotes do not close counts, too.
+fn acts_outside_quotes(text: &str) -> bool {
+    let mut quote = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        let acts = match (quote, letter) {
+            (_, '\n' | '\r') | (None | Some('"'), '`' | '$') => true,
+            (Some('"'), '\\') => letters.next().is_none_or(|next| next != '"' && next != '\\'),
+            (None, '\\') => letters.next().is_none(),
+            (None, letter) => ";&|<>()#".contains(letter),
+            _ => false,
+        };
+        if acts {
+            return true;
+        }
+        quote = match quote {
+            None if letter == '\'' || letter == '"' => Some(letter),
+            Some(open) if open == letter => None,
+            quote => quote,
+        };
+    }
+    quote.is_some()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -380,7 +405,10 @@ mod tests {
             static_words("git commit -m \"a b\""),
             Some(vec!["git".into(), "commit".into(), "-m".into(), "a b".into()])
         );
-        assert_eq!(static_words("a | b"), None);
+        assert_eq!(static_words("a 'f(1); x' \"<b>\""), Some(vec!["a".into(), "f(1); x".into(), "<b>".into()]));
+        for text in ["a | b", "a 'x' > y", "a \"$x\"", "a \"`x`\"", "a 'x", "a \"x", "a 'x'y; b", "a \\", "a 'x\ny'"] {
+            assert_eq!(static_words(text), None, "{text}");
+        }
         assert_eq!(static_words("a $x"), None);
         assert_eq!(static_words("FOO=1 a"), Some(vec!["FOO=1".into(), "a".into()]));
     }

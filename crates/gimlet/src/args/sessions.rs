@@ -116,6 +116,7 @@ pub(crate) struct RemoveArgs {
 /// How a session is written for people or programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
+    #[value(alias = "md")]
     Markdown,
     Json,
     Html,

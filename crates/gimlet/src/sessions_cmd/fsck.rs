@@ -43,7 +43,7 @@ pub(super) fn run(args: &FsckArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
             if args.json {
                 crate::say(&as_json(files, agent, &checkup).to_string());
             } else if !checkup.findings.is_empty() || (chosen.len() == 1 && agent.is_none()) {
-                crate::say(&gimlet_serve::sanitise(&page(files, agent, &checkup)));
+                crate::say(&gimlet_serve::sanitise(&page(args, files, agent, &checkup)));
             }
         }
         damaged += usize::from(is_damaged);
@@ -85,7 +85,7 @@ fn target(out: &Path, files: &SessionFiles) -> PathBuf {
     if is_folder { out.join(format!("{}.jsonl", files.id())) } else { out.to_owned() }
 }
 
-fn page(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> String {
+fn page(args: &FsckArgs, files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> String {
     let only_cut_off = checkup.findings.iter().all(|finding| finding.kind == "cut-off-turn");
     let state = match (checkup.is_damaged(), checkup.findings.is_empty()) {
         (true, _) => "damaged",
@@ -106,9 +106,11 @@ fn page(files: &SessionFiles, agent: Option<&str>, checkup: &Checkup) -> String 
     if checkup.total > checkup.findings.len() {
         page += &format!("  … and {} more\n", checkup.total - checkup.findings.len());
     }
-    if checkup.is_damaged() && agent.is_none() {
+    if checkup.is_damaged() && agent.is_none() && args.repair.is_none() {
         let start: String = files.id().as_str().chars().take(8).collect();
-        page += &format!("  gimlet sessions fsck {start} --repair OUT writes a repaired copy\n");
+        // A file elsewhere may have the id of a session that is whole.
+        let name = if let [named] = args.sessions.as_slice() { named } else { &start };
+        page += &format!("  gimlet sessions fsck {name} --repair OUT writes a repaired copy\n");
     }
     page.trim_end().to_owned()
 }
