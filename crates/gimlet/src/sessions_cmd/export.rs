@@ -34,11 +34,19 @@ pub(super) fn run(args: &ExportArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
             done => done.map(|()| ExitCode::SUCCESS).map_err(|trouble| trouble.report(Path::new("standard output"))),
         };
     };
-    let file = NewFile::beside(&path, args.force)?;
-    let mut out = Masked { out: BufWriter::new(&file.file), redactor };
-    session.write(format, &mut out).map_err(|trouble| trouble.report(&path))?;
-    drop(out);
-    file.put_in_place(args.force)?;
+    match Place::of(&path, args.force).map_err(|error| unwritable(&path, &error))? {
+        Place::Stream(file) => {
+            let mut out = Masked { out: BufWriter::new(file), redactor };
+            session.write(format, &mut out).map_err(|trouble| trouble.report(&path))?;
+        }
+        Place::Name(place) => {
+            let file = NewFile::beside(&place, args.force)?;
+            let mut out = Masked { out: BufWriter::new(&file.file), redactor };
+            session.write(format, &mut out).map_err(|trouble| trouble.report(&path))?;
+            drop(out);
+            file.put_in_place(args.force)?;
+        }
+    }
     crate::say_on_stderr(&format!("wrote {}", path.display()));
     Ok(ExitCode::SUCCESS)
 }
@@ -51,6 +59,26 @@ fn format_of(path: Option<&Path>) -> Result<ExportFormat, Report> {
         None | Some("md" | "markdown" | "txt") => Ok(ExportFormat::Markdown),
         Some(other) => Err(Report::new(format!("a session cannot be written as {other}"))
             .hint("Name the file .md, .json or .html, or add --format markdown, json or html")),
+    }
+}
+
+/// Where a document with a name goes.
+enum Place {
+    /// A plain file, there or not.
+    Name(PathBuf),
+    /// A device or a pipe: it is written to, and stays what it is.
+    Stream(File),
+}
+
+impl Place {
+    /// What `--force` may replace is a plain file alone; a link to one stays, and so does whatever is no file.
+    fn of(path: &Path, force: bool) -> io::Result<Self> {
+        match path.metadata() {
+            Ok(found) if force && found.is_file() => path.canonicalize().map(Self::Name),
+            Ok(_) if force => OpenOptions::new().write(true).open(path).map(Self::Stream),
+            Err(error) if force && path.is_symlink() => Err(error),
+            _ => Ok(Self::Name(path.to_owned())),
+        }
     }
 }
 
@@ -72,7 +100,7 @@ impl<'a> NewFile<'a> {
         name.push(format!(".{}.unfinished", std::process::id()));
         let unfinished = path.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
-        let file = file.map_err(|error| Report::new(format!("{} cannot be written: {error}", path.display())))?;
+        let file = file.map_err(|error| unwritable(path, &error))?;
         Ok(Self { file, path, unfinished })
     }
 
@@ -89,7 +117,7 @@ impl<'a> NewFile<'a> {
         };
         done.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => is_there(self.path),
-            _ => Report::new(format!("{} cannot be written: {error}", self.path.display())),
+            _ => unwritable(self.path, &error),
         })
     }
 }
@@ -103,6 +131,10 @@ impl Drop for NewFile<'_> {
 
 fn is_there(path: &Path) -> Report {
     Report::new(format!("{} is there already", path.display())).hint("--force replaces it")
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Report {
+    Report::new(format!("{} cannot be written: {error}", path.display()))
 }
 
 /// The credentials of this environment, in every spelling that a format gives them.
@@ -129,7 +161,7 @@ impl Trouble {
     fn report(self, out: &Path) -> Report {
         match self {
             Trouble::Read(error) => Report::new(error.to_string()),
-            Trouble::Write(error) => Report::new(format!("{} cannot be written: {error}", out.display())),
+            Trouble::Write(error) => unwritable(out, &error),
         }
     }
 }

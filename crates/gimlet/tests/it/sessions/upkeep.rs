@@ -136,3 +136,21 @@ async fn an_export_that_does_not_fit_leaves_nothing_and_keeps_what_was_there() {
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("unfinished")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[tokio::test]
+async fn a_forced_export_goes_through_links_and_pipes_and_replaces_neither() {
+    let world = world();
+    let id = turn(&world, "go", "words to keep", &[]).await;
+    let (file, link) = (world.home.join("real.md"), world.home.join("report.md"));
+    std::fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    sessions(&world, &["export", &id, "--force", "-o", &link.to_string_lossy()]).await.expect_code(0);
+    assert!(link.is_symlink() && std::fs::read_to_string(&file).unwrap().contains("words to keep"));
+    let piped = sessions(&world, &["export", &id, "--force", "-o", "/dev/stdout"]).await;
+    piped.expect_code(0);
+    assert!(piped.stdout.contains("words to keep"), "{}", piped.stdout);
+    std::fs::remove_file(&file).unwrap();
+    let nowhere = sessions(&world, &["export", &id, "--force", "-o", &link.to_string_lossy()]).await;
+    nowhere.expect_code(1);
+    assert!(link.is_symlink() && nowhere.stderr.contains("cannot be written"), "{}", nowhere.stderr);
+}
