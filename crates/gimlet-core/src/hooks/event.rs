@@ -77,7 +77,7 @@ impl HookEvent {
 
     /// Whether somebody waits for leave, so that silence must not pass for a yes.
     pub(super) fn guards(self) -> bool {
-        matches!(self, HookEvent::PreToolUse | HookEvent::UserPromptSubmit)
+        matches!(self, HookEvent::PreToolUse | HookEvent::UserPromptSubmit | HookEvent::PreModelSwitch)
     }
 
     /// Whether a hook that fails may block. One that could keep an agent from ending may not: it would never end.

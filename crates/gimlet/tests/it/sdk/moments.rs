@@ -108,6 +108,18 @@ async fn hooks_decide_on_another_model_and_may_say_something_to_it() {
 }
 
 #[tokio::test]
+async fn a_hook_that_does_not_answer_keeps_the_model() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
+    let hooks = json!({"PreModelSwitch": [{"hookCallbackIds": ["silent"], "timeout": 0.05}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    let answer = host.ask(json!({"subtype": "set_model", "model": "claude-opus-4-5"})).await;
+    assert_eq!(answer["subtype"], "error", "{answer}");
+    host.end().await.clean(0);
+}
+
+#[tokio::test]
 async fn hooks_are_told_what_the_session_is_called() {
     let world = world();
     let model = Script::new().say("one").then().say("two").serve().await.unwrap();
