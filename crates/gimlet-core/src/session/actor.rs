@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::SessionState;
-use super::desk::{Call, Desk};
+use super::desk::{Call, Desk, Switches};
 use crate::agents::{AgentHost, AgentSource, HostParts, MainAgent, Roster};
 use crate::call::CallScope;
 use crate::conversation::Conversation;
@@ -176,6 +176,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
             host: host.clone(),
             guests: config.guests,
             agents: conversation.record.agents(),
+            switches: Switches::default(),
             cleared: false,
         },
         inbox,
@@ -296,7 +297,14 @@ impl Actor {
     /// Idle: handles operations until something is said.
     async fn wait_for_words(&mut self) -> Option<Say> {
         let Self { desk, inbox, asked, .. } = self;
+        let model_changed = desk.switches.made.clone();
         let op = tokio::select! {
+            biased;
+            // Before whatever its answer leads to.
+            () = model_changed.notified() => {
+                self.publish_snapshot(false);
+                return None;
+            }
             op = inbox.recv() => op,
             // Agents in the background have questions too.
             Some(ask) = asked.recv() => {

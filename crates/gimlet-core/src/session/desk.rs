@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{AgentPath, Block, Body, EntryId, Interrupted, Model, Op, PermissionMode, PromptFate, Reply, Say};
 use gimlet_store::AgentTranscripts;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::inquiries;
@@ -43,8 +44,49 @@ pub(super) struct Desk {
     pub(super) guests: Option<Arc<dyn ToolSource>>,
     /// Where the records of subagents are.
     pub(super) agents: AgentTranscripts,
+    pub(super) switches: Switches,
     /// The session ends because the person wants an empty conversation.
     pub(super) cleared: bool,
+}
+
+/// Changes of the model that wait for hooks.
+#[derive(Default)]
+pub(super) struct Switches {
+    /// Cancelled when the last one that was asked for is over.
+    last: Option<CancellationToken>,
+    /// Told of each that is over, so that the session can show what it runs on now.
+    pub(super) made: Arc<Notify>,
+}
+
+impl Switches {
+    /// The one that another has to wait for.
+    fn pending(&self) -> Option<CancellationToken> {
+        self.last.clone().filter(|last| !last.is_cancelled())
+    }
+}
+
+/// A wish for another model, with what is needed to fulfil it later.
+struct Wish {
+    scope: CallScope,
+    gauge: Gauge,
+    model: Arc<dyn Model>,
+    requested: Option<String>,
+    /// Hooks are asked for leave.
+    asks: bool,
+}
+
+impl Wish {
+    async fn fulfil(self) -> Result<(), String> {
+        let dials = &self.scope.dials;
+        let (from, to) = (dials.model(), dials.meant(self.requested.clone())?);
+        let id = |model: &str| self.model.facts(model).id;
+        if !self.asks || id(&from) == id(&to) {
+            return dials.set_model(self.requested);
+        }
+        let context_tokens = self.gauge.read(self.model.facts(&from)).total_tokens;
+        let switch = ModelSwitch { from: id(&from), to: id(&to), requested: self.requested, context_tokens };
+        switch_with_leave(&self.scope, &switch).await
+    }
 }
 
 /// Changes the model unless a hook objects; hooks hear of it, and the model of what they say to it.
@@ -84,21 +126,29 @@ impl Desk {
     }
 
     /// Changes the model, with leave of the hooks that want to be asked. Whoever waits for no answer only passes on what
-    /// was decided in the session before.
-    fn switch_model(&self, requested: Option<String>, reply: Reply<()>) {
+    /// was decided in the session before. One wish waits for the one before it, so that the last counts, whichever hook is
+    /// quicker.
+    fn switch_model(&mut self, requested: Option<String>, reply: Reply<()>) {
         let hooks = self.services.hooks();
         let listens = hooks.listens(HookEvent::PreModelSwitch) || hooks.listens(HookEvent::PostModelSwitch);
-        let id = |model: &str| self.model.facts(model).id;
-        let (from, to) = (self.dials.model(), self.dials.meant(requested.clone()));
-        match to {
-            Ok(to) if listens && reply.is_awaited() && id(&to) != id(&from) => {
-                let context_tokens = self.gauge.read(self.model.facts(&from)).total_tokens;
-                let switch = ModelSwitch { from: id(&from), to: id(&to), requested, context_tokens };
-                let scope = self.scope();
-                self.services.spawn(async move { reply.send(switch_with_leave(&scope, &switch).await) });
-            }
-            _ => reply.send(self.dials.set_model(requested)),
+        let (asks, before) = (listens && reply.is_awaited(), self.switches.pending());
+        if !asks && before.is_none() {
+            return reply.send(self.dials.set_model(requested));
         }
+        let wish = Wish { scope: self.scope(), gauge: self.gauge.clone(), model: self.model.clone(), requested, asks };
+        let over = CancellationToken::new();
+        self.switches.last = Some(over.clone());
+        let (over, made) = (over.drop_guard(), self.switches.made.clone());
+        self.services.spawn(async move {
+            if let Some(before) = before {
+                before.cancelled().await;
+            }
+            let outcome = wish.fulfil().await;
+            drop(over);
+            // First: whoever has the answer sees the new model.
+            made.notify_one();
+            reply.send(outcome);
+        });
     }
 
     /// Settles an operation, or says what is left to do; `None` in place of an operation is the end of them.

@@ -108,6 +108,50 @@ async fn hooks_decide_on_another_model_and_may_say_something_to_it() {
 }
 
 #[tokio::test]
+async fn changes_of_the_model_take_effect_in_the_order_they_were_asked_for() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
+    host.ask(json!({"subtype": "initialize", "hooks": hooks(&["PreModelSwitch"])})).await;
+    for wanted in ["claude-opus-4-5", "claude-sonnet-4-5"] {
+        host.send(json!({"type": "control_request", "request_id": wanted,
+            "request": {"subtype": "set_model", "model": wanted}}));
+    }
+    let done = until(&mut host, &[], |line| line["response"]["request_id"] == "claude-sonnet-4-5").await;
+    assert_eq!(done["response"]["subtype"], "success");
+    host.say("one");
+    host.result().await;
+    // A cleared conversation goes on with what the old one showed.
+    host.say("/clear");
+    host.result().await;
+    host.say("two");
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    let left: Vec<_> = told(&lines, "PreModelSwitch").iter().map(|input| input["from_model"].clone()).collect();
+    assert_eq!(left, ["claude-opus-4-6", "claude-opus-4-5"]);
+    for request in [0, 1] {
+        assert_eq!(model.request(request).json()["model"], "claude-sonnet-4-5", "{request}");
+    }
+}
+
+#[tokio::test]
+async fn the_model_that_a_switch_led_to_is_shown_before_the_next_turn() {
+    let world = world();
+    let model = Script::new().say("one").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
+    host.ask(json!({"subtype": "initialize", "hooks": hooks(&["PreModelSwitch"])})).await;
+    host.send(json!({"type": "control_request", "request_id": "switch",
+        "request": {"subtype": "set_model", "model": "claude-opus-4-5"}}));
+    until(&mut host, &[], |line| line["response"]["request_id"] == "switch").await;
+    host.say("/clear");
+    host.result().await;
+    host.say("one");
+    host.result().await;
+    host.end().await.clean(0);
+    assert_eq!(model.request(0).json()["model"], "claude-opus-4-5");
+}
+
+#[tokio::test]
 async fn a_hook_that_does_not_answer_keeps_the_model() {
     let world = world();
     let model = Script::new().serve().await.unwrap();
