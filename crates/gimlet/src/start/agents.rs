@@ -34,7 +34,7 @@ pub(super) fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> 
 pub(super) struct Role {
     pub(super) run: RunArgs,
     agent: Option<(String, AgentSpec)>,
-    /// It is what the session that is taken up ran as: nobody chose it just now.
+    /// It is what the session that is taken up ran as, be it no agent: nobody chose it just now.
     restored: bool,
     pub(super) remark: Option<String>,
 }
@@ -45,7 +45,10 @@ impl Role {
     /// those that have no such agent; and one that a session had may be gone.
     pub(super) fn of(run: &RunArgs, env: &Env, rules: &RuleSet, named: &Named<'_>) -> Result<Self, Report> {
         let plain = |remark| Self { run: run.clone(), agent: None, restored: false, remark };
-        let before = named.before.filter(|name| run.agent.is_none() && !name.is_empty());
+        let before = named.before.filter(|_| run.agent.is_none());
+        if before == Some("") {
+            return Ok(Self { restored: true, ..plain(None) });
+        }
         let name = run.agent.as_deref().or(before).or(named.by_settings).filter(|name| !name.is_empty());
         let Some(name) = name else { return Ok(plain(None)) };
         let roster = Roster::built_in(env).with(AgentSource::Caller, agents(run)?);

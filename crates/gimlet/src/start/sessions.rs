@@ -129,9 +129,7 @@ impl Wanted<'_> {
         };
         copy_to(mirror, &mut transcript);
         // Before what is long: it is looked for at both ends of the file.
-        if let Some(agent) = agent {
-            transcript.set_agent(agent);
-        }
+        record_agent(&mut transcript, agent.or(refused_agent(run)));
         freeze(&mut transcript, &segment);
         name(&mut transcript, run, None, &Sessions::new(&places, &around.cwd, &[]));
         let (result_files, scratch) = result_files(run, around, &files);
@@ -161,6 +159,7 @@ impl Wanted<'_> {
         let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
         // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
         let loaded = load_session(source, &options)?;
+        let agent_before = loaded.labels.agent.clone();
         let (files, loaded) = if run.fork_session {
             let mode = loaded.permission_mode;
             drop(loaded.messages);
@@ -182,8 +181,10 @@ impl Wanted<'_> {
                 .map_err(|error| Report::new(error.to_string()).hint("Close the other gimlet, or add --fork-session"))?
         };
         copy_to(mirror, &mut transcript);
-        record_agent(&mut transcript, run, agent);
-        let segment = match kept_segment(run, &loaded, &segment) {
+        // An agent that is not there today may be back tomorrow; only a flag that names none takes it away.
+        record_agent(&mut transcript, agent.or(refused_agent(run)).or(agent_before.as_deref()));
+        let same_agent = agent.unwrap_or_default() == agent_before.as_deref().unwrap_or_default();
+        let segment = match kept_segment(run, &loaded, &segment, same_agent) {
             Some(kept) => kept,
             None => {
                 freeze(&mut transcript, &segment);
@@ -217,13 +218,15 @@ impl Wanted<'_> {
     }
 }
 
-/// Notes what a session that goes on runs as, where that is news. An agent that is not there today may be back tomorrow;
-/// only a flag that names none takes it away.
-fn record_agent(transcript: &mut Transcript, run: &RunArgs, agent: Option<&str>) {
-    let now = agent.or(run.agent.as_deref().filter(|name| name.is_empty()));
-    let before = transcript.labels().agent.as_deref().unwrap_or_default();
-    if let Some(now) = now.filter(|now| *now != before) {
-        transcript.set_agent(now);
+/// The empty name, when a flag says that the session is to run as no agent.
+fn refused_agent(run: &RunArgs) -> Option<&str> {
+    run.agent.as_deref().filter(|name| name.is_empty())
+}
+
+/// Notes what a session runs as, where its file does not say so yet.
+fn record_agent(transcript: &mut Transcript, agent: Option<&str>) {
+    if let Some(agent) = agent.filter(|agent| transcript.labels().agent.as_deref() != Some(*agent)) {
+        transcript.set_agent(agent);
     }
 }
 
@@ -416,14 +419,16 @@ fn freeze(transcript: &mut Transcript, segment: &Segment) {
     transcript.append_frozen(&segment.system, &gimlet_core::tools_to_json(&segment.tools));
 }
 
-/// The segment of the resumed session, unless the flags change it or the tools are others now.
-fn kept_segment(run: &RunArgs, loaded: &Loaded, fresh: &Segment) -> Option<Segment> {
-    let changed = run.system_prompt.is_some()
+/// The segment of the resumed session, unless the flags or another agent change it or the tools are others now. One that
+/// comes out the same is kept: an agent brings its prompt along each time, and need not be written down each time.
+fn kept_segment(run: &RunArgs, loaded: &Loaded, fresh: &Segment, same_agent: bool) -> Option<Segment> {
+    let changed = !same_agent
+        || run.system_prompt.is_some()
         || run.system_prompt_file.is_some()
         || run.append_system_prompt.is_some()
         || run.append_system_prompt_file.is_some()
         || run.system_prompt_snapshot == Some(Snapshot::Off);
-    let frozen = loaded.frozen.as_ref().filter(|_| !changed)?;
+    let frozen = loaded.frozen.as_ref().filter(|frozen| !changed || frozen.system[..] == fresh.system[..])?;
     let tools = gimlet_core::tools_from_json(&frozen.tools_json)?;
     // A tool of the same name may be another one: a form to answer in, a list of agents, a sandbox that is off now.
     (tools == fresh.tools).then(|| Segment { system: frozen.system.clone().into(), tools })

@@ -230,6 +230,45 @@ async fn a_session_goes_on_as_the_agent_that_it_ran_as() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_set_to_no_agent_has_neither_its_prompt_nor_that_of_settings() {
+    let world = world();
+    let run = async |args: &[&str]| {
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let run = world.run(&model).stream("hi").args(args.iter().copied()).finish().await;
+        run.expect_code(0);
+        (run.result()["session_id"].as_str().unwrap().to_owned(), model.request(0).system_text())
+    };
+    let (id, plain) = run(&[]).await;
+    assert_eq!(run(&["--resume", &id]).await.1, plain);
+    let (id, own) = run(&["--agent", "general-purpose"]).await;
+    assert_ne!(own, plain);
+    assert_eq!(run(&["--resume", &id]).await.1, own);
+    let path = world.transcripts().into_iter().find(|path| path.to_string_lossy().contains(&id)).unwrap();
+    let frozen = |path| entries_of(path).iter().filter(|entry| entry["type"] == "gimlet-frozen").count();
+    assert_eq!(frozen(&path), 1, "a prompt that comes out the same is not written again");
+    assert_ne!(run(&["--resume", &id, "--agent", ""]).await.1, own);
+    let setting = json!({"agent": "general-purpose"}).to_string();
+    assert_ne!(run(&["--resume", &id, "--settings", &setting]).await.1, own);
+    assert_eq!(frozen(&path), 2);
+}
+
+#[tokio::test]
+async fn a_copy_keeps_the_agent_whose_definition_is_missing_for_now() {
+    let world = world();
+    let given = json!({"pirate": {"description": "d", "prompt": "You are a pirate."}}).to_string();
+    let run = async |args: &[&str]| {
+        let model = Script::new().say("ok").serve().await.unwrap();
+        let run = world.run(&model).stream("hi").args(args.iter().copied()).finish().await;
+        run.expect_code(0);
+        (run.result()["session_id"].as_str().unwrap().to_owned(), model.request(0).system_text())
+    };
+    let (id, _) = run(&["--agents", &given, "--agent", "pirate"]).await;
+    let (copy, system) = run(&["--resume", &id, "--fork-session"]).await;
+    assert!(copy != id && !system.contains("pirate"), "{system}");
+    assert_eq!(run(&["--resume", &copy, "--agents", &given]).await.1, "You are a pirate.");
+}
+
+#[tokio::test]
 async fn a_main_agent_sends_only_the_kinds_that_its_tools_name() {
     let world = world();
     let given = json!({
