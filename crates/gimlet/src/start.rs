@@ -70,8 +70,8 @@ pub(crate) struct Started<F> {
     /// Its tool servers.
     pub(crate) servers: Option<Arc<McpServers>>,
     pub(crate) name_plate: NamePlate,
-    /// What the main conversation runs as.
-    pub(crate) agent: Option<String>,
+    /// The agent that it keeps when its conversation is cleared; an empty name for none.
+    pub(crate) agent_when_cleared: Option<String>,
     /// Whether the mode that bypasses permissions can be chosen in it.
     pub(crate) bypass_reachable: bool,
 }
@@ -206,7 +206,7 @@ pub(crate) async fn start(
     let resumed = past.mode.and_then(|mode| resumed_mode(mode, configured.review().is_some()));
     let (plans, own_plan) = planning::plans(run, around, &configured, &past);
     let checkpoints = checkpoints(run, around, &configured, &past.id);
-    let agent = role.name().map(str::to_owned);
+    let agent_when_cleared = role.kept_when_cleared();
     let file_habits = file_habits(&configured);
     let config = SessionConfig {
         id: past.id,
@@ -263,7 +263,18 @@ pub(crate) async fn start(
     warnings.extend(state.await.into_iter().flatten().map(|problem| problem.to_string()));
     let (scratch, name_plate) = ([past.scratch, walls.scratch], past.name_plate);
     let bypass_reachable = start.bypass_reachable;
-    Ok(Started { handle, life, exec, warnings, scratch, facts, servers, name_plate, agent, bypass_reachable })
+    Ok(Started {
+        handle,
+        life,
+        exec,
+        warnings,
+        scratch,
+        facts,
+        servers,
+        name_plate,
+        agent_when_cleared,
+        bypass_reachable,
+    })
 }
 
 fn options(run: &RunArgs, configured: &Configured, manner: &Manner) -> TurnOptions {

@@ -38,8 +38,8 @@ struct Props {
     /// Those of the session that runs.
     servers: Option<Arc<McpServers>>,
     name_plate: Option<NamePlate>,
-    /// What its main conversation runs as.
-    agent: Option<String>,
+    /// The agent that it keeps when its conversation is cleared; an empty name for none.
+    agent_when_cleared: Option<String>,
     bypass_reachable: bool,
     /// Remarks that people have read.
     told: HashSet<String>,
@@ -58,7 +58,7 @@ impl Troupe {
         props.behind.push((started.exec, started.scratch));
         props.servers = started.servers;
         props.name_plate = Some(started.name_plate);
-        props.agent = started.agent;
+        props.agent_when_cleared = started.agent_when_cleared;
         props.bypass_reachable = started.bypass_reachable;
         // Without a receiver the run is over, and this session with it.
         drop(self.arrivals.send(Box::pin(started.life)));
@@ -160,7 +160,7 @@ impl Backstage for Stage {
             Reopen::Cleared { mode } => {
                 let mut run = with_new_conversation(self.run());
                 // One that came back with the conversation stays when that goes.
-                run.agent = run.agent.or_else(|| self.troupe.lock().agent.clone());
+                run.agent = run.agent.or_else(|| self.troupe.lock().agent_when_cleared.clone());
                 (run, mode, true)
             }
             Reopen::Greeted { wishes, mode, mode_chosen } => {

@@ -87,6 +87,13 @@ impl Role {
         self.agent.as_ref().map(|(name, _)| name.as_str())
     }
 
+    /// What goes on as the session's when its conversation is cleared; an empty name for no agent. One that settings name is
+    /// not: they are read again.
+    pub(super) fn kept_when_cleared(&self) -> Option<String> {
+        let restored = || self.restored.then(|| self.name().unwrap_or_default().to_owned());
+        self.run.agent.clone().or_else(restored)
+    }
+
     /// The model that the agent is defined with.
     pub(super) fn model(&self) -> Option<&str> {
         let (_, spec) = self.agent.as_ref()?;

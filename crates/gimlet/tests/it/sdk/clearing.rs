@@ -166,3 +166,36 @@ async fn what_was_allowed_and_chosen_for_the_session_outlives_a_cleared_conversa
     let thinking = |at: usize| model.request(at).json()["thinking"].clone();
     assert_eq!((thinking(2)["budget_tokens"].clone(), thinking(2)), (json!(2048), thinking(0)));
 }
+
+#[tokio::test]
+async fn a_cleared_session_keeps_the_agent_it_came_back_with_and_reads_that_of_settings_again() {
+    let given = json!({"pirate": {"description": "d", "prompt": "You are a pirate."},
+        "cook": {"description": "d", "prompt": "You are a cook."}})
+    .to_string();
+    for (by_settings, expected) in [(false, "You are a pirate."), (true, "You are a cook.")] {
+        let world = world();
+        let settings = world.home.join("flags.json");
+        let names = |agent: &str| std::fs::write(&settings, json!({"agent": agent}).to_string()).unwrap();
+        let path = settings.to_string_lossy();
+        let model = Script::new().say("zero").then().say("one").then().say("two").serve().await.unwrap();
+        let mut flags = vec!["--agents", &given, "--settings", &path];
+        names("pirate");
+        let before = world.run(&model).stream("hi").args(flags.clone()).finish().await;
+        let id = before.result()["session_id"].as_str().unwrap().to_owned();
+        if !by_settings {
+            flags.extend(["--resume", &id]);
+        }
+        let mut host = Host::start(world.run(&model).args(flags));
+        host.say("one");
+        host.result().await;
+        names("cook");
+        for _ in 0..2 {
+            host.say("/clear");
+            host.result().await;
+        }
+        host.say("two");
+        host.result().await;
+        host.end().await.clean(0);
+        assert_eq!(model.request(2).system_text(), expected, "by settings: {by_settings}");
+    }
+}
