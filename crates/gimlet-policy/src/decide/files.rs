@@ -12,6 +12,7 @@ mod taken;
 #[cfg(test)]
 mod tests;
 mod trees;
+mod unwritten;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use crate::shell::{
     reachable, wildcards,
 };
 use looking::Eyes;
+use unwritten::Use;
 
 /// Directories that words are looked up from.
 const MOST_DIRECTORIES: usize = 8;
@@ -251,7 +253,10 @@ impl<'a> Place<'a> {
         if let Some(paths) = named_paths(words) {
             return touched.extend(paths.iter().map(|path| self.at(path, write)));
         }
-        for word in arguments.iter().flat_map(Word::choices) {
+        let uses = if write { unwritten::uses(name, arguments) } else { vec![Use::Read; arguments.len()] };
+        let choices = arguments.iter().zip(uses).filter(|(_, used)| *used != Use::Text);
+        for (word, used) in choices.flat_map(|(word, used)| word.choices().iter().map(move |word| (word, used))) {
+            let write = used == Use::Written;
             match word.value() {
                 Some(text) => {
                     let value = text.split_once('=').map(|(_, value)| value);

@@ -1,0 +1,139 @@
+//! Words of commands that write which are not written: what is copied, and the substitutions of editors. Only where every
+//! word is known and every option too; otherwise all of them count as written.
+
+use crate::shell::Word;
+
+/// What a command does with one of its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Written,
+    Read,
+    /// It names no file.
+    Text,
+}
+
+/// Letters of `cp` and `install` that take no value and make no links: what is written through a link is its source.
+const COPY_LETTERS: &str = "abcCdDfHiLnNpPrRTuvxZ";
+
+/// What becomes of each word behind the name of a command that writes.
+pub(super) fn uses(name: &str, arguments: &[Word]) -> Vec<Use> {
+    let mut uses = vec![Use::Written; arguments.len()];
+    let known: Option<Vec<&str>> = arguments.iter().map(Word::value).collect();
+    match (name, known) {
+        ("cp" | "install", Some(known)) => {
+            for at in copied(&known) {
+                uses[at] = Use::Read;
+            }
+        }
+        ("sed", Some(known)) => {
+            if let Some(at) = script_of_sed(&known).filter(|at| is_substitution(known[*at])) {
+                uses[at] = Use::Text;
+            }
+        }
+        ("perl" | "ruby", Some(known)) => {
+            for at in 1..known.len() {
+                if matches!(known[at - 1], "-e" | "-pe" | "-ne") && is_substitution(known[at]) {
+                    uses[at] = Use::Text;
+                }
+            }
+        }
+        _ => {}
+    }
+    uses
+}
+
+/// Where the sources of a copy stand: every operand but the last.
+fn copied(known: &[&str]) -> Vec<usize> {
+    let is_operand = |word: &str| !word.starts_with('-') || word == "-";
+    let is_plain = |word: &str| {
+        let letters = word.trim_start_matches('-');
+        is_operand(word) || (!word.starts_with("--") && letters.chars().all(|letter| COPY_LETTERS.contains(letter)))
+    };
+    if !known.iter().all(|word| is_plain(word)) {
+        return Vec::new();
+    }
+    let mut operands: Vec<usize> = (0..known.len()).filter(|at| is_operand(known[*at])).collect();
+    operands.pop();
+    operands
+}
+
+/// Where the script of `sed` stands: behind `-e`, or first where no option brings one.
+fn script_of_sed(known: &[&str]) -> Option<usize> {
+    let options: Vec<&str> = known.iter().copied().filter(|word| word.starts_with('-')).collect();
+    let is_plain =
+        |option: &&str| matches!(*option, "-i" | "-n" | "-E" | "-r" | "-s" | "-z" | "-u") || is_suffix(option);
+    if options.iter().all(is_plain) {
+        return known.iter().position(|word| !word.starts_with('-'));
+    }
+    let other: Vec<usize> =
+        (0..known.len()).filter(|at| known[*at].starts_with('-') && !is_plain(&known[*at])).collect();
+    match other.as_slice() {
+        [at] if known[*at] == "-e" => (at + 1 < known.len()).then_some(at + 1),
+        _ => None,
+    }
+}
+
+/// `-i.bak`: letters in it are a name and no options.
+fn is_suffix(option: &str) -> bool {
+    option.strip_prefix("-i").is_some_and(|suffix| suffix.starts_with('.'))
+}
+
+/// `s/a/b/g` and nothing else: a flag could write or run something, and a second command could be any.
+fn is_substitution(script: &str) -> bool {
+    let mut letters = script.chars();
+    let (Some('s'), Some(mark)) = (letters.next(), letters.next()) else { return false };
+    if mark.is_alphanumeric() || mark.is_whitespace() || mark == '\\' {
+        return false;
+    }
+    let mut parts = letters.as_str().split(mark);
+    let (Some(from), Some(to), Some(flags), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let plain = |text: &str| !text.contains(['\n', '\\', '$', '@', '`']);
+    plain(from) && plain(to) && flags.chars().all(|flag| matches!(flag, 'g' | 'i' | 'I') || flag.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(command: &str) -> String {
+        let words: Vec<Word> = command.split(' ').map(Word::literal).collect();
+        let letter = |used: &Use| match used {
+            Use::Written => 'w',
+            Use::Read => 'r',
+            Use::Text => 't',
+        };
+        uses(command.split(' ').next().unwrap(), &words[1..]).iter().map(letter).collect()
+    }
+
+    #[test]
+    fn only_what_is_certainly_no_target_is_left_out() {
+        for (command, expected) in [
+            ("cp a b", "rw"),
+            ("cp -r a b c", "wrrw"),
+            ("install -D a b", "wrw"),
+            ("cp -t d a b", "wwww"),
+            ("cp --target-directory=d a b", "www"),
+            ("cp -l a b", "www"),
+            ("cp -as a b", "www"),
+            ("cp a b -S c", "wwww"),
+            ("mv a b", "ww"),
+            ("ln -s a b", "www"),
+            ("sed -i s/a/b/ f", "wtw"),
+            ("sed -i.bak -e s/a/b/g f", "wwtw"),
+            ("sed -i -f s/a/b/ f", "wwww"),
+            ("sed -i -e s/a/b/ -e s/c/d/ f", "wwwwww"),
+            ("sed -ie s/a/b/ f", "www"),
+            ("sed -i s/a/b/w f", "www"),
+            ("sed -i s/a/b/e f", "www"),
+            ("sed -i s/a/b f", "www"),
+            ("sed -i d/a f", "www"),
+            ("perl -pi -e s/a/b/ f", "wwtw"),
+            ("perl -pi -e s/a/$b/ f", "wwww"),
+            ("perl -pie s/a/b/ f", "www"),
+        ] {
+            assert_eq!(of(command), expected, "{command}");
+        }
+    }
+}
