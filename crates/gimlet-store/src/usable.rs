@@ -1,8 +1,9 @@
 //! Which blocks of a stored entry can be sent again, and what stands in the place of those that cannot.
 //!
 //! A block that a provider took once passes unchanged, byte for byte. Only what no provider would take is touched:
-//! values of the wrong type, images that are too large or no images, half a character written as an escape. What the model
-//! itself said keeps its bytes as long as it can be sent at all, because signatures cover it.
+//! values of the wrong type, images that are too large or no images, half a character written as an escape, and cache
+//! marks, because every request sets its own and may have only few. What the model itself said keeps its bytes as long as
+//! it can be sent at all, because signatures cover it.
 
 use std::borrow::Cow;
 
@@ -28,20 +29,22 @@ pub(crate) enum Fit {
     Dropped(Fault),
 }
 
-/// Judges one block of a message of this role.
+/// Judges one block of a message of this role. What was mended once is fine.
 pub(crate) fn judge(role: Role, block: &Block) -> Fit {
-    match judge_shape(role, block) {
-        fit if role == Role::Assistant => fit,
-        Fit::Fine => match without_strangers(block) {
-            Some(mended) => Fit::Mended(mended, Fault::Shape),
-            None => halves(block),
-        },
-        Fit::Mended(mended, fault) => match halves(&mended) {
-            Fit::Mended(whole, _) => Fit::Mended(whole, fault),
-            _ => Fit::Mended(mended, fault),
-        },
-        dropped => dropped,
+    let (mut now, mut fault) = match judge_shape(role, block) {
+        Fit::Fine => (Cow::Borrowed(block), None),
+        Fit::Mended(mended, fault) => (Cow::Owned(mended), Some(fault)),
+        dropped @ Fit::Dropped(_) => return dropped,
+    };
+    if let Some(mended) = without_strangers(role, &now) {
+        (now, fault) = (Cow::Owned(mended), fault.or(Some(Fault::Shape)));
     }
+    if role == Role::User
+        && let Some(whole) = with_whole_characters(&now)
+    {
+        (now, fault) = (Cow::Owned(whole), fault.or(Some(Fault::HalfCharacter)));
+    }
+    fault.map_or(Fit::Fine, |fault| Fit::Mended(now.into_owned(), fault))
 }
 
 /// A block of a reply as it can stand in history: as it is, mended, or not at all.
@@ -108,23 +111,35 @@ pub(crate) fn parts(block: &Block) -> Option<Vec<&RawValue>> {
     serde_json::from_str(member(block.json(), "content")?).ok()
 }
 
-/// The block without members that no such block has; nothing when there are none.
-fn without_strangers(block: &Block) -> Option<Block> {
-    let known: &[&str] = match block.kind() {
-        BlockKind::Text => &["type", "text", "cache_control", "citations"],
-        BlockKind::Image => &["type", "source", "cache_control"],
-        BlockKind::ToolResult => &["type", "tool_use_id", "content", "is_error", "cache_control"],
-        _ => return None,
+/// The block without members that no such block has and without a cache mark; nothing when there are none.
+fn without_strangers(role: Role, block: &Block) -> Option<Block> {
+    let known: &[&[u8]] = match (role, block.kind()) {
+        (Role::User, BlockKind::Text) => &[b"type", b"text", b"citations"],
+        (Role::User, BlockKind::Image) => &[b"type", b"source"],
+        (Role::User, BlockKind::ToolResult) => &[b"type", b"tool_use_id", b"content", b"is_error"],
+        _ => return Block::from_json(&without_mark(block.json())?).ok(),
     };
-    let is_known = |key: &[u8]| known.iter().any(|name| name.as_bytes() == key);
-    let members: Vec<_> = Members::of(block.json().as_bytes()).collect();
-    if members.iter().all(|(key, _)| is_known(key)) {
+    Block::from_json(&keeping(block.json(), |key| known.contains(&key))?).ok()
+}
+
+/// The object without a cache mark of its own; nothing when it has none.
+fn without_mark(json: &str) -> Option<String> {
+    const MARK: &[u8] = b"cache_control";
+    // Most blocks have none, and some are large.
+    memmem::find(json.as_bytes(), MARK)?;
+    keeping(json, |key| key != MARK)
+}
+
+/// The object with those members alone that are wanted; nothing when that is all of them.
+fn keeping(json: &str, is_wanted: impl Fn(&[u8]) -> bool) -> Option<String> {
+    let members: Vec<_> = Members::of(json.as_bytes()).collect();
+    if members.iter().all(|(key, _)| is_wanted(key)) {
         return None;
     }
-    let kept = members.iter().filter(|(key, _)| is_known(key));
+    let kept = members.iter().filter(|(key, _)| is_wanted(key));
     let kept =
         kept.map(|(key, value)| format!("\"{}\":{}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)));
-    Block::from_json(&format!("{{{}}}", kept.collect::<Vec<_>>().join(","))).ok()
+    Some(format!("{{{}}}", kept.collect::<Vec<_>>().join(",")))
 }
 
 /// A result whose content is a text or a list of parts that can be sent; anything else in it goes.
@@ -143,14 +158,16 @@ fn result(block: &Block) -> Fit {
     for part in parts {
         if pictures::is_image(part) {
             let (json, wrong) = match pictures::judge(part.get()) {
-                Image::Fine => (part.get().to_owned(), None),
+                Image::Fine => unmarked(part),
                 Image::Mislabelled(image) => (image.json().to_owned(), Some(Fault::Shape)),
                 Image::Unusable(why) => (pictures::note(why).json().to_owned(), Some(Fault::Image(why))),
             };
             fault = wrong.or(fault);
             kept.push(json);
         } else if is_sendable(part) {
-            kept.push(part.get().to_owned());
+            let (json, wrong) = unmarked(part);
+            fault = fault.or(wrong);
+            kept.push(json);
         } else {
             fault = fault.or(Some(Fault::Shape));
         }
@@ -159,6 +176,14 @@ fn result(block: &Block) -> Fit {
         None => Fit::Fine,
         Some(fault) if kept.is_empty() => mended(block, Some("\"\""), fault),
         Some(fault) => mended(block, Some(&format!("[{}]", kept.join(","))), fault),
+    }
+}
+
+/// A part of a result without a cache mark, and whether it had one.
+fn unmarked(part: &RawValue) -> (String, Option<Fault>) {
+    match without_mark(part.get()) {
+        Some(json) => (json, Some(Fault::Shape)),
+        None => (part.get().to_owned(), None),
     }
 }
 
@@ -249,14 +274,13 @@ fn rebuilt(block: &Block, content: Option<&str>) -> Option<Block> {
     Block::from_json(&json).ok()
 }
 
-/// Puts the replacement mark where an escape stands for half of a character, which no reader of JSON has to take.
-fn halves(block: &Block) -> Fit {
-    if memmem::find(block.json().as_bytes(), b"\\u").is_none() {
-        return Fit::Fine;
-    }
+/// The block with the replacement mark where an escape stands for half of a character, which no reader of JSON has to
+/// take; nothing when there is no such escape.
+fn with_whole_characters(block: &Block) -> Option<Block> {
+    memmem::find(block.json().as_bytes(), b"\\u")?;
     match whole_characters(block.json()) {
-        Cow::Owned(json) => Block::from_json(&json).map_or(Fit::Fine, |block| Fit::Mended(block, Fault::HalfCharacter)),
-        Cow::Borrowed(_) => Fit::Fine,
+        Cow::Owned(json) => Block::from_json(&json).ok(),
+        Cow::Borrowed(_) => None,
     }
 }
 
@@ -325,6 +349,11 @@ mod tests {
             ),
             (Role::User, r#"{"type":"text","text":"a","tezt":1}"#.to_owned(), Some(r#"{"type":"text","text":"a"}"#)),
             (Role::User, r#"{"type":"image","source":3}"#.to_owned(), Some("(An image stood here")),
+            (
+                Role::User,
+                r#"{"type":"tool_result","tool_use_id":"a","content":3,"toolName":"X"}"#.to_owned(),
+                Some(r#"{"type":"tool_result","tool_use_id":"a","content":""}"#),
+            ),
             (Role::User, r#"{"type":"thinking","thinking":"x","signature":"s"}"#.to_owned(), None),
             (Role::Assistant, r#"{"type":"thinking","thinking":5,"signature":"s"}"#.to_owned(), None),
             (Role::Assistant, r#"{"type":"image","source":{}}"#.to_owned(), None),
@@ -338,10 +367,30 @@ mod tests {
         ];
         for (role, json, part) in cases {
             let after = after(role, &json);
+            if let Some(mended) = &after {
+                assert_eq!(self::after(role, mended).as_ref(), Some(mended), "mended twice: {json}");
+            }
             match part {
                 Some(part) => assert!(after.as_ref().is_some_and(|after| after.contains(part)), "{json}: {after:?}"),
                 None => assert_eq!(after, None, "{json}"),
             }
+        }
+    }
+
+    #[test]
+    fn cache_marks_go_wherever_they_stand() {
+        let mark = r#","cache_control":{"type":"ephemeral"}"#;
+        let cases = [
+            (Role::User, r#"{"type":"text","text":"a"@}"#),
+            (Role::User, r#"{"type":"document","source":{"type":"text","media_type":"text/plain","data":"a"}@}"#),
+            (Role::User, r#"{"type":"container_upload","file_id":"f"@}"#),
+            (Role::User, r#"{"type":"tool_result","tool_use_id":"a","content":"x"@}"#),
+            (Role::User, r#"{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"x"@}]@}"#),
+            (Role::Assistant, r#"{"type":"text","text":"a"@}"#),
+            (Role::Assistant, r#"{"type":"tool_use","id":"a","name":"Edit","input":{"cache_control":1}@}"#),
+        ];
+        for (role, json) in cases {
+            assert_eq!(after(role, &json.replace('@', mark)), Some(json.replace('@', "")));
         }
     }
 }

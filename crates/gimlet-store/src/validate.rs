@@ -18,21 +18,15 @@ pub enum Invalid {
     /// A message answers a reply whose vendor's tool still runs with more than results.
     Interrupts { message: usize },
     /// An image is none, of a kind that no server takes or another than it says; or a result or another block has a
-    /// shape that no server takes.
+    /// shape that no server takes, or a cache mark of its own beside those that every request sets.
     Block { message: usize, block: usize },
-    /// More blocks have cache marks of their own than a request may have marks.
-    Marks,
 }
-
-/// More cache marks than this are refused.
-const MOST_MARKS: usize = 4;
 
 /// What no server would take of these messages; `None` when they can be sent.
 pub fn invalid<M: Borrow<Message>>(messages: &[M]) -> Option<Invalid> {
     if !is_sendable(messages, 0) {
         return Some(Invalid::Order);
     }
-    let mut marks = 0;
     for (at, message) in messages.iter().map(M::borrow).enumerate() {
         let only_results = message.blocks.iter().all(|block| block.kind() == BlockKind::ToolResult);
         let before = at.checked_sub(1).map(|before| messages[before].borrow());
@@ -42,9 +36,8 @@ pub fn invalid<M: Borrow<Message>>(messages: &[M]) -> Option<Invalid> {
         if let Some(block) = message.blocks.iter().position(|block| !is_fine(message.role, block)) {
             return Some(Invalid::Block { message: at, block });
         }
-        marks += message.blocks.iter().filter(|block| usable::member(block.json(), "cache_control").is_some()).count();
     }
-    (marks > MOST_MARKS).then_some(Invalid::Marks)
+    None
 }
 
 fn is_fine(role: Role, block: &gimlet_proto::Block) -> bool {
@@ -133,11 +126,7 @@ mod tests {
             ("a result without content", answered(&[json!({"type": "tool_result", "tool_use_id": "t1"})]), None),
             ("a result of a strange part", answered(&[of(json!([{"type": "video"}]))]), block(2, 0)),
             ("a result that is a number", answered(&[of(json!(3))]), block(2, 0)),
-            (
-                "five marks",
-                history(&[(user, &[marked.clone(), marked.clone(), marked.clone(), marked.clone(), marked])]),
-                Some(Invalid::Marks),
-            ),
+            ("a mark of its own", one(marked), block(0, 0)),
         ] {
             assert_eq!(invalid(&messages), expected, "{name}");
         }
