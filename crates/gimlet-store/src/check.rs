@@ -165,6 +165,7 @@ fn meaning(damage: &Damage) -> (Severity, &'static str) {
         Damage::OrphanResult { .. } => lost("the result is left out"),
         Damage::DuplicateResult { .. } => lost("the first result counts"),
         Damage::BadCall { .. } => lost("the call and its result are left out"),
+        Damage::OvertakenCall { .. } => lost("the call is left out, because providers take no words while it runs"),
         Damage::BlankText => lost("it is left out, because providers refuse empty texts"),
         Damage::EmptyMessage => lost("it is left out"),
         Damage::MissingStart => lost("a note stands in place of the beginning"),

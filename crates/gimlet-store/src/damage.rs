@@ -35,6 +35,8 @@ pub enum Damage {
     DuplicateResult { call: ToolUseId },
     #[error("call id {call} was used before or is not a valid id; the call was dropped")]
     BadCall { call: String },
+    #[error("call {call} of a tool of the vendor's was still running when the conversation went on; dropped")]
+    OvertakenCall { call: String },
     #[error("an empty text was dropped")]
     BlankText,
     #[error("an empty message was dropped")]
@@ -66,6 +68,7 @@ impl Damage {
             Damage::OrphanResult { .. } => "orphan-result",
             Damage::DuplicateResult { .. } => "duplicate-result",
             Damage::BadCall { .. } => "bad-call",
+            Damage::OvertakenCall { .. } => "overtaken-call",
             Damage::BlankText => "blank-text",
             Damage::EmptyMessage => "empty-message",
             Damage::MissingStart => "missing-start",

@@ -1,4 +1,5 @@
-//! Making any history valid to send: every call answered once, right behind it; no empty texts.
+//! Making any history valid to send: every call answered once, right behind it; no empty texts; no words while a tool of
+//! the vendor's runs.
 //!
 //! Messages of one role may follow each other: the API reads them as one, and what was sent like that stays like that.
 //! Pure, and cheap when there is nothing to do: only messages behind the part that was checked before are looked at.
@@ -31,6 +32,7 @@ pub fn repair(mut messages: Vec<Message>, checked: usize) -> (Vec<Message>, Vec<
         gather_results(&mut messages, checked, message, &mut damage);
     }
     let mut messages = pair(messages, checked, &mut damage);
+    drop_overtaken(&mut messages[checked..], &mut damage);
     if checked == 0 && messages.first().is_some_and(|first| !may_begin(first)) {
         damage.push(Damage::MissingStart);
         messages.insert(0, Message::user(vec![Block::text(MISSING_START)]));
@@ -52,7 +54,10 @@ pub fn is_sendable<M: Borrow<Message>>(messages: &[M], checked: usize) -> bool {
         match message.role {
             Role::User => {
                 let strays = message.blocks.iter().any(|block| block.kind() == BlockKind::ToolUse);
-                if strays || !answers_exactly(before, message) {
+                if strays
+                    || !answers_exactly(before, message)
+                    || before.is_some_and(|before| overtakes(before, message))
+                {
                     return false;
                 }
             }
@@ -83,6 +88,36 @@ fn answers_exactly(before: Option<&Message>, message: &Message) -> bool {
     let rest_is_free = message.blocks[count..].iter().all(|block| block.kind() != BlockKind::ToolResult);
     let asked = before.filter(|before| before.role == Role::Assistant).into_iter().flat_map(calls);
     rest_is_free && asked.map(Some).eq(results.map(Block::id))
+}
+
+/// Whether a message says more than results behind a reply of which a tool of the vendor's still runs. No server takes that
+/// where the reply has calls of other tools too.
+fn overtakes(reply: &Message, message: &Message) -> bool {
+    let says_more = || message.blocks.iter().any(|block| block.kind() != BlockKind::ToolResult);
+    reply.has_tool_use() && runs_on(reply).next().is_some() && says_more()
+}
+
+/// The calls of the vendor's tools whose results are not in the reply.
+fn runs_on(reply: &Message) -> impl Iterator<Item = &Block> {
+    let of = |kind| reply.blocks.iter().filter(move |block| block.kind() == kind);
+    of(BlockKind::ServerToolUse)
+        .filter(move |call| of(BlockKind::ServerToolResult).all(|result| result.id() != call.id()))
+}
+
+/// Drops calls of the vendor's tools that somebody's words did not wait for. Their results would come with the next reply,
+/// which answers the words instead.
+fn drop_overtaken(messages: &mut [Message], damage: &mut Vec<Damage>) {
+    for at in 1..messages.len() {
+        let (reply, message) = (&messages[at - 1], &messages[at]);
+        if message.role == Role::User && overtakes(reply, message) {
+            let calls: Vec<String> = runs_on(reply).map(|call| call.id().unwrap_or("").to_owned()).collect();
+            messages[at - 1].blocks.retain(|block| {
+                let id = block.id().unwrap_or("");
+                block.kind() != BlockKind::ServerToolUse || calls.iter().all(|call| call != id)
+            });
+            damage.extend(calls.into_iter().map(|call| Damage::OvertakenCall { call }));
+        }
+    }
 }
 
 fn may_begin(message: &Message) -> bool {

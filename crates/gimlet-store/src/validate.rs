@@ -5,7 +5,7 @@
 
 use std::borrow::Borrow;
 
-use gimlet_proto::{BlockKind, Message, Role};
+use gimlet_proto::{Message, Role};
 
 use crate::repair::is_sendable;
 use crate::usable::{self, Fit};
@@ -13,10 +13,9 @@ use crate::usable::{self, Fit};
 /// What no server takes, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
-    /// Calls, results, empty texts or the first or last message do not stand as they must.
+    /// Calls, results, empty texts or the first or last message do not stand as they must, or words do not wait for a tool
+    /// of the vendor's that still runs.
     Order,
-    /// A message answers a reply whose vendor's tool still runs with more than results.
-    Interrupts { message: usize },
     /// An image is none, of a kind that no server takes or another than it says; or a result or another block has a
     /// shape that no server takes, or a cache mark of its own beside those that every request sets.
     Block { message: usize, block: usize },
@@ -28,11 +27,6 @@ pub fn invalid<M: Borrow<Message>>(messages: &[M]) -> Option<Invalid> {
         return Some(Invalid::Order);
     }
     for (at, message) in messages.iter().map(M::borrow).enumerate() {
-        let only_results = message.blocks.iter().all(|block| block.kind() == BlockKind::ToolResult);
-        let before = at.checked_sub(1).map(|before| messages[before].borrow());
-        if before.is_some_and(|before| before.has_tool_use() && waits_for_server(before)) && !only_results {
-            return Some(Invalid::Interrupts { message: at });
-        }
         if let Some(block) = message.blocks.iter().position(|block| !is_fine(message.role, block)) {
             return Some(Invalid::Block { message: at, block });
         }
@@ -42,12 +36,6 @@ pub fn invalid<M: Borrow<Message>>(messages: &[M]) -> Option<Invalid> {
 
 fn is_fine(role: Role, block: &gimlet_proto::Block) -> bool {
     matches!(usable::judge(role, block), Fit::Fine)
-}
-
-/// Whether a reply calls a tool of the vendor's whose result is not in it.
-fn waits_for_server(reply: &Message) -> bool {
-    let ids = |kind| reply.blocks.iter().filter(move |block| block.kind() == kind).map(|block| block.id());
-    ids(BlockKind::ServerToolUse).any(|call| ids(BlockKind::ServerToolResult).all(|result| result != call))
 }
 
 #[cfg(test)]
@@ -111,7 +99,7 @@ mod tests {
             (
                 "words while a search runs",
                 searched(&[search.clone(), call.clone()], &[result.clone(), said.clone()]),
-                Some(Invalid::Interrupts { message: 2 }),
+                Some(Invalid::Order),
             ),
             (
                 "results while a search runs",

@@ -369,6 +369,25 @@ fn repair_puts_every_kind_of_disorder_right() {
 }
 
 #[test]
+fn a_search_that_words_did_not_wait_for_is_dropped_and_any_other_stays() {
+    let block = |json: &str| Block::from_json(json).unwrap();
+    let search = block(r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}"#);
+    let found = block(r#"{"type":"web_search_tool_result","tool_use_id":"s1","content":[]}"#);
+    let history = |reply: &[&Block], answer: &[&Block]| {
+        let of = |blocks: &[&Block]| blocks.iter().map(|block| (*block).clone()).collect();
+        vec![Message::user(vec![Block::text("go")]), Message::assistant(of(reply)), Message::user(of(answer))]
+    };
+    let (call, result, words) = (call("t1"), result("t1", "1"), Block::text("wait"));
+    let (fixed, damage) = repair(history(&[&search, &call], &[&result, &words]), 0);
+    assert_eq!(fixed, history(&[&call], &[&result, &words]));
+    assert_eq!(damage, [Damage::OvertakenCall { call: "s1".to_owned() }]);
+    assert_eq!(invalid(&fixed), None);
+    for fine in [history(&[&search, &call], &[&result]), history(&[&search, &found, &call], &[&result, &words])] {
+        assert_eq!(repair(fine.clone(), 0), (fine, Vec::new()));
+    }
+}
+
+#[test]
 fn an_id_means_the_same_however_another_program_writes_it() {
     let home = Home::new();
     home.plant(
