@@ -17,6 +17,8 @@ use crate::tool::Prepared;
 
 /// Longer descriptions of a call add nothing to what the transcript has.
 const SUMMARY_BYTES: usize = 500;
+/// What is looked through for secrets to get there: a mask is often shorter than what it covers.
+const MASKED_BYTES: usize = 16 * SUMMARY_BYTES;
 
 /// The last word on a call.
 pub(super) struct Word {
@@ -112,7 +114,7 @@ impl Ledger {
             call: subject.call.to_owned(),
             agent: subject.agent.parent_tool_use().map(ToString::to_string),
             tool: subject.tool.to_owned(),
-            summary: cut(&masked(redactor, subject.summary), SUMMARY_BYTES).to_owned(),
+            summary: cut(&masked(redactor, beginning(subject.summary)), SUMMARY_BYTES).to_owned(),
             outcome: word.outcome,
             by: word.by,
             mode: mode.to_string(),
@@ -129,6 +131,17 @@ impl Ledger {
             services.publish(subject.agent, Body::Notice(Notice { level: Level::Warning, text }));
         }
     }
+}
+
+/// As much of a description as its summary can need; arguments may be megabytes. It ends between two words: half a secret is
+/// not known for one.
+fn beginning(text: &str) -> &str {
+    let head = cut(text, MASKED_BYTES);
+    if head.len() == text.len() {
+        return text;
+    }
+    let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
+    &head[..head.rfind(is_between).unwrap_or(0)]
 }
 
 /// A text as it is kept. The ledger outlives the session and explains it to whoever asks, so neither a credential that is
@@ -164,4 +177,20 @@ struct Subject<'a> {
     agent: &'a AgentPath,
     tool: &'a str,
     summary: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_description_is_looked_through_only_at_its_beginning_and_no_secret_is_halved() {
+        assert_eq!(beginning("short one"), "short one");
+        let words = "word ".repeat(MASKED_BYTES);
+        let head = beginning(&words);
+        assert!(head.len() <= MASKED_BYTES && head.len() > SUMMARY_BYTES && head.ends_with("word"), "{}", head.len());
+        let secret = format!("{{\"key\":\"{}\"}}", "s".repeat(2 * MASKED_BYTES));
+        assert_eq!(beginning(&secret), "{\"key\":");
+        assert_eq!(beginning(&"\u{65e5}".repeat(MASKED_BYTES)), "");
+    }
 }
