@@ -24,6 +24,18 @@ const MIN_PERSISTED: usize = 4_000;
 const LONGEST_MEMBER: usize = 2_000;
 const MOST_ITEMS: usize = 100;
 
+/// The output of a tool as servers take it: they refuse texts without a word in them, also beside images.
+pub(crate) fn without_blanks(tool: &str, content: ResultContent) -> ResultContent {
+    match content {
+        blank if blank.is_blank() => ResultContent::Text(format!("({tool} finished without output)")),
+        ResultContent::Parts(mut parts) => {
+            parts.retain(|part| !matches!(part, ContentPart::Text { text } if text.trim().is_empty()));
+            ResultContent::Parts(parts)
+        }
+        text => text,
+    }
+}
+
 /// A call that is over, before its block is rendered.
 pub(crate) struct Settled {
     pub(crate) content: ResultContent,
@@ -42,17 +54,8 @@ pub(crate) struct Settled {
 impl Settled {
     /// A result. Empty output is said, never sent as nothing.
     pub(crate) fn done(tool: &str, outcome: Outcome) -> Self {
-        let content = match outcome.content {
-            blank if blank.is_blank() => ResultContent::Text(format!("({tool} finished without output)")),
-            // Servers refuse texts without a word in them, also beside images.
-            ResultContent::Parts(mut parts) => {
-                parts.retain(|part| !matches!(part, ContentPart::Text { text } if text.trim().is_empty()));
-                ResultContent::Parts(parts)
-            }
-            text => text,
-        };
         Self {
-            content,
+            content: without_blanks(tool, outcome.content),
             output: Arc::from(outcome.output),
             error: None,
             view: Some(outcome.view),

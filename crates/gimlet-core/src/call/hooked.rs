@@ -13,7 +13,7 @@ use super::{CallScope, Incoming};
 use crate::files::Stamp;
 use crate::gate::{Pass, Permit, Refusal, edited};
 use crate::hooks::{CallFacts, Fired, HookEvent, Occasion, Permission};
-use crate::results::{Settled, cancelled};
+use crate::results::{Settled, cancelled, without_blanks};
 use crate::tool::{ErrorClass, Prepared, ToolError, ToolRef};
 
 /// A call that hooks let go on.
@@ -214,7 +214,7 @@ fn stamp(path: &std::path::Path) -> Option<Stamp> {
 fn replace_output(scope: &CallScope, tool: &ToolRef, settled: &mut Settled, output: Box<RawValue>) {
     match tool.content_of(&output) {
         Some(content) => {
-            settled.content = content;
+            settled.content = without_blanks(tool.name(), content);
             settled.output = Arc::from(output);
         }
         None => {
