@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use gimlet_proto::{AgentPath, Body, Level, Notice, Say, TaskState, TurnEnd, Usage};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
@@ -181,11 +182,10 @@ impl Errand {
 /// Ends the commands that an agent left in the background: whoever waited for it has its answer, and nobody would look at
 /// theirs.
 async fn end_commands(scope: &CallScope) {
-    for task in scope.services.tasks.running() {
-        if task.owner == scope.agent && task.command.is_some() {
-            task.stop().await;
-        }
-    }
+    let running = scope.services.tasks.running();
+    let left = running.iter().filter(|task| task.owner == scope.agent && task.command.is_some());
+    // All at once: each may take its time to heed it, and somebody may have asked for everything to stop.
+    join_all(left.map(|task| task.stop())).await;
 }
 
 /// The task, and whatever is said to the agent before it is through. What it answers to each is its report: a word of
