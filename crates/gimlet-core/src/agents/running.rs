@@ -207,8 +207,9 @@ async fn converse(conversation: &mut Conversation, turn: &mut Turn, first: Say) 
             (end, _) => end,
         };
         turn.options.max_turns = turn.options.max_turns.map(|left| left.saturating_sub(report.num_turns));
-        let completed = matches!(end, TurnEnd::Completed);
-        let next = completed.then(|| turn.scope.services.mailboxes().next_or_close(&turn.scope.agent)).flatten();
+        // Without a turn left, a letter would only make a failure of work that is done; it goes on to the main conversation.
+        let may_go_on = matches!(end, TurnEnd::Completed) && turn.options.max_turns != Some(0);
+        let next = may_go_on.then(|| turn.scope.services.mailboxes().next_or_close(&turn.scope.agent)).flatten();
         match next {
             Some(next) => said = next,
             None => return (end, texts.join("\n\n"), usage),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use gimlet_core::files::{FileHabits, Stamp as FileStamp};
 use gimlet_core::tool::{
     AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
@@ -42,6 +42,8 @@ pub(crate) struct Scripted {
     /// Replies in the conversations that begin with these words; one without events never ends.
     tasks: Mutex<BTreeMap<String, VecDeque<Vec<ModelEvent>>>>,
     requests: Mutex<Vec<ModelRequest>>,
+    /// Lets a reply go on behind its `Waiting`.
+    pub(crate) go: Arc<Notify>,
 }
 
 impl Scripted {
@@ -73,7 +75,16 @@ impl Model for Scripted {
         if events.is_empty() {
             return Box::pin(stream::pending());
         }
-        Box::pin(stream::iter(events))
+        let go = self.go.clone();
+        Box::pin(stream::iter(events).then(move |event| {
+            let go = go.clone();
+            async move {
+                if matches!(event, ModelEvent::Waiting { .. }) {
+                    go.notified().await;
+                }
+                event
+            }
+        }))
     }
 }
 

@@ -133,6 +133,27 @@ async fn an_agent_at_work_reads_a_letter_between_its_calls() {
 }
 
 #[tokio::test]
+async fn a_letter_to_an_agent_without_turns_left_does_not_spoil_its_report() {
+    let mut slow = says("Both are fine.");
+    slow.insert(1, ModelEvent::Waiting { silent_ms: 0 });
+    let spec = AgentSpec { description: "For tests".into(), max_turns: Some(1), ..AgentSpec::default() };
+    let setup = Setup { agents: vec![("brief".to_owned(), spec)], ..saved(vec![("scout it", vec![slow])]) };
+    let launch = send("t1", json!({"background": true, "subagent_type": "brief"}));
+    let script = vec![launch, post("p1", "scout", "Look at c."), done(), says("I see."), says("I see.")];
+    let mut bench = Bench::new(setup, script);
+    bench.run("go").await;
+    bench.model.go.notify_one();
+    let told = |bench: &Bench| format!("{:?}", bench.model.requests().last().expect("a request").messages);
+    while !told(&bench).contains("Background agent") {
+        bench.turn(|_, _| {}).await;
+    }
+    let told = told(&bench);
+    assert!(told.contains("has finished") && told.contains("Both are fine."), "{told}");
+    assert!(told.contains("Look at c."), "the letter is not lost: {told}");
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn an_agent_that_has_ended_goes_on_as_the_same_one_and_reports_again() {
     let look = reply(&[call("x1", "Look", json!({"name": "x1"}))]);
     let tasks = vec![("scout it", vec![look, says("A is fine."), wait(), says("B is not.")])];
