@@ -144,7 +144,11 @@ impl Reader<'_> {
                 conversation.record.rewind_reply();
                 self.turn.publish(Body::Discarded);
             }
-            ModelEvent::Spent { model, usage } => self.spent.push((model, usage)),
+            ModelEvent::Spent { model, usage } => {
+                self.spent.push((model, usage));
+                // Should nobody answer any more, it must not be counted for the reply as well.
+                self.start.usage = Usage::default();
+            }
             ModelEvent::Wire(event) => self.turn.publish(Body::Wire(event)),
             ModelEvent::Retrying { attempt, max, delay_ms, error } => {
                 self.turn.publish(Body::Retry(RetryNotice { attempt, max, delay_ms, error }));

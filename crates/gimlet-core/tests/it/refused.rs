@@ -1,7 +1,9 @@
-//! Prompts and images that the server refuses: whatever it does not take must not be sent with every later prompt.
+//! Prompts and images that the server refuses: whatever it does not take must not be sent with every later prompt, and what
+//! a refusal took is counted once.
 
 use gimlet_proto::{
-    Block, BlockKind, Body, ErrorKind, Message, ModelError, ModelEvent, Op, PermissionMode, Reply, Say, TurnEnd,
+    Block, BlockKind, Body, ErrorKind, Event, Message, ModelError, ModelEvent, Op, PermissionMode, Reply, ReplyStart,
+    Say, SessionHandle, TurnEnd, Usage,
 };
 use serde_json::json;
 
@@ -146,4 +148,27 @@ async fn a_prompt_that_is_taken_back_takes_nothing_with_it_that_is_said_once() {
     again.run("and now").await;
     assert_eq!(texts(&again, 0)[..said.len()], said, "on disk it is the same conversation");
     again.close().await;
+}
+
+#[tokio::test]
+async fn what_a_refusal_took_counts_once_when_the_turn_is_stopped_before_another_model_speaks() {
+    let usage = Usage { input_tokens: 10, ..Usage::default() };
+    let start = ReplyStart { message_id: "msg_1".into(), model: "test".into(), usage, ..ReplyStart::default() };
+    let declined = vec![
+        ModelEvent::Started(start),
+        ModelEvent::Spent { model: "test".into(), usage },
+        ModelEvent::Discarded,
+        ModelEvent::Waiting { silent_ms: 0 },
+    ];
+    let mut bench = Bench::new(Setup::default(), vec![declined]);
+    bench.say("go");
+    let stop = |event: &Event, handle: &SessionHandle| {
+        if matches!(event.body, Body::Discarded) {
+            handle.send(Op::interrupt());
+        }
+    };
+    let report = bench.turn(stop).await;
+    assert!(matches!(report.end, TurnEnd::Aborted { .. }), "{:?}", report.end);
+    assert_eq!(report.usage, usage);
+    bench.close().await;
 }
