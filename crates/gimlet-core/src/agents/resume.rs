@@ -19,6 +19,9 @@ use crate::call::CallScope;
 use crate::dials::{Choice, Dials};
 use crate::tool::{ForAgents, ToolContext, ToolError, ToolSet};
 
+/// What rules call the tool that sends agents.
+const LAUNCHER: &str = "Agent";
+
 /// Sets an agent going again with what is said to it. One of several letters does; the others find it at work.
 pub(super) async fn resume(
     scope: &Arc<CallScope>,
@@ -91,26 +94,31 @@ fn may_go_on<'a>(scope: &CallScope, to: &str, receiver: &'a Receiver) -> Result<
 }
 
 /// Whoever wants to be asked before an agent of this kind is sent must not find it at work unasked. A letter cannot ask
-/// that question, but the call that sends a new one can.
+/// that question, but the call that sends a new one can. Nor does a letter send a kind that its writer may not choose.
 fn may_be_sent_again(scope: &CallScope, kind: &AgentKind) -> Result<(), ToolError> {
+    let rules = scope.gate.rules();
+    let roster = scope.host.roster_of(scope.subagent.as_deref());
+    roster.find(Some(&kind.name), &rules).map_err(ToolError::input)?;
     let launcher = scope.tools.iter().find(|tool| tool.for_agents() == ForAgents::ToLaunchOthers);
-    let Some(launcher) = launcher else { return Ok(()) };
     let input = Map::from_iter([("subagent_type".to_owned(), Value::from(kind.name.as_str()))]);
     let call = Call {
-        tool: launcher.name(),
-        also_named: launcher.also_named(),
+        // Rules hold for whoever cannot call the tool as well.
+        tool: launcher.map_or(LAUNCHER, |tool| tool.name()),
+        also_named: launcher.map_or(&[], |tool| tool.also_named()),
         input: Some(&input),
         needs: &[NeedFacts::new(Need::Session, None)],
         needs_person: false,
     };
     let world = World { mode: scope.gate.mode_of(scope), ..World::default() };
-    match gimlet_policy::decide(&call, &scope.gate.rules(), &world).decision {
+    match gimlet_policy::decide(&call, &rules, &world).decision {
         Decision::Allow => Ok(()),
-        _ => Err(ToolError::failed(format!(
-            "Agents of the type {} are not sent without asking, and a message cannot ask. Launch a new one with {}.",
-            kind.name,
-            launcher.name()
-        ))),
+        _ => {
+            let instead = launcher.map(|tool| format!(" Launch a new one with {}.", tool.name())).unwrap_or_default();
+            Err(ToolError::failed(format!(
+                "Agents of the type {} are not sent without asking, and a message cannot ask.{instead}",
+                kind.name
+            )))
+        }
     }
 }
 

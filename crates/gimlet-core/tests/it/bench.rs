@@ -14,7 +14,7 @@ use gimlet_core::tool::{
     ToolSource,
 };
 use gimlet_core::{
-    Launch, Launched, LiveSettings, OutputSchema, Permissions, Plans, Processes, Record, Review, Sandboxing,
+    Launch, Launched, LiveSettings, MainAgent, OutputSchema, Permissions, Plans, Processes, Record, Review, Sandboxing,
     SessionConfig, SessionState, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
@@ -356,6 +356,8 @@ pub(crate) struct Setup {
     pub(crate) stand_ins: Vec<(&'static str, &'static str)>,
     /// The session is kept on disk.
     pub(crate) saved: bool,
+    /// What the main conversation runs as.
+    pub(crate) main_agent: Option<MainAgent>,
 }
 
 impl Default for Setup {
@@ -383,6 +385,7 @@ impl Default for Setup {
             guests: None,
             stand_ins: Vec::new(),
             saved: false,
+            main_agent: None,
             agents: Vec::new(),
         }
     }
@@ -490,7 +493,7 @@ impl Bench {
             file_habits: FileHabits::default(),
             driver: setup.driver,
             hooks: setup.hooks,
-            main_agent: None,
+            main_agent: setup.main_agent,
             source: gimlet_core::StartSource::Startup,
             processes: Processes {
                 exec: Exec::new(ExecConfig {

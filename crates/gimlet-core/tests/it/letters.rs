@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use gimlet_core::tool::{ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult};
-use gimlet_core::{Letter, Sent};
+use gimlet_core::{Letter, MainAgent, Sent};
 use gimlet_proto::{
     AgentSpec, Block, Body, Env, Event, ModelEvent, Need, Op, PermissionMode, Reply, ResultContent, TaskState,
 };
@@ -150,6 +150,21 @@ async fn a_letter_to_an_agent_without_turns_left_does_not_spoil_its_report() {
     let told = told(&bench);
     assert!(told.contains("has finished") && told.contains("Both are fine."), "{told}");
     assert!(told.contains("Look at c."), "the letter is not lost: {told}");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_letter_sends_no_kind_that_its_writer_may_not_send() {
+    let looker = AgentSpec { description: "For tests".into(), ..AgentSpec::default() };
+    let main = MainAgent { name: "lead".into(), initial_prompt: None, may_launch: Some(vec!["looker".into()]) };
+    let tasks = vec![("look", vec![send("t2", json!({})), says("Sent.")]), ("scout it", vec![says("Fine.")])];
+    let agents = vec![("looker".to_owned(), looker)];
+    let setup = Setup { agents, main_agent: Some(main), ..saved(tasks) };
+    let launch = reply(&[call("t1", "Agent", json!({"task": "look", "subagent_type": "looker"}))]);
+    let mut bench = Bench::new(setup, vec![launch, post("p1", "scout", "Go on."), done()]);
+    bench.run("go").await;
+    let refused = result_of(&bench, "p1");
+    assert!(refused.contains("no agent type named `general-purpose`"), "{refused}");
     bench.close().await;
 }
 
