@@ -42,7 +42,7 @@ pub(super) struct Role {
 impl Role {
     /// The agent that `--agent` names, or else that of the session that is taken up, or else that of the settings. A
     /// program may name one that it defines in a moment, so it goes on without; settings are for all sessions, also for
-    /// those that have no such agent; and one that a session had may be gone.
+    /// those that have no such agent. One that a session had may be gone, and is not left off unasked.
     pub(super) fn of(run: &RunArgs, env: &Env, rules: &RuleSet, named: &Named<'_>) -> Result<Self, Report> {
         let plain = |remark| Self { run: run.clone(), agent: None, restored: false, remark };
         let before = named.before.filter(|_| run.agent.is_none());
@@ -57,7 +57,16 @@ impl Role {
                 let (agent, restored) = (Some((name.to_owned(), spec.clone())), before.is_some());
                 Ok(Self { run: as_agent(run, spec, restored), agent, restored, remark: None })
             }
-            Err(problem) if before.is_some() => Ok(plain(Some(format!("this session ran as an agent: {problem}")))),
+            // Its tools may have been few: whoever is there has to say that all of them are meant.
+            Err(problem) if before.is_some() && !run.is_driven() => {
+                let report = Report::new(format!("this session ran as the agent '{name}': {problem}"));
+                Err(report
+                    .hint("Define it again with --agents, or go on without its prompt and its limits: --agent ''"))
+            }
+            Err(problem) if before.is_some() => {
+                let without = "it goes on without the agent's prompt and limits";
+                Ok(plain(Some(format!("this session ran as the agent '{name}': {problem}; {without}"))))
+            }
             Err(problem) if run.agent.is_none() => Ok(plain(Some(format!("the setting agent: {problem}")))),
             Err(problem) if run.is_driven() => Ok(plain(Some(format!("--agent: {problem}")))),
             Err(problem) => Err(Report::new(format!("--agent: {problem}"))),

@@ -222,8 +222,11 @@ async fn a_session_goes_on_as_the_agent_that_it_ran_as() {
     // A flag counts more, and what it says is what is gone on with.
     run(&[&resumed[..], &["--agent", "clerk"]].concat()).await;
     assert_eq!(run(&resumed).await.1, "You are a clerk.");
-    let (.., stderr) = run(&["--resume", &id]).await;
-    assert!(stderr.contains("ran as an agent: There is no agent type named `clerk`"), "{stderr}");
+    // Without its definition its limits would be gone, too: that has to be said.
+    let nobody = world.run_at("http://127.0.0.1:9").args(["-p", "hi", "--resume", &id]).finish().await;
+    nobody.expect_code(1);
+    assert!(nobody.stderr.contains("ran as the agent 'clerk': There is no agent type"), "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("--agent ''"), "{}", nobody.stderr);
     run(&[&resumed[..], &["--agent", ""]].concat()).await;
     let (_, system, _, stderr) = run(&resumed).await;
     assert!(!system.contains("You are a") && stderr.is_empty(), "{system} {stderr}");
@@ -263,7 +266,15 @@ async fn a_copy_keeps_the_agent_whose_definition_is_missing_for_now() {
         (run.result()["session_id"].as_str().unwrap().to_owned(), model.request(0).system_text())
     };
     let (id, _) = run(&["--agents", &given, "--agent", "pirate"]).await;
-    let (copy, system) = run(&["--resume", &id, "--fork-session"]).await;
+    // A program that drives gimlet may define it in a moment.
+    let model = Script::new().say("ok").serve().await.unwrap();
+    let prompt = json!({"type": "user", "message": {"role": "user", "content": "hi"}});
+    let driven = ["-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"];
+    let driven = world.run(&model).args(driven).args(["--resume", &id, "--fork-session"]);
+    let driven = driven.stdin(format!("{prompt}\n")).finish().await;
+    driven.expect_code(0);
+    assert!(driven.stderr.contains("goes on without the agent's prompt and limits"), "{}", driven.stderr);
+    let (copy, system) = (driven.result()["session_id"].as_str().unwrap().to_owned(), model.request(0).system_text());
     assert!(copy != id && !system.contains("pirate"), "{system}");
     assert_eq!(run(&["--resume", &copy, "--agents", &given]).await.1, "You are a pirate.");
 }
