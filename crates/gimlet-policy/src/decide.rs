@@ -391,8 +391,8 @@ impl Judge<'_> {
             None => file.paths.iter().any(|path| pattern.may_match_below(path, places())),
         };
         let may_be = |look: &PatternLook| pattern.may_match_names(&look.pattern, &look.from, file.tree, places());
-        let doubtful =
-            !(file.certain || file.told) || (file.tree && below()) || file.may_be.as_deref().is_some_and(may_be);
+        let tree = file.tree && !(file.unread_below && rule.tool == "Read");
+        let doubtful = !(file.certain || file.told) || (tree && below()) || file.may_be.as_deref().is_some_and(may_be);
         if doubtful { Fit::Perhaps } else { Fit::No }
     }
 

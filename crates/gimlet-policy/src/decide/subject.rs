@@ -24,6 +24,8 @@ pub(super) struct Touched {
     pub(super) seen: bool,
     /// Whatever lies below is read as well.
     pub(super) tree: bool,
+    /// What lies below is changed and never read, so that rules about reading have nothing to say of it.
+    pub(super) unread_below: bool,
     /// The closed files below, where somebody looked at all that lies there.
     pub(super) closed_below: Option<Vec<PathBuf>>,
     /// Any name that the shell may put in place of this pattern besides.
@@ -32,7 +34,17 @@ pub(super) struct Touched {
 
 impl Touched {
     pub(super) fn new(paths: Vec<PathBuf>, certain: bool, write: bool) -> Self {
-        Self { paths, certain, told: false, write, seen: false, tree: false, closed_below: None, may_be: None }
+        Self {
+            paths,
+            certain,
+            told: false,
+            write,
+            seen: false,
+            tree: false,
+            unread_below: false,
+            closed_below: None,
+            may_be: None,
+        }
     }
 
     /// A file whose name only shows when the command runs.

@@ -66,7 +66,7 @@ impl fmt::Display for RuleRemark {
                 write!(f, "has no effect; what `{field}` may be is said by the tool's own form of rule")
             }
             Oddity::OtherSystem => f.write_str("has no effect; there is no such tool on this system"),
-            Oddity::Directory => f.write_str("has no effect; nothing takes a session to another folder"),
+            Oddity::Directory => f.write_str("has no effect; a command's own `cd` is judged with the command"),
             Oddity::UnknownTool { name, nearest: Some(nearest) } => {
                 write!(f, "names the tool `{name}`, which nobody knows; did you mean `{nearest}`?")
             }

@@ -91,7 +91,11 @@ fn drops_data(sql: &str) -> bool {
 }
 
 /// Whether it may have changed files that the model has read.
-pub(super) fn looks_like_writer(words: &[&str]) -> bool {
+pub(super) fn looks_like_writer(mut words: &[&str]) -> bool {
+    // These run one another as often as a text says.
+    while let Some((&("npx" | "bunx" | "pnpx" | "uvx" | "pipx"), arguments)) = words.split_first() {
+        words = skip_options(arguments);
+    }
     let Some((name, arguments)) = words.split_first() else { return false };
     let has = |flags: &[&str]| arguments.iter().any(|argument| flags.contains(argument));
     match *name {
@@ -110,7 +114,6 @@ pub(super) fn looks_like_writer(words: &[&str]) -> bool {
         }
         "cargo" => has(&["fmt", "fix", "--fix", "update", "add", "remove"]),
         "go" => has(&["fmt", "fix", "mod", "generate"]),
-        "npx" | "bunx" | "pnpx" | "uvx" | "pipx" => looks_like_writer(skip_options(arguments)),
         "npm" | "pnpm" | "yarn" | "bun" | "make" | "just" | "task" => arguments.iter().any(|word| {
             word.contains("format") || word.contains("fmt") || word.contains("fix") || word.contains("gen")
         }),

@@ -103,6 +103,17 @@ fn whoever_may_be_told_to_write_a_kept_file_asks() {
         "sort -uo keys/k a.txt",
         "sed 's/a/b/w keys/k' a.txt",
         "awk '{print > \"keys/k\"}' a.txt",
+        "awk -v n=1 '{print > \"keys/k\"}' a.txt",
+        "awk -F , '{print > \"keys/k\"}' a.txt",
+        "awk -F, -v n=1 '{print | \"tee keys/k\"}' a.txt",
+        "gawk -l x '{system(\"rm keys/k\")}' a.txt",
+        "sed -l 5 's/a/b/w keys/k' a.txt",
+        "sed -ne 's/a/b/w keys/k' a.txt",
+        "view -es -c '%d' -c 'wq!' keys/k",
+        "rsync -a src/ keys/ --exclude foo",
+        "rsync -a src/ keys/ --exclude foo -v --exclude \"$X\"",
+        "rsync -a src/ keys/ $X",
+        "scp a.txt keys/k -P 22",
         "gawk -i inplace '{print}' keys/k",
         "curl -o keys/k http://example.com",
         "wget -P keys http://example.com",
@@ -133,11 +144,22 @@ fn whoever_may_be_told_to_write_a_kept_file_asks() {
         "ls keys/* | xargs -n1 ./tool",
         "set -- keys/k; ./tool \"$@\"",
         "git clean -fdx",
+        "git clean -fdx -e foo",
+        "git clean -fd -en keys/deep",
+        "git clean -e -n -fd",
+        "git clean -nd --no-dry-run -f",
+        "git clean -fd -- -n .",
+        "git log \"$X\" keys/k",
         "git rm --pathspec-from-file x",
         "strace -o keys/k ls",
         "flock keys/lock ls",
         "npx prettier --write keys/k",
         "npx eslint --fix keys",
+        "npx npx bunx uvx eslint --fix keys",
+        "npx npx npx npx npx npx npx npx npx npx jest keys",
+        "ruff check --add-noqa keys",
+        "ruff check \"$X\" keys",
+        "eslint $X keys",
         "pytest --junitxml keys/k",
         "pytest --junitxml=keys/k",
         "go build -o keys/k",
@@ -155,6 +177,18 @@ fn whoever_may_be_told_to_write_a_kept_file_asks() {
         "find . -delete",
         "find . -type f -delete",
         "find . -name '.e*' -delete",
+        "find . -delete -name '*.rs'",
+        "find . -name \"$X\" -delete",
+        "find . -name '*.rs' $X -delete",
+        "find . -name {a,k} -delete",
+        "find . -exec ./tool {} + -name '*.rs'",
+        "find . -print -name '*.rs' | xargs ./tool",
+        "rsync -a other/ . --exclude foo",
+        "rsync -a --delete src/ . --exclude foo",
+        "env -C other rm -r keys",
+        "git -C other rm -r keys",
+        "env -C other mv keys x",
+        "env -C other cp -r ../a/ ../out",
         "rsync -a --delete src/ .",
         "chmod -R u+w .",
         "mv other/keys x && true",
@@ -190,6 +224,9 @@ fn whoever_leaves_kept_files_alone_runs() {
         "git show HEAD:keys/k",
         "git blame keys/k",
         "git reset keys/k",
+        "git log --oneline -- keys/k",
+        "git log --oneline keys",
+        "git commit -m \"$X\" keys/k",
         "git rm --cached keys/k",
         "git restore --staged keys/k",
         "git checkout main",
@@ -201,10 +238,21 @@ fn whoever_leaves_kept_files_alone_runs() {
         "sed -n 1,5p keys/k",
         "sed 's/a/b/' keys/k",
         "awk '{print $1}' keys/k",
+        "awk -F , '{print $1}' keys/k",
+        "awk -v n=1 -F: '{print n}' keys/k",
+        "awk -f a.awk keys/k",
+        "sed -e 's/a/b/' keys/k",
+        "sed -n -E -e 's/a/b/p' keys/k",
+        "sed -nE 's/a/b/p' keys/k",
         "less keys/k",
         "tar czf a.tgz keys",
+        "tar czf a.tgz --exclude=.git keys",
         "tar -tf keys/a.tar",
         "rsync -a keys/k backup/",
+        "rsync -a keys/k src/a.rs backup/",
+        "rsync -a --exclude foo keys/ host:x",
+        "rsync -a src/ x/ --exclude foo",
+        "scp -P 22 keys/k host:x",
         "scp keys/k host:x",
         "sha512sum keys/k",
         "sudo cat keys/k",
@@ -219,6 +267,8 @@ fn whoever_leaves_kept_files_alone_runs() {
         "pytest -x -v keys",
         "python3 -m pytest -q keys/t.py",
         "npx jest keys",
+        "npx npx jest keys",
+        "pytest keys/*.py",
         "cargo test keys",
         "cargo build",
         "go test ./keys/...",
@@ -247,6 +297,10 @@ fn whoever_leaves_kept_files_alone_runs() {
         "ls keys | wc -l",
         "ls src | xargs ./tool",
         "git clean -n",
+        "git clean -nd",
+        "git clean -ndx keys",
+        "git clean --dry-run -e foo",
+        "git clean -fd src -e foo",
         "git clean -fd src",
         "set -e; cat keys/k",
         "bash -c 'echo x > src/a'",
@@ -255,6 +309,8 @@ fn whoever_leaves_kept_files_alone_runs() {
         "rsync -a src/ x/",
         "rsync -a --delete src/ x/",
         "env -C src cat a.rs",
+        "env -C src rm -r sub",
+        "git -C src rm -r sub",
         "git -C src log",
         "make -C src",
         "./tool src/a.rs",
@@ -278,6 +334,19 @@ fn rules_about_reading_reach_what_find_starts_and_where_options_lead() {
     }
     for text in ["find keys -name k", "env -C src cat a.rs"] {
         assert_eq!(found(text), Allow, "{text}");
+    }
+}
+
+#[test]
+fn git_puts_back_and_clears_away_without_reading_what_is_closed() {
+    let closing = rules(&["Read(.env)"], &[], &[]);
+    let found = |text: &str| decided(text, &repository(FILES), &closing, BypassPermissions);
+    for text in ["git checkout .", "git checkout -- .", "git restore .", "git clean -fd", "git clean -nd"] {
+        assert_eq!(found(text), Allow, "{text}");
+        assert_eq!(run(text, &closing, BypassPermissions), Allow, "{text}, unseen");
+    }
+    for text in ["git checkout -- .env", "git restore .env", "git clean -fd .env", "rm -r .", "git mv . x"] {
+        assert_ne!(found(text), Allow, "{text}");
     }
 }
 

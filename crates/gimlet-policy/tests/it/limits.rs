@@ -9,7 +9,7 @@ use gimlet_policy::{
 };
 use gimlet_proto::{Need, PermissionMode};
 
-use crate::worlds::{rules, world};
+use crate::worlds::{rules, run, world};
 
 fn denying_curl(text: String) -> Verdict {
     let source = RuleSource::new(RuleScope::Project, "/srv/repo");
@@ -107,6 +107,17 @@ fn as_much_as_is_read_of_anything_is_survived() {
         let text = unit.repeat(131_000 / unit.len());
         assert_ne!(denying_curl(format!("curl x; {text}")).decision, Decision::Allow, "{unit:?}");
         assert_eq!(denying_curl(format!("curl x\n{text}")).decision, Decision::Deny, "{unit:?}");
+    }
+}
+
+#[test]
+fn programs_that_run_each_other_are_followed_for_a_few_steps() {
+    let keeping = rules(&["Edit(keys/**)"], &[], &[]);
+    for runner in ["npx ", "bunx ", "uvx ", "uv run ", "python3 -m ", "npx uv run "] {
+        let text = format!("{}jest keys", runner.repeat(64_000 / runner.len()));
+        let started = Instant::now();
+        assert_ne!(run(&text, &keeping, PermissionMode::BypassPermissions), Decision::Allow, "{runner}");
+        assert!(started.elapsed() < Duration::from_secs(10), "{runner}: took {:?}", started.elapsed());
     }
 }
 

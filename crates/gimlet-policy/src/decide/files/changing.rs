@@ -4,9 +4,9 @@
 
 use super::mentions::{PURE_READERS, is_find_action};
 use super::spoken::OPEN_NOTHING;
-use super::writes;
+use super::{taken, writes};
 use crate::rules::is_interpreter;
-use crate::shell::{Word, base_name, git_subcommand, names_things, own_words, script_arguments};
+use crate::shell::{Piece, Word, base_name, git_subcommand, names_things, own_words, script_arguments};
 
 /// Further programs that write nothing but their output.
 const READERS: &[&str] = &[
@@ -24,7 +24,6 @@ const READERS: &[&str] = &[
     "sum",
     "tsort",
     "unexpand",
-    "view",
     "xzcat",
     "zcat",
     "zgrep",
@@ -63,7 +62,7 @@ const CHECKERS: &[(&str, &[&str])] = &[
     ("vitest", &["run"]),
 ];
 /// Words with which they change it after all.
-const CHANGE: &[&str] = &["--fix", "--write", "--update", "--init", "-u", "-w", "-i"];
+const CHANGE: &[&str] = &["--fix", "--add-noqa", "--write", "--update", "--init", "-u", "-w", "-i"];
 /// Options of theirs that take no value, so that the next word is something to check.
 const SWITCHES: &[&str] = &[
     "--",
@@ -89,6 +88,8 @@ const SWITCHES: &[&str] = &[
 /// Programs that run another one which is the next word, behind a word of theirs.
 const RUNNERS: &[(&str, &str)] =
     &[("npx", ""), ("bunx", ""), ("uvx", ""), ("uv", "run"), ("poetry", "run"), ("python3", "-m"), ("python", "-m")];
+/// So many of them in a row are looked through.
+const MOST_RUNNERS: usize = 8;
 
 /// Subcommands of git that leave the files of the working tree alone.
 const GIT_LEAVES: &[&str] = &[
@@ -131,6 +132,7 @@ const GIT_LEAVES: &[&str] = &[
 
 /// The words by which a command may be told what to change; `None` for one that is told nothing of the kind.
 pub(super) fn words(words: &[Word]) -> Option<Vec<&Word>> {
+    let Some(words) = behind_runners(words) else { return Some(words.iter().skip(1).collect()) };
     let (name, arguments) = words.split_first()?;
     let all = || Some(arguments.iter().collect());
     let Some(name) = name.value().map(base_name) else { return all() };
@@ -152,9 +154,6 @@ pub(super) fn words(words: &[Word]) -> Option<Vec<&Word>> {
     if let Some((_, letters, options)) = WRITE_IF_TOLD.iter().find(|(program, ..)| *program == name) {
         return if is_told(&known, letters, options) { all() } else { None };
     }
-    if let Some((_, lead)) = RUNNERS.iter().find(|(program, lead)| *program == name && starts_with(&known, lead)) {
-        return self::words(&arguments[usize::from(!lead.is_empty())..]);
-    }
     if let Some((_, commands)) = CHECKERS.iter().find(|(program, _)| *program == name) {
         return Some(of_checker(arguments, commands));
     }
@@ -169,9 +168,21 @@ pub(super) fn words(words: &[Word]) -> Option<Vec<&Word>> {
     })
 }
 
-fn starts_with(known: &[&str], lead: &str) -> bool {
-    let first = known.first().copied().unwrap_or_default();
-    if lead.is_empty() { !first.starts_with('-') } else { first == lead }
+/// The command that programs run which only run another one; `None` for too many of them in a row.
+fn behind_runners(mut words: &[Word]) -> Option<&[Word]> {
+    for _ in 0..=MOST_RUNNERS {
+        let Some(lead) = runner(words) else { return Some(words) };
+        words = &words[1 + usize::from(!lead.is_empty())..];
+    }
+    None
+}
+
+/// The word behind such a program after which the command begins.
+fn runner(words: &[Word]) -> Option<&'static str> {
+    let name = words.first()?.value().map(base_name)?;
+    let first = words.get(1).and_then(Word::value).unwrap_or_default();
+    let leads = |lead: &str| if lead.is_empty() { !first.starts_with('-') } else { first == lead };
+    RUNNERS.iter().find(|(program, lead)| *program == name && leads(lead)).map(|(_, lead)| *lead)
 }
 
 /// Whether an option in any spelling is among the words; one that is not known may be any.
@@ -186,6 +197,12 @@ fn is_option(word: &Word) -> bool {
     word.value().is_some_and(|text| text.starts_with('-') && text.len() > 1)
 }
 
+/// Whether a word that is only known at run time may be an option then, or become one among others.
+fn may_be_option(word: &Word) -> bool {
+    let begins = |piece: &Piece| matches!(piece, Piece::Text(text) if !text.is_empty() && !text.starts_with('-'));
+    word.may_split() || !word.pieces().first().is_some_and(begins)
+}
+
 /// Options and their values. Operands only stand behind one that takes none, or behind another operand.
 fn of_checker<'w>(arguments: &'w [Word], commands: &[&str]) -> Vec<&'w Word> {
     let (first, rest) = match arguments.split_first() {
@@ -193,7 +210,10 @@ fn of_checker<'w>(arguments: &'w [Word], commands: &[&str]) -> Vec<&'w Word> {
         _ => (None, arguments),
     };
     let known = commands.is_empty() || first.is_some_and(|first| commands.contains(&first));
-    let changes = |word: &Word| word.value().is_some_and(|text| CHANGE.iter().any(|change| text.starts_with(change)));
+    let changes = |word: &Word| match word.value() {
+        Some(text) => CHANGE.iter().any(|change| text.starts_with(change)),
+        None => may_be_option(word),
+    };
     if !known || rest.iter().any(changes) {
         return arguments.iter().collect();
     }
@@ -201,17 +221,50 @@ fn of_checker<'w>(arguments: &'w [Word], commands: &[&str]) -> Vec<&'w Word> {
     told.map(|(word, _)| word).collect()
 }
 
+/// Letters of options of sed and awk that take a value.
+const SCRIPT_VALUES: [char; 7] = ['e', 'f', 'i', 'l', 'v', 'F', 'W'];
+/// Marks of a script that writes files or starts programs.
+const WRITE_IN_SCRIPTS: &[&str] = &[">", "|", "w ", "system"];
+
 /// A script may name what it writes; the files behind it are read.
 fn of_script(arguments: &[Word]) -> Vec<&Word> {
     let in_place = |word: &Word| word.value().is_none_or(|text| text.contains("inplace"));
     if arguments.iter().any(in_place) {
         return arguments.iter().collect();
     }
-    let script = arguments.iter().position(|word| !is_option(word));
+    let files = script_end(arguments);
+    // What reads like a script that writes is taken for one wherever it stands.
+    let acts = |word: &Word| word.value().is_some_and(|text| WRITE_IN_SCRIPTS.iter().any(|mark| text.contains(mark)));
     let told = |(at, word): &(usize, &Word)| {
-        Some(*at) == script || is_option(word) || (*at > 0 && is_option(&arguments[at - 1]))
+        *at < files || acts(word) || is_option(word) || (*at > 0 && is_option(&arguments[at - 1]))
     };
     arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
+}
+
+/// Where the files begin: behind the script, or behind the options if one of these brings it.
+fn script_end(arguments: &[Word]) -> usize {
+    let (mut at, mut brought) = (0, false);
+    while let Some(word) = arguments.get(at) {
+        if !is_option(word) {
+            return at + usize::from(!brought);
+        }
+        let option = word.value().unwrap_or_default();
+        let (brings_script, takes_next) = script_option(option);
+        brought |= brings_script;
+        at += 1 + usize::from(takes_next);
+    }
+    at
+}
+
+/// Of an option of sed or awk: whether its value is a script, and whether that is the next word.
+fn script_option(option: &str) -> (bool, bool) {
+    if let Some(long) = option.strip_prefix("--") {
+        let is_one_of = |names: &[&str]| names.iter().any(|name| long.starts_with(name));
+        let brings = is_one_of(&["exp", "file", "so"]);
+        return (brings, !long.contains('=') && (brings || is_one_of(&["as", "fi", "in", "line", "lo"])));
+    }
+    let Some(at) = option.find(SCRIPT_VALUES) else { return (false, false) };
+    (option[at..].starts_with(['e', 'f']), at + 1 == option.len())
 }
 
 /// What is unpacked, or taken away once it is packed, changes; of what is packed only the archive does.
@@ -219,7 +272,7 @@ fn of_archive<'w>(arguments: &'w [Word], known: &[&str]) -> Vec<&'w Word> {
     let is_cluster = |at: usize, word: &str| !word.starts_with("--") && (at == 0 || word.starts_with('-'));
     let unpacks = known.iter().enumerate().any(|(at, word)| {
         word.is_empty()
-            || ["--ex", "--ge", "--remove"].iter().any(|option| word.starts_with(option))
+            || ["--ext", "--ge", "--remove"].iter().any(|option| word.starts_with(option))
             || (is_cluster(at, word) && word.contains('x'))
     });
     if unpacks {
@@ -234,10 +287,12 @@ fn of_archive<'w>(arguments: &'w [Word], known: &[&str]) -> Vec<&'w Word> {
     arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
 }
 
-/// Options and where the copy comes to lie.
+/// Options and where the copy comes to lie: at the last operand, or at one before it if that is an option's value.
 fn of_copy(arguments: &[Word]) -> Vec<&Word> {
-    let last = arguments.iter().rposition(|word| !is_option(word));
-    let told = |(at, word): &(usize, &Word)| Some(*at) == last || is_option(word);
+    let may_be_value = |at: usize| at > 0 && (is_option(&arguments[at - 1]) || arguments[at - 1].is_dynamic());
+    let is_target = |at: &usize| !is_option(&arguments[*at]) && !arguments[*at].is_dynamic() && !may_be_value(*at);
+    let target = (0..arguments.len()).rev().find(is_target).unwrap_or(0);
+    let told = |(at, word): &(usize, &Word)| *at >= target || is_option(word);
     arguments.iter().enumerate().filter(told).map(|(_, word)| word).collect()
 }
 
@@ -280,12 +335,14 @@ fn of_git<'w>(arguments: &'w [Word], known: &[&str]) -> Option<Vec<&'w Word>> {
         "switch" => true,
         "reset" => !has(&["--hard", "--merge", "--keep"]),
         "rm" => has(&["--cached"]),
+        "clean" => taken::only_shows(rest),
         "restore" => has(&["--staged", "-S"]) && !has(&["--worktree", "-W"]),
         "stash" => matches!(rest.first(), Some(&("list" | "show" | "drop"))),
         subcommand => GIT_LEAVES.contains(&subcommand),
     };
-    // `--output` may be shortened; where a word is not known, it may be that.
-    let writes = rest.iter().any(|word| word.starts_with("--o"));
+    // `--output` may be shortened; where a word is not known, it may be that for those who have it.
+    let compares = matches!(subcommand, "diff" | "log" | "range-diff" | "reflog" | "show" | "stash" | "whatchanged");
+    let writes = rest.iter().any(|word| word.starts_with("--ou") || (compares && word.is_empty()));
     let at = known.len() - rest.len();
     let told = || arguments.iter().enumerate().filter(move |(place, _)| place + 1 != at).map(|(_, word)| word);
     (!leaves || writes).then(|| told().collect())

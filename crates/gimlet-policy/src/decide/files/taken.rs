@@ -3,10 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+use super::mentions::is_find_action;
 use super::{Place, changing};
 use crate::decide::subject::Touched;
 use crate::paths::{FileView, Kind, Segment, normalise};
 use crate::shell::{Word, base_name, git_subcommand, is_recursive, reachable};
+
+/// Values of trailing options that a copy's target may stand before.
+const MOST_TARGETS: usize = 8;
 
 /// A folder that is taken away or changed, and where it comes to lie.
 #[derive(Default)]
@@ -19,32 +23,68 @@ pub(super) struct Taken<'a> {
     whole: bool,
     /// Only files of these names; empty for all.
     only: Vec<Segment>,
+    /// What lies in it is put back or cleared away by what git knows of it; nobody comes to read it.
+    by_git: bool,
+    /// It may be something else than the words' place says.
+    perhaps: bool,
+}
+
+impl<'a> Taken<'a> {
+    fn gone(folder: &'a str) -> Self {
+        Self { folder: Some(folder), ..Self::default() }
+    }
 }
 
 /// The folders that a command may take away. Words that are only known at run time are somebody else's.
 pub(super) fn folders<'a>(name: &str, arguments: &'a [Word]) -> Vec<Taken<'a>> {
     let known: Vec<&str> = arguments.iter().flat_map(Word::choices).filter_map(Word::value).collect();
-    let gone = |folder: &'a str| Taken { folder: Some(folder), ..Taken::default() };
     match name {
         "rm" | "chmod" | "chown" | "chgrp" if known.iter().any(|word| is_recursive(word)) => {
-            operands(&known).into_iter().map(gone).collect()
+            operands(&known).into_iter().map(Taken::gone).collect()
         }
         "mv" => landing(&known, true, true),
         "install" | "ln" => landing(&known, false, false),
-        "cp" | "rsync" | "scp" => {
-            let takes = known.iter().any(|word| word.starts_with("--remove"));
-            let whole = name == "rsync" || known.iter().any(|word| is_recursive(word) || is_archive(word));
-            let mut found = landing(&known, takes, whole);
-            // What its source does not have goes.
-            let clears = known.iter().any(|word| word.starts_with("--del"));
-            let target = found.last().and_then(|taken| taken.lands).filter(|_| clears);
-            found.extend(target.map(|(_, target)| gone(target)));
-            found
-        }
-        "find" if known.contains(&"-delete") || starts_stranger(arguments) => walked(&known),
-        "git" => of_git(&known).into_iter().map(gone).collect(),
+        "rsync" | "scp" if ends_in_value(&known) => before_values(&known, |known| copies(name, known)),
+        "cp" | "rsync" | "scp" => copies(name, &known),
+        "find" if known.contains(&"-delete") || starts_stranger(arguments) => walked(arguments),
+        "git" => of_git(&known),
         _ => Vec::new(),
     }
+}
+
+/// What copies leave where they end, and what they take away for it.
+fn copies<'a>(name: &str, known: &[&'a str]) -> Vec<Taken<'a>> {
+    let takes = known.iter().any(|word| word.starts_with("--remove"));
+    let whole = name == "rsync" || known.iter().any(|word| is_recursive(word) || is_archive(word));
+    let mut found = landing(known, takes, whole);
+    // What its source does not have goes.
+    let clears = known.iter().any(|word| word.starts_with("--del"));
+    let target = found.last().and_then(|taken| taken.lands).filter(|_| clears);
+    found.extend(target.map(|(_, target)| Taken::gone(target)));
+    found
+}
+
+/// Whether the last operand may be the value of an option: `rsync a b --exclude c`.
+fn ends_in_value(known: &[&str]) -> bool {
+    let last = known.iter().rposition(|word| !word.starts_with('-'));
+    last.is_some_and(|last| last > 0 && known[last - 1].starts_with('-'))
+}
+
+/// The same command as it stands, and with each such value taken for what it may be.
+fn before_values<'a>(known: &[&'a str], copies: impl Fn(&[&'a str]) -> Vec<Taken<'a>>) -> Vec<Taken<'a>> {
+    let mut found = copies(known);
+    let mut shorter = known.to_vec();
+    for _ in 0..MOST_TARGETS {
+        if !ends_in_value(&shorter) {
+            return found;
+        }
+        // The options stay: they say what is copied, and how.
+        let last = shorter.iter().rposition(|word| !word.starts_with('-'));
+        last.map(|last| shorter.remove(last));
+        found.extend(copies(&shorter).into_iter().map(|taken| Taken { perhaps: true, ..taken }));
+    }
+    found.push(Taken { perhaps: true, ..Taken::gone(".") });
+    found
 }
 
 /// What comes to lie in another place, or under another name.
@@ -105,28 +145,43 @@ fn starts_stranger(arguments: &[Word]) -> bool {
 pub(super) fn walks(words: &[Word]) -> Vec<Taken<'_>> {
     let named = |word: &Word| word.value().is_some_and(|name| base_name(name) == "find");
     match words.split_first() {
-        Some((name, arguments)) if named(name) => {
-            walked(&arguments.iter().flat_map(Word::choices).filter_map(Word::value).collect::<Vec<_>>())
-        }
+        Some((name, arguments)) if named(name) => walked(arguments),
         _ => Vec::new(),
     }
 }
 
 /// The places that `find` walks over, and the names that it picks there.
-fn walked<'a>(known: &[&'a str]) -> Vec<Taken<'a>> {
+fn walked(arguments: &[Word]) -> Vec<Taken<'_>> {
+    let known: Vec<&str> = arguments.iter().flat_map(Word::choices).filter_map(Word::value).collect();
     let begins = |word: &&str| word.starts_with(['-', '(', '!']);
     let start = known.iter().take_while(|word| matches!(**word, "-H" | "-L" | "-P")).count();
     let end = known[start..].iter().position(begins).map_or(known.len(), |at| start + at);
     let places = if start == end { &["."][..] } else { &known[start..end] };
-    // One test for a name, and no other way around it.
-    let whole = known.iter().any(|word| matches!(*word, "-o" | "-or" | "!" | "-not" | ","));
-    let named = known.windows(2).find(|pair| pair[0] == "-name").filter(|_| !whole);
-    let only: Vec<Segment> = named.map(|pair| Segment::of_text(pair[1])).into_iter().collect();
-    places.iter().map(|folder| Taken { folder: Some(folder), only: only.clone(), ..Taken::default() }).collect()
+    let only: Vec<Segment> = picked_name(arguments).map(Segment::of_text).into_iter().collect();
+    places.iter().map(|folder| Taken { only: only.clone(), ..Taken::gone(folder) }).collect()
 }
 
-/// Paths of the working tree that git changes because it is told to.
-fn of_git<'a>(known: &[&'a str]) -> Vec<&'a str> {
+/// The one name that everything has which `find` does something with: a test in front of the first action, with no other
+/// way around it. A word that nobody knows may be such a way.
+fn picked_name(arguments: &[Word]) -> Option<&str> {
+    let acts = |text: &str| is_find_action(text) || text.starts_with("-print") || text == "-ls";
+    let tests = arguments.iter().skip_while(|word| !word.value().is_some_and(|text| text.starts_with(['-', '(', '!'])));
+    let tests: Option<Vec<&str>> = tests.map(Word::value).take_while(|value| !value.is_some_and(acts)).collect();
+    let tests = tests?;
+    let around = |word: &&str| matches!(*word, "-o" | "-or" | "!" | "-not" | ",");
+    let behind = arguments.iter().filter_map(Word::value).any(|word| around(&word));
+    tests.windows(2).find(|pair| pair[0] == "-name" && !behind).map(|pair| pair[1])
+}
+
+/// What git changes because it is told to.
+fn of_git<'a>(known: &[&'a str]) -> Vec<Taken<'a>> {
+    let subcommand = git_subcommand(known).map(|(subcommand, _)| subcommand);
+    let by_git = matches!(subcommand, Some("checkout" | "restore" | "clean"));
+    paths_of_git(known).into_iter().map(|path| Taken { by_git, ..Taken::gone(path) }).collect()
+}
+
+/// The paths of the working tree that it changes.
+fn paths_of_git<'a>(known: &[&'a str]) -> Vec<&'a str> {
     let Some((subcommand, rest)) = git_subcommand(known) else { return Vec::new() };
     let has = |words: &[&str]| rest.iter().any(|word| words.contains(word));
     // A file says which.
@@ -136,8 +191,11 @@ fn of_git<'a>(known: &[&'a str]) -> Vec<&'a str> {
     match subcommand {
         "rm" if !has(&["--cached"]) => operands(rest),
         "mv" => operands(rest),
-        "clean" if has(&["-n", "--dry-run"]) => Vec::new(),
-        "clean" => Some(operands(rest)).filter(|named| !named.is_empty()).unwrap_or_else(|| vec!["."]),
+        "clean" if only_shows(rest) => Vec::new(),
+        "clean" => {
+            let own = without_exclusions(rest);
+            Some(operands(&own)).filter(|named| !named.is_empty()).unwrap_or_else(|| vec!["."])
+        }
         "restore" if has(&["--worktree", "-W"]) || !has(&["--staged", "-S"]) => operands(rest),
         // Before `--` there may be the name of a branch.
         "checkout" => match rest.iter().position(|word| *word == "--") {
@@ -148,6 +206,32 @@ fn of_git<'a>(known: &[&'a str]) -> Vec<&'a str> {
     }
 }
 
+/// Whether `git clean` only says what it would remove.
+pub(super) fn only_shows(rest: &[&str]) -> bool {
+    let options: Vec<&str> = without_exclusions(rest).into_iter().take_while(|word| *word != "--").collect();
+    let dry = |word: &&str| match word.strip_prefix('-') {
+        // Behind `e` stands what is left alone.
+        Some(letters) if !letters.starts_with('-') => letters.split('e').next().is_some_and(|own| own.contains('n')),
+        _ => *word == "--dry-run",
+    };
+    options.iter().any(dry) && !options.iter().any(|word| word.starts_with("--no-"))
+}
+
+/// The words of `git clean` but for the values of `-e`.
+fn without_exclusions<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+    let excludes = |word: &str| match word.strip_prefix("--") {
+        Some(long) => long.starts_with("ex") && !long.contains('='),
+        None => word.starts_with('-') && word.find('e') == Some(word.len() - 1),
+    };
+    let mut is_value = false;
+    let is_own = |word: &&&str| {
+        let own = !is_value;
+        is_value = own && excludes(word);
+        own
+    };
+    rest.iter().filter(is_own).copied().collect()
+}
+
 fn is_plainly_path(word: &str) -> bool {
     matches!(word, "." | "..") || word.starts_with("./") || word.starts_with("../") || word.ends_with('/')
 }
@@ -155,18 +239,31 @@ fn is_plainly_path(word: &str) -> bool {
 impl Place<'_> {
     /// What a rule may keep below the folder, and at and below the place where it comes to lie.
     pub(super) fn taken(&self, taken: &Taken<'_>) -> Vec<Touched> {
-        let tree =
-            |path: &str, kept: Option<Vec<PathBuf>>| Touched { tree: true, closed_below: kept, ..self.at(path, true) };
         let mut touched = Vec::new();
         if let Some(folder) = taken.folder {
-            touched.push(tree(folder, self.kept_below(folder, &taken.only)));
+            touched.extend(self.trees(folder, self.kept_below(folder, &taken.only), taken));
         }
         if let Some((source, target)) = taken.lands {
             let kept = if taken.whole { self.kept_at(source, target) } else { Some(Vec::new()) };
-            touched.push(tree(target, kept));
+            touched.extend(self.trees(target, kept, taken));
             touched.extend(self.landed(source, target));
         }
         touched
+    }
+
+    /// A folder with what is kept below, from where the command stands and from where options may send it.
+    fn trees(&self, path: &str, kept: Option<Vec<PathBuf>>, taken: &Taken<'_>) -> impl Iterator<Item = Touched> {
+        let here = self.at(path, true);
+        let here = Touched { seen: taken.perhaps, ..here };
+        let elsewhere = self.led_elsewhere(path);
+        let elsewhere = (!elsewhere.is_empty()).then(|| Touched { seen: true, ..Touched::new(elsewhere, true, true) });
+        let unread_below = taken.by_git;
+        [here].into_iter().chain(elsewhere).map(move |folder| Touched {
+            tree: true,
+            closed_below: kept.clone(),
+            unread_below,
+            ..folder
+        })
     }
 
     /// Where one of several files comes to lie if the target is a folder.
@@ -176,12 +273,16 @@ impl Place<'_> {
             return None;
         }
         let inside = Path::new(target).join(base_name(source.trim_end_matches('/')));
-        Some(Touched { seen: true, ..self.at(&inside.to_string_lossy(), true) })
+        let inside = inside.to_string_lossy();
+        let mut landed = Touched { seen: true, ..self.at(&inside, true) };
+        landed.paths.extend(self.led_elsewhere(&inside));
+        Some(landed)
     }
 
-    /// The path from every directory where the command may stand.
+    /// The path from every directory where the command may stand, or be sent to.
     fn anywhere(&self, path: &str) -> impl Iterator<Item = PathBuf> {
-        self.directories.iter().map(move |directory| normalise(directory, Path::new(path)))
+        let directories = self.directories.iter().chain(&self.elsewhere);
+        directories.map(move |directory| normalise(directory, Path::new(path)))
     }
 
     /// The files below a folder that rules keep; `None` when nobody has seen all of them.

@@ -11,6 +11,10 @@ struct Risk {
     options: &'static [&'static str],
     /// Beginnings of words that count whatever follows them, such as `-p:`.
     beginnings: &'static [&'static str],
+    /// Letters that count anywhere in a cluster of short options, and those whose value is the rest of it.
+    letters: (&'static str, &'static str),
+    /// Stretches that count anywhere in a word.
+    stretches: &'static [&'static str],
 }
 
 const fn risk(
@@ -18,7 +22,16 @@ const fn risk(
     options: &'static [&'static str],
     beginnings: &'static [&'static str],
 ) -> Risk {
-    Risk { start, options, beginnings }
+    Risk { start, options, beginnings, letters: ("", ""), stretches: &[] }
+}
+
+/// The same for a program that takes short options together.
+const fn clustered(
+    start: &'static [&'static str],
+    options: &'static [&'static str],
+    letters: (&'static str, &'static str),
+) -> Risk {
+    Risk { letters, ..risk(start, options, &[]) }
 }
 
 const NPM: &[&str] = &[
@@ -35,8 +48,8 @@ const NPM: &[&str] = &[
     "--call",
     "-c",
 ];
-const PYTEST: &[&str] =
-    &["-p", "-c", "--config-file", "-o", "--override-ini", "--rootdir", "--confcutdir", "--pdbcls", "--basetemp"];
+const PYTEST: &[&str] = &["--config-file", "--override-ini", "--rootdir", "--confcutdir", "--pdbcls", "--basetemp"];
+const PYTEST_LETTERS: (&str, &str) = ("pco", "kmnrW");
 const CHECKER: &[&str] =
     &["--config-file", "--python-executable", "--load-plugins", "--init-hook", "--rcfile", "--config"];
 const PYTHON: &[&str] = &["--python", "-p", "--config-file"];
@@ -50,8 +63,8 @@ const RISKS: &[Risk] = &[
     risk(&["pnpm"], &["--shell-emulator", "--global-dir"], &[]),
     risk(&["yarn"], &["--use-yarnrc", "--script-shell", "--node-options"], &[]),
     risk(&["bun"], &["--preload", "-r", "--require", "--import", "--config", "-c", "--shell", "--define"], &[]),
-    risk(&["uv", "run", "pytest"], PYTEST, &["-p", "-c", "-o"]),
-    risk(&["poetry", "run", "pytest"], PYTEST, &["-p", "-c", "-o"]),
+    clustered(&["uv", "run", "pytest"], PYTEST, PYTEST_LETTERS),
+    clustered(&["poetry", "run", "pytest"], PYTEST, PYTEST_LETTERS),
     risk(&["uv", "run"], CHECKER, &[]),
     risk(&["poetry", "run"], CHECKER, &[]),
     risk(&["uv"], PYTHON, &[]),
@@ -75,7 +88,9 @@ const RISKS: &[Risk] = &[
         ],
         &[],
     ),
-    risk(&["make"], &["--eval", "-f", "--file", "--makefile", "-I", "--include-dir", "-E"], &["-f", "-I", "-E"]),
+    // The linker's options among those of the build name the programs that it starts.
+    Risk { stretches: &["-extld", "-extar"], ..risk(&["go"], &[], &[]) },
+    clustered(&["make"], &["--eval", "--file", "--makefile", "--include-dir"], ("fIE", "CjloOW")),
     risk(
         &["just"],
         &[
@@ -138,6 +153,14 @@ impl Risk {
         let option = word.split_once('=').map_or(word, |(option, _)| option);
         self.options.iter().any(|risky| is_meant(option, risky))
             || self.beginnings.iter().any(|beginning| word.starts_with(beginning))
+            || self.stretches.iter().any(|stretch| word.contains(stretch))
+            || self.has_letter(word)
+    }
+
+    fn has_letter(&self, word: &str) -> bool {
+        let (risky, ending) = self.letters;
+        let cluster = word.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default();
+        cluster.chars().take_while(|letter| !ending.contains(*letter)).any(|letter| risky.contains(letter))
     }
 }
 

@@ -126,7 +126,7 @@ impl Around<'_> {
             }),
             "find" => {
                 let found = Walk::of(words);
-                let takes_all = found.branches().any(|branch| !has(branch, "-prune") && !picks(branch));
+                let takes_all = found.branches().any(|branch| !has(branch, "-prune") && !picks(printed_by(branch)));
                 self.critical_walk(&found, takes_all && !source.picked)
             }
             "ls" => self.critical_listing(words, recursive && !source.picked),
@@ -164,9 +164,8 @@ impl Around<'_> {
             return None;
         }
         let found = Walk::of(words);
-        let is_action = |word: &Word| matches!(word.value(), Some("-delete" | "-exec" | "-execdir" | "-ok" | "-okdir"));
-        let mut acting = found.branches().filter(|branch| branch.iter().any(is_action));
-        self.critical_walk(&found, acting.any(|branch| !picks(branch)))
+        let mut acting = found.branches().filter_map(removed_by);
+        self.critical_walk(&found, acting.any(|tests| !picks(tests)))
     }
 
     /// `whole` says that everything below its places is removed.
@@ -230,7 +229,29 @@ fn has(words: &[Word], wanted: &str) -> bool {
     words.iter().any(|word| word.value() == Some(wanted))
 }
 
-/// Whether a branch takes some files and leaves others.
+/// The words of a branch in front of what removes files; `None` when nothing there does. What follows comes too late to
+/// spare one.
+fn removed_by(branch: &[Word]) -> Option<&[Word]> {
+    let runs = |word: &Word| matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+    let ends = |word: &Word| runs(word) || matches!(word.value(), Some(";" | "+"));
+    let runs_removal = |behind: &[Word]| {
+        let run = &behind[..behind.iter().position(ends).unwrap_or(behind.len())];
+        reachable(run).iter().any(|run| is_removal(run))
+    };
+    let removes =
+        |(at, word): (usize, &Word)| word.value() == Some("-delete") || (runs(word) && runs_removal(&branch[at + 1..]));
+    let first = branch.iter().enumerate().position(removes);
+    // What else is run may be a removal that does not look like one.
+    first.or_else(|| branch.iter().position(runs)).map(|at| &branch[..at])
+}
+
+/// The words of a branch in front of what prints.
+fn printed_by(branch: &[Word]) -> &[Word] {
+    let prints = |word: &Word| word.value().is_some_and(|text| text.starts_with("-print") || text == "-ls");
+    &branch[..branch.iter().position(prints).unwrap_or(branch.len())]
+}
+
+/// Whether tests take some files and leave others.
 fn picks(branch: &[Word]) -> bool {
     branch.iter().enumerate().any(|(at, word)| {
         let test = word.value().unwrap_or_default();

@@ -2,6 +2,7 @@
 //! as that command, so that whoever removes it can be judged by what it prints.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::super::parse::{self, Command, Parsed};
 use super::super::scan;
@@ -19,7 +20,7 @@ const LONGEST_PARSED: usize = 1_000;
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Source {
     /// Its words; none when nobody knows what it is.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Arc<[Word]>,
     /// Something takes some of its lines and leaves others.
     pub(super) picked: bool,
 }
@@ -57,7 +58,7 @@ impl<'a> Pipes<'a> {
         let mut picked = false;
         while let Some(command) = self.commands.get(&at) {
             let (Some(picks), Some(before)) = (handing_on(&command.words), self.before.get(&at)) else {
-                return Source { words: command.words.clone(), picked };
+                return Source { words: command.words.as_slice().into(), picked };
             };
             (at, picked) = (*before, picked | picks);
         }
@@ -93,10 +94,13 @@ pub(in super::super) fn looped(parsed: &Parsed) -> Names {
         }
     }
     let mut elsewhere = None;
+    // Many may read the same pipe, and it may be a long one.
+    let mut out_of: HashMap<usize, Source> = HashMap::new();
     for command in parsed.commands.iter().filter(|command| name(&command.words) == Some("read")) {
         let around = parsed.fed.iter().filter(|(_, body)| body.contains(&command.at));
-        let piped =
-            around.min_by_key(|(_, body)| body.len()).map(|(from, _)| vec![Bound::Printed(pipes.out_of(*from))]);
+        let piped = around
+            .min_by_key(|(_, body)| body.len())
+            .map(|(from, _)| vec![Bound::Printed(out_of.entry(*from).or_insert_with(|| pipes.out_of(*from)).clone())]);
         let sources = match &piped {
             Some(sources) => sources,
             None => &*elsewhere.get_or_insert_with(|| unpiped(parsed, &pipes)),
