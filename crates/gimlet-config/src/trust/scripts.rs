@@ -209,19 +209,23 @@ fn collect_words(value: &Value, words: &mut Vec<String>) {
 
 /// The words of a shell text or of a line of YAML, without quotes; what stands between quotes is also one as a whole.
 fn words_of(text: &str, words: &mut Vec<String>) {
+    let mut keep = |word: &str| {
+        if !word.is_empty() && !word.starts_with('-') {
+            words.push(word.to_owned());
+        }
+    };
     for quote in ['"', '\''] {
         let quoted = text.split(quote).skip(1).step_by(2);
-        words.extend(quoted.filter(|whole| whole.contains(char::is_whitespace)).map(str::to_owned));
+        quoted.filter(|whole| whole.contains(char::is_whitespace)).for_each(&mut keep);
     }
     let plain = text.replace(['"', '\''], "");
     for piece in plain.split(|mark: char| mark.is_whitespace() || ";|&()<>=`".contains(mark)) {
-        words.push(piece.to_owned());
+        keep(piece);
         if piece.contains([',', '[', ']', '{', '}']) {
             let parts = piece.split([',', '[', ']']).map(|part| part.trim_start_matches('{').trim_end_matches('}'));
-            words.extend(parts.map(str::to_owned));
+            parts.for_each(&mut keep);
         }
     }
-    words.retain(|word| !word.is_empty() && !word.starts_with('-'));
 }
 
 #[cfg(test)]
@@ -241,6 +245,14 @@ mod tests {
         ] {
             assert_eq!(variable(word), found, "{word}");
         }
+    }
+
+    #[test]
+    fn each_of_very_many_texts_is_looked_at_once() {
+        let texts: Vec<Value> = (0..250_000).map(|at| Value::String(format!("-x a{at}"))).collect();
+        let mut words = Vec::new();
+        collect_words(&Value::Array(texts), &mut words);
+        assert_eq!(words.len(), 250_000);
     }
 
     #[test]
