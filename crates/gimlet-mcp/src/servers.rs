@@ -171,6 +171,10 @@ impl McpServers {
         let (called, limit) = {
             let entries = self.lock();
             let (entry, connection, own) = owner(&entries, tool)?;
+            // The gate has decided already; servers may have changed since then.
+            if entry.config.policies.about(&entry.name, &own) == Policy::Deny {
+                return Err(denied(tool));
+            }
             (connection.call(own, input), entry.config.timeout)
         };
         let limit = limit.unwrap_or(self.timeouts.limits.call);
@@ -293,7 +297,7 @@ impl ToolSource for McpServers {
             let entries = self.lock();
             let Ok((entry, _, own)) = owner(&entries, tool) else { return Sought::default() };
             let verdict = match entry.config.policies.about(&entry.name, &own) {
-                Policy::Deny => PermissionVerdict::Deny(format!("the configuration of its server denies '{tool}'")),
+                Policy::Deny => PermissionVerdict::Deny(denied(tool)),
                 Policy::Ask | Policy::AsUsual => PermissionVerdict::Passthrough,
             };
             Sought { also_named: server_tool_names(&entry.name, &own), verdict }
@@ -432,6 +436,10 @@ fn owner<'a>(entries: &'a [Entry], tool: &str) -> Result<(&'a Entry, &'a Arc<Con
 fn connected<'a>(entries: &'a [Entry], server: &str) -> Result<&'a Arc<Connection>, String> {
     let entry = entries.iter().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
     entry.connection().ok_or_else(|| format!("the server '{server}' is not connected"))
+}
+
+fn denied(tool: &str) -> String {
+    format!("the configuration of its server denies '{tool}'")
 }
 
 fn unknown(server: &str) -> String {
