@@ -250,7 +250,7 @@ fn whoever_leaves_kept_files_alone_runs() {
         "tar -tf keys/a.tar",
         "rsync -a keys/k backup/",
         "rsync -a keys/k src/a.rs backup/",
-        "rsync -a --exclude foo keys/ host:x",
+        "rsync -a --exclude foo keys/k host:x",
         "rsync -a src/ x/ --exclude foo",
         "scp -P 22 keys/k host:x",
         "scp keys/k host:x",
