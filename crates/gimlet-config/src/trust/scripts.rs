@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -163,6 +164,13 @@ impl Search<'_> {
         collect_words(command, &mut words);
         words.sort_unstable();
         words.dedup();
+        if words.len() > MAX_WORDS {
+            // What is not followed cannot be accepted for good: this stands for it, and is never the same twice.
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let bytes = format!("{} words, and at {now:?} not all were followed", words.len()).into_bytes();
+            let label = "more words than are followed".to_owned();
+            self.found.push(Found { label, path: PathBuf::new(), bytes, is_whole: false });
+        }
         for word in words.iter().take(MAX_WORDS) {
             for (label, path) in self.ground.places(word) {
                 if self.seen.insert(path.clone())

@@ -251,16 +251,22 @@ pub(crate) fn script_arguments(words: &[Word]) -> Option<Vec<&Word>> {
     Some(arguments.iter().filter(|word| !is_script(word)).collect())
 }
 
-/// What `find` runs for each file, up to the `;` or `+` that ends it.
+/// Actions of one `find` of which each is read to its end, over further ones that it may have as words.
+const MOST_ACTIONS: usize = 16;
+
+/// What `find` runs for each file, up to the `;` or `+` that ends it. Of very many each ends where the next one begins:
+/// nobody writes that, and it would be the whole text again for every one of them.
 fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
     let runs = |word: &Word| matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
-    let starts = words.iter().enumerate().filter(|(_, word)| runs(word)).map(|(at, _)| at + 1);
-    let end = |start: usize| {
-        let ends = |word: &Word| matches!(word.value(), Some(";" | "+"));
-        words[start..].iter().position(ends).map_or(words.len(), |length| start + length)
-    };
-    starts.map(|start| start..end(start)).collect()
+    let starts: Vec<usize> = (1..=words.len()).filter(|at| runs(&words[at - 1])).collect();
+    let many = starts.len() > MOST_ACTIONS;
+    let ends = |word: &Word| matches!(word.value(), Some(";" | "+")) || (many && runs(word));
+    let end = |start: usize| words[start..].iter().position(ends).map_or(words.len(), |length| start + length);
+    starts.into_iter().map(|start| start..end(start)).collect()
 }
+
+/// Starts of a wrapped command that are looked at whatever stands there.
+const MOST_STARTS: usize = 16;
 
 /// Where the wrapped command of a wrapper may begin.
 fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
@@ -294,7 +300,13 @@ fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
     if matches!(name, "coproc" | "setarch") {
         starts.push(at + 1);
     }
-    starts.retain(|start| *start < words.len());
+    // No program is called like an option; a few such starts are looked at all the same, and not one for every option.
+    let is_option = |start: usize| words[start].value().is_some_and(|text| text.starts_with('-'));
+    let mut seen = 0;
+    starts.retain(|start| {
+        seen += 1;
+        *start < words.len() && (seen <= MOST_STARTS || !is_option(*start))
+    });
     starts
 }
 

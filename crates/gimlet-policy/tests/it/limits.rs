@@ -103,6 +103,10 @@ fn as_much_as_is_read_of_anything_is_survived() {
         "ln -s a b;touch c;",
         "mv a b;",
         "find .;",
+        "find . -exec env ",
+        "find . -exec a ;",
+        "find . -exec a \\; ",
+        "read a;",
     ] {
         let text = unit.repeat(131_000 / unit.len());
         assert_ne!(denying_curl(format!("curl x; {text}")).decision, Decision::Allow, "{unit:?}");
