@@ -369,7 +369,7 @@ impl Judge<'_> {
 
     fn forbids_files(&self, pattern: &PathPattern, rule: &Rule, files: &Files) -> Fit {
         let reads = rule.tool == "Read";
-        let touched = files.touched().filter(|file| file.write || reads);
+        let touched = files.touched().filter(|file| reads || (file.write && !file.copied));
         let hit = |path: &PathBuf| self.path_forbids(pattern, rule, path);
         let named = if reads { &files.spoken } else { &files.changed };
         let perhaps = named.as_ref().is_none_or(|paths| paths.iter().any(hit));

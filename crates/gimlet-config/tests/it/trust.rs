@@ -199,7 +199,7 @@ fn a_command_with_more_words_than_are_followed_is_never_accepted_for_good() {
     let words = |count: usize| (0..count).map(|at| format!("w{at} ")).collect::<String>();
     for (count, waits) in [(3_000, 0), (5_000, 1)] {
         let world = World::new();
-        world.project(&json!({"apiKeyHelper": words(count)}).to_string());
+        world.project(json!({"apiKeyHelper": words(count)}).to_string());
         accept(&world);
         assert_eq!(inventory(&world).withheld(&store(&world).trust()).len(), waits, "{count}");
     }

@@ -253,10 +253,10 @@ impl<'a> Place<'a> {
         if let Some(paths) = named_paths(words) {
             return touched.extend(paths.iter().map(|path| self.at(path, write)));
         }
-        let uses = if write { unwritten::uses(name, arguments) } else { vec![Use::Read; arguments.len()] };
-        let choices = arguments.iter().zip(uses).filter(|(_, used)| *used != Use::Text);
+        let uses = unwritten::uses(name, arguments);
+        let choices = arguments.iter().zip(uses).filter(|(_, used)| !write || *used != Use::Text);
         for (word, used) in choices.flat_map(|(word, used)| word.choices().iter().map(move |word| (word, used))) {
-            let write = used == Use::Written;
+            let copied = used == Use::Copied;
             match word.value() {
                 Some(text) => {
                     let value = text.split_once('=').map(|(_, value)| value);
@@ -264,7 +264,8 @@ impl<'a> Place<'a> {
                     // `-fFILE`
                     let attached = text.get(2..).filter(|_| operand.is_none() && !text.starts_with("--"));
                     let attached = attached.filter(|value| !value.is_empty());
-                    touched.extend(operand.into_iter().chain(value).chain(attached).map(|path| self.at(path, write)));
+                    let paths = operand.into_iter().chain(value).chain(attached);
+                    touched.extend(paths.map(|path| Touched { copied, ..self.at(path, write) }));
                 }
                 None => {
                     let tree = write || trees::read_by(words).next().is_some();

@@ -20,6 +20,8 @@ pub(super) struct Touched {
     /// These are all, as long as the home directory is the one that is known. It keeps doubts away and lets nothing through.
     pub(super) told: bool,
     pub(super) write: bool,
+    /// It is what a command that writes takes from: rules against changes have nothing to say of it.
+    pub(super) copied: bool,
     /// The text does not name it: somebody saw it where a pattern or a list leads. It may be another by the time it runs.
     pub(super) seen: bool,
     /// Whatever lies below is read as well.
@@ -39,6 +41,7 @@ impl Touched {
             certain,
             told: false,
             write,
+            copied: false,
             seen: false,
             tree: false,
             unread_below: false,

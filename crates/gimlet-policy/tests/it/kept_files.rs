@@ -211,6 +211,10 @@ fn whoever_may_be_told_to_write_a_kept_file_asks() {
 #[test]
 fn whoever_leaves_kept_files_alone_runs() {
     for text in [
+        "install -m 644 a out",
+        "sed -i s/keys/k/ src/main.rs",
+        "sed -i -e s/keys/k/g src/main.rs",
+        "perl -pi -e s/keys/k/ src/main.rs",
         "cat keys/k",
         "ls keys",
         "ls -la keys/",

@@ -7,7 +7,7 @@ use crate::shell::Word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Written,
-    Read,
+    Copied,
     /// It names no file.
     Text,
 }
@@ -22,7 +22,7 @@ pub(super) fn uses(name: &str, arguments: &[Word]) -> Vec<Use> {
     match (name, known) {
         ("cp" | "install", Some(known)) => {
             for at in copied(&known) {
-                uses[at] = Use::Read;
+                uses[at] = Use::Copied;
             }
         }
         ("sed", Some(known)) => {
@@ -101,7 +101,7 @@ mod tests {
         let words: Vec<Word> = command.split(' ').map(Word::literal).collect();
         let letter = |used: &Use| match used {
             Use::Written => 'w',
-            Use::Read => 'r',
+            Use::Copied => 'r',
             Use::Text => 't',
         };
         uses(command.split(' ').next().unwrap(), &words[1..]).iter().map(letter).collect()

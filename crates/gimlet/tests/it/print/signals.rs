@@ -128,8 +128,10 @@ async fn being_told_to_go_while_a_command_runs_asks_nothing_more_and_heals_on_re
         let next = Script::new().say("ok").serve().await.unwrap();
         let run = world.run(&next).args(["-p", "--continue", "and now?"]).finish().await;
         run.expect_code(0);
-        // A record that ends in order is not damaged.
-        assert_eq!(run.stderr, "gimlet: the last turn was cut off; its calls without a result count as interrupted\n");
+        // A record that ends in order is not damaged. After a kill the next run may come before the custodian is done.
+        let (told, left) = run.stderr.split_once('\n').unwrap();
+        assert_eq!(told, "gimlet: the last turn was cut off; its calls without a result count as interrupted");
+        assert!(left.is_empty() || (signal == Signal::KILL && left.contains("that a killed run had left")), "{left}");
         assert!(next.rejections().is_empty(), "{:?}", next.rejections());
         let messages = next.request(0).messages();
         assert_eq!((kinds(&messages[2]), kinds(&messages[3])), (vec!["tool_result", "tool_result"], vec!["text"]));
