@@ -230,6 +230,7 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     let (mut scripts, mut at, mut fed) = (0, 0, false);
     while at < found.commands.len() && scripts < MOST_SCRIPTS {
         let reached = reachable(&found.commands[at]);
+        found.incomplete |= wrappers::is_cut_short(&reached);
         let mut nested: Vec<String> = reached.iter().filter_map(|words| wrappers::nested_script(words)).collect();
         if reached.iter().any(|words| wrappers::runs_unseen_text(words)) && !fed {
             // Which text reaches which shell is not followed: any document and any echo may.

@@ -7,7 +7,7 @@ use super::scan::assigned_name;
 use super::word::Word;
 
 /// Commands inside one command that are looked into before the rest is taken as it is.
-const MOST_LAYERS: usize = 64;
+const MOST_LAYERS: usize = 12;
 
 struct Wrapper {
     name: &'static str,
@@ -213,6 +213,12 @@ pub(crate) fn reachable(words: &[Word]) -> Vec<&[Word]> {
         at += 1;
     }
     found
+}
+
+/// Whether what can be reached runs further commands that nobody looked for, because there were so many already.
+pub(crate) fn is_cut_short(reached: &[&[Word]]) -> bool {
+    let unexplored = reached.get(MOST_LAYERS..).unwrap_or_default();
+    unexplored.iter().any(|words| !inner_ranges(words).is_empty())
 }
 
 /// Where the commands inside a command stand.

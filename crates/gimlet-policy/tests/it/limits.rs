@@ -115,6 +115,16 @@ fn as_much_as_is_read_of_anything_is_survived() {
 }
 
 #[test]
+fn a_forbidden_program_behind_however_many_others_does_not_run_unasked() {
+    for wrapper in ["env ", "env -q ", "nice -n 5 ", "sudo -n ", "timeout 5 ", "find . -exec env "] {
+        for count in [1, 5, 11, 12, 13, 40, 64, 65, 70, 200, 1_000] {
+            let text = format!("{}curl x", wrapper.repeat(count));
+            assert_ne!(denying_curl(text).decision, Decision::Allow, "{wrapper}{count}");
+        }
+    }
+}
+
+#[test]
 fn programs_that_run_each_other_are_followed_for_a_few_steps() {
     let keeping = rules(&["Edit(keys/**)"], &[], &[]);
     for runner in ["npx ", "bunx ", "uvx ", "uv run ", "python3 -m ", "npx uv run "] {
