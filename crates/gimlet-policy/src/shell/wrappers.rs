@@ -7,7 +7,7 @@ use super::scan::assigned_name;
 use super::word::Word;
 
 /// Commands inside one command that are looked into before the rest is taken as it is.
-const MOST_LAYERS: usize = 12;
+const MOST_LAYERS: usize = 8;
 
 struct Wrapper {
     name: &'static str,
