@@ -38,7 +38,7 @@ pub(crate) use scan::static_words;
 pub(crate) use scene::changes_variables;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
-pub(crate) use wrappers::{base_name, is_seen_through, own_words, reachable, script_arguments};
+pub(crate) use wrappers::{base_name, find_actions, is_seen_through, own_words, reachable, script_arguments};
 
 /// Beyond this many characters a command always asks.
 const LONGEST_UNASKED: usize = 10_000;

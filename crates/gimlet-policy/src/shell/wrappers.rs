@@ -257,16 +257,20 @@ pub(crate) fn script_arguments(words: &[Word]) -> Option<Vec<&Word>> {
     Some(arguments.iter().filter(|word| !is_script(word)).collect())
 }
 
+/// Whether `find` runs what stands behind this word.
+pub(crate) fn is_find_runner(word: &Word) -> bool {
+    matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"))
+}
+
 /// Actions of one `find` of which each is read to its end, over further ones that it may have as words.
 const MOST_ACTIONS: usize = 16;
 
 /// What `find` runs for each file, up to the `;` or `+` that ends it. Of very many each ends where the next one begins:
 /// nobody writes that, and it would be the whole text again for every one of them.
-fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
-    let runs = |word: &Word| matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
-    let starts: Vec<usize> = (1..=words.len()).filter(|at| runs(&words[at - 1])).collect();
+pub(crate) fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
+    let starts: Vec<usize> = (1..=words.len()).filter(|at| is_find_runner(&words[at - 1])).collect();
     let many = starts.len() > MOST_ACTIONS;
-    let ends = |word: &Word| matches!(word.value(), Some(";" | "+")) || (many && runs(word));
+    let ends = |word: &Word| matches!(word.value(), Some(";" | "+")) || (many && is_find_runner(word));
     let end = |start: usize| words[start..].iter().position(ends).map_or(words.len(), |length| start + length);
     starts.into_iter().map(|start| start..end(start)).collect()
 }

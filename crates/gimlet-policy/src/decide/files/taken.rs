@@ -7,7 +7,7 @@ use super::mentions::is_find_action;
 use super::{Place, changing};
 use crate::decide::subject::Touched;
 use crate::paths::{FileView, Kind, Segment, normalise};
-use crate::shell::{Word, base_name, git_subcommand, is_recursive, reachable};
+use crate::shell::{Word, base_name, find_actions, git_subcommand, is_recursive, reachable};
 
 /// Values of trailing options that a copy's target may stand before.
 const MOST_TARGETS: usize = 8;
@@ -135,9 +135,7 @@ fn target_option<'a>(words: &[&'a str]) -> Option<&'a str> {
 
 /// Whether `find` starts a program for each file that may do anything with it.
 fn starts_stranger(arguments: &[Word]) -> bool {
-    let runs = |word: &Word| matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
-    let starts = arguments.iter().enumerate().filter(|(_, word)| runs(word)).map(|(at, _)| at + 1);
-    let mut inner = starts.flat_map(|start| reachable(&arguments[start..]));
+    let mut inner = find_actions(arguments).into_iter().flat_map(|action| reachable(&arguments[action]));
     inner.any(|words| changing::words(words).is_some_and(|told| !told.is_empty()))
 }
 

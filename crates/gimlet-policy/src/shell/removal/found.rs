@@ -3,7 +3,7 @@
 
 use super::super::parse::{Command, Parsed};
 use super::super::word::Word;
-use super::super::wrappers::{base_name, reachable};
+use super::super::wrappers::{base_name, is_find_runner, reachable};
 use super::Around;
 use super::names::{Pipes, Source};
 
@@ -232,17 +232,17 @@ fn has(words: &[Word], wanted: &str) -> bool {
 /// The words of a branch in front of what removes files; `None` when nothing there does. What follows comes too late to
 /// spare one.
 fn removed_by(branch: &[Word]) -> Option<&[Word]> {
-    let runs = |word: &Word| matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
-    let ends = |word: &Word| runs(word) || matches!(word.value(), Some(";" | "+"));
+    let ends = |word: &Word| is_find_runner(word) || matches!(word.value(), Some(";" | "+"));
     let runs_removal = |behind: &[Word]| {
         let run = &behind[..behind.iter().position(ends).unwrap_or(behind.len())];
         reachable(run).iter().any(|run| is_removal(run))
     };
-    let removes =
-        |(at, word): (usize, &Word)| word.value() == Some("-delete") || (runs(word) && runs_removal(&branch[at + 1..]));
+    let removes = |(at, word): (usize, &Word)| {
+        word.value() == Some("-delete") || (is_find_runner(word) && runs_removal(&branch[at + 1..]))
+    };
     let first = branch.iter().enumerate().position(removes);
     // What else is run may be a removal that does not look like one.
-    first.or_else(|| branch.iter().position(runs)).map(|at| &branch[..at])
+    first.or_else(|| branch.iter().position(is_find_runner)).map(|at| &branch[..at])
 }
 
 /// The words of a branch in front of what prints.
