@@ -9,6 +9,8 @@ use crate::visible::visible_line;
 
 /// Longer texts are kept as their digest alone; a change of them is then said, not shown.
 const TEXT_MAX_BYTES: usize = 64 * 1024;
+/// How the digest of an item begins that hangs on more than is in it.
+pub(super) const UNFOLLOWED: &str = "unfollowed-";
 /// So much is kept of all scripts of an item together.
 const SCRIPTS_MAX_BYTES: usize = 256 * 1024;
 
@@ -61,7 +63,8 @@ pub struct Item {
     pub line: Option<usize>,
     /// Whether it runs something, so that the folder's trust alone is not enough.
     pub executes: bool,
-    /// SHA-256 of all that decides what it does.
+    /// SHA-256 of all that decides what it does, marked where not all of that could be followed: such an item is accepted
+    /// for the moment and never for good.
     pub digest: String,
     /// The files of the project that it names; they are part of the digest.
     #[serde(skip)]
@@ -100,11 +103,12 @@ impl Item {
 /// Adds up what an item's digest covers, so that no two different items can have the same.
 pub(super) struct Content {
     hasher: Sha256,
+    is_followed: bool,
 }
 
 impl Content {
     pub(super) fn new(kind: ItemKind) -> Self {
-        Self { hasher: Sha256::new() }.part(kind.label().as_bytes())
+        Self { hasher: Sha256::new(), is_followed: true }.part(kind.label().as_bytes())
     }
 
     pub(super) fn part(mut self, bytes: &[u8]) -> Self {
@@ -114,8 +118,15 @@ impl Content {
         self
     }
 
+    /// Takes note that something it hangs on is not in it.
+    pub(super) fn unfollowed(mut self) -> Self {
+        self.is_followed = false;
+        self
+    }
+
     pub(super) fn digest(self) -> String {
-        hex(self.hasher.finalize())
+        let digest = hex(self.hasher.finalize());
+        if self.is_followed { digest } else { format!("{UNFOLLOWED}{digest}") }
     }
 }
 

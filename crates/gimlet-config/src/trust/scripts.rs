@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -81,7 +80,7 @@ impl<'a> Ground<'a> {
 
     /// Adds every file of the project that a command names.
     pub(super) fn follow(&self, mut content: Content, command: &Value) -> (Content, Vec<Script>) {
-        let mut search = Search { ground: self, seen: HashSet::new(), read: 0, found: Vec::new() };
+        let mut search = Search { ground: self, seen: HashSet::new(), read: 0, found: Vec::new(), is_cut_short: false };
         search.look(command);
         if self.plugin.is_some() {
             // A manifest may name the files in which its hooks and servers are listed.
@@ -93,7 +92,7 @@ impl<'a> Ground<'a> {
             content = content.part(label.as_bytes()).part(bytes);
             scripts.push(Script::new(label, bytes, *is_whole));
         }
-        (content, scripts)
+        if search.is_cut_short { (content.unfollowed(), scripts) } else { (content, scripts) }
     }
 
     /// The files that a word could be, each with a name that no other one has.
@@ -140,6 +139,8 @@ struct Search<'a> {
     /// Bytes so far.
     read: u64,
     found: Vec<Found>,
+    /// There were more words than are followed.
+    is_cut_short: bool,
 }
 
 struct Found {
@@ -165,11 +166,7 @@ impl Search<'_> {
         words.sort_unstable();
         words.dedup();
         if words.len() > MAX_WORDS {
-            // What is not followed cannot be accepted for good: this stands for it, and is never the same twice.
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let bytes = format!("{} words, and at {now:?} not all were followed", words.len()).into_bytes();
-            let label = "more words than are followed".to_owned();
-            self.found.push(Found { label, path: PathBuf::new(), bytes, is_whole: false });
+            self.is_cut_short = true;
         }
         for word in words.iter().take(MAX_WORDS) {
             for (label, path) in self.ground.places(word) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::item::{Accepted, Item};
+use super::item::{Accepted, Item, UNFOLLOWED};
 use super::{Change, Inventory, Trust};
 use crate::atomic::{self, UpdateError};
 use crate::backup;
@@ -95,7 +95,8 @@ impl TrustStore {
         }
         let own = self.own().unwrap_or_default();
         let keys = || self.counting.iter().filter_map(|folder| folder.to_str());
-        let accepted = keys().flat_map(|key| accepted_of(&own, key)).map(|item| item.digest).collect();
+        let accepted = keys().flat_map(|key| accepted_of(&own, key)).map(|item| item.digest);
+        let accepted = accepted.filter(|digest| !digest.starts_with(UNFOLLOWED)).collect();
         let record = |key: &str| own.get("folders").and_then(|folders| folders.get(key));
         let known = keys().any(|key| record(key).is_some_and(|record| record.get(ITEMS_ALONE).is_none()));
         // The other programs' file can be large, and says nothing more about a folder that gimlet knows.

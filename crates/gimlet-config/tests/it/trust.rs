@@ -200,7 +200,9 @@ fn a_command_with_more_words_than_are_followed_is_never_accepted_for_good() {
     for (count, waits) in [(3_000, 0), (5_000, 1)] {
         let world = World::new();
         world.project(json!({"apiKeyHelper": words(count)}).to_string());
-        accept(&world);
+        let (now, stored) = store(&world).accept(&inventory(&world).items);
+        stored.unwrap();
+        assert!(inventory(&world).withheld(&now).is_empty(), "a yes holds for the session");
         assert_eq!(inventory(&world).withheld(&store(&world).trust()).len(), waits, "{count}");
     }
 }
