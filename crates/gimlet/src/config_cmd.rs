@@ -52,6 +52,7 @@ pub(crate) fn find_with(around: &Surroundings, trusting: bool) -> Found {
 
 pub(crate) fn run(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
     let done = carry_out(command, around);
+    // Read behind the command, which may have changed the files.
     let loaded = gimlet_config::load(&locations(around), &Options::default());
     let is_said = |problem: &&Problem| {
         done.as_ref().err().is_some_and(|report| report.text().contains(&*problem.file.to_string_lossy()))
