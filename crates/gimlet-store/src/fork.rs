@@ -64,9 +64,9 @@ fn write_copy(
     File::open(dir)?.sync_all()
 }
 
-/// Gives the finished copy its name without replacing a session that appeared meanwhile: a link refuses where a rename
+/// Gives a finished file its name without replacing one that appeared meanwhile: a link refuses where a rename
 /// would not. Only file systems without links are left with the rename.
-fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
+pub fn give_name(unfinished: &Path, path: &Path) -> io::Result<()> {
     match std::fs::hard_link(unfinished, path) {
         Ok(()) => std::fs::remove_file(unfinished),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),

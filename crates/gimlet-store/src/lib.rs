@@ -57,7 +57,7 @@ pub use durable::{Durable, Fsync};
 pub use entry::{AssistantHead, Compaction, Stamp, UserKind, timestamp};
 pub use error::{ForkError, LoadError, TranscriptError};
 pub use find::{FindError, Include, Sessions, UnreadableSession};
-pub use fork::{Forked, fork};
+pub use fork::{Forked, fork, give_name};
 pub use labels::{EarlyTitle, Labels};
 pub use layout::{Locations, Project, SessionFiles, is_session_id, new_session_id, project_key};
 pub use load::{Frozen, LoadOptions, Loaded, MAX_HISTORY, ToolOutputs, load};

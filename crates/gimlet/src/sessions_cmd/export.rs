@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use gimlet_core::Redactor;
 use gimlet_proto::Env;
-use gimlet_store::{Moment, SessionFiles, SessionSummary, Story, peek, read_story};
+use gimlet_store::{Moment, SessionFiles, SessionSummary, Story, give_name, peek, read_story};
 
 use super::Desk;
 use crate::args::{ExportArgs, ExportFormat};
@@ -106,16 +106,11 @@ impl<'a> NewFile<'a> {
 
     /// One that is there is replaced only when that was asked for.
     fn put_in_place(self, force: bool) -> Result<(), Report> {
-        let rename = || std::fs::rename(&self.unfinished, self.path);
-        let done = match force {
-            true => rename(),
-            // Unlike a rename, a link never replaces what came there meanwhile. Some disks know none.
-            false => std::fs::hard_link(&self.unfinished, self.path).or_else(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => Err(error),
-                _ => rename(),
-            }),
+        let name = || match force {
+            true => std::fs::rename(&self.unfinished, self.path),
+            false => give_name(&self.unfinished, self.path),
         };
-        done.map_err(|error| match error.kind() {
+        self.file.sync_all().and_then(|()| name()).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => is_there(self.path),
             _ => unwritable(self.path, &error),
         })
