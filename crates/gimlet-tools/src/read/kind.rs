@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::text_file::Encoding;
+use crate::text_file::file_path::is_notebook;
 
 /// How many bytes are looked at.
 pub(super) const HEAD: usize = 8 * 1024;
@@ -77,7 +78,7 @@ pub(super) fn of(head: &[u8], path: &Path) -> Kind {
         return Kind::Binary(None);
     }
     let opens_object = head.trim_ascii_start().first() == Some(&b'{');
-    if opens_object && extension(path).as_deref() == Some("ipynb") {
+    if opens_object && is_notebook(path) {
         return Kind::Notebook;
     }
     Kind::Text(encoding)

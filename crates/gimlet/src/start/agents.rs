@@ -105,8 +105,7 @@ impl Role {
 
     /// The model that the agent is defined with.
     pub(super) fn model(&self) -> Option<&str> {
-        let (_, spec) = self.agent.as_ref()?;
-        spec.model.as_deref().filter(|model| *model != "inherit")
+        own_model(&self.agent.as_ref()?.1)
     }
 
     /// The mode that the agent asks for, with the agent's name.
@@ -135,6 +134,11 @@ pub(super) struct Named<'a> {
     pub(super) by_settings: Option<&'a str>,
 }
 
+/// The model that an agent is defined with, if it has one of its own.
+fn own_model(spec: &AgentSpec) -> Option<&str> {
+    spec.model.as_deref().filter(|model| *model != "inherit")
+}
+
 /// The flags of a session that runs as this agent. What was said on the command line counts more, but for a system prompt
 /// that is empty: programs that have none say so. Its mode is no flag: it opens nothing that a flag would.
 fn as_agent(run: &RunArgs, spec: &AgentSpec, restored: bool) -> RunArgs {
@@ -144,7 +148,7 @@ fn as_agent(run: &RunArgs, spec: &AgentSpec, restored: bool) -> RunArgs {
         run.system_prompt = Some(spec.prompt.clone());
     }
     // The model of a session that is taken up may be another by now.
-    let model = spec.model.clone().filter(|model| !restored && model != "inherit");
+    let model = own_model(spec).filter(|_| !restored).map(str::to_owned);
     run.model = run.model.or(model);
     run.effort = run.effort.or_else(|| spec.effort.clone());
     run.max_turns = run.max_turns.or(spec.max_turns);
