@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
-use crate::shell::{Analysis, Launches, PatternLook, Trouble, launches, places, reachable};
+use crate::shell::{Analysis, Launches, PatternLook, Trouble, launches, places};
 use crate::verdict::{Decision, PartVerdict, Reason, Verdict};
 use subject::{Files, Subject, Touched};
 
@@ -323,7 +323,7 @@ impl Judge<'_> {
             (Specifier::All, Subject::Run { .. }) if rule.tool == "Bash" => Fit::Yes,
             (Specifier::Parameter(_) | Specifier::Agent(_) | Specifier::Skill(_), _) => self.forbids_input(rule),
             (Specifier::Command(pattern), Subject::Run { analysis, launches: launched, .. }) => {
-                let reached = analysis.commands.iter().flat_map(|words| reachable(words));
+                let reached = analysis.reached();
                 if !doubts {
                     let mut reached = reached;
                     return if reached.any(|words| pattern.certainly_forbids(words)) { Fit::Yes } else { Fit::No };

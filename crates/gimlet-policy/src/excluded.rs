@@ -2,7 +2,7 @@
 //! walls stay, or a person is asked.
 
 use crate::rules::{CommandPattern, Fit};
-use crate::shell::{Analysis, Part, ShellFacts, Word, analyse, base_name, reachable};
+use crate::shell::{Analysis, Part, ShellFacts, Word, analyse, base_name};
 
 /// How much of a command is named to run outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub fn exclusion(command: &str, patterns: &[String], facts: &ShellFacts<'_>) -> 
         return Exclusion::None;
     }
     let analysis = analyse(command, facts);
-    let mut reached = analysis.commands.iter().flat_map(|words| reachable(words));
+    let mut reached = analysis.reached();
     let is_there = reached.any(|words| patterns.iter().any(|pattern| pattern.forbids(words) == Fit::Yes));
     if analysis.trouble.is_some() || !is_there {
         return Exclusion::None;

@@ -24,6 +24,7 @@ mod wrappers;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,8 @@ pub struct Analysis {
     pub simple: Option<Vec<String>>,
     /// Every command found anywhere in the text, scripts for other shells included, each once.
     pub commands: Vec<Vec<Word>>,
+    /// Where in each of them the commands stand that it would run, itself first.
+    reach: Vec<Vec<Range<usize>>>,
     /// It only reads, and only inside the working directories (as spelled; see `reads`).
     pub read_only: bool,
     /// What a read-only command opens, normalised but with links unresolved: whoever runs it should let these paths be
@@ -169,6 +172,19 @@ pub struct Analysis {
     pub(crate) piped: Vec<Vec<Word>>,
 }
 
+impl Analysis {
+    /// Every command, and behind each those that it would run in turn.
+    pub(crate) fn reached(&self) -> impl Iterator<Item = &[Word]> {
+        self.reached_where(|_| true)
+    }
+
+    /// The same for the commands that are wanted.
+    pub(crate) fn reached_where(&self, wanted: impl Fn(&[Word]) -> bool) -> impl Iterator<Item = &[Word]> {
+        let commands = self.commands.iter().zip(&self.reach).filter(move |(words, _)| wanted(words));
+        commands.flat_map(|(words, reach)| reach.iter().map(|range| &words[range.clone()]))
+    }
+}
+
 /// Analyses a command text.
 pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     if text.len() > LONGEST_READ {
@@ -202,6 +218,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     let last = parsed.last_command.and_then(|at| parsed.commands.get(at));
     analysis.last_pipeline_command = last.and_then(|command| command_name(&command.words));
     let found = all_commands(text, parsed);
+    analysis.reach = found.commands.iter().map(|words| wrappers::reach(words)).collect();
     analysis.commands = found.commands;
     analysis.runs_unseen_text = found.incomplete;
     analysis.evaluates = found.evaluates;
@@ -229,8 +246,9 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     found.add(text, parsed);
     let (mut scripts, mut at, mut fed) = (0, 0, false);
     while at < found.commands.len() && scripts < MOST_SCRIPTS {
-        let reached = reachable(&found.commands[at]);
-        found.incomplete |= wrappers::is_cut_short(&reached);
+        let reach = wrappers::reach(&found.commands[at]);
+        found.incomplete |= wrappers::is_cut_short(&found.commands[at], &reach);
+        let reached: Vec<&[Word]> = reach.iter().map(|range| &found.commands[at][range.clone()]).collect();
         let mut nested: Vec<String> = reached.iter().filter_map(|words| wrappers::nested_script(words)).collect();
         if reached.iter().any(|words| wrappers::runs_unseen_text(words)) && !fed {
             // Which text reaches which shell is not followed: any document and any echo may.
@@ -375,14 +393,12 @@ fn describe(
     let mut directories = vec![facts.cwd.to_path_buf()];
     let mut seen: HashSet<PathBuf> = directories.iter().cloned().collect();
     // Each with whether words are added to it that nobody knows.
-    let reached: Vec<(&[Word], bool)> = analysis
-        .commands
-        .iter()
-        .flat_map(|words| {
-            let more = own::adds_words(words);
-            reachable(words).into_iter().map(move |inner| (inner, more))
-        })
-        .collect();
+    let commands = analysis.commands.iter().zip(&analysis.reach);
+    let reached = commands.flat_map(|(words, reach)| {
+        let more = own::adds_words(words);
+        reach.iter().map(move |range| (&words[range.clone()], more))
+    });
+    let reached: Vec<(&[Word], bool)> = reached.collect();
     let (mut destructive, mut runs_git, mut writer, mut moves) = (false, false, false, false);
     for (words, _) in &reached {
         let known = facts::known_words(words);

@@ -25,7 +25,7 @@ use crate::paths::{FileView, Followed, is_process_alias, is_protected, normalise
 use crate::rules::RuleSet;
 use crate::shell::{
     Analysis, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, changes_variables, named_paths,
-    reachable, wildcards,
+    wildcards,
 };
 use looking::Eyes;
 use unwritten::Use;
@@ -123,10 +123,8 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
     edited::settle(analysis, &place, &mut parts, &mut redirects);
     let mut touched = redirects.clone();
     touched.extend(analysis.inner_redirects.iter().map(|inner| place.touched(&inner.target, inner.writes)));
-    let reached = || analysis.commands.iter().flat_map(|words| reachable(words));
     let told = opened::told(analysis);
-    let untold = analysis.commands.iter().filter(|words| !told.contains(words.as_slice()));
-    for words in untold.flat_map(|words| reachable(words)) {
+    for words in analysis.reached_where(|words| !told.contains(words)) {
         place.operands(words, &mut touched);
         touched.extend(trees::read_by(words).map(|root| Touched { tree: true, ..place.at(root, false) }));
         touched.extend(trees::feeds(words).map(Touched::unknown));
@@ -148,7 +146,7 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
     let protected = protected.or_else(|| {
         let entered = analysis.directories.iter().skip(1).filter(|_| !analysis.read_only);
         let entered = entered.flat_map(|directory| place.spellings(directory).0).find(|path| is_protected(path));
-        entered.or_else(|| reached().find_map(|words| mentions::protected(words, &place)))
+        entered.or_else(|| mentions::protected(analysis.reached(), &place))
     });
     let mut spoken = Some(Vec::new());
     if place.closing.is_some() {
@@ -362,7 +360,7 @@ fn leaves_home(analysis: &Analysis) -> bool {
     // Conditions evaluate their words, too: `[[ HOME=1 -eq 1 ]]`.
     let names = |word: &Word| word.shown_plain().contains("HOME");
     let sets = |part: &Part| !part.sets.is_empty() || part.words.iter().any(names);
-    let mut reached = analysis.commands.iter().flat_map(|words| reachable(words));
+    let mut reached = analysis.reached();
     // Without parts there are assignments that nobody has looked at.
     !hides
         && !analysis.parts.is_empty()

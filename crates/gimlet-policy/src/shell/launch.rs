@@ -270,7 +270,7 @@ pub(crate) struct Launches {
 pub(crate) fn launches(analysis: &Analysis) -> Launches {
     let mut found = Launches::default();
     let mut launching = analysis.assigns_unseen;
-    for words in analysis.commands.iter().flat_map(|words| reachable(words)) {
+    for words in analysis.reached() {
         launching |= found.add_command(words);
     }
     for value in &analysis.assigned {

@@ -200,13 +200,18 @@ pub(crate) fn base_name(word: &str) -> &str {
 
 /// The command itself and every command it would run in turn. Where an option's arity is not known, both readings count.
 pub(crate) fn reachable(words: &[Word]) -> Vec<&[Word]> {
-    let mut found: Vec<&[Word]> = vec![words];
+    reach(words).into_iter().map(|range| &words[range]).collect()
+}
+
+/// Where in a command the commands stand that [`reachable`] finds, the command itself first.
+pub(super) fn reach(words: &[Word]) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = vec![0..words.len()];
     let mut at = 0;
     while at < found.len() && at < MOST_LAYERS {
-        let current = found[at];
-        for range in inner_ranges(current) {
-            let inner = &current[range];
-            if !inner.is_empty() && !found.iter().any(|seen| std::ptr::eq(*seen, inner)) {
+        let outer = found[at].clone();
+        for inner in inner_ranges(&words[outer.clone()]) {
+            let inner = outer.start + inner.start..outer.start + inner.end;
+            if !inner.is_empty() && !found.contains(&inner) {
                 found.push(inner);
             }
         }
@@ -216,9 +221,9 @@ pub(crate) fn reachable(words: &[Word]) -> Vec<&[Word]> {
 }
 
 /// Whether what can be reached runs further commands that nobody looked for, because there were so many already.
-pub(crate) fn is_cut_short(reached: &[&[Word]]) -> bool {
-    let unexplored = reached.get(MOST_LAYERS..).unwrap_or_default();
-    unexplored.iter().any(|words| !inner_ranges(words).is_empty())
+pub(super) fn is_cut_short(words: &[Word], reach: &[Range<usize>]) -> bool {
+    let unexplored = reach.get(MOST_LAYERS..).unwrap_or_default();
+    unexplored.iter().any(|range| !inner_ranges(&words[range.clone()]).is_empty())
 }
 
 /// Where the commands inside a command stand.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{Place, looking, taken};
 use crate::decide::subject::{PartFiles, Touched};
 use crate::paths::{FileView, Kind, is_protected};
-use crate::shell::{Analysis, Edits, Part, Reading, TreeCopy, Word, base_name, reachable};
+use crate::shell::{Analysis, Edits, Part, Reading, TreeCopy, Word, base_name};
 
 /// Commands that give names before any name may be one of theirs.
 const MOST_GIVERS: usize = 64;
@@ -59,7 +59,7 @@ pub(super) fn new_names_of(analysis: &Analysis, place: &Place<'_>, parts: &[Part
         let mut told = analysis.parts.iter().zip(parts.iter()).filter(|(_, files)| files.edits.is_some());
         told.any(|(part, _)| copies(part) && part.layers.iter().any(|layer| layer == words))
     };
-    let reached = analysis.commands.iter().flat_map(|words| reachable(words));
+    let reached = analysis.reached();
     let mut givers = reached.filter(|words| names_links(words)).filter(|words| !is_copy(words) || !is_told(words));
     let mut given: Vec<PathBuf> = Vec::new();
     let mut all = false;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Place;
 use crate::decide::subject::Touched;
 use crate::paths::normalise;
-use crate::shell::{Analysis, Word, reachable};
+use crate::shell::{Analysis, Word};
 
 /// Options whose value is such a directory, in both programs' spellings and long ones.
 const OPTIONS: &[&str] = &["-C", "-D", "--chdir", "--cwd", "--directory", "--prefix", "--wd", "--working-directory"];
@@ -16,7 +16,7 @@ const MOST: usize = 8;
 /// The directories that options of a text name.
 pub(super) fn directories(analysis: &Analysis) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
-    let reached = analysis.commands.iter().flat_map(|words| reachable(words));
+    let reached = analysis.reached();
     for named in reached.flat_map(named_by) {
         for from in &analysis.directories {
             let directory = normalise(from, Path::new(named));

@@ -1,6 +1,7 @@
 //! Protected paths among the words of commands that are not known to only read. Which option of which program names a
 //! file to write is endless, so any word that names a protected path counts, also as the value of an option.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::Place;
@@ -59,8 +60,14 @@ pub(super) const PURE_READERS: &[&str] = &[
 /// Letters of an option's cluster behind which its value is looked for.
 const LONGEST_CLUSTER: usize = 8;
 
-/// The first protected path that a command which may write names.
-pub(super) fn protected(words: &[Word], place: &Place<'_>) -> Option<PathBuf> {
+/// The first protected path that one of these commands names and may write.
+pub(super) fn protected<'w>(mut commands: impl Iterator<Item = &'w [Word]>, place: &Place<'_>) -> Option<PathBuf> {
+    // Commands inside others have the same words.
+    let mut innocent = HashSet::new();
+    commands.find_map(|words| protected_of(words, place, &mut innocent))
+}
+
+fn protected_of<'w>(words: &'w [Word], place: &Place<'_>, innocent: &mut HashSet<&'w Word>) -> Option<PathBuf> {
     let (name, arguments) = words.split_first()?;
     let known: Vec<&str> = arguments.iter().map(|word| word.value().unwrap_or("")).collect();
     match name.value().map(base_name) {
@@ -76,7 +83,14 @@ pub(super) fn protected(words: &[Word], place: &Place<'_>) -> Option<PathBuf> {
     arguments.iter().flat_map(Word::choices).find_map(|word| {
         let text = word.value().unwrap_or("");
         let skip = std::mem::replace(&mut excluded, is_exclusion(text)) || is_exclusion(text);
-        if skip { None } else { mentioned(word, place) }
+        if skip || innocent.contains(word) {
+            return None;
+        }
+        let found = mentioned(word, place);
+        if found.is_none() {
+            innocent.insert(word);
+        }
+        found
     })
 }
 

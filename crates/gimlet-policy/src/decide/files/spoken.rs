@@ -22,7 +22,7 @@ pub(super) const OPEN_NOTHING: &[&str] = &[
 
 /// Every path that such programs could open; `None` when that cannot be said.
 pub(super) fn paths(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
-    let reached = analysis.commands.iter().flat_map(|words| reachable(words));
+    let reached = analysis.reached();
     said(analysis, place, reached.filter_map(|words| Some((words, opened_words(words)?))))
 }
 
@@ -41,8 +41,7 @@ fn opened_words(words: &[Word]) -> Option<Vec<&Word>> {
 /// Every path that such programs could change; `None` when that cannot be said.
 pub(super) fn changed(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
     let told = opened::told(analysis);
-    let untold = analysis.commands.iter().filter(|words| !told.contains(words.as_slice()));
-    let reached = untold.flat_map(|words| reachable(words));
+    let reached = analysis.reached_where(|words| !told.contains(words));
     said(analysis, place, reached.filter_map(|words| Some((words, changing::words(words)?))))
 }
 
@@ -90,7 +89,7 @@ fn said<'w>(
 
 /// Whether a program that is not known to only read is told by its input what to work on.
 pub(super) fn feeds_strangers(analysis: &Analysis) -> bool {
-    let reached = || analysis.commands.iter().flat_map(|words| reachable(words));
+    let reached = || analysis.reached();
     let fed = reached().filter(|words| matches!(name_of(words), Some("xargs" | "parallel")));
     let mut inner = fed.flat_map(|words| reachable(words).split_off(1));
     inner.any(|words| changing::words(words).is_some())
