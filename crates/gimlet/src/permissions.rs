@@ -162,7 +162,7 @@ fn read_call(args: &CheckArgs, paths: &PathContext) -> Result<ReadCall, Report> 
             return Err(Report::new("there is nothing to check").hint("Give --command, --tool or --batch"));
         }
     };
-    crate::start::known_tool(name, "--tool", false)?;
+    crate::start::known_tool(name, "--tool")?;
     ReadCall::new(name, input, paths).map_err(|why| Report::new(format!("--input: {why}")))
 }
 

@@ -416,7 +416,8 @@ fn is_flag(run: &RunArgs, around: &Surroundings, problem: &Problem) -> bool {
     problem.key.is_empty() && (problem.file.as_os_str() == "--settings" || problem.file == around.cwd.join(flag))
 }
 
-/// The rules of the command line. They are exact: one that cannot be used ends the start.
+/// The rules of the command line. They are exact: one that cannot be read ends the start. One about a tool that is not
+/// there may be meant for another version, and is only remarked on.
 fn flag_rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
     let mut rules = RuleSet::default();
     let lists = [
@@ -426,7 +427,6 @@ fn flag_rules(run: &RunArgs, around: &Surroundings) -> Result<RuleSet, Report> {
     for (behavior, label, texts) in lists {
         let source = RuleSource::new(RuleScope::CommandLine, &around.cwd).called(label);
         for rule in texts.iter().flat_map(|text| split_rules(text)) {
-            rule_names::known_tool(rule, label, run.is_driven())?;
             rules.add(behavior, rule, &source).map_err(|error| rule_names::no_rule(label, &error))?;
         }
     }

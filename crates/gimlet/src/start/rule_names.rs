@@ -46,9 +46,8 @@ pub(crate) fn unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
 }
 
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.
-pub(crate) fn known_tool(rule: &str, label: &str, driven: bool) -> Result<(), Report> {
-    // What a program passes on may be meant for another version; there is nobody who could correct it.
-    let Some((name, close)) = unknown_tool(rule).filter(|_| !driven) else { return Ok(()) };
+pub(crate) fn known_tool(rule: &str, label: &str) -> Result<(), Report> {
+    let Some((name, close)) = unknown_tool(rule) else { return Ok(()) };
     let report = Report::new(format!("{label}: there is no tool named '{name}'"));
     Err(match close {
         Some(close) => report.hint(format!("Did you mean {close}?")),
@@ -58,7 +57,7 @@ pub(crate) fn known_tool(rule: &str, label: &str, driven: bool) -> Result<(), Re
 
 /// Whether a rule that somebody wrote just now can be honoured.
 pub(crate) fn check_rule(rule: &str, behavior: Behavior, source: &RuleSource, label: &str) -> Result<(), Report> {
-    known_tool(rule, label, false)?;
+    known_tool(rule, label)?;
     Rule::parse(rule, behavior, source).map(drop).map_err(|error| no_rule(label, &error))
 }
 
