@@ -308,6 +308,10 @@ impl Found {
         if parsed.trouble.is_some() {
             self.commands.extend(scan::commands(text));
         }
+        for stretch in &parsed.unquoted {
+            // As if it stood in double quotes: only what is expanded in it is a command.
+            self.commands.extend(scan::commands(&format!("\"{}\"", stretch.replace(['\'', '"'], " "))));
+        }
         if text.contains('=') || text.contains("printf") {
             self.texts.push(text.to_owned());
         }

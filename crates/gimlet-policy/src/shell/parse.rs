@@ -70,6 +70,8 @@ pub(crate) struct Parsed {
     pub(crate) treacherous: bool,
     /// The value of a variable runs as text.
     pub(crate) runs_values: bool,
+    /// Stretches that bash expands and the grammar does not: between single quotes that quote nothing, in documents.
+    pub(crate) unquoted: Vec<String>,
     /// The static values of assignments that belong to no command.
     pub(crate) assigned: Vec<String>,
     pub(crate) loops: Vec<Loop>,

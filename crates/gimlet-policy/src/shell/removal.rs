@@ -223,11 +223,21 @@ fn rest_text(pieces: &[Piece]) -> String {
 fn empties_to_critical(rest: &[Piece]) -> bool {
     let text = rest_text(rest);
     let Some(below) = text.strip_prefix('/') else { return text.starts_with(['*', '?', '[']) };
-    let mut names = below.split('/').filter(|name| !name.is_empty() && *name != ".");
-    match (names.next(), names.next()) {
-        (None, _) => true,
-        (Some(first), None) => is_glob(first) || TOP_LEVEL.contains(&first),
-        (Some(first), Some(_)) => is_whole_glob(first),
+    let mut names: Vec<&str> = Vec::new();
+    for name in below.split('/').filter(|name| !name.is_empty() && *name != ".") {
+        // Above the root is the root.
+        if name == ".." {
+            names.pop();
+        } else {
+            names.push(name);
+        }
+    }
+    match names.as_slice() {
+        [] => true,
+        [first] => is_glob(first) || TOP_LEVEL.contains(first),
+        [first, rest @ ..] => {
+            is_whole_glob(first) || (TOP_LEVEL.contains(first) && rest.iter().all(|name| is_whole_glob(name)))
+        }
     }
 }
 

@@ -185,6 +185,8 @@ impl Scanner {
 
     fn outside_quotes(&mut self, text: &str, at: usize, c: char, input: &mut Input<'_>) {
         match c {
+            // In some of these bash takes it for a letter.
+            '\'' if self.top().opened == Opened::Brace => self.top().word.quoted("'"),
             '\'' => {
                 let end = text[at + 1..].find('\'').map_or(text.len(), |end| at + 1 + end);
                 self.top().word.quoted(&text[at + 1..end]);

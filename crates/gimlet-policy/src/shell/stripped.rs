@@ -29,6 +29,10 @@ fn inner_start(words: &[Word]) -> Option<usize> {
     let mut at = 1;
     let text = |at: usize| words.get(at).and_then(Word::value);
     while let Some(option) = text(at).filter(|text| text.starts_with('-')) {
+        if option == "--" && ends_options(name) {
+            at += 1;
+            break;
+        }
         at += option_length(name, option, text(at + 1))?;
     }
     if name == "timeout" {
@@ -40,6 +44,11 @@ fn inner_start(words: &[Word]) -> Option<usize> {
     (known && text(at).is_some_and(is_command_word)).then_some(at)
 }
 
+/// Whether two dashes end the options of a wrapper; to the keyword `time` they are the name of a program.
+fn ends_options(name: &str) -> bool {
+    matches!(name, "timeout" | "nice" | "nohup" | "stdbuf" | "command" | "builtin")
+}
+
 /// How many words an option of a wrapper takes.
 fn option_length(name: &str, option: &str, next: Option<&str>) -> Option<usize> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -47,7 +56,7 @@ fn option_length(name: &str, option: &str, next: Option<&str>) -> Option<usize> 
     match name {
         "time" | "command" => (option == "-p").then_some(1),
         "nice" => match option {
-            "-n" => next.filter(|value| signed(value)).map(|_| 2),
+            "-n" | "--adjustment" => next.filter(|value| signed(value)).map(|_| 2),
             _ => {
                 let attached = option.strip_prefix("--adjustment=").or_else(|| option.strip_prefix("-n"));
                 attached.or_else(|| option.strip_prefix('-')).filter(|value| signed(value)).map(|_| 1)
@@ -55,8 +64,8 @@ fn option_length(name: &str, option: &str, next: Option<&str>) -> Option<usize> 
         },
         "timeout" => match option {
             "--preserve-status" | "--foreground" | "-v" | "--verbose" => Some(1),
-            "-k" => next.filter(|value| is_duration(value)).map(|_| 2),
-            "-s" => next.filter(|value| is_signal(value)).map(|_| 2),
+            "-k" | "--kill-after" => next.filter(|value| is_duration(value)).map(|_| 2),
+            "-s" | "--signal" => next.filter(|value| is_signal(value)).map(|_| 2),
             _ => {
                 let killed = option.strip_prefix("--kill-after=").or_else(|| option.strip_prefix("-k"));
                 let signal = option.strip_prefix("--signal=").or_else(|| option.strip_prefix("-s"));
@@ -64,7 +73,9 @@ fn option_length(name: &str, option: &str, next: Option<&str>) -> Option<usize> 
             }
         },
         "stdbuf" => match option {
-            "-i" | "-o" | "-e" => next.filter(|mode| is_buffering(mode)).map(|_| 2),
+            "-i" | "-o" | "-e" | "--input" | "--output" | "--error" => {
+                next.filter(|mode| is_buffering(mode)).map(|_| 2)
+            }
             _ => {
                 let flags = ["--input=", "--output=", "--error=", "-i", "-o", "-e"];
                 flags.iter().find_map(|flag| option.strip_prefix(flag)).filter(|mode| is_buffering(mode)).map(|_| 1)
@@ -76,7 +87,7 @@ fn option_length(name: &str, option: &str, next: Option<&str>) -> Option<usize> 
 
 fn is_duration(text: &str) -> bool {
     let number = text.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(text);
-    number.starts_with(|c: char| c.is_ascii_digit()) && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    number.contains(|c: char| c.is_ascii_digit()) && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 fn is_signal(text: &str) -> bool {
@@ -113,6 +124,12 @@ mod tests {
             "timeout 5 make x",
             "timeout -k 5 60s make x",
             "timeout --signal=KILL 1.5m make x",
+            "timeout --signal KILL --kill-after 5 .5 make x",
+            "timeout -- 5 make x",
+            "nice --adjustment 5 make x",
+            "nohup -- make x",
+            "command -- make x",
+            "stdbuf --output L make x",
             "time make x",
             "time -p make x",
             "nice make x",

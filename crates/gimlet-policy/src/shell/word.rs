@@ -262,8 +262,8 @@ impl WordBuilder {
 
     pub(crate) fn finish(self) -> Word {
         let word = Word { pieces: self.pieces, splits: self.splits };
-        // `{}` and a lone `{` stay as they are; any other unquoted brace may expand into several words.
-        if self.unquoted_brace && !matches!(word.value(), Some("{}" | "{")) {
+        // `{}` (also in `-I{}`) and a lone `{` stay as they are; any other unquoted brace may expand into several words.
+        if self.unquoted_brace && word.value() != Some("{") && !braces::are_empty(&self.signs) {
             let Some(words) = braces::expand(&word, &self.signs) else { return Word::anything() };
             return Word { pieces: vec![Piece::Choice(words)], splits: true };
         }
@@ -345,7 +345,12 @@ mod tests {
 
     #[test]
     fn braces_are_unknown_except_the_empty_pair() {
-        assert_eq!(unquoted("{}").value(), Some("{}"));
+        for source in ["{}", "-I{}", "--replace={}", "{}/{}", "{}{}"] {
+            assert_eq!(unquoted(source).value(), Some(source));
+        }
+        for source in ["{}{a,b}", "{},{}", "{{}}", "{a}", "}{"] {
+            assert!(unquoted(source).is_dynamic(), "{source}");
+        }
         assert!(unquoted("{a,b}").is_dynamic());
         assert_eq!(unquoted("\\{a,b}").value(), Some("{a,b}"));
     }

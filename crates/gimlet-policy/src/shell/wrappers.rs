@@ -205,7 +205,8 @@ pub(crate) fn reachable(words: &[Word]) -> Vec<&[Word]> {
 
 /// Where in a command the commands stand that [`reachable`] finds, the command itself first.
 pub(super) fn reach(words: &[Word]) -> Vec<Range<usize>> {
-    let mut found: Vec<Range<usize>> = vec![0..words.len()];
+    let whole = 0..words.len();
+    let mut found = Vec::from([whole]);
     let mut at = 0;
     while at < found.len() && at < MOST_LAYERS {
         let outer = found[at].clone();
@@ -332,7 +333,12 @@ pub(crate) fn nested_script(words: &[Word]) -> Option<String> {
     match name {
         "eval" => Some(values.join(" ")),
         "env" => option_value(&values, 'S', "--split-string").map(|(code, rest)| format!("{code} {}", rest.join(" "))),
-        "watch" | "trap" => values.iter().find(|value| !value.starts_with('-')).map(|code| (*code).to_owned()),
+        "watch" => {
+            // Every reading of its options; what follows them is one text.
+            let behind = |start: usize| words[start..].iter().filter_map(Word::value).collect::<Vec<_>>().join(" ");
+            Some(inner_starts(name, words).into_iter().map(behind).collect::<Vec<_>>().join("\n"))
+        }
+        "trap" => values.iter().find(|value| !value.starts_with('-')).map(|code| (*code).to_owned()),
         // `sg GROUP [-c] TEXT`
         "sg" => values.iter().skip(1).find(|value| **value != "-c").map(|code| (*code).to_owned()),
         "git" => {
@@ -446,6 +452,16 @@ mod tests {
         ] {
             assert!(names(text).contains(&"rm".to_owned()), "{text}: {:?}", names(text));
         }
+    }
+
+    #[test]
+    fn what_is_watched_is_a_text_behind_the_options() {
+        let script = |words: &[&str]| nested_script(&words.iter().map(|word| Word::literal(word)).collect::<Vec<_>>());
+        let has = |words: &[&str], line: &str| script(words).is_some_and(|text| text.lines().any(|one| one == line));
+        assert!(has(&["watch", "rm -rf /"], "rm -rf /"));
+        assert!(has(&["watch", "-n", "5", "rm -rf /"], "rm -rf /"));
+        assert!(has(&["watch", "--interval", "5", "ls; rm", "-rf", "/"], "ls; rm -rf /"));
+        assert!(has(&["watch", "-d", "-n", "2", "rm"], "rm"));
     }
 
     #[test]

@@ -287,6 +287,9 @@ fn words_that_assign_or_evaluate_are_not_let_through() {
         "[ -v x ]",
         "[[ -v x ]]",
         "[[ a -eq b ]]",
+        "[[ $n -gt 1 ]]",
+        "[[ -o $x ]]",
+        "[[ a =~ $(curl x) ]]",
         "xargs -I{} ls {}",
         "xargs -a a.txt ls",
         "time -o x ls",
@@ -298,5 +301,15 @@ fn words_that_assign_or_evaluate_are_not_let_through() {
         "sed 1p a.txt",
     ] {
         assert_ne!(judge(text, &none), Allow, "{text}");
+    }
+}
+
+#[test]
+fn conditions_that_only_look_are_let_through() {
+    let none = rules(&[], &[], &[]);
+    for text in
+        ["[ -t 1 ]", "[[ -t 0 ]]", "[[ $x =~ ^a ]]", "[[ a < b ]]", "[[ -o pipefail ]]", "[[ -n $x && $y != z ]]"]
+    {
+        assert_eq!(judge(text, &none), Allow, "{text}");
     }
 }

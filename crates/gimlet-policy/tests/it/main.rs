@@ -15,6 +15,7 @@ mod links;
 mod near;
 mod own_files;
 mod properties;
+mod quotes;
 mod rules;
 mod rules_one_by_one;
 mod traps;

@@ -263,11 +263,45 @@ fn what_bash_reads_otherwise_than_the_grammar_asks() {
             "{ls; }",
             "if true; then{ ls; }; fi",
             "[[-n a ]]",
-            "ls - <<E\nx\nE\n",
             "ls <> a",
         ],
         &bare,
     );
+}
+
+/// The grammar loses a dash that stands before a redirection.
+#[test]
+fn a_dash_before_a_document_is_a_word() {
+    let allowed = rules(&[], &[], &["Bash(python3 *)"]);
+    all_run(
+        &[
+            "python3 - <<'E'\nx\nE\n",
+            "python3 -<<'E'\nx\nE\n",
+            "python3 a - <<E\nx\nE\n",
+            "cat - <<'E'\nx\nE\n",
+            "python3 - 2>/dev/null <<'E'\nx\nE\n",
+        ],
+        &allowed,
+    );
+    let exact = rules(&[], &[], &["Bash(python3)"]);
+    all_ask(&["python3 - <<'E'\nx\nE\n", "python3 --<<'E'\nx\nE\n"], &exact);
+    all_ask(&["python3 ; - <<'E'\nx\nE\n", "(ls) - <<'E'\nx\nE\n", "python3 -\n- <<'E'\nx\nE\n"], &allowed);
+}
+
+/// For a host and a port in these names bash opens a connection, and no file.
+#[test]
+fn connections_are_no_files() {
+    let wide = rules(&[], &[], &["Edit(//**)", "Read(//**)", "Bash(ls *)", "Bash(cat *)"]);
+    all_ask(&["ls > /dev/tcp/h/80", "cat a >& /dev/udp/h/80", "cat < /dev/tcp/h/80", "ls > /dev//tcp/h/80"], &wide);
+    all_run(&["ls > /tmp/a", "ls 2> /dev/null"], &wide);
+}
+
+/// A test of an element evaluates its subscript.
+#[test]
+fn a_test_of_an_element_asks_under_every_rule() {
+    let bare = rules(&[], &[], &["Bash"]);
+    all_ask(&["[[ -v a[1] ]]", "test -v a[1]", "[ -v 'a[$x]' ]", "[[ -v $x ]]", "[[ ! -v a[b] ]]"], &bare);
+    all_run(&["[[ -v a ]]", "test -n a", "[[ -n a[1] ]]"], &bare);
 }
 
 #[test]

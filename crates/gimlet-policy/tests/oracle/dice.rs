@@ -211,8 +211,17 @@ impl Dice {
             let (delimiter, end) = *[("<<E", "E"), ("<<'E'", "E"), ("<<-E", "\tE"), ("<<\"E\"", "E"), ("<<\\E", "E")]
                 .get(self.below(5))
                 .unwrap_or(&("<<E", "E"));
-            let body =
-                self.pick(&["it's", "$(curl y)", "a $x b", "`curl z`", "\"", "EE", "${x:-$(curl w)}", "\\$(curl v)"]);
+            let body = self.pick(&[
+                "it's",
+                "$(curl y)",
+                "a $x b",
+                "`curl z`",
+                "\"",
+                "EE",
+                "${x:-$(curl w)}",
+                "\\$(curl v)",
+                "${x:-'$(curl u)'}",
+            ]);
             text = format!("{text} {delimiter}\n{body}\n{end}\n");
         }
         text
@@ -288,6 +297,11 @@ impl Dice {
             "$((1+2))",
             "${x:-a}",
             "\"${f%.txt}\"",
+            "\"${x:-'$(curl r)'}\"",
+            "\"${x:-'}'\"",
+            "\"${HOME:+$'$(curl r)'}\"",
+            "$(('$(curl r)'))",
+            "${HOME:'$(curl r)'}",
             "$f",
             "\"$f\"",
             "$f/a",
@@ -318,8 +332,10 @@ impl Dice {
             _ if depth == 0 => self.pick(PLAIN).to_owned(),
             _ => {
                 let inner = self.list(depth - 1);
-                match self.below(6) {
+                match self.below(8) {
                     0 => format!("\"$({inner})\""),
+                    6 => format!("\"${{x:-'$({inner})'}}\""),
+                    7 => format!("\"${{x:-${{y:-'`{}`'}}}}\"", inner.replace('`', "")),
                     1 => format!("`{}`", inner.replace('`', "")),
                     2 => format!("<({inner})"),
                     3 => format!("${{x:-$({inner})}}"),

@@ -9,6 +9,8 @@ pub(super) struct Document {
     pub(super) body: Word,
     /// Bash reads it as the grammar did, and nothing in it runs.
     pub(super) sound: bool,
+    /// Bash would expand something in it that the grammar has no node for.
+    pub(super) hidden: bool,
 }
 
 pub(super) fn read(node: Node<'_>, text: &str) -> Document {
@@ -38,7 +40,8 @@ pub(super) fn read(node: Node<'_>, text: &str) -> Document {
     let ends_right = delimiter.value().is_some_and(|word| strip(end) == word);
     let mut document = WordBuilder::default();
     document.quoted(body);
-    Document { body: document.finish(), sound: !(arguments || ends_early || !ends_right || (!quoted && hidden)) }
+    let hidden = hidden && !quoted;
+    Document { body: document.finish(), sound: !(arguments || ends_early || !ends_right || hidden), hidden }
 }
 
 /// The whole line around a position.

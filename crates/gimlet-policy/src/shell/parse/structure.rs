@@ -84,6 +84,25 @@ pub(super) fn expanded(kind: &str, source: &str) -> Expanded {
     }
 }
 
+/// Whether bash takes single quotes inside a construct for letters, and expands what stands between them. Behind `#`, `%`
+/// and `/` of an expansion in double quotes it does not, but that is not told apart.
+pub(super) fn takes_quotes_for_letters(node: Node<'_>, quoted: bool, text: &str) -> bool {
+    let source = || text.get(node.byte_range()).unwrap_or("");
+    match kinds::name(node) {
+        "arithmetic_expansion" | "subscript" | "c_style_for_statement" => true,
+        "compound_statement" => node.child(0).is_none_or(|child| kinds::name(child) != "{"),
+        // Offsets and subscripts are arithmetic.
+        "expansion" => quoted || parameter(source()) != Expanded::Value,
+        "command_substitution" | "process_substitution" | "subshell" => opens_twice(source()),
+        _ => false,
+    }
+}
+
+/// Whether bash would first try to read it as arithmetic.
+pub(super) fn opens_twice(source: &str) -> bool {
+    source.trim_start_matches(['$', '<', '>']).starts_with("((")
+}
+
 fn arithmetic(source: &str) -> Expanded {
     let inner = source.strip_prefix("$((").and_then(|rest| rest.strip_suffix("))"));
     let inner = inner.or_else(|| source.strip_prefix("$[").and_then(|rest| rest.strip_suffix(']'))).unwrap_or("[");

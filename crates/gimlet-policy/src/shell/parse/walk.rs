@@ -21,17 +21,22 @@ struct Inside {
     /// Where the innermost substitution begins.
     substitution: Option<usize>,
     in_loop: bool,
+    /// Double quotes or the text of a document.
+    quoted: bool,
+    /// Bash takes single quotes for letters here and expands what stands between them.
+    verbatim: bool,
     /// The kind of the node around it.
     parent: &'static str,
 }
 
 impl Inside {
-    fn below(self, node: Node<'_>, kind: Kind) -> Self {
+    fn below(self, node: Node<'_>, kind: Kind, text: &str) -> Self {
         let Kind { name, loose, .. } = kind;
         let substitution = matches!(name, "command_substitution" | "process_substitution");
         // `[ … ]` is an ordinary command to bash, whatever the grammar makes of it.
         let bracket = name == "test_command" && node.child(0).is_some_and(|child| kinds::name(child) == "[");
         let borders = substitution || loose;
+        let verbatim = structure::takes_quotes_for_letters(node, self.quoted, text);
         Self {
             loose: !substitution && (self.loose || loose) && !bracket,
             border: if borders { Some(node.start_byte()) } else { self.border },
@@ -42,6 +47,8 @@ impl Inside {
             },
             substitution: if substitution { Some(node.start_byte()) } else { self.substitution },
             in_loop: self.in_loop || matches!(name, "for_statement" | "while_statement"),
+            quoted: !substitution && (self.quoted || matches!(name, "string" | "heredoc_body")),
+            verbatim: verbatim || (self.verbatim && !substitution),
             parent: name,
         }
     }
@@ -56,8 +63,10 @@ pub(super) struct Walk<'a> {
     newline_may_follow: bool,
     /// Where the innermost node that may start a line begins.
     line_may_start: Option<usize>,
-    /// Arguments that follow a redirection's target, for the command that starts at this byte.
+    /// Arguments that the grammar has elsewhere or nowhere, for the command that starts at this byte.
     extra_words: Option<(usize, Vec<Word>)>,
+    /// Where gaps begin that hold an argument.
+    dashes: Vec<usize>,
 }
 
 impl<'a> Walk<'a> {
@@ -69,6 +78,7 @@ impl<'a> Walk<'a> {
             newline_may_follow: true,
             line_may_start: None,
             extra_words: None,
+            dashes: Vec::new(),
         }
     }
 
@@ -82,7 +92,7 @@ impl<'a> Walk<'a> {
             let around = inside.last().copied().unwrap_or_default();
             self.visit(node, kind, around);
             if cursor.goto_first_child() {
-                inside.push(around.below(node, kind));
+                inside.push(around.below(node, kind, self.text));
                 continue;
             }
             self.leaf(node, kind, around);
@@ -162,7 +172,9 @@ impl<'a> Walk<'a> {
             }
             "expansion" | "arithmetic_expansion" => self.expansion(node),
             // Bash takes two parentheses for arithmetic first, where quotes quote nothing.
-            "command_substitution" | "process_substitution" | "subshell" if self.opens_twice(node) => {
+            "command_substitution" | "process_substitution" | "subshell"
+                if structure::opens_twice(self.source(node)) =>
+            {
                 self.trouble(Trouble::Construct);
             }
             // Inside backticks bash removes a level of backslashes before it reads the text.
@@ -187,13 +199,18 @@ impl<'a> Walk<'a> {
         // A newline inside a command, which the grammar skipped instead of ending the command there.
         let may_break = self.newline_may_follow || self.line_may_start == Some(node.start_byte());
         let swallowed = !may_break && without_continuations(gap).any(|c| c == '\n');
-        if !loose && (!is_blank(gap) || swallowed) {
+        let blank = is_blank(gap) || self.dashes.contains(&self.read_to);
+        if !loose && (!blank || swallowed) {
             self.trouble(Trouble::Syntax);
         }
         self.parsed.unspoken |= loose && has_bare_special(gap);
         self.read_to = self.read_to.max(node.end_byte());
         self.newline_may_follow = (around.parent == "case_item" && kind == ")") || open_ended;
         let source = self.source(node);
+        if around.verbatim && matches!(kind, "raw_string" | "ansi_c_string") && !is_plain(source) {
+            self.parsed.unquoted.push(source.to_owned());
+            self.trouble(Trouble::Construct);
+        }
         let sound = match kind {
             "raw_string" => source.len() >= 2 && source.matches('\'').count() == 2,
             "ansi_c_string" => ansi_c_end(source, 2).is_some_and(|end| end + 1 == source.len()),
@@ -230,6 +247,7 @@ impl<'a> Walk<'a> {
 
     fn push(&mut self, node: Node<'_>, around: Inside, words: Vec<Word>, assignments: Vec<Assignment>) {
         let (at, within, in_loop) = (node.start_byte(), around.substitution, around.in_loop);
+        self.parsed.treacherous |= tests_an_element(&words);
         self.parsed.commands.push(Command { words, assignments, at, within, in_loop });
     }
 
@@ -306,12 +324,13 @@ impl<'a> Walk<'a> {
         self.push(node, around, words.finish(), Vec::new());
     }
 
-    fn opens_twice(&self, node: Node<'_>) -> bool {
-        self.source(node).trim_start_matches(['$', '<', '>']).starts_with("((")
-    }
-
     fn expansion(&mut self, node: Node<'_>) {
-        match structure::expanded(kinds::name(node), self.source(node)) {
+        let (source, expanded) = (self.source(node), structure::expanded(kinds::name(node), self.source(node)));
+        if expanded != Expanded::Value && source.contains('\'') {
+            // The grammar has no leaf for every pair of quotes in arithmetic.
+            self.parsed.unquoted.push(source.to_owned());
+        }
+        match expanded {
             Expanded::Value => {}
             Expanded::Computed => self.parsed.unspoken = true,
             Expanded::Treacherous => self.parsed.treacherous = true,
@@ -354,12 +373,21 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The grammar counts words after a redirection's target as further targets; to bash they are arguments.
+    /// The grammar counts words after a redirection's target as further targets, and loses a dash before one; to bash both
+    /// are arguments.
     fn redirected(&mut self, node: Node<'_>) {
         let mut extra = Vec::new();
         let mut cursor = node.walk();
-        for redirect in node.children(&mut cursor).filter(|child| kinds::name(*child) == "file_redirect") {
-            extra.extend(self.destinations(redirect).skip(1));
+        let mut end = node.start_byte();
+        for child in node.children(&mut cursor) {
+            if is_lone_dash(self.text.get(end..child.start_byte()).unwrap_or("")) {
+                extra.push(Word::literal("-"));
+                self.dashes.push(end);
+            }
+            end = child.end_byte();
+            if kinds::name(child) == "file_redirect" {
+                extra.extend(self.destinations(child).skip(1));
+            }
         }
         if extra.is_empty() {
             return;
@@ -397,6 +425,7 @@ impl<'a> Walk<'a> {
         if !document.sound {
             self.trouble(Trouble::Construct);
         }
+        self.parsed.unquoted.extend(document.body.value().filter(|_| document.hidden).map(str::to_owned));
         self.parsed.redirects.push(Redirect { operator: "<<".to_owned(), target: document.body });
     }
 }
@@ -414,6 +443,12 @@ fn has_bare_special(source: &str) -> bool {
     false
 }
 
+/// Whether text between single quotes means the same without them.
+fn is_plain(source: &str) -> bool {
+    let inner = source.trim_start_matches('$').trim_matches('\'');
+    inner.chars().all(|c| c.is_alphanumeric() || " _-+./:,@%=".contains(c))
+}
+
 /// The grammar takes braces and brackets for one word also where blanks stand between them.
 fn has_bare_blank(source: &str) -> bool {
     let mut chars = source.chars();
@@ -425,6 +460,19 @@ fn has_bare_blank(source: &str) -> bool {
         }
     }
     false
+}
+
+/// Whether a condition looks for an element of an array, whose subscript bash evaluates.
+fn tests_an_element(words: &[Word]) -> bool {
+    let conditional = matches!(words.first().and_then(Word::value), Some("test" | "[" | "[["));
+    let evaluated = |name: &Word| name.value().is_none_or(|name| name.contains('['));
+    conditional && words.windows(2).any(|pair| matches!(pair[0].value(), Some("-v" | "-R")) && evaluated(&pair[1]))
+}
+
+/// A dash between blanks, which is a word of its own.
+fn is_lone_dash(gap: &str) -> bool {
+    let blank = |c: char| matches!(c, ' ' | '\t');
+    gap.starts_with(blank) && gap.trim_matches(blank) == "-"
 }
 
 /// In bash a `#` starts a comment only where a word could start, and a line continuation does not end a word.

@@ -4,6 +4,18 @@ use proptest::prelude::*;
 
 use super::super::tests::look;
 
+/// A variable that is left empty leaves the root.
+#[test]
+fn what_stands_behind_an_empty_variable_is_followed_upwards() {
+    for text in ["rm -rf $D/../*", "rm -rf \"$D\"/../etc", "rm -rf $D/a/../*", "rm -rf $D/usr/*", "rm -rf $D/home/*/*"]
+    {
+        assert!(look(text).critical_removal.is_some(), "{text}");
+    }
+    for text in ["rm -rf $D/target/*", "rm -rf $D/a/../build", "rm -rf $D/usr/share/app"] {
+        assert_eq!(look(text).critical_removal, None, "{text}");
+    }
+}
+
 #[test]
 fn values_that_the_text_gives_are_followed() {
     for text in [

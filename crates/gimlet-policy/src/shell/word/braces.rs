@@ -25,6 +25,15 @@ impl Sign {
     }
 }
 
+/// Whether these are only pairs of braces with nothing between them, which bash leaves as they are.
+pub(super) fn are_empty(signs: &[Sign]) -> bool {
+    let is_pair = |pair: &[Sign]| match pair {
+        [open, close] => (open.sign, close.sign) == ('{', '}') && open.piece == close.piece && open.at + 1 == close.at,
+        _ => false,
+    };
+    !signs.is_empty() && signs.chunks(2).all(is_pair)
+}
+
 /// The words that the shell makes of a word with these signs; `None` when that is not plain to see.
 pub(super) fn expand(word: &Word, signs: &[Sign]) -> Option<Vec<Word>> {
     // Where a home directory is meant is only known once the lists are gone.
