@@ -1,5 +1,5 @@
 //! Single quotes that quote nothing: inside an expansion in double quotes or in a document, and in arithmetic, bash takes
-//! them for letters and expands what stands between them.
+//! them for letters and expands what stands between them. And text in double quotes that the grammar takes for no more.
 
 use gimlet_policy::Decision::{Allow, Ask, Deny};
 use gimlet_proto::PermissionMode;
@@ -32,15 +32,26 @@ const PLACES: &[&str] = &[
     "echo \"$(echo \"${x:-'@'}\")\"",
 ];
 
-fn texts(command: &str) -> impl Iterator<Item = String> {
+/// Where a dollar sign stands alone before an expansion.
+const BEHIND_DOLLARS: &[&str] = &[
+    "echo \"$ @\"",
+    "echo \"$\t@\"",
+    "echo \"a $ b @\"",
+    "cat <<E\n$ @\nE\n",
+    "echo $ @",
+    "echo \"$ $ @\"",
+    "echo \"$  $@\"",
+];
+
+fn texts(places: &[&str], command: &str) -> Vec<String> {
     let forms = [format!("$({command})"), format!("`{command}`")];
-    PLACES.iter().flat_map(move |place| forms.clone().map(|form| place.replace('@', &form)))
+    places.iter().flat_map(|place| forms.clone().map(|form| place.replace('@', &form))).collect()
 }
 
 #[test]
 fn nothing_runs_from_between_them_unasked() {
     let bare = rules(&[], &[], &["Bash"]);
-    for text in texts("touch made") {
+    for text in texts(PLACES, "touch made") {
         for mode in [PermissionMode::Default, PermissionMode::AcceptEdits, PermissionMode::Plan] {
             assert_ne!(run(&text, &rules(&[], &[], &[]), mode), Allow, "{text}");
         }
@@ -52,12 +63,19 @@ fn nothing_runs_from_between_them_unasked() {
 #[test]
 fn what_a_rule_forbids_stays_forbidden_between_them() {
     let forbidding = rules(&["Bash(curl *)"], &[], &["Bash"]);
-    for text in texts("curl x") {
+    for text in [texts(PLACES, "curl x"), texts(BEHIND_DOLLARS, "curl x")].concat() {
         assert_eq!(judge(&text, &forbidding), Deny, "{text}");
         assert_eq!(run(&text, &forbidding, PermissionMode::BypassPermissions), Deny, "{text}");
     }
-    for text in texts("rm -rf /") {
+    for text in [texts(PLACES, "rm -rf /"), texts(BEHIND_DOLLARS, "rm -rf /")].concat() {
         assert_ne!(run(&text, &rules(&[], &[], &[]), PermissionMode::BypassPermissions), Allow, "{text}");
+    }
+}
+
+#[test]
+fn a_dollar_sign_that_stands_alone_hides_nothing() {
+    for text in texts(BEHIND_DOLLARS, "touch made") {
+        assert_eq!(judge(&text, &rules(&[], &[], &[])), Ask, "{text}");
     }
 }
 
@@ -65,6 +83,23 @@ fn what_a_rule_forbids_stays_forbidden_between_them() {
 #[test]
 fn a_brace_between_them_ends_the_expansion() {
     for text in ["echo \"${x:-'}'\"; touch made; echo \"}\"", "echo \"${x:-'}\" ; touch made ; echo \"'}\""] {
+        assert_ne!(judge(text, &rules(&[], &[], &[])), Allow, "{text}");
+    }
+}
+
+/// A line that goes on is one line to bash before anything else is.
+#[test]
+fn a_broken_line_hides_no_expansion() {
+    for text in [
+        "echo $\\\n(touch made)",
+        "echo \"$\\\n(touch made)\"",
+        "echo \"$\\\n\\\n(touch made)\"",
+        "cat <<E\n$\\\n(touch made)\nE\n",
+        "cat <<E\n$\\\n{x:-`touch made`}\nE\n",
+        "cat <\\\n(touch made)",
+        "echo \"\\\\$(touch made)\"",
+        "cat <<E\n\\\\$(touch made)\nE\n",
+    ] {
         assert_ne!(judge(text, &rules(&[], &[], &[])), Allow, "{text}");
     }
 }
@@ -79,6 +114,9 @@ fn quotes_that_quote_and_plain_values_are_left_alone() {
         "echo \"$(grep 'a$' a)\"",
         "grep 'a$(b)' a",
         "echo $((1 + 2))",
+        "echo \"costs 5$ and $x\"",
+        "echo \"\\$(a)\"",
+        "echo \"$ a\"",
     ] {
         assert_eq!(judge(text, &rules(&[], &[], &[])), Allow, "{text}");
     }

@@ -30,10 +30,133 @@ impl Dice {
 
     /// One whole command text.
     pub(crate) fn text(&mut self) -> String {
+        if self.one_in(5) {
+            return self.soup();
+        }
         let depth = 1 + self.below(3);
         let mut text = self.list(depth);
         if self.one_in(4) {
             text = self.mutated(&text);
+        }
+        text
+    }
+
+    /// Signs of quoting and expanding in any order behind a harmless beginning, closed as far as that is easy.
+    fn soup(&mut self) -> String {
+        const BEGINNINGS: &[&str] = &[
+            "echo ",
+            "echo \"",
+            "echo a",
+            "cat <<E\n",
+            "[[ -n ",
+            "printf %s ",
+            "for f in ",
+            "case ",
+            "echo ${x:-",
+            "echo \"${x:-",
+            "echo $((",
+            "test ",
+            "true <<<",
+            "ls a",
+        ];
+        const SIGNS: &[&str] = &[
+            "\"",
+            "'",
+            "$",
+            "`",
+            "\\",
+            "{",
+            "}",
+            "(",
+            ")",
+            "[",
+            "]",
+            "#",
+            "\n",
+            " ",
+            "\\\n",
+            "$(curl s)",
+            "`curl s`",
+            "${x:-",
+            "${x-",
+            "${HOME:+",
+            "${x%",
+            "${x#",
+            "${x/",
+            "${x:",
+            "$((",
+            "))",
+            "$[",
+            "((",
+            "$'",
+            "$\"",
+            "a",
+            "\"$",
+            "<<E\n",
+            "\nE\n",
+            "<<<",
+            "<(curl s)",
+            "${#x}",
+            "$x",
+            "~",
+            "*",
+            "?",
+            "!",
+            "=",
+            "a=",
+            " ]]",
+            "case ",
+            " in ",
+            ";;",
+            " esac",
+            "curl s",
+            "; ",
+            "&&",
+            "|",
+            "@(",
+            "+(",
+            "\\\"",
+            "\\'",
+            "\\$",
+            "\\`",
+            "echo ",
+            "\t",
+            ":-",
+            "//",
+            "@",
+            "<",
+            "&",
+        ];
+        let beginning = self.pick(BEGINNINGS);
+        let mut text = beginning.to_owned();
+        let length = 1 + self.below(9);
+        let substitution = self.below(length + 4);
+        for at in 0..length {
+            if at == substitution {
+                text.push_str(self.pick(&["$(curl s)", "`curl s`"]));
+            }
+            text.push_str(self.pick(SIGNS));
+        }
+        if self.one_in(3) {
+            return text;
+        }
+        let count = |text: &str, sign: char| text.matches(sign).count();
+        if count(&text, '\'') % 2 == 1 {
+            text.push('\'');
+        }
+        for (open, close) in [('{', '}'), ('(', ')')] {
+            let missing = count(&text, open).saturating_sub(count(&text, close));
+            text.extend(std::iter::repeat_n(close, missing));
+        }
+        if count(&text, '"') % 2 == 1 {
+            text.push('"');
+        }
+        match beginning {
+            "cat <<E\n" => text.push_str("\nE\n"),
+            "[[ -n " => text.push_str(" ]]"),
+            "for f in " => text.push_str("; do echo; done"),
+            "case " => text.push_str(" in a) ls;; esac"),
+            _ => {}
         }
         text
     }

@@ -55,12 +55,18 @@ fn is_argument(parent: Node<'_>, child: Node<'_>) -> bool {
     parent.children_by_field_name("argument", &mut cursor).any(|argument| argument == child)
 }
 
-/// Whether bash would expand something in the body that the grammar has no node for.
-fn hides_expansions(body: Node<'_>, text: &str) -> bool {
+/// Whether bash would expand something in a document or between double quotes that the grammar has no node for.
+pub(super) fn hides_expansions(body: Node<'_>, text: &str) -> bool {
     let mut cursor = body.walk();
     let mut from = body.start_byte();
     let mut hidden = false;
-    for child in body.children(&mut cursor).filter(|child| kinds::name(*child) != "heredoc_content") {
+    let is_text = |child: &Node<'_>| match kinds::name(*child) {
+        "heredoc_content" | "string_content" | "$" => true,
+        // The grammar lets blanks stand behind a dollar sign, and takes the next one for a name.
+        "simple_expansion" => text.get(child.byte_range()).is_none_or(|source| source.contains(char::is_whitespace)),
+        _ => false,
+    };
+    for child in body.children(&mut cursor).filter(|child| !is_text(child)) {
         hidden |= expands(text.get(from..child.start_byte()).unwrap_or("`"));
         from = child.end_byte();
     }
@@ -70,12 +76,14 @@ fn hides_expansions(body: Node<'_>, text: &str) -> bool {
 /// Whether text between expansions has the beginning of another one.
 fn expands(text: &str) -> bool {
     let mut chars = text.chars();
+    let mut dollar = false;
     while let Some(c) = chars.next() {
         match c {
-            '\\' => drop(chars.next()),
+            // A line that goes on is one line, also behind a dollar sign.
+            '\\' => dollar &= chars.next() == Some('\n'),
             '`' => return true,
-            '$' if chars.as_str().starts_with(['(', '{', '[']) => return true,
-            _ => {}
+            '(' | '{' | '[' if dollar => return true,
+            _ => dollar = c == '$',
         }
     }
     false

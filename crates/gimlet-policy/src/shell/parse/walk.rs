@@ -152,6 +152,11 @@ impl<'a> Walk<'a> {
             "declaration_command" | "unset_command" => self.builtin(node, around),
             "redirected_statement" => self.redirected(node),
             "concatenation" => self.one_word(node),
+            // Behind a dollar sign that stands alone the grammar takes the rest for text.
+            "string" if documents::hides_expansions(node, self.text) => {
+                self.parsed.unquoted.push(self.source(node).to_owned());
+                self.trouble(Trouble::Construct);
+            }
             "file_redirect" => self.file_redirect(node),
             "heredoc_redirect" => self.here_document(node),
             // Those of a simple command are found with its words.
@@ -224,6 +229,7 @@ impl<'a> Walk<'a> {
                 let operator = self.text[node.end_byte().min(self.text.len())..].starts_with(['<', '>']);
                 operator && source.bytes().all(|byte| byte.is_ascii_digit())
             }
+            "special_variable_name" => around.quoted || !source.contains(char::is_whitespace),
             "variable_name" => loose || !source.chars().any(prescan::is_invisible),
             "comment" => starts_word(&self.text[..node.start_byte()]),
             _ => structure::is_delimited(node, kind, around.parent, self.text),
