@@ -130,6 +130,9 @@ const COMMANDS_NOT_YET: &[&str] = &[
     "serve",
 ];
 
+/// Commands that belong to services of another vendor.
+const COMMANDS_NEVER: &[&str] = &["remote-control", "self-hosted-runner", "gateway", "ultrareview"];
+
 /// Says what is wrong with the arguments before they are parsed: flags and commands that are known by name only.
 pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
     // Commands have flags of their own, which the parser knows.
@@ -151,15 +154,18 @@ pub(crate) fn refuse_unavailable(args: &[String]) -> Option<String> {
             return Some(format!("the flag {name} belongs to a hosted service that gimlet does not use"));
         }
     }
-    match args {
-        [command] if COMMANDS_NOT_YET.contains(&command.as_str()) => {
-            Some(format!("the command '{command}' is not available in this version of gimlet"))
-        }
-        [command, next, ..] if COMMANDS_NOT_YET.contains(&command.as_str()) && !next.contains(' ') => {
-            Some(format!("the command '{command}' is not available in this version of gimlet"))
-        }
-        _ => None,
+    let command = match args {
+        [command] => command,
+        // A word before a whole sentence is the beginning of something else.
+        [command, next, ..] if !next.contains(' ') => command,
+        _ => return None,
+    };
+    if COMMANDS_NOT_YET.contains(&command.as_str()) {
+        return Some(format!("the command '{command}' is not available in this version of gimlet"));
     }
+    COMMANDS_NEVER.contains(&command.as_str()).then(|| {
+        format!("the command '{command}' is not available: it belongs to a hosted service that gimlet does not use")
+    })
 }
 
 /// The variables that are set and stand for flags which are known by name only, with those.
@@ -263,6 +269,15 @@ mod tests {
         assert_eq!(refuse_unavailable(&words("-p -- --mcp-config")), None);
         assert_eq!(refuse_unavailable(&words("dev scripted-model x.json --record folder")), None);
         assert_eq!(refuse_unavailable(&["-p".to_owned(), "install the tools".to_owned()]), None);
+    }
+
+    #[test]
+    fn commands_of_hosted_services_are_refused_and_prompts_that_begin_like_them_are_not() {
+        for line in ["remote-control", "self-hosted-runner --name x", "gateway start", "ultrareview"] {
+            assert!(refuse_unavailable(&words(line)).unwrap().contains("hosted service"), "{line}");
+        }
+        assert_eq!(refuse_unavailable(&["gateway".to_owned(), "what is one of these?".to_owned()]), None);
+        assert_eq!(refuse_unavailable(&words("-p gateway")), None);
     }
 
     #[test]
