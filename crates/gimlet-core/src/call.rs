@@ -60,6 +60,11 @@ pub(crate) struct CallScope {
 }
 
 impl CallScope {
+    /// The model that answers this conversation at the moment.
+    pub(crate) fn model(&self) -> String {
+        self.dials.model(self.gate.mode_of(self))
+    }
+
     /// For what happens in the main conversation and belongs to no turn.
     pub(crate) fn of_no_turn(
         services: &Arc<Services>,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_proto::{Thinking, ThinkingDisplay, check_model_name};
+use gimlet_proto::{PermissionMode, Thinking, ThinkingDisplay, check_model_name, model_for_phase};
 
 /// A session's choices of model. Clones share them.
 #[derive(Clone)]
@@ -31,8 +31,9 @@ impl Dials {
         self.lock().clone()
     }
 
-    pub(crate) fn model(&self) -> String {
-        self.lock().model.clone()
+    /// The model of the moment; which one it is may follow the mode.
+    pub(crate) fn model(&self, mode: PermissionMode) -> String {
+        model_for_phase(&self.lock().model, mode == PermissionMode::Plan).to_owned()
     }
 
     /// Changes the model; `None` goes back to the first.

@@ -71,7 +71,7 @@ impl Default for TurnOptions {
 impl Turn {
     /// What is known about the model of the moment.
     pub(crate) fn facts(&self) -> ModelFacts {
-        self.model.facts(&self.dials.model())
+        self.model.facts(&self.scope.model())
     }
 
     pub(crate) fn publish(&self, body: Body) {

@@ -8,7 +8,7 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use gimlet_proto::{Env, ModelFacts, Price};
+use gimlet_proto::{Env, ModelFacts, Price, model_for_phase};
 
 use self::overrides::Overrides;
 
@@ -171,7 +171,7 @@ impl Catalogue {
     }
 
     pub(crate) fn id_of(&self, name: &str) -> String {
-        let name = strip_window(name.trim());
+        let name = strip_window(model_for_phase(name, false).trim());
         let alias = name.to_ascii_lowercase();
         let chosen = |alias: &str| {
             let found = self.aliases.iter().find(|(name, _)| *name == alias);
@@ -180,6 +180,8 @@ impl Catalogue {
         let family = match alias.as_str() {
             "default" => DEFAULT_ALIAS,
             "small" => "haiku",
+            // The strongest that every account has.
+            "best" => "opus",
             other => other,
         };
         let Some((_, id)) = table::ALIASES.iter().find(|(alias, _)| *alias == family) else { return name.to_owned() };
@@ -201,7 +203,7 @@ impl Catalogue {
 }
 
 fn is_alias(name: &str) -> bool {
-    ["default", "small"].contains(&name) || table::ALIASES.iter().any(|(alias, _)| *alias == name)
+    ["default", "small", "best"].contains(&name) || table::ALIASES.iter().any(|(alias, _)| *alias == name)
 }
 
 /// Without the suffix by which people ask for the long window; it is built in today.

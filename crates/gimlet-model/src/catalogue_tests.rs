@@ -7,6 +7,8 @@ fn aliases_resolve_through_the_environment_and_then_the_table() {
     assert_eq!(plain.facts("small").id, "claude-haiku-5-5");
     assert_eq!(plain.facts("Opus[1m]").id, "claude-opus-5-5");
     assert_eq!(plain.facts("fable").id, "claude-fable-5-1");
+    assert_eq!(plain.facts("best[1m]").id, "claude-opus-5-5");
+    assert_eq!(plain.facts("opusplan").id, "claude-sonnet-5-5");
     let env = Env::default()
         .with("ANTHROPIC_DEFAULT_SONNET_MODEL", "gateway/claude-sonnet-5[1m]")
         .with("ANTHROPIC_DEFAULT_OPUS_MODEL", "opus");

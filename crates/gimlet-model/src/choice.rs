@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use gimlet_proto::model_for_phase;
+
 use crate::catalogue::Catalogue;
 
 /// So many models stand in for another one.
@@ -54,9 +56,13 @@ impl ModelChoices {
         }
     }
 
-    /// Whether the list has this model.
+    /// Whether the list has this model, or all that it may stand for.
     fn permits(&self, catalogue: &Catalogue, name: &str) -> bool {
         let Some(available) = &self.available else { return true };
+        let phases = [model_for_phase(name, true), model_for_phase(name, false)];
+        if phases != [name; 2] {
+            return phases.iter().all(|name| self.permits(catalogue, name));
+        }
         let id = catalogue.id_of(name);
         available.iter().any(|entry| {
             let entry = entry.trim();

@@ -25,6 +25,10 @@ fn a_list_of_models_permits_ids_aliases_and_whole_families() {
         (&[], "sonnet", false),
         (&[], "default", true),
         (&["opus"], "default", true),
+        (&["opus"], "best", true),
+        (&["sonnet"], "best", false),
+        (&["sonnet"], "opusplan", false),
+        (&["sonnet", "opus"], "opusplan", true),
     ] {
         let found = only(list).model_for(&catalogue, Some(wish));
         assert_eq!(found.is_ok(), permitted, "{wish} of {list:?}: {found:?}");

@@ -32,6 +32,21 @@ pub fn check_model_name(model: &str) -> Result<(), String> {
     if plausible { Ok(()) } else { Err(format!("'{model}' cannot be the name of a model")) }
 }
 
+/// The alias that means one model for plans and another for carrying them out.
+const BY_MODE: &str = "opusplan";
+
+/// What such a name stands for while the session plans, or while it does not; any other name stands for itself.
+pub fn model_for_phase(model: &str, planning: bool) -> &str {
+    let name = model.trim();
+    let is_alias = name.get(..BY_MODE.len()).is_some_and(|start| start.eq_ignore_ascii_case(BY_MODE));
+    match name.get(BY_MODE.len()..) {
+        Some(rest) if is_alias && (rest.is_empty() || rest.eq_ignore_ascii_case("[1m]")) => {
+            if planning { "opus" } else { "sonnet" }
+        }
+        _ => model,
+    }
+}
+
 /// Facts about one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelFacts {

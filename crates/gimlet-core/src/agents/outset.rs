@@ -71,7 +71,7 @@ impl Outset<'_> {
         let known = past.as_ref().map(|past| PastCalls::new(past.history.clone(), past.outputs.clone()));
         let scope = Arc::new(self.scope(sender, cx, identity.clone(), cancel, known.unwrap_or_default()));
         tell_missing(&scope, self.kind);
-        let model = scope.host.model.facts(&self.dials.model()).id;
+        let model = scope.host.model.facts(&scope.model()).id;
         let conversation = self.conversation(&scope, &model, past);
         let turn = self.turn(&scope);
         let errand = Errand { conversation, turn, said };

@@ -166,7 +166,7 @@ impl Errand {
         let report = AgentReport {
             id: running.task.id.clone(),
             kind: scope.subagent.as_ref().map(|who| who.kind.clone()).unwrap_or_default(),
-            model: host.model.facts(&self.turn.dials.model()).id,
+            model: host.model.facts(&scope.model()).id,
             text,
             incomplete: None,
             resumable: host.may_resume(scope.subagent.as_deref()),

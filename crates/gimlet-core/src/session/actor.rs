@@ -423,7 +423,7 @@ impl Actor {
     fn opened(&self) -> Opened {
         Opened {
             cwd: self.desk.services.paths().cwd,
-            model: self.model.facts(&self.desk.dials.model()).id,
+            model: self.model.facts(&self.desk.model_name()).id,
             mode: self.desk.gate.mode(),
             tools: self.tools.offered().map(|tool| tool.listed_as().to_owned()).collect(),
             servers: self.desk.guests.as_ref().map(|guests| guests.servers()).unwrap_or_default(),
@@ -436,7 +436,7 @@ impl Actor {
         self.snapshot.send_replace(Arc::new(Snapshot {
             busy,
             mode: self.desk.gate.mode(),
-            model: self.desk.dials.model(),
+            model: self.desk.dials.now().model,
             cwd: self.desk.services.paths().cwd,
             context_tokens: self.conversation.context_tokens,
             by_model: self.conversation.ledger.by_model(),

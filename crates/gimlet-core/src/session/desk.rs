@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use gimlet_proto::{AgentPath, Block, Body, EntryId, Interrupted, Model, Op, PermissionMode, PromptFate, Reply, Say};
+use gimlet_proto::{
+    AgentPath, Block, Body, EntryId, Interrupted, Model, Op, PermissionMode, PromptFate, Reply, Say, model_for_phase,
+};
 use gimlet_store::AgentTranscripts;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -78,12 +80,13 @@ struct Wish {
 impl Wish {
     async fn fulfil(self) -> Result<(), String> {
         let dials = &self.scope.dials;
-        let (from, to) = (dials.model(), dials.meant(self.requested.clone())?);
-        let id = |model: &str| self.model.facts(model).id;
+        let (from, to) = (dials.now().model, dials.meant(self.requested.clone())?);
+        let planning = self.scope.gate.mode() == PermissionMode::Plan;
+        let id = |model: &str| self.model.facts(model_for_phase(model, planning)).id;
         if !self.asks || id(&from) == id(&to) {
             return dials.set_model(self.requested);
         }
-        let context_tokens = self.gauge.read(self.model.facts(&from)).total_tokens;
+        let context_tokens = self.gauge.read(self.model.facts(&id(&from))).total_tokens;
         let switch = ModelSwitch { from: id(&from), to: id(&to), requested: self.requested, context_tokens };
         switch_with_leave(&self.scope, &switch).await
     }
@@ -121,6 +124,11 @@ async fn stop(task: &Task, transcripts: AgentTranscripts) {
 }
 
 impl Desk {
+    /// The model of the moment.
+    pub(super) fn model_name(&self) -> String {
+        self.dials.model(self.gate.mode())
+    }
+
     fn scope(&self) -> CallScope {
         CallScope::of_no_turn(&self.services, &self.gate, &self.dials, &self.host)
     }
@@ -192,7 +200,7 @@ impl Desk {
                 self.services.spawn(async move { reply.send(checkpoints::seed_read(services, path, mtime_ms).await) });
             }
             Some(Op::ContextUsage { reply }) => {
-                reply.send(Ok(self.gauge.read(self.model.facts(&self.dials.model()))));
+                reply.send(Ok(self.gauge.read(self.model.facts(&self.model_name()))));
             }
             Some(Op::Inquire(inquiry)) => inquiries::answer(inquiry, &self.scope(), self.guests.as_ref()),
             Some(Op::SetHooks { hooks, reply }) => reply.send(self.services.hooks().set_driver_hooks(&hooks)),

@@ -107,7 +107,7 @@ impl ToolContext {
         let Some(scope) = self.scope.as_ref().filter(|_| self.services.file_habits().trusts_models) else {
             return false;
         };
-        scope.host.facts(&scope.dials.model()).edits_unread
+        scope.host.facts(&scope.model()).edits_unread
             && self.offers(reader)
             && scope.gate.may_read(&self.services, path).is_ok()
     }

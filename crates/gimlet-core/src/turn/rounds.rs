@@ -145,7 +145,7 @@ impl<'a> Rounds<'a> {
         }
         let choice = turn.dials.now();
         ModelRequest {
-            model: choice.model,
+            model: turn.scope.model(),
             max_tokens: self.limits.max_tokens,
             system: conversation.system.clone(),
             tools: conversation.tools.clone(),

@@ -62,6 +62,19 @@ async fn a_model_that_may_not_be_used_is_refused_by_name_wherever_the_wish_came_
 }
 
 #[tokio::test]
+async fn names_for_the_best_model_and_for_one_by_phase_are_known() {
+    let world = world();
+    let model = says_done().await;
+    world.run(&model).args(["-p", "--model", "best", "--", "go"]).finish().await.expect_code(0);
+    user(&world, &json!({"model": "opusplan"}));
+    for flags in [&["-p"][..], &["-p", "--permission-mode", "plan"], &["-p", "--model", "opusplan[1m]"]] {
+        world.run(&model).args(flags.iter().copied()).args(["--", "go"]).finish().await.expect_code(0);
+    }
+    let [opus, sonnet] = ["claude-opus-5-5", "claude-sonnet-5-5"];
+    assert_eq!(models(&model), [opus, sonnet, opus, sonnet]);
+}
+
+#[tokio::test]
 async fn another_model_stands_in_for_an_overloaded_one_and_is_what_is_charged() {
     for (settings, flags) in [
         (json!({"fallbackModel": ["haiku"]}), &[][..]),
