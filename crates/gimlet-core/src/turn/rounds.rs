@@ -3,7 +3,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
-use gimlet_proto::{Level, ModelFacts, ModelRequest, Say, StopReason, ToolChoice, TurnEnd, When};
+use gimlet_proto::{Level, ModelFacts, ModelRequest, Say, StopReason, Thinking, ToolChoice, TurnEnd, When};
 
 use super::batch::{self, BatchEnd};
 use super::hooked::{self, AtEnd};
@@ -25,12 +25,22 @@ pub(super) struct Rounds<'a> {
     /// The beginning of a text that was cut at the output limit and goes on in the next reply.
     begun: String,
     stop_reason: Option<StopReason>,
+    /// How the model thinks, for the whole turn: servers leave thinking out where it changes between a call and its result.
+    thinking: Thinking,
 }
 
 impl<'a> Rounds<'a> {
     pub(super) fn new(conversation: &'a mut Conversation, turn: &'a Turn, prompt: &'a Mark) -> Self {
-        let limits = Limits::default();
-        Self { conversation, turn, prompt, limits, last_text: String::new(), begun: String::new(), stop_reason: None }
+        Self {
+            conversation,
+            turn,
+            prompt,
+            limits: Limits::default(),
+            last_text: String::new(),
+            begun: String::new(),
+            stop_reason: None,
+            thinking: turn.dials.now().thinking,
+        }
     }
 
     /// How the turn ended, its last words, and why the model stopped.
@@ -152,7 +162,7 @@ impl<'a> Rounds<'a> {
             tool_choice: ToolChoice::Auto { parallel: turn.options.parallel_tools },
             cache: conversation.plan_cache(),
             messages: conversation.messages(),
-            thinking: choice.thinking,
+            thinking: self.thinking,
             display: choice.display,
             effort: choice.effort,
             want_wire_events: turn.options.wire_events,

@@ -364,6 +364,27 @@ async fn what_is_seen_of_thinking_can_be_changed_and_taken_back() {
 }
 
 #[tokio::test]
+async fn a_turn_thinks_to_its_end_as_it_began() {
+    let world = world();
+    let wait = json!({"command": "while [ ! -e go ]; do sleep 0.01; done"});
+    let script = Script::new().call("Bash", wait).then().say("first").then().say("second");
+    let model = script.serve().await.unwrap();
+    let run = world.run(&model).args(["--dangerously-skip-permissions", "--model", "claude-sonnet-5"]);
+    let mut host = Host::start(run);
+    host.say("one");
+    host.until(|line| line["type"] == "assistant").await;
+    let off = json!({"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 0});
+    assert_eq!(host.ask(off).await["subtype"], "success");
+    world.file("go", "");
+    host.result().await;
+    host.say("two");
+    host.result().await;
+    host.end().await.clean(0);
+    let modes: Vec<Value> = model.requests().iter().map(|request| request.json()["thinking"]["type"].clone()).collect();
+    assert_eq!(modes, ["adaptive", "adaptive", "disabled"]);
+}
+
+#[tokio::test]
 async fn where_nothing_may_run_in_the_background_nothing_is_moved_there() {
     let world = world();
     let model = Script::new().serve().await.unwrap();
