@@ -56,7 +56,7 @@ pub use message::{Message, Role};
 pub use model::{
     BoxFuture, CachePlan, CacheTtl, CutCall, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts,
     ModelRequest, ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, SentOption, Thinking, ThinkingDisplay,
-    ToolChoice, ToolDef, check_model_name, model_for_phase,
+    ToolChoice, ToolDef, check_model_name, effort_of, model_for_phase,
 };
 pub use need::Need;
 pub use op::{Interrupted, Mentions, Op, Origin, Reply, Rewound, Say, When};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_core::Stream;
 use serde_json::value::RawValue;
 
-use crate::{Block, BlockKind, Message, StopReason, Usage};
+use crate::{Block, BlockKind, Env, Message, StopReason, Usage};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
@@ -32,6 +32,12 @@ pub fn check_model_name(model: &str) -> Result<(), String> {
     if plausible { Ok(()) } else { Err(format!("'{model}' cannot be the name of a model")) }
 }
 
+/// How hard the model is to think, where the environment says so: that stands above every other wish.
+pub fn effort_of(env: &Env) -> Option<&str> {
+    let known = |level: &&str| ["low", "medium", "high", "xhigh", "max"].contains(level);
+    env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(known)
+}
+
 /// The alias that means one model for plans and another for carrying them out.
 const BY_MODE: &str = "opusplan";
 
@@ -41,7 +47,11 @@ pub fn model_for_phase(model: &str, planning: bool) -> &str {
     let is_alias = name.get(..BY_MODE.len()).is_some_and(|start| start.eq_ignore_ascii_case(BY_MODE));
     match name.get(BY_MODE.len()..) {
         Some(rest) if is_alias && (rest.is_empty() || rest.eq_ignore_ascii_case("[1m]")) => {
-            if planning { "opus" } else { "sonnet" }
+            if planning {
+                "opus"
+            } else {
+                "sonnet"
+            }
         }
         _ => model,
     }

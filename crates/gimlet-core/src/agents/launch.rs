@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gimlet_proto::{Block, Say, Usage};
+use gimlet_proto::{Block, Say, Usage, effort_of};
 
 use super::outset::{Outset, Prepared};
 use super::roster::AgentKind;
@@ -183,13 +183,14 @@ fn new_id() -> String {
     format!("a{}", &random[..16])
 }
 
-/// Which model it is to be: the environment, the call, the definition, and else that of whoever sends it.
+/// Which model it is to be and how hard it thinks: the environment, the call, the definition, and else as whoever sends it.
 fn dials(scope: &CallScope, kind: &AgentKind, launch: &Launch) -> Result<Dials, ToolError> {
     let inherited = scope.dials.now();
     let named = |model: &&str| !model.trim().is_empty() && *model != "inherit";
     let env = scope.services.env.get("CLAUDE_CODE_SUBAGENT_MODEL").filter(named);
     let wanted = env.or(launch.model.as_deref()).or(kind.spec.model.as_deref()).filter(named);
-    let effort = launch.effort.clone().or_else(|| kind.spec.effort.clone()).or_else(|| inherited.effort.clone());
+    let chosen = effort_of(&scope.services.env).or(launch.effort.as_deref()).or(kind.spec.effort.as_deref());
+    let effort = chosen.map(str::to_owned).or_else(|| inherited.effort.clone());
     let dials = Dials::new(Choice { effort, ..inherited });
     if let Some(model) = wanted {
         dials.set_model(Some(model.to_owned())).map_err(ToolError::input)?;

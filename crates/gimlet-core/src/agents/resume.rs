@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gimlet_policy::{Call, Decision, NeedFacts, World};
-use gimlet_proto::{AgentPath, Need, Say, ToolUseId};
+use gimlet_proto::{AgentPath, Need, Say, ToolUseId, effort_of};
 use gimlet_store::{AgentMeta, KnownAgent, LoadOptions, MAX_HISTORY};
 use serde_json::{Map, Value};
 
@@ -218,7 +218,7 @@ fn dials(scope: &CallScope, kind: &AgentKind, model: Option<String>) -> Result<D
         model: now.model,
         thinking: now.thinking,
         display: now.display,
-        effort: kind.spec.effort.clone().or(now.effort),
+        effort: effort_of(&scope.services.env).or(kind.spec.effort.as_deref()).map(str::to_owned).or(now.effort),
     });
     if let Some(model) = model {
         dials.set_model(Some(model)).map_err(ToolError::failed)?;

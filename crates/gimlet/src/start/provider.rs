@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gimlet_core::Redactor;
 use gimlet_model::{AnthropicConfig, ConfigError};
-use gimlet_proto::{CacheTtl, Credentials, Env, Secret, Thinking, ThinkingDisplay};
+use gimlet_proto::{CacheTtl, Credentials, Env, Secret, Thinking, ThinkingDisplay, effort_of};
 
 use super::{Configured, models};
 use crate::args::{OutputFormat, RunArgs, ThinkingDisplayFlag, ThinkingFlag};
@@ -81,12 +81,10 @@ fn no_provider(error: ConfigError, configured: &Configured) -> Report {
 
 /// How hard the model thinks: the environment, the flag, the settings.
 pub(super) fn effort(run: &RunArgs, configured: &Configured) -> Option<String> {
-    let known = |level: &&str| ["low", "medium", "high", "xhigh", "max"].contains(level);
-    let env = configured.env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(known);
     let setting = configured.first_choice().1.map(|level| level.as_str());
     // The level of that name adds plans for many agents, which gimlet does not make, to this one.
     let flag = run.effort.as_deref().map(|level| if level == "ultracode" { "xhigh" } else { level });
-    env.or(flag).or(setting).map(str::to_owned)
+    effort_of(&configured.env).or(flag).or(setting).map(str::to_owned)
 }
 
 /// How the model thinks: the flags, the environment, then the settings.

@@ -192,6 +192,23 @@ async fn agents_of_the_caller_are_offered_and_denied_ones_are_not() {
 }
 
 #[tokio::test]
+async fn the_environment_says_how_hard_agents_think_before_their_definition_does() {
+    let agents = json!({"thinker": {"description": "Thinks", "prompt": "You think.", "effort": "high"}}).to_string();
+    for (variable, efforts) in [(None, [None, Some("high"), None]), (Some("low"), [Some("low"); 3])] {
+        let world = world();
+        let model = sending("thinker", "Think.").then().say("Thought.").then().say("done").serve().await.unwrap();
+        let mut run = world.run(&model).stream("go").args(["--agents", &agents]);
+        if let Some(level) = variable {
+            run = run.env("CLAUDE_CODE_EFFORT_LEVEL", level);
+        }
+        run.finish().await.expect_code(0);
+        let sent = model.requests();
+        let sent: Vec<Value> = sent.iter().map(|request| request.json()["output_config"]["effort"].clone()).collect();
+        assert_eq!(sent, efforts.map(|level| level.map_or(Value::Null, Value::from)));
+    }
+}
+
+#[tokio::test]
 async fn a_session_goes_on_as_the_agent_that_it_ran_as() {
     let world = world();
     let given = json!({
