@@ -215,6 +215,11 @@ impl Conversation {
         self.shed(self.unanswered(), self.waiting_since(prompt))
     }
 
+    /// The same with those that the model has answered, or that came before this prompt while it waits for its answer.
+    pub(crate) fn shed_seen(&mut self, prompt: &Mark) -> usize {
+        self.shed(0, Some(self.waiting_since(prompt).unwrap_or((self.unanswered(), 0))))
+    }
+
     /// Leaves out blocks whose type nobody here knows and a refusal names; a note stands in their place. Says how many.
     pub(crate) fn shed_unknown(&mut self, refusal: &str) -> usize {
         let mut shed = 0;

@@ -65,8 +65,15 @@ pub(crate) fn settle(
 ) -> Next {
     match reply.ending {
         Ending::Failed(error) => {
-            let curable = reply.blocks.is_empty() && error.kind == ErrorKind::InvalidRequest;
-            if curable && (mend(conversation, turn, limits, &error) || shed(conversation, turn, &error, prompt)) {
+            let cured = reply.blocks.is_empty()
+                && match error.kind {
+                    ErrorKind::InvalidRequest => {
+                        mend(conversation, turn, limits, &error) || shed(conversation, turn, &error, prompt)
+                    }
+                    ErrorKind::RequestTooLarge | ErrorKind::PromptTooLong => lighten(conversation, turn, prompt),
+                    _ => false,
+                };
+            if cured {
                 return Next::Again;
             }
             conversation.push_assistant(reply.blocks);
@@ -221,6 +228,17 @@ fn shed_attachments(conversation: &mut Conversation, turn: &Turn, words: &str, p
         || !conversation.shows_attachments(prompt) && conversation.shed_all() > 0;
     if is_lighter {
         turn.notice(Level::Warning, "the server refused an image or a document; a note stands in its place now");
+    }
+    is_lighter
+}
+
+/// Makes a request smaller that is too large: without the images and documents that the model has seen, then without
+/// those that it has not. What the person shows with this very prompt stays.
+fn lighten(conversation: &mut Conversation, turn: &Turn, prompt: &Mark) -> bool {
+    let is_lighter = conversation.shed_seen(prompt) > 0 || conversation.shed_unanswered(prompt) > 0;
+    if is_lighter {
+        let text = "the request was too large; notes stand in the place of earlier images and documents now";
+        turn.notice(Level::Warning, text);
     }
     is_lighter
 }

@@ -188,6 +188,29 @@ async fn a_prompt_that_the_server_refuses_for_what_it_is_is_taken_back() {
     }
 }
 
+#[tokio::test]
+async fn a_request_that_is_too_large_goes_again_without_what_was_shown_before() {
+    const OTHER: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    for (status, message) in [(413, "Request exceeds the maximum size"), (400, "prompt is too long: 9 tokens > 8")] {
+        let world = world();
+        let script = Script::new().say("seen").then().error(status, message).then().say("still here");
+        let model = script.serve().await.unwrap();
+        let mut host = Host::start(world.run(&model));
+        host.send(user(&json!([image("image/gif", GIF)])));
+        assert_eq!(host.result().await["result"], "seen", "{status}");
+        host.send(user(&json!([{"type": "text", "text": "and this?"}, image("image/png", OTHER)])));
+        assert_eq!(host.result().await["result"], "still here", "{status}");
+        let lines = host.end().await.clean(0);
+        let told = |line: &&Value| line["content"].as_str().is_some_and(|text| text.contains("too large"));
+        assert_eq!(lines.iter().filter(told).count(), 1, "{status}");
+        let request = model.request(2);
+        let sent = request.body_text();
+        assert!(!sent.contains(GIF) && sent.contains(OTHER), "{status}: {sent}");
+        assert!(model.rejections().is_empty(), "{status}: {:?}", model.rejections());
+    }
+}
+
 /// A model that makes one call, and then speaks.
 async fn calling(name: &str, input: ToolInput, id: Option<&str>, times: usize) -> Server {
     let call = BlockSpec::Tool { name: name.into(), input, id: id.map(str::to_owned), times };
