@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use gimlet_proto::{CutCall, ModelRequest, Thinking, ThinkingDisplay, ToolChoice};
+use gimlet_proto::{BlockKind, CutCall, Message, ModelRequest, Role, Thinking, ThinkingDisplay, ToolChoice};
 
 use super::AnthropicConfig;
 use crate::betas::{self, BETAS, Beta, Circumstances};
@@ -141,18 +141,18 @@ impl Learned {
             .min(once.unwrap_or(u64::MAX));
         let tool_choice = tool_choice(&profile, &request.tool_choice);
         let forced = matches!(tool_choice, ToolChoice::Any { .. } | ToolChoice::Tool { .. });
+        let strip_thinking = match self.stripped.is_empty() {
+            true => 0,
+            false => self.stripped.get(&conversation(request)).copied().unwrap_or(0),
+        };
         let thinking = thinking(config, &profile, request, max_tokens, lessons).filter(|field| {
-            // A demanded call and a budget exclude each other.
-            !(forced && matches!(field, ThinkingField::Enabled { .. }))
+            // A budget excludes a demanded call, and a turn that began without thinking.
+            !matches!(field, ThinkingField::Enabled { .. }) || !forced && !began_without(request, strip_thinking)
         });
         if effort_is_capped(&profile, thinking, lessons) {
             effort = effort.map(|level| if matches!(level, "xhigh" | "max") { "high" } else { level });
         }
         let betas = needed_betas(config, &profile, thinking, lessons);
-        let strip_thinking = match self.stripped.is_empty() {
-            true => 0,
-            false => self.stripped.get(&conversation(request)).copied().unwrap_or(0),
-        };
         let plan = BodyPlan {
             model: model.id.clone(),
             max_tokens,
@@ -230,9 +230,24 @@ fn thinking(
         }
         // The depth is the model's own affair; a budget only says that it shall think.
         (Thinks::Adaptive { .. }, _) => Some(on),
-        (Thinks::Manual { .. }, Thinking::Budget(budget)) if !off => enabled(budget, max_tokens),
-        (Thinks::Manual { .. } | Thinks::Unknown, _) => None,
+        (Thinks::Manual { .. }, _) if off => None,
+        (Thinks::Manual { .. }, Thinking::Budget(budget)) => enabled(budget, max_tokens),
+        (Thinks::Manual { .. }, _) => enabled(USUAL_BUDGET, max_tokens),
+        (Thinks::Unknown, _) => None,
     }
+}
+
+/// Whether the model is in the middle of a turn whose first words were no thinking, or none that is sent: then servers
+/// take no budget. A resumed session or another model may have begun it.
+fn began_without(request: &ModelRequest, stripped: usize) -> bool {
+    let messages = &request.messages;
+    let is_answer = |message: &Message| match message.role {
+        Role::Assistant => true,
+        Role::User => message.blocks.first().is_some_and(|block| block.kind() == BlockKind::ToolResult),
+    };
+    let start = messages.iter().rposition(|message| !is_answer(message)).map_or(0, |prompt| prompt + 1);
+    let Some(first) = messages.get(start).and_then(|reply| reply.blocks.first()) else { return false };
+    start < stripped || !matches!(first.kind(), BlockKind::Thinking | BlockKind::RedactedThinking)
 }
 
 /// Thinking by a budget, which must leave room for an answer.

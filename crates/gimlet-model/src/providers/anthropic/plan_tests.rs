@@ -35,7 +35,7 @@ const ON_VISIBLE: Option<ThinkingField> = Some(ThinkingField::Adaptive { display
 
 #[test]
 fn thinking_follows_the_models_row() {
-    let budget = Some(ThinkingField::Enabled { budget: 8000 });
+    let [budget, usual] = [8000, 31_999].map(|budget| Some(ThinkingField::Enabled { budget }));
     let table = [
         ("claude-fable-5-1", ON, ON, ON),
         ("claude-opus-5-5", ON, ON, ON),
@@ -44,8 +44,8 @@ fn thinking_follows_the_models_row() {
         ("claude-haiku-5-5", ON, Some(ThinkingField::Disabled), ON),
         ("claude-opus-4-8", ON, None, ON),
         ("claude-sonnet-4-6", ON_VISIBLE, None, ON_VISIBLE),
-        ("claude-opus-4-5", None, None, budget),
-        ("claude-haiku-4-5", None, None, budget),
+        ("claude-opus-4-5", usual, None, budget),
+        ("claude-haiku-4-5", usual, None, budget),
         ("claude-unheard-of", ON, ON, ON),
         ("llama", None, None, None),
     ];
@@ -57,6 +57,27 @@ fn thinking_follows_the_models_row() {
             request.thinking = thinking;
             assert_eq!(plan(&request).0.thinking, expected, "{model} {thinking:?}");
         }
+    }
+}
+
+#[test]
+fn a_budget_leaves_room_for_an_answer_and_waits_for_a_turn_that_can_have_one() {
+    let call = || Block::tool_use("toolu_a", "Read", serde_json::from_str("{}").unwrap());
+    let thought = || Block::from_json(r#"{"type":"thinking","thinking":"hm","signature":"s"}"#).unwrap();
+    let result = || Message::user(vec![Block::tool_result("toolu_a", &"x".into(), false)]);
+    let mut request = request("claude-sonnet-4-5");
+    request.max_tokens = Some(4_000);
+    assert_eq!(plan(&request).0.thinking, Some(ThinkingField::Enabled { budget: 3_999 }));
+    request.max_tokens = Some(1_024);
+    assert_eq!(plan(&request).0.thinking, None);
+    request.max_tokens = None;
+    for (reply, thinks) in [(vec![call()], false), (vec![thought(), call()], true)] {
+        let prompt = || Message::user(vec![Block::text("hi")]);
+        let turn = [prompt(), Message::assistant(reply), result(), Message::assistant(vec![call()]), result()];
+        request.messages = turn.into_iter().map(Arc::new).collect();
+        assert_eq!(plan(&request).0.thinking.is_some(), thinks);
+        request.messages.push(Arc::new(prompt()));
+        assert!(plan(&request).0.thinking.is_some(), "a new turn thinks again");
     }
 }
 
