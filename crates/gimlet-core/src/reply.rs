@@ -155,7 +155,7 @@ impl Reader<'_> {
             }
             ModelEvent::Waiting { silent_ms } => {
                 let text = format!("still waiting for the model ({} s without a word)", silent_ms / 1000);
-                self.turn.publish(Body::Notice(Notice { level: Level::Info, text }));
+                self.turn.publish(Body::Notice(Notice { level: Level::Status, text }));
             }
             ModelEvent::RateLimits(limits) => self.turn.publish(Body::RateLimits(limits)),
             ModelEvent::Notice(text) => self.turn.publish(Body::Notice(Notice { level: Level::Warning, text })),

@@ -285,6 +285,8 @@ pub struct RetryNotice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     Info,
+    /// How things stand, for whoever would otherwise wonder.
+    Status,
     Warning,
     Error,
 }

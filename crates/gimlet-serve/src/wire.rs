@@ -378,7 +378,7 @@ fn api_retry(event: &Event, retry: &RetryNotice) -> String {
 
 fn informational(event: &Event, notice: &Notice) -> String {
     let level = match notice.level {
-        Level::Info => "info",
+        Level::Info | Level::Status => "info",
         Level::Warning | Level::Error => "warning",
     };
     system(event, "informational", json!({"content": notice.text, "level": level}))

@@ -165,7 +165,7 @@ impl AnthropicConfig {
             max_retries: max_retries(env, unattended),
             unattended,
             first_delay: env.integer(TEST_RETRY_DELAY_MS).map_or(crate::retry::FIRST_DELAY, Duration::from_millis),
-            max_wait: super::DEFAULT_MAX_WAIT,
+            max_wait: env.integer("GIMLET_MAX_WAIT_MS").map_or(super::DEFAULT_MAX_WAIT, Duration::from_millis),
             max_output_tokens: env.integer("CLAUDE_CODE_MAX_OUTPUT_TOKENS").filter(|tokens| *tokens > 0),
             uncached: uncached(env),
             extra_body,
@@ -343,8 +343,8 @@ fn patience(env: &Env, first_party: bool, local: bool) -> Patience {
         // A model on one's own machine may have to be loaded first.
         headers: chosen("API_TIMEOUT_MS", if local { 600 } else { 120 }),
         idle: chosen("CLAUDE_STREAM_IDLE_TIMEOUT_MS", if first_party { 180 } else { 300 }),
-        waiting: Duration::from_secs(20),
-        quiet: Duration::from_secs(600),
+        waiting: chosen("GIMLET_WAITING_MS", 20),
+        quiet: chosen("GIMLET_QUIET_MS", 600),
     }
 }
 

@@ -50,6 +50,16 @@ async fn silence_is_a_cut() {
 }
 
 #[tokio::test]
+async fn whoever_reads_text_is_told_that_the_model_is_waited_for() {
+    let world = crate::world();
+    let model = Script::new().say("done").delay_ms(1_200).serve().await.unwrap();
+    let run = world.run(&model).print("go").env("GIMLET_TEST_LEAST_TIMEOUT_MS", "1").env("GIMLET_WAITING_MS", "700");
+    let run = run.finish().await;
+    assert_eq!((run.code, run.stdout.as_str()), (0, "done\n"));
+    assert_eq!(run.stderr, "gimlet: still waiting for the model (0 s without a word)\n");
+}
+
+#[tokio::test]
 async fn slowness_is_not() {
     let pinging = |at| Fault::Stall { at, ping_every_ms: Some(100), for_ms: Some(1_200) };
     let dripping = Wire { chunk: Chunk::Bytes(1), drip_ms: 1, ..Wire::default() };
