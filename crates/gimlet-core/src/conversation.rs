@@ -138,9 +138,9 @@ impl Conversation {
         }
     }
 
-    /// What the messages carry at this moment, for whoever is about to add to it.
-    pub(crate) fn room(&self) -> Room {
-        self.room
+    /// What the messages carry at this moment, for whoever is about to add to it for a model with this window.
+    pub(crate) fn room(&self, window: u64) -> Room {
+        self.room.within(window)
     }
 
     /// How a turn ends whose prompt cannot be sent with what is there already; `None` for one that fits.
@@ -157,7 +157,7 @@ impl Conversation {
 
     /// The same for one that has nothing in the wrong place.
     pub(crate) fn overflow(&self, prompt: &[Block], facts: &ModelFacts) -> Option<TurnEnd> {
-        if let Err(full) = self.room.takes(prompt) {
+        if let Err(full) = self.room(facts.context_window).takes(prompt) {
             let reason = format!("The prompt was not taken up: {}.", full.words());
             let because = if full == Full::Bytes { Unusable::Length } else { Unusable::Images };
             return Some(TurnEnd::PromptUnusable { reason, because });

@@ -55,7 +55,7 @@ fn decoded(base64: &[u8]) -> Vec<u8> {
 }
 
 impl Picture {
-    /// No request may carry more images than this, whatever the model.
+    /// Every model takes so many images in a request, and some no more.
     pub const MOST: usize = 100;
     /// Of more images than this each must be small.
     pub const MANY: usize = 20;

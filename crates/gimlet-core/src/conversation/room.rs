@@ -1,6 +1,7 @@
 //! How much a conversation carries, and what still fits: everything in it goes with every later request, so whatever does
 //! not fit must be noticed before it is in.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use gimlet_proto::{Block, ContentPart, Message, Picture, ResultContent};
@@ -9,31 +10,44 @@ use gimlet_store::pictures_in;
 /// The bytes of all messages together; servers take 32 MB, and the rest of a request needs its place.
 const MAX_BYTES: usize = 28_000_000;
 
+/// How many images a request may carry to a model with more than the short window.
+const MOST_PICTURES: usize = 600;
+/// The short window, in tokens.
+const SHORT_WINDOW: u64 = 200_000;
+
 /// What a conversation carries that servers set limits on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     bytes: usize,
     pictures: usize,
     largest_side: u32,
+    most_pictures: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { bytes: 0, pictures: 0, largest_side: 0, most_pictures: Picture::MOST }
+    }
 }
 
 /// Why something does not fit, in words that follow "it" or "they".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     Bytes,
-    Pictures,
+    Pictures { most: usize },
     LargePictures,
 }
 
 impl Full {
-    pub(crate) fn words(&self) -> &'static str {
+    pub(crate) fn words(&self) -> Cow<'static, str> {
         match self {
-            Full::Bytes => "the conversation would have more than 28 MB, which is more than a request can carry",
-            Full::Pictures => {
-                "the conversation would have more than 100 images, which is more than a request can carry"
+            Full::Bytes => "the conversation would have more than 28 MB, which is more than a request can carry".into(),
+            Full::Pictures { most } => {
+                format!("the conversation would have more than {most} images, which is more than a request can carry")
+                    .into()
             }
             Full::LargePictures => {
-                "in a conversation of more than 20 images none can have more than 2,000 pixels on a side"
+                "in a conversation of more than 20 images none can have more than 2,000 pixels on a side".into()
             }
         }
     }
@@ -45,6 +59,12 @@ impl Room {
         let mut room = Self::default();
         messages.iter().for_each(|message| room.add(&message.blocks));
         room
+    }
+
+    /// With as many images as go to a model with this window.
+    pub(crate) fn within(self, window: u64) -> Self {
+        let most_pictures = if window > SHORT_WINDOW { MOST_PICTURES } else { Picture::MOST };
+        Self { most_pictures, ..self }
     }
 
     /// Takes note of what entered the conversation.
@@ -72,8 +92,8 @@ impl Room {
     }
 
     fn gallery(&self) -> Result<(), Full> {
-        if self.pictures > Picture::MOST {
-            Err(Full::Pictures)
+        if self.pictures > self.most_pictures {
+            Err(Full::Pictures { most: self.most_pictures })
         } else if self.pictures > Picture::MANY && self.largest_side > Picture::SMALL_SIDE {
             Err(Full::LargePictures)
         } else {
@@ -85,7 +105,7 @@ impl Room {
     /// those that stay.
     pub(crate) fn fit(&mut self, content: &mut ResultContent) {
         let ResultContent::Parts(parts) = content else { return };
-        let mut left_out: Vec<(&'static str, usize)> = Vec::new();
+        let mut left_out: Vec<(Cow<'static, str>, usize)> = Vec::new();
         parts.retain(|part| {
             let ContentPart::Image { source } = part else { return true };
             let why = match self.admit(source.media_type(), source.data()) {
@@ -104,10 +124,10 @@ impl Room {
         }
     }
 
-    fn admit(&mut self, declared: &str, base64: &str) -> Result<(), &'static str> {
+    fn admit(&mut self, declared: &str, base64: &str) -> Result<(), Cow<'static, str>> {
         let picture = Picture::look(base64)?;
         if picture.media_type != declared {
-            return Err("it is of another type than it says");
+            return Err("it is of another type than it says".into());
         }
         let mut then = *self;
         then.hang(picture);
@@ -142,7 +162,9 @@ mod tests {
     #[test]
     fn limits_hold_over_the_whole_conversation() {
         let mut room = Room::default();
-        assert_eq!(room.takes(&images(101, 10)), Err(Full::Pictures));
+        assert_eq!(room.takes(&images(101, 10)), Err(Full::Pictures { most: 100 }));
+        assert_eq!(room.within(1_000_000).takes(&images(600, 10)), Ok(()));
+        assert_eq!(room.within(1_000_000).takes(&images(601, 10)), Err(Full::Pictures { most: 600 }));
         room.add(&images(20, 3000));
         assert_eq!(room.takes(&images(1, 10)), Err(Full::LargePictures), "it would spoil those that are there");
         assert_eq!(room.takes(&[Block::text("words still fit")]), Ok(()));

@@ -37,7 +37,7 @@ pub(super) async fn run_calls(
     let groups = calls.groups();
     // Only what changes the world must not run before its request is safe on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
-    let room = conversation.room();
+    let room = conversation.room(window);
     let budget = BatchBudget::new(window.saturating_sub(conversation.context_tokens));
     let mut batch = Batch {
         conversation,

@@ -68,7 +68,7 @@ async fn prompts_that_no_request_can_carry_are_refused_and_forgotten() {
         ("a cut image", with(image("image/png", "iVBORw0KGgo=")), "cut off"),
         ("a huge image", with(image("image/gif", &(GIF[..12].to_owned() + &"A".repeat(11_000_000)))), "10 MB"),
         ("an image of nothing", with(json!({"type": "image", "source": {}})), "no readable source"),
-        ("101 images", json!(vec![image("image/gif", GIF); 101]), "100 images"),
+        ("601 images", json!(vec![image("image/gif", GIF); 601]), "600 images"),
         ("no PDF", with(json!({"type": "document", "source": {"type": "base64", "data": "AAAA"}})), "no PDF"),
         ("an unknown type", with(json!({"type": "hologram", "data": 1})), "'hologram'"),
         ("a text of no text", with(json!({"type": "text", "text": ["x"]})), "no text"),
@@ -305,7 +305,7 @@ async fn what_servers_answer_is_made_fit_or_told_in_words() {
         ("no image", content(json!([mcp_image("image/png", "aGVsbG8=")])), "neither JPEG"),
         ("an empty image", content(json!([words, mcp_image("image/png", "")])), "it is empty"),
         ("a mislabelled image", content(json!([mcp_image("image/png", GIF)])), "image/gif"),
-        ("150 images", content(json!(vec![mcp_image("image/gif", GIF); 150])), "50 images were left out"),
+        ("650 images", content(json!(vec![mcp_image("image/gif", GIF); 650])), "50 images were left out"),
         ("a sound", content(json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}])), "audio/wav"),
         ("a blob", content(json!([blob])), "file:///a.bin"),
         (
