@@ -157,6 +157,7 @@ impl Reader<'_> {
                 let text = format!("still waiting for the model ({} s without a word)", silent_ms / 1000);
                 self.turn.publish(Body::Notice(Notice { level: Level::Status, text }));
             }
+            ModelEvent::Oddities(what) => self.turn.publish(Body::Oddities(what)),
             ModelEvent::RateLimits(limits) => self.turn.publish(Body::RateLimits(limits)),
             ModelEvent::Notice(text) => self.turn.publish(Body::Notice(Notice { level: Level::Warning, text })),
             // The caller takes the two endings.

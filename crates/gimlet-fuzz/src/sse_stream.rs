@@ -199,6 +199,7 @@ impl Watched {
             ModelEvent::Discarded => {}
             ModelEvent::Done(_) => self.done = true,
             ModelEvent::Retrying { .. }
+            | ModelEvent::Oddities(_)
             | ModelEvent::Waiting { .. }
             | ModelEvent::RateLimits(_)
             | ModelEvent::Notice(_)

@@ -79,6 +79,8 @@ pub enum Body {
     RateLimits(Vec<RateLimit>),
     /// The provider's cache no longer holds what was sent before; for diagnosis.
     CacheBreak(Box<CacheBreak>),
+    /// What was odd about the model's reply and did no harm.
+    Oddities(String),
     Notice(Notice),
     /// A hook began or ended.
     Hook(Box<HookView>),

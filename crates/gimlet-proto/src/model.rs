@@ -220,6 +220,8 @@ pub enum ModelEvent {
     RateLimits(Vec<RateLimit>),
     /// One remark for the person (a capability switched off, a repaired request).
     Notice(String),
+    /// What was odd about a reply and did no harm, in one line for a log. Comes before its end.
+    Oddities(String),
     /// A reply begins.
     Started(ReplyStart),
     /// A block begins. `name` is a tool call's tool.

@@ -109,6 +109,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
             };
             ("api", format!("cache break, {} s after the last request: {what}", broken.idle_ms / 1000))
         }
+        Body::Oddities(what) => ("api", format!("odd reply: {what}")),
         Body::Tool(tool) => ("tool", format!("{} {}({}) {:?}", tool.call, tool.name, tool.summary, tool.phase)),
         Body::ToolFinished(finished) => ("tool", format!("{} result {}", finished.call, finished.uuid)),
         Body::Denied(denial) => ("permission", format!("{} refused ({})", denial.call, denial.origin)),

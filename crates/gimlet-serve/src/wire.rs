@@ -222,7 +222,7 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         // The caller takes those that need to know more than the event.
         Body::Opened(_) | Body::TurnEnded(_) | Body::Discarded | Body::Task(_) | Body::Denied(_) => None,
         // What programs are told of limits is another thing: whether the plan allows more.
-        Body::RateLimits(_) | Body::CacheBreak(_) => None,
+        Body::RateLimits(_) | Body::CacheBreak(_) | Body::Oddities(_) => None,
         // Only hosts that gave their prompts ids are told, and those in lines of their own.
         Body::PromptFate { .. } => None,
         Body::BlockStarted { .. } | Body::Delta(_) | Body::Ask(_) | Body::AskClosed(_) | Body::Closed => None,

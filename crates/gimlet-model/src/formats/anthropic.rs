@@ -4,6 +4,7 @@
 
 mod error_body;
 mod markers;
+mod oddities;
 mod request;
 mod slot;
 mod stream;

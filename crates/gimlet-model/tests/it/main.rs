@@ -84,6 +84,7 @@ pub(crate) fn course(events: &[ModelEvent]) -> Vec<String> {
         .map(|event| match event {
             ModelEvent::Retrying { attempt, error, .. } => format!("retry {attempt} {:?}", error.kind),
             ModelEvent::Waiting { .. } => "waiting".into(),
+            ModelEvent::Oddities(what) => format!("odd {what}"),
             ModelEvent::RateLimits(_) => "limits".into(),
             ModelEvent::Notice(_) => "notice".into(),
             ModelEvent::Started(_) => "started".into(),

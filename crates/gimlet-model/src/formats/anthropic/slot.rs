@@ -3,6 +3,8 @@
 //! The start object is the skeleton: its key order and every field we do not know survive. Deltas fill in the few
 //! members that they are about. The result is rendered once.
 
+use std::borrow::Cow;
+
 use gimlet_proto::{Block, BlockKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -33,6 +35,8 @@ pub(super) struct Delta<'a> {
 /// What a delta added that people may want to see at once.
 pub(super) enum Shown<'a> {
     Nothing,
+    /// It does not fit the block, or nobody knows it.
+    Ignored(Text<'a>),
     Text(Text<'a>),
     Thinking(Text<'a>),
     Input(Text<'a>),
@@ -94,6 +98,10 @@ impl Slot {
         self.start.kind()
     }
 
+    pub(super) fn type_name(&self) -> Cow<'_, str> {
+        self.start.type_name()
+    }
+
     pub(super) fn id(&self) -> Option<&str> {
         self.start.id()
     }
@@ -111,7 +119,7 @@ impl Slot {
 
     /// Applies a delta. One that does not fit the block, or that we do not know, changes nothing.
     pub(super) fn apply<'a>(&mut self, delta: Delta<'a>) -> Shown<'a> {
-        let Some(kind) = &delta.kind else { return Shown::Nothing };
+        let Some(kind) = delta.kind else { return Shown::Nothing };
         match (kind.as_str(), self.kind()) {
             ("text_delta", BlockKind::Text) => self.append(delta.text).map_or(Shown::Nothing, Shown::Text),
             ("thinking_delta", BlockKind::Thinking) => {
@@ -135,7 +143,7 @@ impl Slot {
                 }
                 Shown::Nothing
             }
-            _ => Shown::Nothing,
+            _ => Shown::Ignored(kind),
         }
     }
 

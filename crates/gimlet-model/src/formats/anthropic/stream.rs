@@ -9,6 +9,7 @@ use gimlet_proto::{BlockKind, CutCall, Interruption, ModelEvent, ReplyEnd, Reply
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::oddities::Oddities;
 use super::slot::{Delta, Finished, Shown, Slot};
 use super::usage::UsageTally;
 use crate::json::Text;
@@ -106,6 +107,7 @@ pub struct ReplyReader {
     stop_sequence: Option<String>,
     explanation: Option<String>,
     cut_tool_call: bool,
+    oddities: Oddities,
     /// What is told of a call that did not fit.
     room: CutCall,
 }
@@ -139,12 +141,16 @@ impl ReplyReader {
             "message_delta" => self.message_delta(&envelope, &mut out)?,
             "message_stop" => return self.message_stop(&mut out),
             "error" => return Err(StreamFault::Reported(data.to_owned())),
-            _ => return Ok(Flow::Noise),
+            "ping" => return Ok(Flow::Noise),
+            unknown => {
+                self.oddities.note("ignored the event", unknown);
+                return Ok(Flow::Noise);
+            }
         }
         Ok(Flow::More)
     }
 
-    fn unreadable(&self, name: &str, data: &str) -> Result<Flow, StreamFault> {
+    fn unreadable(&mut self, name: &str, data: &str) -> Result<Flow, StreamFault> {
         match name {
             "error" => Err(StreamFault::Reported(data.to_owned())),
             "message_start"
@@ -154,12 +160,16 @@ impl ReplyReader {
             | "message_delta"
             | "message_stop" => Err(StreamFault::Protocol("an event of the answer is not valid JSON")),
             "" if data.starts_with('{') => Err(StreamFault::Protocol("an event of the answer is not valid JSON")),
-            _ => Ok(Flow::Noise),
+            _ => {
+                self.oddities.note("ignored what is no JSON in the event", name);
+                Ok(Flow::Noise)
+            }
         }
     }
 
     fn message_start(&mut self, envelope: &Envelope<'_>, out: &mut impl FnMut(ModelEvent)) {
         if self.started {
+            self.oddities.note("ignored a further", "message_start");
             return;
         }
         self.started = true;
@@ -200,7 +210,12 @@ impl ReplyReader {
     }
 
     fn open_block(&mut self, index: u64, start: &RawValue, out: &mut impl FnMut(ModelEvent)) {
-        let Some(slot) = Slot::open(self.blocks, start) else { return };
+        let Some(slot) = Slot::open(self.blocks, start) else {
+            return self.oddities.note("ignored a block that is none", "");
+        };
+        if slot.kind() == BlockKind::Other {
+            self.oddities.note("kept a block of the unknown type", &slot.type_name());
+        }
         self.blocks += 1;
         out(ModelEvent::BlockStarted {
             index: slot.ordinal,
@@ -214,14 +229,17 @@ impl ReplyReader {
     fn block_delta(&mut self, envelope: &Envelope<'_>, out: &mut impl FnMut(ModelEvent)) -> Result<(), StreamFault> {
         self.expect_started()?;
         let Some((_, slot)) = self.open.iter_mut().find(|(index, _)| Some(*index) == envelope.index) else {
+            self.oddities.note("ignored a piece of a block that is not open", "");
             return Ok(());
         };
         let Some(delta) = envelope.delta.and_then(|raw| serde_json::from_str::<Delta<'_>>(raw.get()).ok()) else {
+            self.oddities.note("ignored a piece that cannot be read", "");
             return Ok(());
         };
         let index = slot.ordinal;
         match slot.apply(delta) {
             Shown::Nothing => {}
+            Shown::Ignored(kind) => self.oddities.note("ignored a piece of the type", kind.as_str()),
             Shown::Text(text) => out(ModelEvent::TextDelta { index, text: text.into_string() }),
             Shown::Thinking(text) => out(ModelEvent::ThinkingDelta { index, text: text.into_string() }),
             Shown::Input(text) => out(ModelEvent::InputDelta { index, text: text.into_string() }),
@@ -231,7 +249,10 @@ impl ReplyReader {
 
     fn block_stop(&mut self, envelope: &Envelope<'_>, out: &mut impl FnMut(ModelEvent)) -> Result<(), StreamFault> {
         self.expect_started()?;
-        let Some(slot) = envelope.index.and_then(|index| self.take_open(index)) else { return Ok(()) };
+        let Some(slot) = envelope.index.and_then(|index| self.take_open(index)) else {
+            self.oddities.note("ignored the end of a block that is not open", "");
+            return Ok(());
+        };
         self.release_held(out);
         let ordinal = slot.ordinal;
         let finished = slot.finish();
@@ -259,6 +280,9 @@ impl ReplyReader {
         }
         if let Some(reason) = tail.stop_reason {
             self.stop_reason = Some(StopReason::parse(reason.as_str()));
+            if let Some(StopReason::Other(unknown)) = &self.stop_reason {
+                self.oddities.note("stopped for the unknown reason", unknown);
+            }
             self.settle_calls(out);
         }
         Ok(())
@@ -337,6 +361,17 @@ impl ReplyReader {
         self.started
     }
 
+    /// Ends a reply that lacks only its last formality.
+    pub fn finish_unstopped(&mut self, out: impl FnMut(ModelEvent)) {
+        self.oddities.note("ended without", "message_stop");
+        self.finish(out);
+    }
+
+    /// What was odd about the reply so far.
+    pub fn oddities(&self) -> Option<ModelEvent> {
+        self.oddities.line().map(ModelEvent::Oddities)
+    }
+
     /// Ends a reply that broke after blocks which are to be kept.
     pub fn interrupt(self, interruption: Interruption) -> ReplyEnd {
         ReplyEnd {
@@ -351,7 +386,10 @@ impl ReplyReader {
     }
 
     /// Ends a reply whose stop reason is known. A refusal takes back everything that was said before.
-    pub fn finish(&mut self, mut out: impl FnMut(ModelEvent)) {
+    fn finish(&mut self, mut out: impl FnMut(ModelEvent)) {
+        if let Some(oddities) = self.oddities() {
+            out(oddities);
+        }
         if self.stop_reason == Some(StopReason::Refusal) {
             out(ModelEvent::Discarded);
         }

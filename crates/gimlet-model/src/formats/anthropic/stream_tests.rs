@@ -343,3 +343,32 @@ fn a_wrong_byte_anywhere_never_panics() {
         }
     }
 }
+
+#[test]
+fn what_is_set_aside_is_counted_and_told_once() {
+    let lines = [
+        START.to_owned(),
+        r#"{"type":"ping"}"#.to_owned(),
+        r#"{"type":"weather"}"#.to_owned(),
+        r#"{"type":"weather"}"#.to_owned(),
+        START.to_owned(),
+        start(0, r#"{"type":"text","text":""}"#),
+        delta(0, r#"{"type":"hologram_delta"}"#),
+        delta(7, r#"{"type":"text_delta","text":"x"}"#),
+        stop(0),
+        stop(0),
+        r#"{"type":"message_delta","delta":{"stop_reason":"tired"}}"#.to_owned(),
+    ];
+    let (mut told, _, mut reader) = read(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    reader.finish_unstopped(|event| told.push(event));
+    let odd: Vec<&str> =
+        told.iter().filter_map(|event| if let ModelEvent::Oddities(what) = event { Some(&**what) } else { None }).collect();
+    assert_eq!(
+        odd,
+        ["ignored the event 'weather' (2×), ignored a further 'message_start', ignored a piece of the type \
+          'hologram_delta', ignored a piece of a block that is not open, ignored the end of a block that is not open, \
+          stopped for the unknown reason 'tired', ended without 'message_stop'"]
+    );
+    let (told, ..) = read(&[START, r#"{"type":"ping"}"#, END_TURN, STOP]);
+    assert!(!told.iter().any(|event| matches!(event, ModelEvent::Oddities(_))));
+}

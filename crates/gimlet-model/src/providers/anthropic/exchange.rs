@@ -287,9 +287,10 @@ impl Exchange<'_> {
         }
         let mut told = Told::Whole;
         match reply.progress() {
-            Progress::Complete => reply.finish(|event| self.tell(event, &mut told)),
+            Progress::Complete => reply.finish_unstopped(|event| self.tell(event, &mut told)),
             Progress::Usable if failure.again != Again::Never => {
                 let message = self.inner.config.credential.told(&self.secret, *failure.error).to_string();
+                reply.oddities().into_iter().for_each(|oddities| self.outlet.push(oddities));
                 self.outlet.push(ModelEvent::Done(reply.interrupt(Interruption { message })));
             }
             progress => {

@@ -1,6 +1,6 @@
 //! The three output formats, to the member.
 
-use gimlet_script::{Reply, Script};
+use gimlet_script::{Reply, Script, Wire};
 use serde_json::{Value, json};
 
 use crate::world;
@@ -269,6 +269,19 @@ async fn the_debug_log_tells_the_limits_of_the_account() {
     assert_eq!(run.stderr, "");
     let log = world.read("log.txt");
     assert!(log.contains("[api] limits: requests: 49 left\n"), "{log}");
+}
+
+#[tokio::test]
+async fn the_debug_log_tells_what_was_odd_about_a_reply() {
+    let world = world();
+    let wire = Wire { unknown: true, ..Wire::default() };
+    let model = Script::new().say("ok").stop("tired").wire(wire).serve().await.unwrap();
+    let run = world.run(&model).print("go").args(["--debug=api", "--debug-file", "log.txt"]).finish().await;
+    run.expect_code(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("ok\n", ""));
+    let log = world.read("log.txt");
+    let odd: Vec<&str> = log.lines().filter(|line| line.contains("[api] odd reply: ignored")).collect();
+    assert!(odd.len() == 1 && odd[0].contains("the unknown reason 'tired'"), "{log}");
 }
 
 #[tokio::test]
