@@ -296,11 +296,12 @@ impl Conversation {
         well_formed && !self.call_ids.contains(id) && call_ids(reply).all(|taken| *taken != *id)
     }
 
-    /// Where this request's cache breakpoints go; notes that the history was sent.
-    pub(crate) fn plan_cache(&mut self) -> CachePlan {
+    /// Where this request's cache breakpoints go; notes that the history was sent. What every turn of a session shares
+    /// ends with the facts of its place; a subagent has too few turns for a breakpoint there.
+    pub(crate) fn plan_cache(&mut self, is_subagent: bool) -> CachePlan {
         self.sent = self.messages.len();
         let previous_len = self.cached.replace(self.sent);
-        CachePlan { ttl: self.cache_ttl, context_message: Some(0), previous_len }
+        CachePlan { ttl: self.cache_ttl, context: (!is_subagent).then_some((0, 0)), previous_len }
     }
 
     /// Takes note of a request that is being answered. Gives what changed when the provider's cache did not know it.

@@ -92,7 +92,7 @@ fn build_800_messages(bencher: Bencher) {
         tools: Arc::from(tools),
         tool_choice: ToolChoice::Auto { parallel: true },
         messages,
-        cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context_message: Some(0), previous_len: Some(798) },
+        cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context: Some((0, 0)), previous_len: Some(798) },
         thinking: Thinking::ModelDefault,
         display: None,
         effort: None,

@@ -191,13 +191,13 @@ pub enum CacheTtl {
     OneHour,
 }
 
-/// Where the cache breakpoints go, as positions in `messages`.
+/// Where the cache breakpoints go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachePlan {
     /// `None` turns prompt caching off.
     pub ttl: Option<CacheTtl>,
-    /// The message that carries the project's context, if there is one apart from the prompt.
-    pub context_message: Option<usize>,
+    /// The last block of the project's context, if there is one: its message and its place there.
+    pub context: Option<(usize, usize)>,
     /// How many messages the previous request of this conversation had.
     pub previous_len: Option<usize>,
 }

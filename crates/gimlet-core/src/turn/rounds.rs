@@ -160,7 +160,7 @@ impl<'a> Rounds<'a> {
             system: conversation.system.clone(),
             tools: conversation.tools.clone(),
             tool_choice: ToolChoice::Auto { parallel: turn.options.parallel_tools },
-            cache: conversation.plan_cache(),
+            cache: conversation.plan_cache(turn.scope.subagent.is_some()),
             messages: conversation.messages(),
             thinking: self.thinking,
             display: choice.display,

@@ -192,6 +192,25 @@ async fn agents_of_the_caller_are_offered_and_denied_ones_are_not() {
 }
 
 #[tokio::test]
+async fn the_cache_marks_of_an_agent_are_where_its_requests_end() {
+    let world = world();
+    let look = |script: Script, pattern: &str| script.then().call("Glob", json!({"pattern": pattern}));
+    let script = look(look(sending("Explore", "Look."), "a*"), "b*").then().say("Nothing.").then().say("done");
+    let model = script.serve().await.unwrap();
+    world.run(&model).stream("go").finish().await.expect_code(0);
+    let marks = |request: usize| {
+        let marks = model.request(request).breakpoints();
+        marks.into_iter().filter(|mark| mark.starts_with("messages")).collect::<Vec<_>>()
+    };
+    assert_eq!(marks(3), ["messages.2.content.0", "messages.4.content.0"], "an agent's last request and this one");
+    assert_eq!(
+        marks(4),
+        ["messages.0.content.0", "messages.0.content.1", "messages.2.content.0"],
+        "the facts of the place, the conversation's last request and this one"
+    );
+}
+
+#[tokio::test]
 async fn the_environment_says_how_hard_agents_think_before_their_definition_does() {
     let agents = json!({"thinker": {"description": "Thinks", "prompt": "You think.", "effort": "high"}}).to_string();
     for (variable, efforts) in [(None, [None, Some("high"), None]), (Some("low"), [Some("low"); 3])] {

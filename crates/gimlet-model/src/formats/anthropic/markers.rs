@@ -31,9 +31,11 @@ pub(super) fn push_marked(out: &mut String, json: &str, marker: &str) {
 /// The blocks (message, block) that carry a marker, at most three: the fourth belongs to the static prefix.
 pub(super) fn places(messages: &[Arc<Message>], plan: &CachePlan) -> Vec<(usize, usize)> {
     let mut places = Vec::with_capacity(3);
-    let context = plan.context_message.filter(|at| *at < messages.len());
+    let is_there = |(message, block): &(usize, usize)| {
+        messages.get(*message).and_then(|message| message.blocks.get(*block)).is_some_and(is_cacheable)
+    };
     let previous = plan.previous_len.filter(|len| *len <= messages.len());
-    places.extend(context.and_then(|at| Some((at, last_cacheable(&messages[at])?))));
+    places.extend(plan.context.filter(is_there));
     // Exactly where the previous request had its newest marker, so that a hit does not depend on how much was added.
     places.extend(previous.and_then(|len| tail(&messages[..len])));
     places.extend(tail(messages));

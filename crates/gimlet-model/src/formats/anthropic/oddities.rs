@@ -27,7 +27,8 @@ impl Oddities {
 
     /// All of it in one line, if there is anything.
     pub(super) fn line(&self) -> Option<String> {
-        let once = |(what, count): &(String, u32)| if *count == 1 { what.clone() } else { format!("{what} ({count}×)") };
+        let once =
+            |(what, count): &(String, u32)| if *count == 1 { what.clone() } else { format!("{what} ({count}×)") };
         let mut told: Vec<String> = self.counts.iter().map(once).collect();
         if self.others > 0 {
             told.push(format!("{} others", self.others));

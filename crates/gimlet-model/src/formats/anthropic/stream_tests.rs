@@ -361,8 +361,10 @@ fn what_is_set_aside_is_counted_and_told_once() {
     ];
     let (mut told, _, mut reader) = read(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     reader.finish_unstopped(|event| told.push(event));
-    let odd: Vec<&str> =
-        told.iter().filter_map(|event| if let ModelEvent::Oddities(what) = event { Some(&**what) } else { None }).collect();
+    let odd: Vec<&str> = told
+        .iter()
+        .filter_map(|event| if let ModelEvent::Oddities(what) = event { Some(&**what) } else { None })
+        .collect();
     assert_eq!(
         odd,
         ["ignored the event 'weather' (2×), ignored a further 'message_start', ignored a piece of the type \

@@ -17,7 +17,7 @@ fn request(model: &str) -> ModelRequest {
         tools: Arc::from([]),
         tool_choice: ToolChoice::Auto { parallel: true },
         messages: vec![Arc::new(Message::user(vec![Block::text("hi")]))],
-        cache: CachePlan { ttl: None, context_message: None, previous_len: None },
+        cache: CachePlan { ttl: None, context: None, previous_len: None },
         thinking: Thinking::ModelDefault,
         display: None,
         effort: None,
