@@ -228,6 +228,9 @@ impl Reader<'_> {
             aborted,
             error: None,
         })));
+        if let Some(model) = block.as_fallback() {
+            self.start.model = model.into_owned();
+        }
         self.blocks.push(block);
     }
 

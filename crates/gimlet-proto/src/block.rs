@@ -231,6 +231,24 @@ impl Block {
         Some(ToolUseParts { id: parts.id, name: parts.name, input: parts.input })
     }
 
+    /// The model that goes on from here, where the provider put another one in the place of the one that was asked.
+    pub fn as_fallback(&self) -> Option<Cow<'_, str>> {
+        #[derive(Deserialize)]
+        struct Parts<'a> {
+            #[serde(borrow)]
+            to: Target<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Target<'a> {
+            #[serde(borrow)]
+            model: Cow<'a, str>,
+        }
+        if self.kind != BlockKind::Fallback {
+            return None;
+        }
+        serde_json::from_str::<Parts<'_>>(self.json()).ok().map(|parts| parts.to.model)
+    }
+
     /// The parts of a tool result.
     pub fn as_tool_result(&self) -> Option<ToolResultParts<'_>> {
         #[derive(Deserialize)]

@@ -183,12 +183,21 @@ async fn a_vendors_tool_beside_ours_gets_nothing_but_our_results() {
 #[tokio::test]
 async fn blocks_of_kinds_that_nobody_knows_go_back_as_they_came() {
     let fallback =
-        json!({"type": "fallback", "from": {"model": "claude-opus-5-5"}, "to": {"model": "claude-sonnet-5-5"}});
+        json!({"type": "fallback", "from": {"model": "claude-sonnet-5-5"}, "to": {"model": "claude-opus-5-5"}});
     let redacted = json!({"type": "redacted_thinking", "data": "c2VjcmV0"});
     play(vec![
         row("fallback", then_done(reads(Script::new().raw(fallback).say("Looking."))))
             .requests(2)
-            .history("u:text+text a:fallback+text+call u:result a:text u:text"),
+            .history("u:text+text a:fallback+text+call u:result a:text u:text")
+            .further(|_, run| {
+                let [sonnet, opus] = ["claude-sonnet-5-5", "claude-opus-5-5"];
+                let lines = run.lines();
+                let said = lines.iter().filter(|line| line["type"] == "assistant");
+                let models: Vec<&str> = said.filter_map(|line| line["message"]["model"].as_str()).collect();
+                assert_eq!(models, [sonnet, opus, opus, sonnet], "whoever wrote a block is named with it");
+                let used: Vec<String> = run.result()["modelUsage"].as_object().unwrap().keys().cloned().collect();
+                assert_eq!(used, [opus, sonnet]);
+            }),
         row("redacted thinking", then_done(reads(Script::new().raw(redacted))))
             .requests(2)
             .history("u:text+text a:redacted_thinking+call u:result a:text u:text"),
