@@ -36,8 +36,6 @@ pub struct BodyPlan {
     pub(crate) effort: Option<String>,
     /// How many tokens the whole task may take, as the model is told.
     pub(crate) task_budget: Option<u64>,
-    /// An opaque id of this installation.
-    pub(crate) user_id: Option<String>,
     pub(crate) tool_choice: ToolChoice,
     pub(crate) caching: bool,
     pub(crate) eager_input: bool,
@@ -55,7 +53,6 @@ impl BodyPlan {
             thinking: None,
             effort: None,
             task_budget: None,
-            user_id: None,
             tool_choice: ToolChoice::Auto { parallel: true },
             caching: true,
             eager_input: true,
@@ -114,11 +111,6 @@ pub fn build_body(request: &ModelRequest, plan: &BodyPlan) -> Bytes {
         push_thinking(&mut out, thinking);
     }
     push_output_config(&mut out, plan);
-    if let Some(user_id) = &plan.user_id {
-        out.push_str(r#","metadata":{"user_id":"#);
-        push_string(&mut out, user_id);
-        out.push('}');
-    }
     out.push_str(r#","stream":true,"messages":["#);
     push_messages(&mut out, request, plan, ttl);
     out.push_str("]}");

@@ -53,14 +53,13 @@ fn the_whole_body_has_one_order_and_exact_bytes() {
     let mut plan = plain();
     plan.thinking = Some(ThinkingField::Adaptive { display: Some(ThinkingDisplay::Summarized), drop_unbound: false });
     plan.effort = Some("low".into());
-    plan.user_id = Some("u-1".into());
     assert_eq!(
         body(&request(vec![user("hi\u{1}")]), &plan),
         concat!(
             r#"{"model":"m","max_tokens":1000,"system":[{"type":"text","text":"You help.","cache_control":{"type":"ephemeral"}}],"#,
             r#""tools":[{"name":"Read","description":"Does \"Read\".\n","input_schema":{"type":"object","z":1.0},"eager_input_streaming":true},"#,
             r#"{"name":"Rare","description":"Does \"Rare\".\n","input_schema":{"type":"object","z":1.0},"eager_input_streaming":true,"defer_loading":true}],"#,
-            r#""thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"},"metadata":{"user_id":"u-1"},"#,
+            r#""thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"},"#,
             r#""stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"hi\u0001","cache_control":{"type":"ephemeral"}}]}]}"#
         )
     );

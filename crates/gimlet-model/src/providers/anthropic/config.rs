@@ -80,8 +80,6 @@ pub struct AnthropicConfig {
     /// What the person puts into every body, in the place of ours where we say the same.
     extra_body: Vec<(String, String)>,
     pub patience: Patience,
-    /// An opaque random id of this installation, sent as `metadata.user_id`.
-    pub user_id: Option<String>,
     /// What is to be seen of the model's thinking; as much as there is unless said otherwise.
     pub thinking_display: Option<ThinkingDisplay>,
     /// How many tokens the whole task may take, as the model is told.
@@ -170,7 +168,6 @@ impl AnthropicConfig {
             uncached: uncached(env),
             extra_body,
             patience: patience(env, first_party, local),
-            user_id: None,
             thinking_display: None,
             task_budget: None,
             callers: Vec::new(),

@@ -28,7 +28,6 @@ struct Lessons {
     no_eager_input: bool,
     no_defer_loading: bool,
     no_cache_control: bool,
-    no_metadata: bool,
     no_task_budget: bool,
     no_betas: bool,
     refused_betas: Vec<String>,
@@ -87,7 +86,6 @@ impl Learned {
             Cure::NoEagerInput => lessons.no_eager_input = true,
             Cure::NoDeferLoading => lessons.no_defer_loading = true,
             Cure::NoCacheControl => lessons.no_cache_control = true,
-            Cure::NoMetadata => lessons.no_metadata = true,
             Cure::NoTaskBudget => lessons.no_task_budget = true,
             Cure::NoBeta(Some(beta)) => lessons.refused_betas.push(beta.clone()),
             Cure::NoBeta(None) => {
@@ -159,7 +157,6 @@ impl Learned {
             thinking,
             effort: effort.map(ToOwned::to_owned),
             task_budget: config.task_budget.filter(|_| betas.contains(&&betas::TASK_BUDGET)),
-            user_id: config.user_id.clone().filter(|_| !lessons.no_metadata),
             tool_choice,
             caching: !lessons.no_cache_control && config.caches(model.family_id()),
             eager_input: config.eager_input.unwrap_or(config.first_party) && !lessons.no_eager_input,
