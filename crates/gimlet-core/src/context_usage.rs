@@ -196,6 +196,7 @@ mod tests {
             max_output_tokens: 1,
             price: None,
             edits_unread: false,
+            min_cache_tokens: 1_024,
             known: false,
         }
     }

@@ -305,8 +305,9 @@ impl Conversation {
     }
 
     /// Takes note of a request that is being answered. Gives what changed when the provider's cache did not know it.
-    pub(crate) fn watch_cache(&mut self, start: &ReplyStart) -> Option<CacheBreak> {
-        self.cache_watch.note(Sent::new(&self.system, &self.tools, &self.messages), start)
+    pub(crate) fn watch_cache(&mut self, start: &ReplyStart, facts: &ModelFacts) -> Option<CacheBreak> {
+        let sent = Sent::new(&self.system, &self.tools, &self.messages);
+        self.cache_watch.note(sent, start, facts.min_cache_tokens)
     }
 
     /// The last check before a request, of what has not been sent yet: a call without its result, or a result without

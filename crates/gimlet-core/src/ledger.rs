@@ -135,6 +135,7 @@ mod tests {
             max_output_tokens: 1,
             price,
             edits_unread: false,
+            min_cache_tokens: 1_024,
             known: true,
         };
         let usage = Usage { input_tokens: 1_000_000, ..Usage::default() };

@@ -115,7 +115,7 @@ impl Reader<'_> {
     async fn take(&mut self, event: ModelEvent, conversation: &mut Conversation, calls: &mut Calls) {
         match event {
             ModelEvent::Started(start) => {
-                if let Some(broken) = conversation.watch_cache(&start) {
+                if let Some(broken) = conversation.watch_cache(&start, &self.turn.facts()) {
                     self.turn.publish(Body::CacheBreak(Box::new(broken)));
                 }
                 self.start = start;

@@ -197,6 +197,7 @@ impl Catalogue {
             max_output_tokens: profile.max_output_tokens,
             price: profile.price,
             edits_unread: profile.edits_unread,
+            min_cache_tokens: profile.min_cache_tokens,
             known,
         }
     }

@@ -8,9 +8,6 @@ use std::time::Instant;
 
 use gimlet_proto::{CacheBreak, Message, ReplyStart, SentOption, ToolDef};
 
-/// A prompt shorter than this may be too short for any cache.
-const SURELY_CACHED: u64 = 4_096;
-
 /// What the cache of one conversation did so far.
 #[derive(Debug, Default)]
 pub(super) struct CacheWatch {
@@ -68,11 +65,12 @@ fn differing<'a>(before: &'a [ToolDef], now: &'a [ToolDef]) -> Vec<&'a str> {
 }
 
 impl CacheWatch {
-    /// Takes note of a request that is being answered. Gives what changed when the cache did not know its beginning.
-    pub(super) fn note(&mut self, sent: Sent, start: &ReplyStart) -> Option<CacheBreak> {
+    /// Takes note of a request that is being answered. Gives what changed when the cache did not know its beginning; a
+    /// prompt of `shortest` tokens or fewer may not be cached at all.
+    pub(super) fn note(&mut self, sent: Sent, start: &ReplyStart, shortest: u64) -> Option<CacheBreak> {
         let sent = Sent { options: start.options.clone(), ..sent };
         let usage = &start.usage;
-        let is_missed = usage.cache_read_input_tokens == 0 && usage.prompt_tokens() > SURELY_CACHED && self.is_used;
+        let is_missed = usage.cache_read_input_tokens == 0 && usage.prompt_tokens() > shortest && self.is_used;
         self.is_used |= usage.cache_read_input_tokens + usage.cache_creation_input_tokens > 0;
         let broken = self.last.as_ref().filter(|_| is_missed).map(|before| CacheBreak {
             changed: sent.changes_since(before),
@@ -98,13 +96,19 @@ mod tests {
         ReplyStart { usage, options: options.to_vec(), ..ReplyStart::default() }
     }
 
+    const SHORTEST: u64 = 512;
+
     /// The first request of every case: the cache holds it afterwards.
     fn watched() -> (CacheWatch, [Arc<Message>; 2], Vec<SentOption>) {
         let messages = ["a", "b"].map(message);
         let options = vec![("model", "m".to_owned()), ("effort", "unset".to_owned())];
         let mut watch = CacheWatch::default();
         let sent = Sent::new(&system("s"), &tools(&[("Read", "r"), ("Edit", "e")]), &messages);
-        assert_eq!(watch.note(sent, &start(0, &options)), None, "nothing was cached before the first request");
+        assert_eq!(
+            watch.note(sent, &start(0, &options), SHORTEST),
+            None,
+            "nothing was cached before the first request"
+        );
         (watch, messages, options)
     }
 
@@ -146,7 +150,8 @@ mod tests {
         ];
         for (prompt, offered, sent, options, expected) in cases {
             let (mut watch, ..) = watched();
-            let broken = watch.note(Sent::new(&system(prompt), &tools(offered), &sent), &start(0, options)).unwrap();
+            let sent = Sent::new(&system(prompt), &tools(offered), &sent);
+            let broken = watch.note(sent, &start(0, options), SHORTEST).unwrap();
             assert_eq!(broken.changed, expected);
         }
     }
@@ -159,9 +164,11 @@ mod tests {
             let usage = Usage { input_tokens, ..Usage::default() };
             ReplyStart { usage, ..ReplyStart::default() }
         };
-        assert_eq!(watch.note(sent(), &start(1, &options)), None);
-        assert_eq!(watch.note(sent(), &uncached(SURELY_CACHED)), None);
+        assert_eq!(watch.note(sent(), &start(1, &options), SHORTEST), None);
+        assert_eq!(watch.note(sent(), &uncached(SHORTEST), SHORTEST), None);
+        assert!(watch.note(sent(), &uncached(SHORTEST + 1), SHORTEST).is_some(), "long enough for this model");
         let mut watch = CacheWatch::default();
-        assert_eq!([watch.note(sent(), &uncached(9_000)), watch.note(sent(), &uncached(9_000))], [None, None]);
+        let mut none = || watch.note(sent(), &uncached(9_000), SHORTEST);
+        assert_eq!([none(), none()], [None, None]);
     }
 }

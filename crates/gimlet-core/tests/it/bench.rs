@@ -60,6 +60,7 @@ impl Model for Scripted {
             max_output_tokens: 64_000,
             price: None,
             edits_unread: false,
+            min_cache_tokens: 1_024,
             known: false,
         }
     }

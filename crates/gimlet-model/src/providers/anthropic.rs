@@ -56,11 +56,6 @@ impl Anthropic {
     pub fn api_key_source(&self) -> &'static str {
         self.inner.config.api_key_source()
     }
-
-    /// Prompts shorter than this many tokens are not cached by the model.
-    pub fn min_cache_tokens(&self, model: &str) -> u64 {
-        self.inner.catalogue.resolve(model).profile.min_cache_tokens
-    }
 }
 
 impl Model for Anthropic {
