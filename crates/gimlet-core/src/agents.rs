@@ -22,4 +22,5 @@ pub use launch::{AgentReport, Launch, Launched};
 pub use letters::{Letter, Sent};
 pub(crate) use mailbox::Mailboxes;
 pub(crate) use pulse::Pulse;
+pub(crate) use resume::LAUNCHER;
 pub use roster::{AgentSource, MainAgent, Roster};

@@ -1,5 +1,5 @@
 //! Files that a person names in a prompt, as in `what does @src/main.rs do?`: the model gets their content with the
-//! prompt and need not ask for it.
+//! prompt and need not ask for it. Of agents that are named, it is told that they are to do the work.
 //!
 //! They are read as the Read tool reads, so what it says about them holds for later edits too. No hook is asked, because
 //! no model called; the gate is, and only what it allows without a question is attached. The model can still ask for
@@ -12,10 +12,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_proto::{Block, EntryId, Mentions, Say, ToolUseId};
+use gimlet_proto::{AgentOffer, Block, EntryId, Mentions, Say, ToolUseId};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
+use crate::agents::LAUNCHER;
 use crate::call::{self, Author, Incoming};
 use crate::conversation::Conversation;
 use crate::gate::Permit;
@@ -64,6 +65,7 @@ pub(crate) async fn attach(conversation: &mut Conversation, turn: &Turn, named: 
     }
     // A rule that came since the last call holds for this as well.
     turn.scope.gate.refresh(&turn.scope).await;
+    let named = tell_agents(conversation, turn, named);
     let mut found = Vec::new();
     tokio::select! {
         () = turn.scope.cancel.cancelled() => {}
@@ -81,6 +83,29 @@ pub(crate) async fn attach(conversation: &mut Conversation, turn: &Turn, named: 
         );
         say(conversation, &text);
     }
+}
+
+/// Tells the model which agents the prompt asks for, and leaves the other names.
+fn tell_agents(conversation: &mut Conversation, turn: &Turn, named: Vec<Mention>) -> Vec<Mention> {
+    let scope = &turn.scope;
+    if !scope.tools.offered().any(|tool| tool.name() == LAUNCHER) {
+        return named;
+    }
+    let offers = scope.gate.offers(scope.host.roster_of(scope.subagent.as_deref()));
+    let (asked, others): (Vec<_>, Vec<_>) = named.into_iter().partition(|mention| meant(&offers, mention).is_some());
+    for offer in asked.iter().filter_map(|mention| meant(&offers, mention)) {
+        let text = format!(
+            "The prompt above names the agent type {}: the user wants it to do this work. Send it with the tool {LAUNCHER}.",
+            offer.name
+        );
+        say(conversation, &text);
+    }
+    others
+}
+
+fn meant<'a>(offers: &'a [AgentOffer], mention: &Mention) -> Option<&'a AgentOffer> {
+    let name = mention.agent()?;
+    offers.iter().find(|offer| offer.name.eq_ignore_ascii_case(name))
 }
 
 async fn find(turn: &Turn, named: Vec<Mention>, prompt: &EntryId, found: &mut Vec<(String, (ToolUseId, Settled))>) {

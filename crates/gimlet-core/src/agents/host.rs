@@ -111,7 +111,7 @@ impl AgentHost {
     }
 
     /// The kinds that this sender may choose from: a subagent, or else the main conversation.
-    pub(super) fn roster_of(&self, sender: Option<&AgentIdentity>) -> &Roster {
+    pub(crate) fn roster_of(&self, sender: Option<&AgentIdentity>) -> &Roster {
         if sender.is_some() { &self.roster } else { &self.for_main }
     }
 

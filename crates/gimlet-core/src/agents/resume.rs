@@ -20,7 +20,7 @@ use crate::dials::{Choice, Dials};
 use crate::tool::{ForAgents, ToolContext, ToolError, ToolSet};
 
 /// What rules call the tool that sends agents.
-const LAUNCHER: &str = "Agent";
+pub(crate) const LAUNCHER: &str = "Agent";
 
 /// Sets an agent going again with what is said to it. One of several letters does; the others find it at work.
 pub(super) async fn resume(

@@ -32,12 +32,20 @@ fn mention(rest: &str) -> Option<Mention> {
         Some(quoted) => (quoted.split(['"', '\n']).next()?, true),
         None => (rest.split(|char: char| char.is_whitespace() || BETWEEN.contains(&char)).next()?, false),
     };
-    // Agents and servers' resources are named in the same way; they are not files.
-    let names_other = name.starts_with("agent-") || name.contains("://");
-    (!name.is_empty() && !names_other).then(|| Mention { name: name.to_owned(), quoted })
+    // Servers' resources are named in the same way; they are not files.
+    let names_resource = name.contains("://");
+    (!name.is_empty() && !names_resource).then(|| Mention { name: name.to_owned(), quoted })
 }
 
 impl Mention {
+    /// The agent that may be meant: `@agent-name` or `@"name (agent)"`.
+    pub(crate) fn agent(&self) -> Option<&str> {
+        if self.quoted {
+            return self.name.strip_suffix(" (agent)");
+        }
+        self.name.strip_prefix("agent-").map(|name| name.trim_end_matches(BEHIND)).filter(|name| !name.is_empty())
+    }
+
     /// What the name can mean, the likeliest first: a path, and perhaps the lines of it that are meant.
     pub(crate) fn spellings(&self) -> impl Iterator<Item = (&str, Option<(u64, u64)>)> {
         let whole = self.name.as_str();
@@ -77,12 +85,20 @@ mod tests {
             ("mail me@example.org", vec![]),
             ("a lone @ sign, @", vec![]),
             ("look at @\"my file.txt\" now", vec!["my file.txt"]),
-            ("@agent-reviewer and @docs:file://x", vec![]),
+            ("@agent-reviewer and @docs:file://x", vec!["agent-reviewer"]),
             ("zwei @größe.txt, @日本.md", vec!["größe.txt", "日本.md"]),
             ("@a\n@b", vec!["a", "b"]),
         ] {
             assert_eq!(names(text), found, "{text}");
         }
+    }
+
+    #[test]
+    fn some_names_may_be_those_of_agents() {
+        let agents =
+            |text: &str| mentions(text).filter_map(|mention| mention.agent().map(str::to_owned)).collect::<Vec<_>>();
+        let text = "ask @agent-reviewer, @\"my helper (agent)\", @agent-, @agent.rs and @agent-Plan.";
+        assert_eq!(agents(text), ["reviewer", "my helper", "Plan"]);
     }
 
     #[test]

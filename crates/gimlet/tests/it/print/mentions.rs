@@ -32,6 +32,24 @@ async fn a_named_file_comes_with_the_prompt() {
 }
 
 #[tokio::test]
+async fn a_named_agent_is_asked_for_where_there_is_one() {
+    let world = world();
+    world.file("agent-notes.md", "a file after all\n");
+    let note = "names the agent type";
+    for (args, wanted, asks) in [
+        (vec!["-p", "have @agent-explore look"], "names the agent type Explore:", true),
+        (vec!["-p", "@\"Plan (agent)\" it"], "names the agent type Plan:", true),
+        (vec!["-p", "read @agent-notes.md"], "a file after all", false),
+        (vec!["-p", "have @agent-nobody look"], "@agent-nobody", false),
+        (vec!["-p", "have @agent-Explore look", "--disallowedTools", "Agent"], "@agent-Explore", false),
+        (vec!["-p", "have @agent-Plan look", "--disallowedTools", "Agent(Plan)"], "@agent-Plan", false),
+    ] {
+        let told = told(&world, &args, "").await;
+        assert!(told.contains(wanted) && told.contains(note) == asks, "{args:?}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn what_nobody_typed_or_nobody_may_read_is_not_attached() {
     let world = world();
     world.file("secret.txt", "the hidden words");
