@@ -8,10 +8,8 @@ use gimlet_proto::{
     ToolDef, Usage,
 };
 
-/// Bytes of a token, where nobody has counted yet.
-const BYTES_PER_TOKEN: u64 = 4;
 /// What an image counts for, in bytes of text: its own bytes say nothing about its tokens.
-const IMAGE: u64 = 1_500 * BYTES_PER_TOKEN;
+const IMAGE: u64 = 6_000;
 /// How many bytes of a document's file make about one byte of its text.
 const PACKED: u64 = 16;
 /// What a tool of a server begins with.
@@ -49,11 +47,11 @@ impl Sizes {
     }
 
     /// Tokens of everything: the last count, and an estimate of what came since.
-    fn tokens(&self) -> u64 {
+    fn tokens(&self, facts: &ModelFacts) -> u64 {
         let bytes = self.bytes();
         match self.counted {
-            Some(counted) => counted.tokens + bytes.saturating_sub(counted.bytes) / BYTES_PER_TOKEN,
-            None => bytes / BYTES_PER_TOKEN,
+            Some(counted) => counted.tokens + about(bytes.saturating_sub(counted.bytes), facts),
+            None => about(bytes, facts),
         }
     }
 }
@@ -106,13 +104,13 @@ impl Gauge {
     }
 
     /// Tokens of everything that is there.
-    pub(crate) fn tokens(&self) -> u64 {
-        self.lock().tokens()
+    pub(crate) fn tokens(&self, facts: &ModelFacts) -> u64 {
+        self.lock().tokens(facts)
     }
 
     /// About how many tokens some blocks have.
-    pub(crate) fn estimate(blocks: &[Block]) -> u64 {
-        blocks.iter().map(weight).sum::<u64>() / BYTES_PER_TOKEN
+    pub(crate) fn estimate(blocks: &[Block], facts: &ModelFacts) -> u64 {
+        about(blocks.iter().map(weight).sum::<u64>(), facts)
     }
 
     /// Forgets the messages, and what was counted of them.
@@ -125,7 +123,7 @@ impl Gauge {
     /// The figures of this moment.
     pub(crate) fn read(&self, facts: ModelFacts) -> ContextUsage {
         let sizes = self.lock();
-        let (bytes, total) = (sizes.bytes().max(1), sizes.tokens());
+        let (bytes, total) = (sizes.bytes().max(1), sizes.tokens(&facts));
         let scaled =
             |part: u64| u64::try_from(u128::from(part) * u128::from(total) / u128::from(bytes)).unwrap_or(total);
         let tools: Vec<ContextTool> = sizes
@@ -168,6 +166,11 @@ impl Gauge {
     }
 }
 
+/// How many tokens so many bytes are likely to be.
+fn about(bytes: u64, facts: &ModelFacts) -> u64 {
+    (bytes as f64 / facts.bytes_per_token) as u64
+}
+
 /// What a block counts for, in bytes of text.
 fn weight(block: &Block) -> u64 {
     let bytes = block.json().len() as u64;
@@ -196,6 +199,7 @@ mod tests {
             max_output_tokens: 1,
             price: None,
             edits_unread: false,
+            bytes_per_token: 4.0,
             min_cache_tokens: 1_024,
             known: false,
         }
@@ -208,6 +212,8 @@ mod tests {
         gauge.count(&Usage::default());
         let rough = gauge.read(facts());
         assert!(rough.total_tokens >= 350 && rough.last_request.is_none(), "{rough:?}");
+        let finer = gauge.read(ModelFacts { bytes_per_token: 3.5, ..facts() });
+        assert!(finer.total_tokens.abs_diff(rough.total_tokens * 8 / 7) <= 1, "{finer:?}");
         gauge.count(&Usage { input_tokens: 1_000, output_tokens: 20, ..Usage::default() });
         gauge.add(Role::User, &[Block::text(&"z".repeat(4_000))]);
         let usage = gauge.read(facts());

@@ -162,8 +162,8 @@ impl Conversation {
             let because = if full == Full::Bytes { Unusable::Length } else { Unusable::Images };
             return Some(TurnEnd::PromptUnusable { reason, because });
         }
-        let (tokens, window) = (Gauge::estimate(prompt), facts.context_window);
-        if tokens < window / LONG_PROMPT || self.gauge.tokens() + tokens <= window {
+        let (tokens, window) = (Gauge::estimate(prompt, facts), facts.context_window);
+        if tokens < window / LONG_PROMPT || self.gauge.tokens(facts) + tokens <= window {
             return None;
         }
         let reason = format!(

@@ -51,6 +51,8 @@ pub(crate) struct Profile {
     /// Leaves the text of its thinking out unless asked for it.
     pub(crate) hides_thinking: bool,
     pub(crate) efforts: &'static [&'static str],
+    /// Counts by the newer tokenizer, which makes more tokens of the same text.
+    pub(crate) finer_tokens: bool,
     pub(crate) min_cache_tokens: u64,
     /// Takes a `tool_choice` that demands a call.
     pub(crate) forced_choice: bool,
@@ -72,14 +74,21 @@ const UNKNOWN_CLAUDE: Profile = Profile {
     takes_budget: false,
     hides_thinking: true,
     efforts: EVERY_EFFORT,
+    finer_tokens: true,
     min_cache_tokens: 4096,
     forced_choice: false,
     edits_unread: false,
 };
 
 /// A model of somebody else behind the same format.
-const UNKNOWN: Profile =
-    Profile { thinks: Thinks::Unknown, hides_thinking: false, efforts: &[], forced_choice: true, ..UNKNOWN_CLAUDE };
+const UNKNOWN: Profile = Profile {
+    thinks: Thinks::Unknown,
+    hides_thinking: false,
+    efforts: &[],
+    finer_tokens: false,
+    forced_choice: true,
+    ..UNKNOWN_CLAUDE
+};
 
 /// The table with the person's choice of aliases and corrections.
 #[derive(Clone, Debug, Default)]
@@ -197,6 +206,7 @@ impl Catalogue {
             max_output_tokens: profile.max_output_tokens,
             price: profile.price,
             edits_unread: profile.edits_unread,
+            bytes_per_token: if profile.finer_tokens { 3.5 } else { 4.0 },
             min_cache_tokens: profile.min_cache_tokens,
             known,
         }

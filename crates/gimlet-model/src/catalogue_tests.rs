@@ -52,6 +52,20 @@ fn unknown_ids_get_conservative_facts() {
 }
 
 #[test]
+fn models_from_4_7_on_make_more_tokens_of_a_text() {
+    let catalogue = Catalogue::default();
+    for (id, bytes) in [
+        ("sonnet", 3.5),
+        ("claude-opus-4-7", 3.5),
+        ("claude-opus-4-6", 4.0),
+        ("claude-sonnet-4-5", 4.0),
+        ("llama", 4.0),
+    ] {
+        assert_eq!(catalogue.facts(id).bytes_per_token, bytes, "{id}");
+    }
+}
+
+#[test]
 fn mistyped_ids_have_neighbours() {
     assert_eq!(nearest("claude-sonet-5-5")[0], "claude-sonnet-5-5");
     assert_eq!(nearest("claude-opus-4.8")[0], "claude-opus-4-8");

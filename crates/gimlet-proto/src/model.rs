@@ -68,6 +68,8 @@ pub struct ModelFacts {
     pub price: Option<Price>,
     /// Careful enough to change a file that it has not read, where the person leaves that to the model.
     pub edits_unread: bool,
+    /// About how many bytes of text make a token.
+    pub bytes_per_token: f64,
     /// A prompt of fewer tokens is not cached.
     pub min_cache_tokens: u64,
     pub known: bool,

@@ -31,6 +31,7 @@ impl Model for NoModel {
             max_output_tokens: 1,
             price: None,
             edits_unread: false,
+            bytes_per_token: 4.0,
             min_cache_tokens: 1_024,
             known: false,
         }

@@ -60,6 +60,7 @@ impl Model for Scripted {
             max_output_tokens: 64_000,
             price: None,
             edits_unread: false,
+            bytes_per_token: 4.0,
             min_cache_tokens: 1_024,
             known: false,
         }

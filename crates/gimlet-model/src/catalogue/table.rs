@@ -29,6 +29,7 @@ const NEWEST: Profile = Profile {
     takes_budget: false,
     hides_thinking: true,
     efforts: EVERY_EFFORT,
+    finer_tokens: true,
     min_cache_tokens: 512,
     forced_choice: false,
     edits_unread: true,
@@ -39,7 +40,8 @@ const FIVE: Profile = Profile { forced_choice: true, ..NEWEST };
 /// The last ones before it, which already work like it.
 const FOUR_EIGHT: Profile = Profile { thinks: Thinks::Adaptive { off: OffSwitch::Omit }, edits_unread: false, ..FIVE };
 
-const FOUR_SIX: Profile = Profile { takes_budget: true, hides_thinking: false, efforts: WITHOUT_XHIGH, ..FOUR_EIGHT };
+const FOUR_SIX: Profile =
+    Profile { takes_budget: true, hides_thinking: false, efforts: WITHOUT_XHIGH, finer_tokens: false, ..FOUR_EIGHT };
 
 const FOUR_FIVE: Profile = Profile {
     context_window: 200_000,
@@ -47,6 +49,7 @@ const FOUR_FIVE: Profile = Profile {
     thinks: Thinks::Manual { interleaved: true },
     hides_thinking: false,
     efforts: &[],
+    finer_tokens: false,
     min_cache_tokens: 4096,
     ..FOUR_EIGHT
 };
