@@ -15,7 +15,7 @@ use crate::http1::ResponseHead;
 use crate::json::Node;
 use crate::player::{Chosen, Player};
 use crate::profile::{ModelSpec, Profile};
-use crate::script::{Fault, Framing, Reply, Script, Wire};
+use crate::script::{Clock, Fault, Framing, Reply, Script, Wire};
 use crate::template::Template;
 use crate::usage::PromptUsage;
 use crate::wire::{self, Act};
@@ -54,8 +54,9 @@ pub(crate) struct Desk {
     pub(crate) player: Player,
     cache: Cache,
     issued: Issued,
+    clock: Clock,
     started_at: Instant,
-    /// Time that tests added to the clock.
+    /// Time that tests and steps added to the clock.
     pub(crate) skipped: Duration,
 }
 
@@ -77,7 +78,7 @@ struct Understood {
 
 impl Desk {
     pub(crate) fn new(script: Script) -> Self {
-        let Script { seed, strict, keys, models, vars, steps, max_body_bytes: _ } = script;
+        let Script { seed, strict, keys, models, vars, steps, clock, max_body_bytes: _ } = script;
         Self {
             seed,
             strict,
@@ -87,8 +88,16 @@ impl Desk {
             player: Player::new(steps),
             cache: Cache::default(),
             issued: Issued::default(),
+            clock,
             started_at: Instant::now(),
             skipped: Duration::ZERO,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        match self.clock {
+            Clock::Real => self.started_at.elapsed() + self.skipped,
+            Clock::Virtual => self.skipped,
         }
     }
 
@@ -172,7 +181,7 @@ impl Desk {
             let issued = &self.issued;
             let (betas, profile) = (&betas, &profile);
             anthropic::check(&Rules { text, root, profile, betas, version, issued, count_only })?;
-            dropped = anthropic::verify(self.seed, profile, text, root)?;
+            dropped = anthropic::verify(self.seed, &account_of(request), profile, text, root)?;
         }
         let profile = profile.or_else(|| Profile::find("", &[])).ok_or_else(|| ApiError::new(404, "model"))?;
         let mut unseen = dropped.clone();
@@ -185,14 +194,15 @@ impl Desk {
             let message = format!("prompt is too long: {prompt_tokens} tokens > {} maximum", profile.context);
             return Err(ApiError::invalid(message));
         }
-        let now = self.started_at.elapsed() + self.skipped;
+        let now = self.now();
         let key = cache_key(request, text, root, &betas, &prompt);
         let visit = self.cache.visit(&prompt, &key, profile.min_cache_tokens, now);
         Ok(Understood { profile, prompt_tokens, visit, now, dropped })
     }
 
     fn play(&mut self, request: &Request, chosen: Chosen, understood: Understood, request_id: &str) -> Answer {
-        let Chosen { step, use_number, reply, wire } = chosen;
+        let Chosen { step, use_number, reply, wire, advance_ms } = chosen;
+        self.skipped += Duration::from_millis(advance_ms);
         let Understood { profile, visit, now, dropped, .. } = understood;
         let usage = visit.usage;
         let mut answer = if reply.is_message() && request.path() == MESSAGES {
@@ -237,8 +247,11 @@ impl Desk {
         usage: PromptUsage,
         place: String,
     ) -> Message {
-        let binder =
-            request.parsed().ok().map(|(text, root)| anthropic::Binder::after(self.seed, &profile.id, text, root));
+        let account = account_of(request);
+        let binder = request
+            .parsed()
+            .ok()
+            .map(|(text, root)| anthropic::Binder::after(self.seed, &account, &profile.id, text, root));
         let ids = anthropic::Ids { seed: self.seed, place };
         let template = Template::new(&self.vars, request);
         let echo;
@@ -364,7 +377,7 @@ fn standard_headers(content_type: &str, request_id: &str) -> Vec<(String, String
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }
 
-fn plain(status: u16, body: &Value, request_id: &str) -> Answer {
+pub(crate) fn plain(status: u16, body: &Value, request_id: &str) -> Answer {
     Answer {
         head: ResponseHead {
             status,
@@ -395,6 +408,11 @@ fn unmatched(why: String, request_id: &str) -> Answer {
     answer.head.headers.push(("x-should-retry".to_owned(), "false".to_owned()));
     answer.failure = Some(why);
     answer
+}
+
+/// Who asks: the digest of the credential, since a script has no other accounts.
+fn account_of(request: &Request) -> String {
+    digest(&request.credentials().into_iter().next().map(|(_, secret)| secret).unwrap_or_default())
 }
 
 fn version_of(request: &Request) -> Result<&str, ApiError> {

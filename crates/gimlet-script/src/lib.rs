@@ -14,6 +14,7 @@ mod json;
 mod ledger;
 mod player;
 mod profile;
+mod report;
 mod request;
 mod script;
 mod server;
@@ -25,8 +26,8 @@ pub use ledger::SecretSeen;
 pub use profile::{Binding, ModelSpec};
 pub use request::{Outcome, Request};
 pub use script::{
-    Agent, At, BlockSpec, Chunk, Close, Encoding, ErrorSpec, EventNames, Expect, Fault, Flush, Framing, InputPieces,
-    Newline, Pings, Program, Repeat, Reply, Script, ScriptError, Step, ToolInput, UsageStyle, Wire,
+    Agent, At, BlockSpec, Chunk, Clock, Close, Encoding, ErrorSpec, EventNames, Expect, Fault, Flush, Framing,
+    InputPieces, Newline, Pings, Program, Repeat, Reply, Script, ScriptError, Step, ToolInput, UsageStyle, Wire,
 };
 pub use server::{Server, StartError, Summary};
 pub use usage::PromptUsage;

@@ -26,6 +26,7 @@ pub(crate) struct Chosen {
     pub(crate) use_number: u32,
     pub(crate) reply: Reply,
     pub(crate) wire: Wire,
+    pub(crate) advance_ms: u64,
 }
 
 impl Player {
@@ -100,7 +101,9 @@ impl Player {
             (None, None) => (playing.step.reply.clone(), playing.step.is_over(playing.used + 1)),
         };
         playing.used += 1;
-        let chosen = Chosen { step: index, use_number: playing.used, reply, wire: playing.step.wire.clone() };
+        let Step { wire, advance_ms, .. } = &playing.step;
+        let chosen =
+            Chosen { step: index, use_number: playing.used, reply, wire: wire.clone(), advance_ms: *advance_ms };
         if over {
             self.advance(index);
         }

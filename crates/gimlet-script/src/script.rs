@@ -37,6 +37,8 @@ pub struct Script {
     pub models: Vec<ModelSpec>,
     /// Largest request body in bytes; a longer one is refused while it is still being sent.
     pub max_body_bytes: u64,
+    /// What the cache's entries age by.
+    pub clock: Clock,
     /// Values for `{{name}}` in texts, inputs and headers.
     pub vars: BTreeMap<String, String>,
     pub steps: Vec<Step>,
@@ -50,10 +52,22 @@ impl Default for Script {
             keys: Vec::new(),
             models: Vec::new(),
             max_body_bytes: 32_000_000,
+            clock: Clock::default(),
             vars: BTreeMap::new(),
             steps: Vec::new(),
         }
     }
+}
+
+/// Which time the cache goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// The real one, and what is added to it.
+    #[default]
+    Real,
+    /// Only what is added to it, so that slow machines change nothing.
+    Virtual,
 }
 
 /// One step: which request it answers, how, and in what shape the answer goes over the wire.
@@ -66,6 +80,8 @@ pub struct Step {
     pub when: Option<Expect>,
     pub reply: Reply,
     pub wire: Wire,
+    /// Moves the cache's clock forward once the step has answered.
+    pub advance_ms: u64,
     /// How often the step answers: once by default, a standing step for ever.
     pub repeat: Option<Repeat>,
     /// A reply computed from the request; takes the place of `reply`.

@@ -14,9 +14,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::Request;
-use crate::desk::{Answer, Desk, Ending};
+use crate::desk::{Answer, Desk, Ending, plain};
 use crate::http1::{Connection, Gone, Head};
 use crate::ledger::{Ledger, SecretSeen, first_cache_difference, prefix_difference};
+use crate::report::{REPORT, report};
 use crate::request::{Arrival, Outcome};
 use crate::script::{Close, Fault, Script, ScriptError};
 
@@ -295,8 +296,21 @@ impl Exchange<'_> {
             Err(Gone::TooLarge { .. }) => return self.refuse(head, arrived_at, 413, Close::Fin).await,
             Err(gone) => return Err(gone),
         };
+        if (head.method.as_str(), head.path()) == ("GET", REPORT) {
+            return self.report().await;
+        }
         let (index, answer) = self.open(head, arrived_at, body, None);
         self.send(index, answer).await
+    }
+
+    /// Tells how the script goes. Asking for that is no part of it.
+    async fn report(&mut self) -> Result<Ending, Gone> {
+        let answer = {
+            let state = self.shared.state();
+            plain(200, &report(&state.ledger, state.desk.player.unplayed()), "report")
+        };
+        self.send_parts(&answer).await?;
+        Ok(answer.ending)
     }
 
     /// Answers before the body has arrived, and closes.

@@ -1,6 +1,6 @@
 //! Thinking signatures: made for what is said, checked when it comes back.
 //!
-//! A signature names the model and digests of everything sent before it, of the thinking before it and of its own text,
+//! A signature names the account, the model and digests of everything sent before it, of the thinking before it and of its own text,
 //! sealed and padded to 4 KiB. Comparing the digests one by one tells a changed text, a truncated signature and a
 //! changed conversation apart, as the service does.
 
@@ -19,6 +19,7 @@ const NO_PREDECESSOR: &str = "first";
 #[derive(Clone)]
 pub(crate) struct Binder {
     seed: u64,
+    account: String,
     model: String,
     chain: Chain,
     role: String,
@@ -26,6 +27,7 @@ pub(crate) struct Binder {
 }
 
 struct Seal {
+    account: String,
     model: String,
     prefix: String,
     previous: String,
@@ -34,7 +36,7 @@ struct Seal {
 
 impl Binder {
     /// Begins with what stands before the messages: system prompt and loaded tools.
-    fn new(seed: u64, model: &str, text: &str, root: &Node) -> Self {
+    fn new(seed: u64, account: &str, model: &str, text: &str, root: &Node) -> Self {
         let mut chain = Chain::new("binding");
         if let Some(system) = root.get("system") {
             for block in canonical_blocks(system, text) {
@@ -46,12 +48,12 @@ impl Binder {
                 chain = chain.mix(&canonical_block(tool, text));
             }
         }
-        Self { seed, model: model.to_owned(), chain, role: String::new(), previous: None }
+        Self { seed, account: account.to_owned(), model: model.to_owned(), chain, role: String::new(), previous: None }
     }
 
     /// A binder at the end of a whole request, ready to seal the answer's blocks.
-    pub(crate) fn after(seed: u64, model: &str, text: &str, root: &Node) -> Self {
-        let mut binder = Self::new(seed, model, text, root);
+    pub(crate) fn after(seed: u64, account: &str, model: &str, text: &str, root: &Node) -> Self {
+        let mut binder = Self::new(seed, account, model, text, root);
         for message in root.get("messages").map(Node::items).unwrap_or_default() {
             binder.enter(message.str_of("role").unwrap_or(""));
             let Some(content) = message.get("content") else { continue };
@@ -99,6 +101,7 @@ impl Binder {
     /// Seals one thinking block of the answer and goes past it.
     pub(crate) fn seal(&mut self, thinking: &str) -> String {
         let seal = Seal {
+            account: self.account.clone(),
             model: self.model.clone(),
             prefix: self.chain.hex(),
             previous: self.previous_digest(),
@@ -122,7 +125,7 @@ impl Binder {
 
 impl Seal {
     fn render(&self, seed: u64) -> String {
-        let fields = format!("{}|{}|{}|{}|", self.model, self.prefix, self.previous, self.text);
+        let fields = format!("{}|{}|{}|{}|{}|", self.account, self.model, self.prefix, self.previous, self.text);
         let mut chain = Chain::new("seal").mix(&seed.to_string()).mix(&fields);
         let mut plain = fields;
         while plain.len() < SIGNATURE_CHARS / 4 * 3 {
@@ -137,15 +140,21 @@ impl Seal {
     fn read(signature: &str, seed: u64) -> Option<Self> {
         let plain = String::from_utf8(STANDARD.decode(signature).ok()?).ok()?;
         let mut fields = plain.split('|').map(str::to_owned);
-        let seal =
-            Seal { model: fields.next()?, prefix: fields.next()?, previous: fields.next()?, text: fields.next()? };
+        let mut next = || fields.next();
+        let seal = Seal { account: next()?, model: next()?, prefix: next()?, previous: next()?, text: next()? };
         (seal.render(seed) == signature).then_some(seal)
     }
 }
 
 /// Checks all replayed thinking. Gives the paths of the blocks that the model will not see.
-pub(crate) fn verify(seed: u64, profile: &Profile, text: &str, root: &Node) -> Result<Vec<String>, ApiError> {
-    let mut binder = Binder::new(seed, &profile.id, text, root);
+pub(crate) fn verify(
+    seed: u64,
+    account: &str,
+    profile: &Profile,
+    text: &str,
+    root: &Node,
+) -> Result<Vec<String>, ApiError> {
+    let mut binder = Binder::new(seed, account, &profile.id, text, root);
     let mut dropped = Vec::new();
     let messages = root.get("messages").map(Node::items).unwrap_or_default();
     let latest = messages.iter().rposition(|message| message.str_of("role") == Some("assistant"));
@@ -187,7 +196,8 @@ fn judge(binder: &Binder, block: &Node, path: &str, binding: Binding) -> Result<
     let Some(seal) = Seal::read(signature, binder.seed) else {
         return Err(ApiError::at(path, "Invalid `signature` in `thinking` block"));
     };
-    if seal.model != binder.model {
+    // What another model or account thought cannot be read; the service says nothing of it.
+    if seal.model != binder.model || seal.account != binder.account {
         return Ok(Fate::Dropped);
     }
     if seal.text != digest(block.str_of("thinking").unwrap_or("")) {

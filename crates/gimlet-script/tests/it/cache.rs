@@ -3,7 +3,7 @@ use std::time::Duration;
 use gimlet_script::{PromptUsage, Script, Server};
 use serde_json::{Value, json};
 
-use crate::client::{ask, body, user};
+use crate::client::{Client, ask, body, request_bytes, user};
 
 fn marked(text: &str, ttl: &str) -> Value {
     json!({"type": "text", "text": text, "cache_control": {"type": "ephemeral", "ttl": ttl}})
@@ -70,6 +70,40 @@ async fn entries_die_of_age_and_are_renewed_by_hits() {
     assert!(cost(&server, &other).await.cache_write_1h_tokens > 0);
     server.advance_clock(Duration::from_secs(3000));
     assert!(cost(&server, &other).await.cache_read_tokens > 0);
+}
+
+#[tokio::test]
+async fn a_clock_of_its_own_moves_only_when_a_step_says_so() {
+    let script = r#"{"clock": "virtual", "steps": [
+        {"reply": {"blocks": [{"text": "x"}]}, "advance_ms": 299000},
+        {"reply": {"blocks": [{"text": "x"}]}, "advance_ms": 301000},
+        {"reply": {"blocks": [{"text": "x"}]}}]}"#;
+    let server = Script::from_json(script).unwrap().serve().await.unwrap();
+    let request = simple(4000, "5m", "x");
+    cost(&server, &request).await;
+    assert!(cost(&server, &request).await.cache_read_tokens > 0);
+    assert_eq!(cost(&server, &request).await.cache_read_tokens, 0);
+}
+
+#[tokio::test]
+async fn a_report_tells_over_http_what_the_cache_did() {
+    let server = server().await;
+    let request = simple(4000, "5m", "x");
+    cost(&server, &request).await;
+    cost(&server, &request).await;
+    let mut louder = request.clone();
+    louder["system"] = json!("be loud");
+    cost(&server, &louder).await;
+    cost(&server, &request).await;
+    let mut client = Client::connect(&server).await;
+    client.send_raw(&request_bytes("GET", "/report", "", &[])).await;
+    let report = client.read().await.json();
+    let differs: Vec<&Value> = report["requests"].as_array().unwrap().iter().map(|row| &row["differs_in"]).collect();
+    assert_eq!(differs, [&Value::Null, &Value::Null, &json!("system"), &Value::Null], "{report}");
+    assert!(report["requests"][1]["hit_rate"].as_f64().unwrap() > 0.9, "{report}");
+    assert!((0.5..0.8).contains(&report["hit_rate"].as_f64().unwrap()), "{report}");
+    assert_eq!((&report["unplayed"], &report["failures"]), (&json!(0), &json!([])));
+    assert_eq!(server.requests().len(), 4, "asking for it is not part of the script");
 }
 
 #[tokio::test]

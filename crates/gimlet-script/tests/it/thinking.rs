@@ -147,9 +147,21 @@ async fn inputs_that_typed_readers_refuse_come_back_byte_for_byte() {
         };
         let mut client = Client::connect(&server).await;
         for (sent, status) in [(input.as_str(), 200), (r#"{"other":1}"#, 400)] {
-            client.send_raw(&request_bytes("POST", "/v1/messages", &history(sent), &[("x-api-key", "k")])).await;
+            client.send_raw(&request_bytes("POST", "/v1/messages", &history(sent), &[("x-api-key", "k1")])).await;
             let response = client.read().await;
             assert_eq!(response.status, status, "{sent:.60}: {}", response.text());
         }
     }
+}
+
+#[tokio::test]
+async fn what_another_account_thought_is_not_seen() {
+    let server = server(Binding::Error).await;
+    let messages = history(&server).await;
+    let mut client = Client::connect(&server).await;
+    let headers = [("x-api-key", "k2"), ("anthropic-beta", "thinking-binding-controls-2026-08-01")];
+    client.send_raw(&request_bytes("POST", "/v1/messages", &body(&messages).to_string(), &headers)).await;
+    let response = client.read().await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert_eq!(response.message()["input_transformations"].as_array().unwrap().len(), 2);
 }
