@@ -119,6 +119,19 @@ fn collect(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Whether requests of a run in this environment stay on this machine: they go to its loopback, by way of a proxy there,
+/// or have no credential and are not sent.
+fn stays_here(env: &BTreeMap<String, String>) -> bool {
+    let is_local = |name: &str| {
+        let host = env.get(name).and_then(|url| url.split_once("://")).map(|(_, host)| host).unwrap_or_default();
+        ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| host.starts_with(local))
+    };
+    let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    let has_key = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"].iter().any(|name| env.contains_key(*name));
+    let is_web = env.get("ANTHROPIC_BASE_URL").is_none_or(|url| url.starts_with("http"));
+    !is_web || !has_key || is_local("ANTHROPIC_BASE_URL") || proxies.iter().any(|name| is_local(name))
+}
+
 /// One run, being described.
 pub struct Run<'a> {
     world: &'a World,
@@ -185,6 +198,7 @@ impl Run<'_> {
     /// Starts it and leaves it running.
     #[allow(clippy::disallowed_methods, reason = "the harness starts the program under test")]
     pub fn start(self) -> RunningChild {
+        assert!(stays_here(&self.env), "a run would send its credential beyond loopback: {:?}", self.env);
         let mut child = Command::new(&self.world.binary)
             .args(&self.args)
             .env_clear()
@@ -300,4 +314,21 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<S
 fn code_of(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_would_leave_this_machine_are_noticed() {
+        let run = |pairs: &[(&str, &str)]| {
+            stays_here(&pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        let key = ("ANTHROPIC_API_KEY", "k");
+        let at = |url| ("ANTHROPIC_BASE_URL", url);
+        assert!(run(&[key, at("http://127.0.0.1:9")]) && run(&[key, at("https://localhost:9")]) && run(&[]));
+        assert!(run(&[key, at("https://model.test"), ("https_proxy", "http://127.0.0.1:9")]));
+        assert!(!run(&[key]) && !run(&[key, at("https://model.test")]));
+    }
 }
