@@ -59,6 +59,38 @@ async fn whoever_reads_text_is_told_that_the_model_is_waited_for() {
     assert_eq!(run.stderr, "gimlet: still waiting for the model (0 s without a word)\n");
 }
 
+/// The processor time of the run with this argument so far, in milliseconds.
+fn processor_ms(argument: &str) -> u64 {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let times = processes.filter_map(|process| {
+        let command = std::fs::read(process.join("cmdline")).ok()?;
+        command.split(|byte| *byte == 0).find(|word| *word == argument.as_bytes())?;
+        let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+    });
+    // The kernel counts in hundredths of a second.
+    times.max().expect("the run that asks is under way") * 10
+}
+
+#[tokio::test]
+async fn a_slow_drip_takes_hardly_any_work() {
+    const SESSION: &str = "0b7c2a54-86f1-4b0c-8a5e-5d1f7a3e9c42";
+    let wire = Wire { chunk: Chunk::Bytes(1), drip_ms: 2, ..Wire::default() };
+    let script = reads(Script::new().say("Looking.")).wire(wire).then();
+    let measured = script.reply_with(|_| gimlet_script::Reply::say(processor_ms(SESSION).to_string()));
+    let drip = row("a drip of two seconds", measured)
+        .args(&["--session-id", SESSION])
+        .requests(2)
+        .answers_any()
+        .history("u:text+text a:text+call u:result a:text u:text")
+        .further(|_, run| {
+            let spent: u64 = run.result()["result"].as_str().unwrap().parse().unwrap();
+            assert!(spent < 1_000, "{spent} ms of work while nearly nothing came");
+        });
+    play(vec![drip]).await;
+}
+
 #[tokio::test]
 async fn slowness_is_not() {
     let pinging = |at| Fault::Stall { at, ping_every_ms: Some(100), for_ms: Some(1_200) };
