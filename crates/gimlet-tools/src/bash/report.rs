@@ -10,6 +10,7 @@ use super::run::Call;
 use super::seen::{self, Seen};
 use super::shown::{self, Shown};
 use super::{exit, git, image};
+use crate::text_file::standing::GLIMPSE;
 
 const RATE_LIMIT_HINT: &str = "GitHub's rate limit is reached: wait before the next gh command instead of trying again \
                                (`gh api rate_limit` shows when it ends).";
@@ -96,7 +97,9 @@ async fn exited(
         result = result.with_change(move |state| state.cwd = dir);
     }
     if let Some(view) = seen.view {
-        result = result.with_change(move |state| state.files.record_read(view.path, view.stamp, view.whole, None));
+        // Lines that were shown on purpose are enough to edit by; which ones they were is not known.
+        let part = (!view.whole).then_some(GLIMPSE);
+        result = result.with_change(move |state| state.files.record_read(view.path, view.stamp, view.whole, part));
     }
     Ok(result)
 }

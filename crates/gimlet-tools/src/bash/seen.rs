@@ -1,7 +1,7 @@
 //! What a command means for the files that the conversation knows: a command that shows one file is a read of it, a
 //! command that writes may have made earlier reads old. Reads files; changes none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -100,7 +100,28 @@ fn viewed(path: &Path, printed: &[u8]) -> io::Result<Viewed> {
     }
     let bytes = std::fs::read(&path)?;
     let whole = printed == bytes || without_line_numbers(printed).is_some_and(|text| text == bytes);
+    if !whole && !shows_a_line(printed, &bytes) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     Ok(Viewed { stamp: Stamp::of(&bytes, &metadata), path, whole })
+}
+
+/// Whether a line of the file was printed, with or without its number. A count, a name or nothing at all is no view.
+fn shows_a_line(printed: &[u8], bytes: &[u8]) -> bool {
+    let is_newline = |byte: &u8| *byte == b'\n';
+    let lines: HashSet<&[u8]> = bytes.split(is_newline).filter(|line| !line.trim_ascii().is_empty()).collect();
+    let shows = |line: &[u8]| lines.contains(line) || numbered(line).is_some_and(|line| lines.contains(line));
+    printed.split(is_newline).any(shows)
+}
+
+/// What stands behind the number that `nl`, `cat -n`, `grep -n` and `rg -n` put before a line.
+fn numbered(line: &[u8]) -> Option<&[u8]> {
+    let line = line.trim_ascii_start();
+    let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match line.get(digits) {
+        Some(b'\t' | b':' | b'-') if digits > 0 => line.get(digits + 1..),
+        _ => None,
+    }
 }
 
 /// The text of `cat -n` and `nl -ba`; `None` when a line has no number.
@@ -126,10 +147,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a");
         std::fs::write(&file, "one\n\ntwo\n").unwrap();
-        let whole = |printed: &[u8]| viewed(&file, printed).unwrap().whole;
-        assert!(whole(b"one\n\ntwo\n") && whole(b"     1\tone\n     2\t\n     3\ttwo\n"));
-        assert!(!whole(b"one\n") && !whole(b"     1\tone\n") && !whole(b""));
-        assert!(viewed(dir.path(), b"").is_err());
+        let whole = |printed: &[u8]| viewed(&file, printed).ok().map(|view| view.whole);
+        for printed in [&b"one\n\ntwo\n"[..], b"     1\tone\n     2\t\n     3\ttwo\n"] {
+            assert_eq!(whole(printed), Some(true));
+        }
+        for printed in [&b"one\n"[..], b"     1\tone\n", b"3:two\n", b"1-one\n"] {
+            assert_eq!(whole(printed), Some(false));
+        }
+        for nothing in [&b""[..], b"\n", b"1\n", b"a\n", b"a:1\n"] {
+            assert_eq!(whole(nothing), None, "a count, a name or nothing is no view");
+        }
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(whole(b""), Some(true), "there is no more of an empty file");
+        assert_eq!(viewed(dir.path(), b"").ok(), None);
     }
 
     #[test]

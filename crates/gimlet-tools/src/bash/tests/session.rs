@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use gimlet_core::files::Stamp;
+use gimlet_core::files::{FileStates, Stamp};
 use gimlet_proto::{AgentPath, ToolUseId};
 use serde_json::json;
 
 use super::{fail, run, say};
 use crate::bash::harness::Bench;
+use crate::edit::Edit;
+use crate::write::Write;
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_directory_carries_over_inside_the_project_and_variables_do_not() {
@@ -77,6 +79,30 @@ async fn showing_one_file_counts_as_reading_it_as_far_as_it_was_shown() {
     say(&mut bench, "wc -l e").await;
     let known = paths.map(|path| is_whole(&bench, &path));
     assert_eq!(known, [Some(true), Some(true), Some(false), None, None]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn lines_that_a_command_showed_are_enough_to_edit_and_not_to_overwrite() {
+    let mut bench = Bench::new();
+    for command in ["head -1", "tail -1", "sed -n '1,2p'", "grep three", "grep -n three", "nl"] {
+        let path = bench.file("f", "one\ntwo\n\nthree\n");
+        bench.state.files = FileStates::default();
+        say(&mut bench, &format!("{command} f")).await;
+        bench.restart();
+        let write = bench.call(Write, json!({"file_path": path, "content": "new"})).await.unwrap_err();
+        assert!(write.model_text.contains("only in part"), "{command}: {write}");
+        let edit = json!({"file_path": path, "old_string": "two", "new_string": "2"});
+        bench.call(Edit, edit).await.unwrap_or_else(|error| panic!("{command}: {error}"));
+    }
+    for command in ["grep -c three", "tail -n 0"] {
+        let path = bench.file("f", "one\ntwo\n\nthree\n");
+        bench.state.files = FileStates::default();
+        say(&mut bench, &format!("{command} f")).await;
+        bench.restart();
+        let edit = json!({"file_path": path, "old_string": "two", "new_string": "2"});
+        let refused = bench.call(Edit, edit).await.unwrap_err();
+        assert!(refused.model_text.contains("has not been read"), "{command}: {refused}");
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
