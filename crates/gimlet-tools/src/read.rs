@@ -310,6 +310,8 @@ impl Job {
             () if is_exact => Some(self.view.clone()),
             () => Some(standing::GLIMPSE),
         };
+        // A range behind the end shows nothing of the file.
+        let stamp = stamp.filter(|_| page.shown > 0 || page.total_lines == 0);
         let target = std::mem::take(&mut self.target);
         let output = self.output(scan, selection.first);
         let result = ToolResult::new(output);

@@ -82,6 +82,9 @@ async fn empty_and_past_the_end_are_told_and_are_no_errors() {
     assert!(read(&mut bench, "empty").await.text.ends_with("exists and is empty."));
     let past = range(&mut bench, "two", 9, 3).await.unwrap();
     assert!(past.text.contains("has 2 lines; line 9 is past its end"), "{}", past.text);
+    let edit = json!({"file_path": bench.path("two"), "old_string": "a", "new_string": "x"});
+    let refused = bench.call(&crate::edit::Edit, edit).await.unwrap_err().model_text;
+    assert!(refused.contains("has not been read"), "nothing was shown: {refused}");
     assert_eq!(range(&mut bench, "two", 0, 1).await.unwrap().text.lines().next(), Some("1\ta"));
 }
 

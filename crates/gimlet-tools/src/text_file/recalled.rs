@@ -164,6 +164,10 @@ impl Knowledge {
         if page.start_line <= 1 && page.num_lines == page.total_lines {
             return self.learn_all(lines);
         }
+        // A range behind the end showed nothing.
+        if lines.is_empty() {
+            return;
+        }
         let part = Part { first: page.start_line.saturating_sub(1), lines };
         match &self.text {
             Some(text) if part.stands_in(text) => {}

@@ -35,11 +35,12 @@ fn what_was_shown_holds_as_long_as_the_lines_stand() {
     let cut = json!({"type": "text", "file": {"filePath": "/f", "content": "a\n", "startLine": 1, "numLines": 1,
                      "totalLines": 9, "truncatedByTokenCap": true}});
     let rest = [page("a", 1, 1, 4), page("d\n", 4, 1, 4)];
-    let table: [(&[Value], &[&str], Standing); 11] = [
+    let table: [(&[Value], &[&str], Standing); 12] = [
         (&[], &["a"], Standing::Unread),
         (std::slice::from_ref(&whole), &["a", "b"], Standing::Whole),
         (std::slice::from_ref(&whole), &["a", "x"], Standing::Stale),
         (&[page("", 1, 0, 0)], &[], Standing::Whole),
+        (&[page("", 9, 0, 2)], &["a", "b"], Standing::Unread),
         (std::slice::from_ref(&part), &["x", "b", "c"], Standing::Parts),
         (std::slice::from_ref(&part), &["x", "y", "b", "c"], Standing::Stale),
         (std::slice::from_ref(&part), &["x", "b"], Standing::Stale),
