@@ -97,6 +97,9 @@ pub(crate) struct TextPage {
     /// Whether `total_lines` is all; beyond a certain size counting stops early.
     #[serde(skip, default = "counted")]
     is_counted: bool,
+    /// Why the whole of a file that does not fit is not stored as parts.
+    #[serde(skip)]
+    no_parts: Option<String>,
 }
 
 fn counted() -> bool {
@@ -333,11 +336,16 @@ impl Job {
         let Scan { page, encoding, hash } = scan;
         let is_over = page.over_budget;
         let page = TextPage { by_default: self.by_default, ..TextPage::new(&self.path, page, first, hash.is_some()) };
-        if !is_over || self.size > parts::MOST_BYTES {
+        if !is_over {
             return ReadOutput::Text { file: page };
         }
-        // Without the parts the first page still stands, and its notice says how to go on.
-        match parts::write(&mut self.file, encoding, self.budget, &self.results_dir, &self.call) {
+        let stored = if self.size > parts::MOST_BYTES {
+            Err(format!("it has {} bytes, more than {} MiB", self.size, parts::MOST_BYTES >> 20))
+        } else {
+            parts::write(&mut self.file, encoding, self.budget, &self.results_dir, &self.call)
+                .map_err(|error| error.to_string())
+        };
+        match stored {
             Ok(parts) => ReadOutput::Parts {
                 file: StoredParts {
                     file_path: page.file_path.clone(),
@@ -347,7 +355,8 @@ impl Job {
                 },
                 page,
             },
-            Err(_) => ReadOutput::Text { file: page },
+            // Without the parts the first page still stands, and its notice says how to go on.
+            Err(why) => ReadOutput::Text { file: TextPage { no_parts: Some(why), ..page } },
         }
     }
 
@@ -396,6 +405,7 @@ impl TextPage {
             is_lossy: page.is_lossy,
             by_default: false,
             is_counted,
+            no_parts: None,
             content: page.text,
         }
     }
@@ -445,6 +455,11 @@ impl TextPage {
             let next = if has_more { format!(" next_offset={}", self.last_line() + 1) } else { String::new() };
             let (first, last, reasons) = (self.start_line, self.last_line(), reasons.join(","));
             text.push_str(&format!("\n\n[PARTIAL view: lines={first}-{last} total={total}{next} reason={reasons}]"));
+        }
+        if let Some(why) = &self.no_parts {
+            text.push_str(&format!(
+                "\n[The file is not stored as parts: {why}. Go on with `offset`, or find the place with Grep.]"
+            ));
         }
         if self.is_lossy {
             text.push_str(

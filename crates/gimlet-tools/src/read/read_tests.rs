@@ -308,6 +308,20 @@ async fn a_range_of_a_large_file_is_streamed() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_not_stored_as_parts_says_why() {
+    let mut bench = Bench::new();
+    let line = format!("{}\n", "x".repeat(999));
+    bench.file("big.log", line.repeat(9_000));
+    let given = read(&mut bench, "big.log").await;
+    assert_eq!(given.output["type"], "text");
+    assert!(given.text.contains("next_offset=100 reason=token_budget]"), "{}", &given.text[given.text.len() - 400..]);
+    let why = "[The file is not stored as parts: it has 9000000 bytes, more than 8 MiB. Go on with `offset`, or find \
+               the place with Grep.]";
+    assert!(given.text.ends_with(why), "{}", &given.text[given.text.len() - 400..]);
+    assert!(!bench.results().exists());
+}
+
+#[tokio::test]
 async fn a_sparse_terabyte_is_refused_at_once_and_an_interrupt_stops_a_scan() {
     let mut bench = Bench::new();
     let path = bench.path("sparse");
