@@ -81,7 +81,8 @@ impl Tool for ExitPlanMode {
         }
     }
 
-    /// Puts the plan into the input. One that the model gave itself is an older form of the call, and counts.
+    /// Puts the plan into the input. One that the model gave itself is an older form of the call: it counts, and is
+    /// kept first, so that what the file says is what is asked about.
     fn complete(
         &self,
         input: &Map<String, Value>,
@@ -89,7 +90,13 @@ impl Tool for ExitPlanMode {
     ) -> Result<Option<Map<String, Value>>, ToolError> {
         let file = services.plan_file().map(Path::to_owned);
         let given = input.get("plan").and_then(Value::as_str).filter(|plan| !plan.trim().is_empty());
-        let plan = given.map(str::to_owned).or_else(|| file.as_deref().and_then(read));
+        let kept = file.as_deref().and_then(read);
+        if let (Some(given), Some(file)) = (given, &file)
+            && !says_the_same(kept.as_deref(), given)
+        {
+            save(file, given)?;
+        }
+        let plan = given.map(str::to_owned).or(kept);
         let Some(plan) = plan else {
             let place = file.map_or_else(|| "the plan file".to_owned(), |file| file.display().to_string());
             return Err(ToolError::input(format!("There is no plan yet: write it to {place} first, then present it.")));
@@ -162,11 +169,15 @@ fn read(file: &Path) -> Option<String> {
     std::fs::read_to_string(file).ok().filter(|plan| !plan.trim().is_empty())
 }
 
+fn says_the_same(kept: Option<&str>, plan: &str) -> bool {
+    kept.is_some_and(|kept| kept.trim() == plan.trim())
+}
+
 /// The plan that holds, written down where it differs from what the file says; says whether an earlier one was changed.
 fn settle(approved: Option<String>, file: Option<&Path>) -> Result<(Option<String>, bool), ToolError> {
     let kept = file.and_then(read);
     let Some(approved) = approved.filter(|plan| !plan.trim().is_empty()) else { return Ok((kept, false)) };
-    if kept.as_deref().is_some_and(|kept| kept.trim() == approved.trim()) {
+    if says_the_same(kept.as_deref(), &approved) {
         return Ok((Some(approved), false));
     }
     if let Some(file) = file {
@@ -183,7 +194,7 @@ fn save(file: &Path, plan: &str) -> Result<(), ToolError> {
     // The configuration folder may well be reached through a link of the person's own.
     let file = OnDisk.follow(file).map_or_else(|| file.to_owned(), |followed| followed.real);
     let backups: PathBuf = file.with_extension("backups");
-    // The call began when it was.
+    // A plan is the session's own; keeping one changes nothing that the record would have to explain.
     let recorded = Recorded::default();
     match load_if_there(&file)? {
         None => replace::create(&file, plan.as_bytes(), &recorded)?,
@@ -224,6 +235,22 @@ mod tests {
         assert_eq!(completed["planFilePath"], bench.path("plans/p.md").display().to_string());
         let given = complete(json!({"plan": "my own"})).unwrap().unwrap();
         assert_eq!(given["plan"], "my own");
+    }
+
+    #[tokio::test]
+    async fn a_plan_that_the_model_gave_is_kept_first_and_nobody_changed_it() {
+        let bench = Bench::new();
+        let services = services(&bench);
+        std::fs::create_dir(bench.path("plans")).unwrap();
+        bench.file("plans/p.md", "1. first");
+        let given = json!({"plan": "2. second"});
+        let completed = ExitPlanMode.complete(given.as_object().unwrap(), &services).unwrap().unwrap();
+        assert_eq!(bench.text("plans/p.md"), "2. second", "before anybody is asked");
+        let result = bench.call_on(&services, &ExitPlanMode, completed.into()).await.unwrap();
+        assert!(!result.data.plan_was_edited);
+        let text = ExitPlanMode.to_blocks(&result.data).to_text();
+        assert!(!text.contains("changed"), "{text}");
+        assert_eq!(bench.text("plans/p.md"), "2. second");
     }
 
     #[tokio::test]
