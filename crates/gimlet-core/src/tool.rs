@@ -233,7 +233,8 @@ pub trait Tool: Send + Sync + 'static {
     /// Expands `~` and relative paths. History keeps what the model wrote; everyone else sees the result.
     fn backfill_observable_input(&self, _input: &mut Self::Input, _cx: &PathContext) {}
 
-    /// Misspelt keys and what they mean; applied only when the right key is absent.
+    /// Misspelt keys and what they mean; applied only when the right key is absent. One inside a list of objects is
+    /// written `list[].wrong`.
     fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }

@@ -62,7 +62,7 @@ pub(crate) struct AskUserQuestionInput {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Question {
     /// The whole question
     question: String,
@@ -77,6 +77,7 @@ pub(crate) struct Question {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Choice {
     /// 1 to 5 words
     label: String,
@@ -122,6 +123,10 @@ impl Tool for AskUserQuestion {
 
     fn reserved_parameters(&self) -> &'static [&'static str] {
         ANSWERED
+    }
+
+    fn key_repairs(&self) -> &'static [(&'static str, &'static str)] {
+        &[("questions[].multi_select", "multiSelect")]
     }
 
     fn needs(&self, _input: &AskUserQuestionInput, _cx: &PathContext) -> Vec<Need> {
@@ -309,6 +314,7 @@ fn notes<'a>(output: &'a AskUserQuestionOutput, question: &str) -> Option<&'a st
 #[cfg(test)]
 mod tests {
     use gimlet_core::offered_schema;
+    use gimlet_core::tool::AnyTool;
     use gimlet_proto::Env;
     use serde_json::json;
 
@@ -379,6 +385,26 @@ mod tests {
         ] {
             let text = Bench::new().prepare(&AskUserQuestion, json!({ "questions": input })).unwrap_err().model_text;
             assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_slip_in_a_key_is_mended_or_named_and_never_dropped() {
+        let asked = |more: Value| {
+            let mut question = questions()[0].clone();
+            question.as_object_mut().unwrap().shift_remove("multiSelect");
+            question.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            AnyTool::prepare(&AskUserQuestion, json!({"questions": [question]}), &Bench::new().services().paths())
+        };
+        let mended = asked(json!({"multi_select": true})).unwrap().input;
+        assert_eq!(mended["questions"][0]["multiSelect"], true);
+        let option = |more: &str| json!({"label": "a", more: "b"});
+        for (more, name) in [
+            (json!({"multi": true}), "`questions[0].multi`"),
+            (json!({"options": [option("description"), option("desc")]}), "`questions[0].options[1].desc`"),
+        ] {
+            let refused = asked(more).err().unwrap().model_text;
+            assert!(refused.contains(name), "{refused}");
         }
     }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct EnterPlanMode;
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct EnterPlanModeInput {}
 
 #[derive(Debug, Serialize)]
@@ -93,6 +94,8 @@ mod tests {
         assert_eq!(given.output, json!({"message": "The user agreed to plan first."}));
         assert_eq!(bench.state.mode_wish, Some(ModeWish::BeginPlan));
         assert_eq!(bench.prepare(&EnterPlanMode, json!({})).unwrap().0, [Need::Session]);
+        let wrong = bench.prepare(&EnterPlanMode, json!({"foo": 1})).unwrap_err();
+        assert!(wrong.model_text.contains("unexpected parameter `foo`"), "{wrong}");
         assert!(EnterPlanMode.requires_user_interaction(&EnterPlanModeInput {}));
     }
 

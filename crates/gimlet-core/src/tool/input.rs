@@ -25,19 +25,28 @@ pub struct Problem(pub String);
 /// strict everywhere else: an unknown key is a problem, never dropped.
 pub fn coerce(schema: &Value, repairs: &[(&str, &str)], input: &mut Map<String, Value>) -> Vec<Problem> {
     for (wrong, right) in repairs {
-        if !input.contains_key(*right)
-            && let Some(value) = input.remove(*wrong)
-        {
-            input.insert((*right).to_owned(), value);
-        }
+        repair(input, wrong, right);
     }
     let mut problems = Vec::new();
     fit_object(schema, schema, input, "", &mut problems);
     problems
 }
 
+/// Gives a value its right key. A key inside a list of objects is written `list[].wrong`.
+fn repair(input: &mut Map<String, Value>, wrong: &str, right: &str) {
+    if let Some((list, wrong)) = wrong.split_once("[].") {
+        let items = input.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        items.filter_map(Value::as_object_mut).for_each(|item| repair(item, wrong, right));
+    } else if !input.contains_key(right)
+        && let Some(value) = input.remove(wrong)
+    {
+        input.insert(right.to_owned(), value);
+    }
+}
+
 fn fit_object(root: &Value, schema: &Value, input: &mut Map<String, Value>, at: &str, problems: &mut Vec<Problem>) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    let none = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     let required: Vec<&str> =
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     input.retain(|key, value| !(value.is_null() && properties.contains_key(key) && !required.contains(&key.as_str())));
@@ -55,6 +64,7 @@ fn fit_object(root: &Value, schema: &Value, input: &mut Map<String, Value>, at: 
                 let names = properties.keys().map(String::as_str);
                 let hint = match super::nearest(key, names) {
                     Some(name) => format!("did you mean `{name}`?"),
+                    None if properties.is_empty() => "there are none here".to_owned(),
                     None => {
                         let all: Vec<&str> = properties.keys().map(String::as_str).collect();
                         format!("known parameters: {}", all.join(", "))
@@ -256,7 +266,7 @@ mod tests {
 
     fn run(input: Value) -> (Value, Vec<String>) {
         let Value::Object(mut map) = input else { panic!("object") };
-        let problems = coerce(&schema(), &[("path", "file_path")], &mut map);
+        let problems = coerce(&schema(), &[("path", "file_path"), ("todos[].text", "content")], &mut map);
         (Value::Object(map), problems.into_iter().map(|problem| problem.0).collect())
     }
 
@@ -270,6 +280,23 @@ mod tests {
             run(json!({"file_path":"a","todos":"[{\"content\":\"x\"}]"})).0,
             json!({"file_path":"a","todos":[{"content":"x"}]})
         );
+    }
+
+    #[test]
+    fn keys_are_repaired_in_lists_too_and_never_over_the_right_one() {
+        let (value, problems) =
+            run(json!({"file_path":"a","todos":[{"text":"x"},{"content":"y","text":"z"},{"content":"u"}]}));
+        assert_eq!(value["todos"], json!([{"content":"x"},{"content":"y","text":"z"},{"content":"u"}]));
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("`todos[1].text`"), "{problems:?}");
+    }
+
+    #[test]
+    fn an_input_without_parameters_takes_none() {
+        let given = |schema: Value| coerce(&schema, &[], json!({"foo": 1}).as_object_mut().unwrap());
+        let closed = given(json!({"type":"object","additionalProperties":false}));
+        assert_eq!(closed, [Problem("an unexpected parameter `foo` was provided; there are none here".to_owned())]);
+        assert_eq!(given(json!({"type":"object"})), []);
     }
 
     #[test]
