@@ -119,6 +119,7 @@ impl Tool for Edit {
             services: cx.services.clone(),
             recorded: cx.recorded(),
             lenient: cx.services.env.flag("GIMLET_EDIT_LENIENT"),
+            reads_unasked: cx.reads_unasked(&target),
             paths: cx.paths.clone(),
             path,
             target,
@@ -173,6 +174,8 @@ struct Job {
     services: Arc<Services>,
     recorded: Recorded,
     lenient: bool,
+    /// The model may look at the file whenever it wants to.
+    reads_unasked: bool,
     paths: PathContext,
     /// As spelled, for people and programs.
     path: PathBuf,
@@ -285,7 +288,13 @@ impl Job {
             lenient: self.lenient && before != Standing::Stale,
         };
         let found = matching::find(text, wanted);
-        if before == Standing::Stale && !self.holds_although_stale(&found) {
+        if before == Standing::Stale && !self.reads_unasked {
+            return Err(ToolError::failed(format!(
+                "{path} changed since you read it, and its present content may not be looked at unasked. Read it again, \
+                 then edit."
+            )));
+        }
+        if before == Standing::Stale && !is_certain(&found) {
             return Err(ToolError::failed(format!(
                 "{path} changed since you read it, and the edit does not fit its present content beyond doubt. Read it \
                  again, then edit."
@@ -297,13 +306,6 @@ impl Job {
             report.push_str(" The file had other changes since you read it; they are kept.");
         }
         Ok((found.splices, before, report))
-    }
-
-    /// On a file with other content than the model saw, only an exact match at a single place is safe, and only where
-    /// the model may look at files unasked.
-    fn holds_although_stale(&self, found: &Result<Found, NoMatch>) -> bool {
-        let is_certain = found.as_ref().is_ok_and(|found| found.how == How::Exact && found.splices.len() == 1);
-        is_certain && self.paths.in_roots(&self.target)
     }
 
     fn explain(&self, text: &str, wanted: Wanted<'_>, problem: NoMatch) -> ToolError {
@@ -333,6 +335,11 @@ impl Job {
             }
         }
     }
+}
+
+/// On a file with other content than the model saw, only an exact match at a single place is safe.
+fn is_certain(found: &Result<Found, NoMatch>) -> bool {
+    found.as_ref().is_ok_and(|found| found.how == How::Exact && found.splices.len() == 1)
 }
 
 fn report(path: &str, text: &str, found: &Found) -> String {

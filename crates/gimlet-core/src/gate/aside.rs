@@ -15,6 +15,7 @@ use serde_json::{Map, to_string};
 use super::judge::Judgement;
 use super::ledger::Word;
 use super::{Gate, Judged, lock};
+use crate::call::CallScope;
 use crate::services::Services;
 use crate::tool::{PermissionVerdict, Sought};
 
@@ -52,6 +53,14 @@ impl Gate {
             }
         }
         resolved.into_iter().next().map(|(_, real)| real).ok_or_else(|| format!("{} does not exist", path.display()))
+    }
+
+    /// Whether calls of this scope may read a file without a question, in the mode that they are decided in.
+    pub(crate) fn reads_unasked(&self, scope: &CallScope, path: &Path) -> bool {
+        let needs = [Need::Read(path.to_owned())];
+        let own = &PermissionVerdict::Passthrough;
+        let judged = Judged { tool: READING, also_named: &[], needs: &needs, input: None, needs_person: false, own };
+        self.judge_aside(self.mode_of(scope), &scope.services, judged).verdict.decision == Decision::Allow
     }
 
     /// Leave for what the program wants of a server, unless a rule or the server's configuration forbids it.

@@ -112,6 +112,15 @@ impl ToolContext {
             && scope.gate.may_read(&self.services, path).is_ok()
     }
 
+    /// Whether the conversation may look at a file without anybody being asked. Outside a session that is what lies in
+    /// the working directories.
+    pub fn reads_unasked(&self, path: &Path) -> bool {
+        match &self.scope {
+            Some(scope) => scope.gate.reads_unasked(scope, path),
+            None => self.paths.in_roots(path),
+        }
+    }
+
     /// What to wait for before the first effect, for a tool that [begins unrecorded](super::Tool::begins_unrecorded).
     pub fn recorded(&self) -> Recorded {
         self.recorded.clone()

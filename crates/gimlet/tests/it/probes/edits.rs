@@ -37,6 +37,23 @@ async fn probe_19_a_file_changed_elsewhere_is_edited_only_where_the_place_is_cer
 }
 
 #[tokio::test]
+async fn a_changed_file_outside_the_project_is_edited_where_it_may_be_read_unasked() {
+    let world = world();
+    let outside = world.home.join("notes.txt");
+    std::fs::write(&outside, "alpha\n").unwrap();
+    let path = outside.display().to_string();
+    let model = one_by_one([
+        ("Read", json!({"file_path": path})),
+        bash(format!("echo beta >> {path}")),
+        ("Edit", json!({"file_path": path, "old_string": "alpha", "new_string": "ALPHA"})),
+    ])
+    .await;
+    finish(&world, &model).await;
+    assert!(success(&model, 3).contains("other changes"), "{}", success(&model, 3));
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "ALPHA\nbeta\n");
+}
+
+#[tokio::test]
 async fn probe_19_line_ends_and_encodings_stay_as_they_were() {
     let world = world();
     world.file("crlf.txt", "one\r\ntwo\r\nthree\r\n");
