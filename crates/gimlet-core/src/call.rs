@@ -235,7 +235,7 @@ fn context(scope: &Arc<CallScope>, incoming: &Incoming, name: &str, permit: &Per
         permit.resolved().to_vec(),
     );
     let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
-    ToolContext { scope: Some(scope.clone()), ..cx }
+    ToolContext { scope: Some(scope.clone()), amended: permit.is_amended(), ..cx }
 }
 
 /// What a call came to, if it did not fail inside.

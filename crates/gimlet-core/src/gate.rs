@@ -65,6 +65,8 @@ struct Found {
     closed: Option<Arc<ClosedFiles>>,
     /// The walls that its commands run behind.
     sandbox: Option<Arc<Sandboxing>>,
+    /// Whoever was asked changed the input.
+    amended: bool,
 }
 
 impl Permit {
@@ -89,6 +91,11 @@ impl Permit {
     /// The walls that the call's commands run behind.
     pub(crate) fn sandbox(&self) -> Option<Arc<Sandboxing>> {
         self.found.sandbox.clone()
+    }
+
+    /// Whether whoever was asked about the call changed its input.
+    pub(crate) fn is_amended(&self) -> bool {
+        self.found.amended
     }
 
     /// What the call would touch.
@@ -365,6 +372,7 @@ impl Gate {
         // The grounds of the questions that were answered with a yes: only others are asked about again.
         let mut answered: Vec<Reason> = Vec::new();
         let mut answered_by = Decider::Person;
+        let mut amended = false;
         // The verdict that the first question was about.
         let mut asked: Option<Verdict> = None;
         for _ in 0..MAX_EDITS {
@@ -385,7 +393,9 @@ impl Gate {
             };
             let (word, end) = match answer {
                 Ok(Answered::Edited { input, by }) => {
-                    prepared = edited(scope, incoming, input)?;
+                    let given = std::mem::replace(&mut prepared, edited(scope, incoming, input)?);
+                    // Many send the input back with every yes; only another one is a change.
+                    amended |= prepared.input != given.input;
                     answered_by = by;
                     answered.extend(verdict.reasons);
                     continue;
@@ -408,7 +418,7 @@ impl Gate {
                 return Err(refusal);
             }
             self.show(&prepared);
-            return Ok(Permit { call: *prepared, found });
+            return Ok(Permit { call: *prepared, found: Found { amended, ..found } });
         }
         let message = "the input was changed too often without a decision".to_owned();
         Err(Refusal::ByPerson { message, stop_turn: false })
@@ -462,7 +472,7 @@ impl Gate {
         let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into(), hook));
         let sandbox = sandboxing.filter(|_| matches!(walls, Walls::Inside | Walls::Enough));
         let closed = judgement.closed.map(Arc::new);
-        let found = Found { resolved: judgement.resolved, closed, sandbox };
+        let found = Found { resolved: judgement.resolved, closed, sandbox, amended: false };
         (judgement.verdict, found)
     }
 }

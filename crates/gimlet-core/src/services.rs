@@ -330,6 +330,7 @@ impl Services {
             resolved,
             closed: None,
             sandbox: None,
+            amended: false,
             scope: None,
         }
     }

@@ -40,6 +40,21 @@ pub(crate) fn hunks(old: &str, new: &str) -> Vec<DiffHunk> {
     compare(&old[old_from..old_to], &new[new_from..new_to], skipped)
 }
 
+/// What the model is told of a change that is not the one it asked for.
+pub(crate) fn amended(hunks: &[DiffHunk]) -> String {
+    let mut text = "Your input was changed when the call was approved.".to_owned();
+    if hunks.is_empty() {
+        text.push_str(" Read the file to see what it has now.");
+        return text;
+    }
+    text.push_str(" This is what was changed in the file:");
+    for hunk in hunks {
+        let DiffHunk { old_start, old_lines, new_start, new_lines, lines } = hunk;
+        text.push_str(&format!("\n@@ -{old_start},{old_lines} +{new_start},{new_lines} @@\n{}", lines.join("\n")));
+    }
+    text
+}
+
 /// Bytes of the whole lines that both texts start with.
 fn common_head(old: &str, new: &str) -> usize {
     let same = same_start(old.as_bytes(), new.as_bytes());
@@ -139,6 +154,13 @@ mod tests {
         assert_eq!(hunks("", "a\n")[0].lines, ["+a"]);
         assert_eq!(hunks("a", "a\n")[0].lines, ["-a", "\\ No newline at end of file", "+a"]);
         assert!(hunks(&old, &old).is_empty());
+    }
+
+    #[test]
+    fn a_change_that_was_not_asked_for_is_shown_or_left_to_be_read() {
+        let shown = amended(&hunks("a\nb\n", "a\nc\n"));
+        assert!(shown.ends_with("in the file:\n@@ -1,2 +1,2 @@\n a\n-b\n+c"), "{shown}");
+        assert!(amended(&[]).ends_with("Read the file to see what it has now."));
     }
 
     #[test]

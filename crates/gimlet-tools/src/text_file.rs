@@ -117,7 +117,11 @@ pub(crate) struct Splice {
 impl<'a> TextFile<'a> {
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Self, NotText> {
         let encoding = Encoding::of(bytes);
-        let raw = encoding.decode(bytes)?;
+        Ok(Self::new(encoding, encoding.decode(bytes)?))
+    }
+
+    /// A text that is in memory already, with its line ends as on disk.
+    pub(crate) fn new(encoding: Encoding, raw: Cow<'a, str>) -> Self {
         let mut crlf = Vec::new();
         for at in memchr_iter(b'\n', raw.as_bytes()) {
             if at > 0 && raw.as_bytes()[at - 1] == b'\r' {
@@ -126,7 +130,7 @@ impl<'a> TextFile<'a> {
             }
         }
         let normal = (!crlf.is_empty()).then(|| raw.replace("\r\n", "\n"));
-        Ok(Self { encoding, raw, normal, crlf })
+        Self { encoding, raw, normal, crlf }
     }
 
     /// The text with LF line ends, for searching and for people.

@@ -42,6 +42,18 @@ pub(crate) struct WriteOutput {
     content: String,
     structured_patch: Vec<DiffHunk>,
     original_file: Option<String>,
+    /// Whoever was asked changed what is written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    user_modified: bool,
+}
+
+impl WriteOutput {
+    fn hunks(&self) -> Vec<DiffHunk> {
+        match self.r#type {
+            WriteKind::Create => diff::hunks("", &self.content),
+            WriteKind::Update => self.structured_patch.clone(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -87,6 +99,7 @@ impl Tool for Write {
             memory: Memory::of(&target, cx),
             services: cx.services.clone(),
             recorded: cx.recorded(),
+            amended: cx.is_amended(),
             path,
             target,
             content: input.content,
@@ -106,15 +119,17 @@ impl Tool for Write {
             WriteKind::Update => "Replaced the content of",
         };
         let lines = output.content.lines().count();
-        format!("{verb} {} ({lines} {}).", output.file_path, if lines == 1 { "line" } else { "lines" }).into()
+        let unit = if lines == 1 { "line" } else { "lines" };
+        let mut text = format!("{verb} {} ({lines} {unit}).", output.file_path);
+        if output.user_modified {
+            text.push(' ');
+            text.push_str(&diff::amended(&output.hunks()));
+        }
+        text.into()
     }
 
     fn view(&self, _input: &WriteInput, output: &WriteOutput) -> View {
-        let hunks = match output.r#type {
-            WriteKind::Create => diff::hunks("", &output.content),
-            WriteKind::Update => output.structured_patch.clone(),
-        };
-        View::Diff { path: output.file_path.clone(), hunks }
+        View::Diff { path: output.file_path.clone(), hunks: output.hunks() }
     }
 
     fn auto_classifier_input(&self, input: &WriteInput) -> String {
@@ -148,6 +163,7 @@ struct Job {
     memory: Memory,
     services: Arc<Services>,
     recorded: Recorded,
+    amended: bool,
     /// As spelled, for people and programs.
     path: PathBuf,
     /// What the gate judged: the file that is written.
@@ -234,6 +250,7 @@ impl Job {
             content: self.content,
             structured_patch,
             original_file,
+            user_modified: self.amended,
         })
         .with_change(move |session| session.files.record_write(target, stamp))
     }

@@ -90,6 +90,7 @@ pub struct ToolContext {
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
     pub(crate) closed: Option<Arc<ClosedFiles>>,
     pub(crate) sandbox: Option<Arc<Sandboxing>>,
+    pub(crate) amended: bool,
     /// Where the call comes from; `None` for one outside a session.
     pub(crate) scope: Option<Arc<CallScope>>,
     pub(crate) recorded: Recorded,
@@ -124,6 +125,11 @@ impl ToolContext {
     /// What to wait for before the first effect, for a tool that [begins unrecorded](super::Tool::begins_unrecorded).
     pub fn recorded(&self) -> Recorded {
         self.recorded.clone()
+    }
+
+    /// Whether whoever was asked about the call changed its input: then the model does not know what was done.
+    pub fn is_amended(&self) -> bool {
+        self.amended
     }
 
     /// Puts the call's commands behind these walls.

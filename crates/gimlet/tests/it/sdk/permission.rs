@@ -67,6 +67,49 @@ async fn every_answer_does_what_it_says() {
 }
 
 #[tokio::test]
+async fn the_model_is_told_what_was_done_when_the_answer_changed_its_text() {
+    let world = world();
+    world.file("b", "one\ntwo\n");
+    let write = json!({"file_path": world.path("a"), "content": "1\n"});
+    let edit = json!({"file_path": world.path("b"), "old_string": "two", "new_string": "2"});
+    let script = Script::new().call("Write", write.clone()).then().call("Read", json!({"file_path": world.path("b")}));
+    let script = script.then().call("Edit", edit.clone()).then().call("Write", write.clone());
+    let model = script.then().say("done").serve().await.unwrap();
+    let mut host = Host::attended(&world, &model);
+    host.say("write");
+    let changed = |input: &Value, name: &str, text: &str| {
+        let mut input = input.clone();
+        input[name] = text.into();
+        input
+    };
+    // Each answer comes with an input; the last one is the model's own.
+    let cases = [
+        (changed(&write, "content", "theirs\n"), Some("Created <a> (1 line). <changed>@@ -1,0 +1,1 @@\n+theirs")),
+        (changed(&edit, "new_string", "II"), Some("at line 2. <changed>@@ -1,2 +1,2 @@\n one\n-two\n+II")),
+        (write.clone(), None),
+    ];
+    for (input, told) in cases {
+        let question = host.asked("can_use_tool").await;
+        host.answer(&question, json!({"behavior": "allow", "updatedInput": input}));
+        let call = question["request"]["tool_use_id"].clone();
+        let result = host.until(|line| line["message"]["content"][0]["tool_use_id"] == call).await;
+        let text = result_text(&result);
+        let words = "Your input was changed when the call was approved. This is what was changed in the file:\n";
+        match told {
+            Some(told) => {
+                let told = told.replace("<a>", &world.path("a")).replace("<changed>", words);
+                assert!(text.ends_with(&told), "{text}");
+            }
+            None => assert!(text.ends_with("(1 line)."), "{text}"),
+        }
+        assert_eq!(result["tool_use_result"]["userModified"] == true, told.is_some(), "{result}");
+    }
+    host.result().await;
+    host.end().await.clean(0);
+    assert_eq!((world.read("a").as_str(), world.read("b").as_str()), ("1\n", "one\nII\n"));
+}
+
+#[tokio::test]
 async fn an_answer_that_is_an_error_is_a_no_with_those_words() {
     let world = world();
     let model = writing(&world).await;
