@@ -21,5 +21,6 @@ pub fn builtin() -> Vec<&'static dyn AnyTool> {
         &crate::enter_plan_mode::EnterPlanMode,
         &crate::exit_plan_mode::ExitPlanMode,
         &crate::send_message::SendMessage,
+        &crate::multi_edit::MultiEdit,
     ]
 }

@@ -12,6 +12,7 @@ mod glob;
 mod grep;
 #[cfg(test)]
 mod harness;
+mod multi_edit;
 mod read;
 #[cfg(test)]
 mod search_harness;

@@ -61,7 +61,7 @@ pub(super) fn glob(pattern: &str, tool: &str, also: &[String]) -> bool {
 pub fn names_in_list(entry: &str, tool: &str, also: &[String]) -> bool {
     let entry = canonical_tool(entry.split('(').next().unwrap_or(entry).trim());
     let plain = plain(entry);
-    let names = || also.iter().map(String::as_str).chain([tool]);
+    let names = || also.iter().map(String::as_str).chain([tool, canonical_tool(tool)]);
     [entry, &plain].iter().any(|entry| names().any(|name| wildcard(entry, name)))
         || (also.is_empty() && is_server(&plain) && is_tool_of(&plain, tool))
 }

@@ -54,6 +54,16 @@ impl Applied {
         }
     }
 
+    /// In a list of several for the same file.
+    pub(crate) fn item(&self) -> String {
+        match self {
+            Applied::Created => "created the file.".to_owned(),
+            Applied::Filled => "filled the file, which was empty.".to_owned(),
+            Applied::Replaced { first_line, count: 1, .. } => self.noted(format!("line {first_line}.")),
+            Applied::Replaced { count, .. } => self.noted(format!("{count} replacements.")),
+        }
+    }
+
     fn noted(&self, mut text: String) -> String {
         if let Applied::Replaced { note: Some(note), .. } = self {
             text.push(' ');

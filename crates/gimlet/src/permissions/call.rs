@@ -31,7 +31,7 @@ impl ReadCall {
         let need = match name {
             "WebFetch" => text("url").map(|url| Need::Fetch(url.to_owned())),
             "StructuredOutput" => Some(Need::Session),
-            "MultiEdit" | "NotebookEdit" => written().map(|path| Need::Write(paths.expand(path.as_ref()))),
+            "NotebookEdit" => written().map(|path| Need::Write(paths.expand(path.as_ref()))),
             _ => None,
         };
         let needs = vec![need.unwrap_or(Need::Opaque)];

@@ -13,7 +13,6 @@ const TOOLS_TO_COME: &[&str] = &[
     "WebFetch",
     "WebSearch",
     "NotebookEdit",
-    "MultiEdit",
     "LSP",
     "ToolSearch",
     "TaskCreate",

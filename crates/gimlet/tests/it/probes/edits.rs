@@ -54,6 +54,25 @@ async fn a_changed_file_outside_the_project_is_edited_where_it_may_be_read_unask
 }
 
 #[tokio::test]
+async fn several_edits_in_one_call_are_understood_and_rules_about_edits_hold_for_them() {
+    let edits = |world: &World| {
+        json!({"file_path": world.path("a.txt"), "edits": [
+            {"old_string": "alpha", "new_string": "ALPHA"}, {"old_string": "beta", "new_string": "BETA"}]})
+    };
+    for (flags, changed) in [(&[][..], true), (&["--disallowedTools", "Edit"][..], false)] {
+        let world = world();
+        world.file("a.txt", "alpha\nbeta\n");
+        let model = one_by_one([read(&world, "a.txt"), ("MultiEdit", edits(&world))]).await;
+        world.run(&model).stream("go").args(flags.iter().copied()).finish().await.expect_code(0);
+        let offered = model.request(0).tool_names();
+        assert!(!offered.iter().any(|name| name == "MultiEdit"), "{offered:?}");
+        let answers = answers(&model.request(2));
+        assert_eq!(answers[0].1, !changed, "{answers:?}");
+        assert_eq!(world.read("a.txt"), if changed { "ALPHA\nBETA\n" } else { "alpha\nbeta\n" });
+    }
+}
+
+#[tokio::test]
 async fn probe_19_line_ends_and_encodings_stay_as_they_were() {
     let world = world();
     world.file("crlf.txt", "one\r\ntwo\r\nthree\r\n");
