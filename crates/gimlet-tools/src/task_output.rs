@@ -222,12 +222,17 @@ async fn show(task: &Task, incremental: bool, filter: Option<Regex>) -> Result<(
         text = text.lines().filter(|line| filter.is_match(line)).collect::<Vec<_>>().join("\n");
     }
     let shown = last_chars(&text, MOST_CHARS).to_owned();
-    let what = match (incremental, total == from) {
-        (true, true) => "Nothing new was printed since the last time.",
-        (true, false) => "New output:",
-        (false, true) => "It has printed nothing.",
-        (false, false) if start > from || shown.len() < text.len() => "The end of its output:",
-        (false, false) => "Its output:",
+    let left_out = start - from + (text.len() - shown.len()) as u64;
+    let what: Cow<'_, str> = match (incremental, total == from) {
+        (true, true) => "Nothing new was printed since the last time.".into(),
+        // The next call goes on behind all of it, so what is not shown here is never shown by itself.
+        (true, false) if left_out > 0 => {
+            format!("The end of the new output ({left_out} bytes of it are left out; the file has all of it):").into()
+        }
+        (true, false) => "New output:".into(),
+        (false, true) => "It has printed nothing.".into(),
+        (false, false) if left_out > 0 => "The end of its output:".into(),
+        (false, false) => "Its output:".into(),
     };
     Ok((format!("Output file: {} ({total} bytes). {what}", file.display()), shown))
 }
@@ -321,6 +326,21 @@ mod tests {
         let output = given.output["task"]["output"].as_str().unwrap();
         assert!(output.len() == MOST_CHARS && output.ends_with("\n50000"));
         assert!(given.text.contains("(288894 bytes). The end of its output:") && given.text.contains(".output"));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_incremental_read_says_what_it_left_out() {
+        let mut bench = Bench::new();
+        background(&mut bench, "seq 1 50000").await;
+        bench.services.tasks.find("b1").unwrap().finished().await;
+        let given = bench.call(TaskOutput, json!({"bash_id": "b1"})).await.unwrap();
+        // The last line end is not shown either.
+        let said = format!("The end of the new output ({} bytes of it are left out; the file has all of it):\n", {
+            288_894 - MOST_CHARS - 1
+        });
+        assert!(given.text.contains(&said), "{}", &given.text[..300]);
+        let next = bench.call(TaskOutput, json!({"bash_id": "b1"})).await.unwrap();
+        assert!(next.text.contains("Nothing new"), "{}", next.text);
     }
 
     #[tokio::test(flavor = "current_thread")]
