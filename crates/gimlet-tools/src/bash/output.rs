@@ -5,7 +5,7 @@ use gimlet_proto::{ContentPart, ResultContent, View};
 use serde::{Deserialize, Serialize};
 
 use super::git::GitOperation;
-use super::image::Image;
+use super::image;
 
 /// The structured output. Members that are not set are absent.
 #[derive(Debug, Default, Serialize)]
@@ -76,8 +76,8 @@ impl BashOutput {
     }
 
     pub(super) fn for_model(&self) -> ResultContent {
-        if let Some(image) = Image::in_text(&self.stdout).filter(|_| self.is_image) {
-            let mut parts = vec![ContentPart::image(image.media_type, image.base64)];
+        if let Some(picture) = self.is_image.then(|| image::in_text(&self.stdout)).flatten() {
+            let mut parts = vec![picture];
             if !self.stderr.is_empty() {
                 parts.push(ContentPart::Text { text: self.stderr.clone() });
             }
