@@ -218,7 +218,8 @@ fn replace_output(scope: &CallScope, tool: &ToolRef, settled: &mut Settled, outp
             settled.output = Arc::from(output);
         }
         None => {
-            let text = format!("a hook's output for {} does not have that tool's form and is ignored", tool.name());
+            let name = tool.name();
+            let text = format!("a hook's output for {name} is ignored: {name} takes none, or not in this form");
             scope.services.publish(&scope.agent, Body::Notice(Notice { level: Level::Warning, text }));
         }
     }
