@@ -146,6 +146,11 @@ impl Shell {
         self.ahead && self.language == Language::Bash && self.prefix.is_empty()
     }
 
+    /// Why commands run without what the user's start-up file defines, if something went wrong; told once.
+    pub fn take_trouble(&self) -> Option<String> {
+        self.snapshot.take_trouble()
+    }
+
     /// Starts a command. The first one may wait for the snapshot of the user's start-up file.
     pub async fn start(&self, exec: &Exec, command: ShellCommand<'_>) -> Result<ShellRun, ShellError> {
         self.start_behind(exec, command, None).await

@@ -286,6 +286,8 @@ pub struct RetryNotice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// For the debug log alone.
+    Debug,
     Info,
     /// How things stand, for whoever would otherwise wonder.
     Status,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use gimlet_proto::{
-    BlockKind, Body, Delta, DeltaKind, DiffHunk, Event, TodoItem, TodoStatus, ToolPhase, TurnEnd, View,
+    BlockKind, Body, Delta, DeltaKind, DiffHunk, Event, Level, TodoItem, TodoStatus, ToolPhase, TurnEnd, View,
 };
 
 use crate::sanitise;
@@ -76,6 +76,7 @@ impl<W: Write> Watcher<W> {
                 let text = self.paint("33", &sanitise(&denial.reason));
                 writeln!(self.out, "  {text}")?;
             }
+            Body::Notice(notice) if notice.level == Level::Debug => {}
             Body::Notice(notice) => self.remark(&format!("  {}", sanitise(&notice.text)))?,
             Body::Retry(retry) => self.remark(&format!("  {}; trying again", retry.error))?,
             Body::TurnEnded(report) => {

@@ -216,6 +216,7 @@ fn line(event: &Event, lines: Lines) -> Option<String> {
         Body::Tool(tool) => heartbeat(event, tool),
         Body::ToolFinished(finished) => Some(tool_result(event, finished)),
         Body::Retry(retry) => Some(api_retry(event, retry)),
+        Body::Notice(notice) if notice.level == Level::Debug => None,
         Body::Notice(notice) => Some(informational(event, notice)),
         Body::Hook(hook) => hook::line(event, hook, lines),
         Body::ModeChanged(mode) => Some(system(event, "status", json!({"status": null, "permissionMode": mode}))),
@@ -378,7 +379,7 @@ fn api_retry(event: &Event, retry: &RetryNotice) -> String {
 
 fn informational(event: &Event, notice: &Notice) -> String {
     let level = match notice.level {
-        Level::Info | Level::Status => "info",
+        Level::Debug | Level::Info | Level::Status => "info",
         Level::Warning | Level::Error => "warning",
     };
     system(event, "informational", json!({"content": notice.text, "level": level}))

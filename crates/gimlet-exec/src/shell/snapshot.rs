@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -58,13 +59,16 @@ pub(super) struct Snapshot {
     file: Option<PathBuf>,
     start_up_file: Option<PathBuf>,
     taken: OnceCell<Option<PathBuf>>,
+    /// Why there is none, until somebody has asked.
+    trouble: Mutex<Option<String>>,
 }
 
 impl Snapshot {
     pub(super) fn new(file: Option<PathBuf>, home: Option<PathBuf>) -> Self {
         // Two processes may run the same session, and the first to end must not take the other's file away.
         let file = file.map(|file| file.with_extension(format!("{}.sh", std::process::id())));
-        Self { file, start_up_file: home.map(|home| home.join(".bashrc")), taken: OnceCell::new() }
+        let start_up_file = home.map(|home| home.join(".bashrc"));
+        Self { file, start_up_file, taken: OnceCell::new(), trouble: Mutex::default() }
     }
 
     pub(super) fn never() -> Self {
@@ -79,14 +83,27 @@ impl Snapshot {
                 return None;
             }
             exec.remove_at_end(file.clone());
-            take(exec, bash, env, file).await.then(|| file.clone())
+            match take(exec, bash, env, file).await {
+                Ok(()) => Some(file.clone()),
+                Err(why) => {
+                    let text =
+                        format!("{} was not taken over, commands run in a plain shell: {why}", start_up_file.display());
+                    *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+                    None
+                }
+            }
         };
         self.taken.get_or_init(take).await.as_deref()
     }
+
+    /// Why commands run in a plain shell although there is a start-up file; told once.
+    pub(super) fn take_trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
-/// Whether a complete snapshot is now in `file`.
-async fn take(exec: &Exec, bash: &Path, env: &[(OsString, OsString)], file: &Path) -> bool {
+/// Puts a complete snapshot into `file`, or says why there is none.
+async fn take(exec: &Exec, bash: &Path, env: &[(OsString, OsString)], file: &Path) -> Result<(), String> {
     let unfinished = file.with_extension("unfinished");
     if let Some(parent) = file.parent() {
         // When this fails the shell cannot write the file either, which is noticed below.
@@ -103,17 +120,20 @@ async fn take(exec: &Exec, bash: &Path, env: &[(OsString, OsString)], file: &Pat
         streams: Streams::Merged,
         report: false,
     };
-    let Ok(mut running) = exec.spawn(spawn).await else { return false };
+    let mut running = exec.spawn(spawn).await.map_err(|error| error.to_string())?;
     // What a start-up file prints is of no interest, but a full pipe would stop it.
     let ended = tokio::time::timeout(LIMIT, running_end(&mut running)).await.is_ok();
     running.kill(Duration::ZERO).await;
-    let whole = ended && ends_properly(&unfinished).await;
-    if whole && tokio::fs::rename(&unfinished, file).await.is_ok() {
-        return true;
+    let taken = match ended {
+        false => Err(format!("it took longer than {} s", LIMIT.as_secs())),
+        true if !ends_properly(&unfinished).await => Err("the shell ended before its functions were noted".to_owned()),
+        true => tokio::fs::rename(&unfinished, file).await.map_err(|error| error.to_string()),
+    };
+    if taken.is_err() {
+        // It may never have been made.
+        drop(tokio::fs::remove_file(&unfinished).await);
     }
-    // It may never have been made.
-    drop(tokio::fs::remove_file(&unfinished).await);
-    false
+    taken
 }
 
 async fn running_end(running: &mut Running) {

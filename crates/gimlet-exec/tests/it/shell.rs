@@ -206,6 +206,10 @@ pub(crate) async fn a_start_up_file_that_leaves_gives_a_plain_shell() {
         exec: exec(None),
         dir: tempfile::tempdir().unwrap(),
     };
+    assert_eq!(session.shell.take_trouble(), None);
     assert_eq!(session.say("type -t half; echo plain").await, "plain");
+    let why = session.shell.take_trouble().unwrap();
+    assert!(why.contains(".bashrc was not taken over") && why.contains("ended before"), "{why}");
+    assert_eq!(session.shell.take_trouble(), None, "once");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "only the start-up file is there");
 }

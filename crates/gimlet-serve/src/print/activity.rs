@@ -6,7 +6,11 @@ use gimlet_proto::{Body, Denial, Level, ToolPhase, View};
 /// The remark for an event, if one is due. Without `verbose` only what needs attention is said.
 pub(super) fn note(body: &Body, verbose: bool) -> Option<String> {
     match body {
-        Body::Notice(notice) if verbose || notice.level != Level::Info => Some(format!("gimlet: {}", notice.text)),
+        Body::Notice(notice) => match notice.level {
+            Level::Debug => None,
+            Level::Info => verbose.then(|| format!("gimlet: {}", notice.text)),
+            Level::Status | Level::Warning | Level::Error => Some(format!("gimlet: {}", notice.text)),
+        },
         Body::Retry(retry) => Some(format!(
             "gimlet: {}; trying again in {:.1} s (attempt {} of {})",
             retry.error,

@@ -9,6 +9,7 @@ use gimlet_core::tool::{ToolContext, ToolError, ToolResult};
 use gimlet_core::{Moving, Watch, WatchedEnd};
 use gimlet_exec::{CaptureLimits, Exit, Finished, Foreground, Progress, ShellCommand, ShellError, ShellRun};
 use gimlet_policy::shell::{Analysis, Word};
+use gimlet_proto::{Body, Level, Notice};
 use tokio::time::Instant;
 
 use super::caps::Calls;
@@ -89,6 +90,9 @@ async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a
             (start_or_interrupt(shell.start_in(exec, command, watch.sandbox()), cx).await?, Some(watch))
         }
     };
+    if let Some(text) = shell.take_trouble() {
+        cx.services.publish(&cx.agent, Body::Notice(Notice { level: Level::Debug, text }));
+    }
     let limits = Limits::new(&cx.paths.env, input.timeout);
     let output_file = free_name(cx);
     let capture = CaptureLimits::foreground(limits.inline_bytes(), output_file.clone());

@@ -298,6 +298,19 @@ async fn the_log_names_variables_that_should_be_numbers_and_are_none() {
 }
 
 #[tokio::test]
+async fn the_log_says_why_commands_run_in_a_plain_shell_and_nobody_else_does() {
+    let world = world();
+    std::fs::write(world.home.join(".bashrc"), "exit 3\n").unwrap();
+    let model = Script::new().call("Bash", json!({"command": "true"})).then().say("ok").serve().await.unwrap();
+    let run = world.run(&model).stream("go").args(["--debug-file", "log.txt"]).finish().await;
+    run.expect_code(0);
+    let log = world.read("log.txt");
+    let said: Vec<&str> = log.lines().filter(|line| line.contains("commands run in a plain shell")).collect();
+    assert!(matches!(said.as_slice(), [only] if only.contains("[notice]") && only.contains(".bashrc")), "{log}");
+    assert!(!run.stdout.contains("plain shell") && run.stderr.is_empty(), "{}", run.stdout);
+}
+
+#[tokio::test]
 async fn an_effort_that_means_more_elsewhere_is_its_level_here() {
     let world = world();
     let model = Script::new().say("ok").serve().await.unwrap();
