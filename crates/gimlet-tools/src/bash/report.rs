@@ -3,6 +3,7 @@
 use gimlet_core::tool::{ErrorClass, ToolError, ToolResult};
 use gimlet_exec::{Captured, Ended, Exit, Finished};
 use gimlet_policy::shell::Word;
+use gimlet_proto::AgentPath;
 
 use super::cwd::{self, Landing};
 use super::output::BashOutput;
@@ -53,8 +54,10 @@ pub(super) async fn interrupted(call: &Call<'_>, finished: Finished) -> ToolErro
 }
 
 async fn interrupted_with(call: &Call<'_>, output: &Captured) -> ToolError {
+    // An agent may have been stopped by whoever sent it as well as by the person.
+    let by = if call.cx.agent == AgentPath::default() { " by the user" } else { "" };
     let head = format!(
-        "Interrupted by the user: the command and everything it started were killed after {} s. What it had done by \
+        "Interrupted{by}: the command and everything it started were killed after {} s. What it had done by \
          then stays done. {}",
         seconds(u128::from(call.cx.elapsed_ms())),
         if output.total_bytes == 0 { "It had printed nothing." } else { "Its output until then:" }

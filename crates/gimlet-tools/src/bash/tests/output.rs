@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gimlet_core::tool::{AnyTool, ErrorClass};
-use gimlet_proto::View;
+use gimlet_proto::{AgentPath, ToolUseId, View};
 use serde_json::json;
 
 use super::{fail, run, say};
@@ -146,6 +146,21 @@ async fn an_interrupt_kills_the_tree_and_tells_what_was_printed() {
         "{error}"
     );
     assert_eq!(error.output.unwrap()["interrupted"], true);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_agent_is_not_told_that_the_person_stopped_its_command() {
+    let mut bench = Bench::new();
+    bench.agent = AgentPath(vec![ToolUseId::new("toolu_parent")]);
+    let (sleep, cancel) = (unique_sleep(), bench.cancel.clone());
+    let canceller = async {
+        eventually("it runs", || !alive(&sleep).is_empty()).await;
+        cancel.cancel();
+    };
+    let command = format!("echo partial; sleep {sleep}");
+    let (called, ()) = tokio::join!(run(&mut bench, &command), canceller);
+    let text = called.unwrap_err().model_text;
+    assert!(text.starts_with("Interrupted: the command and everything it started were killed"), "{text}");
 }
 
 #[tokio::test(flavor = "current_thread")]
