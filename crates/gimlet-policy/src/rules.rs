@@ -364,6 +364,8 @@ mod tests {
         assert!(!removes("mcp__git", "mcp__github__log"));
         assert!(removes("Task", "Agent"));
         assert!(removes("Agent", "Task"));
+        assert!(removes("Edit", "MultiEdit") && names_in_list("Edit", "MultiEdit", &[]));
+        assert!(names_in_list("MultiEdit", "MultiEdit", &[]) && !names_in_list("Write", "MultiEdit", &[]));
         assert!(removes("KillShell", "TaskStop"));
         assert!(!removes("Edit", "Write"));
     }

@@ -297,7 +297,7 @@ async fn an_output_that_does_not_have_the_tools_form_is_ignored() {
     let (mut bench, _) = bench(Setup::default(), program, vec![hook("PostToolUse", &["h"])], touch(""));
     let (_, bodies) = run(&mut bench).await;
     assert_eq!(bench.results(1)[0].2, "a done");
-    assert!(notices(&bodies).contains("ignored"));
+    assert!(notices(&bodies).contains("takes none, or not in this form"));
     bench.close().await;
 }
 
