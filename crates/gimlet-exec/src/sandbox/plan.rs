@@ -206,7 +206,7 @@ pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
     let cwd = plan.cwd.canonicalize().ok().filter(|cwd| !closed.iter().any(|closed| cwd.starts_with(closed)));
     places.extend(cwd.filter(|cwd| cwd.starts_with("/tmp")).map(|cwd| (cwd, Place::Readable)));
     places.extend(writable.iter().map(|path| (path.clone(), Place::Writable)));
-    places.extend(closed.into_iter().map(|path| (path, Place::Closed)));
+    places.extend(parts(closed, plan).into_iter().map(|path| (path, Place::Closed)));
     // Of several claims to one path the strictest holds.
     places.sort_by(|(a, first), (b, second)| {
         (a.components().count(), a, std::cmp::Reverse(first)).cmp(&(
@@ -217,6 +217,23 @@ pub(super) fn places(plan: &Plan) -> Vec<(PathBuf, Place)> {
     });
     places.dedup_by(|later, earlier| later.0 == earlier.0);
     places
+}
+
+/// The same places, with all that lies in the root instead of the root itself: a mount on top of it hides nothing from
+/// those whose root it is. What the walls build anew holds nothing to close, and what is opened by name stays open.
+fn parts(closed: Vec<PathBuf>, plan: &Plan) -> Vec<PathBuf> {
+    let root = Path::new("/");
+    if !closed.iter().any(|path| path == root) {
+        return closed;
+    }
+    let inside = std::fs::read_dir(root).into_iter().flatten().flatten();
+    // A link leads to what is closed by its own name, or opened by it.
+    let inside = inside.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    let inside = inside.map(|entry| entry.path()).filter(|path| {
+        let is_new = ["/dev", "/proc", "/tmp"].iter().any(|new| path == Path::new(new));
+        !is_new && !plan.allow_read.contains(path) && !plan.write.contains(path)
+    });
+    closed.iter().filter(|path| *path != root).cloned().chain(inside).collect()
 }
 
 #[cfg(test)]
@@ -280,5 +297,15 @@ mod tests {
             (root.join("w/around/hidden"), Place::Closed),
         ];
         assert_eq!(places(&plan), expected);
+    }
+
+    #[test]
+    fn a_closed_root_closes_all_that_lies_in_it_but_what_is_opened() {
+        let plan = Plan { deny_read: vec!["/".into()], allow_read: vec!["/usr".into()], ..plan() };
+        let places = places(&plan);
+        let is = |path: &str, place| places.contains(&(path.into(), place));
+        assert!(is("/etc", Place::Closed) && is("/var", Place::Closed), "{places:?}");
+        assert!(is("/usr", Place::Readable) && is("/tmp", Place::Private), "{places:?}");
+        assert!(!places.iter().any(|(path, _)| ["/", "/usr/lib"].contains(&&*path.to_string_lossy())), "{places:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gimlet_config::{Author, CredentialMode, Effective, RuleBehavior, RuleLine, Sandbox as Settings, Scope};
+use gimlet_config::{Author, CredentialMode, Effective, RuleBehavior, RuleLine, Sandbox as Settings};
 use gimlet_core::{SandboxNow, Sandboxing, SettingsNow, WatchState};
 use gimlet_exec::{
     Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, probe,
@@ -13,6 +13,9 @@ use gimlet_policy::{Behavior, ClosedFiles, Rule, RuleScope, RuleSet, RuleSource,
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
 use gimlet_store::create_private_dirs;
 
+mod places;
+
+use self::places::{base_of, has_pattern, listed, path_of_rule, place};
 use super::configured::Configured;
 use super::sessions::Scratch;
 use crate::report::Report;
@@ -399,13 +402,12 @@ fn closing_rules(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> R
     }
     for entry in effective.merged.entries("sandbox.filesystem.denyRead") {
         let Some(text) = entry.value.as_str().filter(|text| has_pattern(text)) else { continue };
-        let base = if entry.origin.scope == Scope::User { &around.config_home } else { &around.cwd };
         let pattern = match (text.starts_with("~/"), text.strip_prefix('/')) {
             (true, _) => text.to_owned(),
             (false, Some(rest)) => format!("//{}", rest.trim_start_matches('/')),
             (false, None) => format!("/{}", text.strip_prefix("./").unwrap_or(text)),
         };
-        let source = RuleSource::new(RuleScope::User, base);
+        let source = RuleSource::new(RuleScope::User, base_of(entry, around));
         // A pattern that is none closes nothing; settings say so where they are checked.
         drop(closing.add(Behavior::Deny, &format!("Read({pattern})"), &source));
     }
@@ -415,46 +417,6 @@ fn closing_rules(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> R
 fn closed_by(configured: &Configured, closing: &RuleSet, roots: &[PathBuf]) -> Option<ClosedFiles> {
     let (cwd, home) = (configured.around.cwd.clone(), configured.around.home.clone());
     ClosedFiles::new(closing, &World { cwd, home, roots: roots.to_vec(), ..World::default() }, &[])
-}
-
-/// Whether a text can stand for more than one path.
-fn has_pattern(text: &str) -> bool {
-    text.trim_end_matches("/**").contains(['*', '?', '['])
-}
-
-/// The paths of a list in settings; those of the person's own file begin at the config home.
-fn listed(effective: &Effective, around: &Surroundings, key: &str) -> Vec<PathBuf> {
-    let entries = effective.merged.entries(key).iter();
-    let path = |entry: &gimlet_config::Sourced| {
-        let base = if entry.origin.scope == Scope::User { &around.config_home } else { &around.cwd };
-        place(entry.value.as_str()?, base, around)
-    };
-    entries.filter_map(path).collect()
-}
-
-/// A path as settings spell it; patterns stand for no single place and are left out.
-fn place(text: &str, base: &Path, around: &Surroundings) -> Option<PathBuf> {
-    let text = text.trim_end_matches("/**").trim_end_matches('/');
-    if text.contains(['*', '?', '[']) {
-        return None;
-    }
-    match (text.strip_prefix("~/"), text.strip_prefix("//")) {
-        (Some(rest), _) => around.home.as_ref().map(|home| home.join(rest)),
-        (None, Some(rest)) => Some(Path::new("/").join(rest)),
-        (None, None) => Some(base.join(text.strip_prefix("./").unwrap_or(text))),
-    }
-}
-
-/// The one place that a rule about files names, if it is one place.
-fn path_of_rule(rule: &str, anchor: &Path, tool: &str, around: &Surroundings) -> Option<PathBuf> {
-    let inside = rule.trim().strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')')?;
-    let anchored = inside.strip_prefix('/').filter(|rest| !rest.starts_with('/'));
-    match anchored {
-        Some(rest) => place(rest, anchor, around),
-        // A name without a folder is meant at any depth.
-        None if !inside.contains('/') => None,
-        None => place(inside, &around.cwd, around),
-    }
 }
 
 fn domains(listed: Option<&Vec<String>>, effective: &Effective, behavior: RuleBehavior) -> Vec<String> {

@@ -61,6 +61,37 @@ async fn the_explanation_says_which_walls_stand() {
 }
 
 #[tokio::test]
+async fn a_whole_home_is_closed_however_it_is_spelled() {
+    let world = world();
+    let user = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(user.parent().expect("a parent")).expect("a folder");
+    std::fs::write(world.home.join("diary"), "for nobody\n").expect("a file");
+    world.file("here", "for all\n");
+    let mut ways = vec![serde_json::json!({"permissions": {"deny": ["Read(~/**)"]}})];
+    for home in ["~", "~/", "~/**"] {
+        ways.push(serde_json::json!({"sandbox": {"filesystem": {"denyRead": [home]}}}));
+        ways.push(serde_json::json!({"sandbox": {"credentials": {"files": [{"path": home, "mode": "deny"}]}}}));
+    }
+    for way in ways {
+        std::fs::write(&user, way.to_string()).expect("settings");
+        let script = format!("cat {}/diary; cat here", world.home.display());
+        let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run", "--", "sh", "-c", &script]).finish().await;
+        assert_eq!(run.stdout, "for all\n", "{way}: {}", run.stderr);
+    }
+    let lists =
+        serde_json::json!({"allowWrite": ["~/"], "denyWrite": ["~/"], "denyRead": ["/"], "allowRead": ["~/**"]});
+    std::fs::write(&user, serde_json::json!({"sandbox": {"filesystem": lists}}).to_string()).expect("settings");
+    let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain", "--json"]).finish().await;
+    let spec = run.expect_code(0).json()["spec"].clone();
+    for (list, wanted) in
+        [("write", &*world.home), ("deny_write", &world.home), ("deny_read", "/".as_ref()), ("allow_read", &world.home)]
+    {
+        let paths = spec[list].as_array().expect("a list");
+        assert!(paths.iter().any(|path| path.as_str().map(std::path::Path::new) == Some(wanted)), "{list}: {spec}");
+    }
+}
+
+#[tokio::test]
 async fn settings_in_force_count_and_flags_come_on_top() {
     let world = world();
     let more = tempfile::tempdir_in("/var/tmp").expect("a folder");

@@ -1,0 +1,121 @@
+//! From paths as settings and rules spell them to the places that walls stand around.
+
+use std::path::{Path, PathBuf};
+
+use gimlet_config::{Effective, Scope, Sourced};
+
+use crate::surroundings::Surroundings;
+
+/// Whether a text can stand for more than one path.
+pub(super) fn has_pattern(text: &str) -> bool {
+    text.trim_end_matches("/**").contains(['*', '?', '['])
+}
+
+/// Where paths of an entry begin that say nothing about it: those of the person's own file at the config home.
+pub(super) fn base_of<'a>(entry: &Sourced, around: &'a Surroundings) -> &'a Path {
+    if entry.origin.scope == Scope::User { &around.config_home } else { &around.cwd }
+}
+
+/// The paths of a list in settings.
+pub(super) fn listed(effective: &Effective, around: &Surroundings, key: &str) -> Vec<PathBuf> {
+    let entries = effective.merged.entries(key).iter();
+    entries.filter_map(|entry| place(entry.value.as_str()?, base_of(entry, around), around)).collect()
+}
+
+/// A path as settings spell it; patterns stand for no single place and are left out.
+pub(super) fn place(text: &str, base: &Path, around: &Surroundings) -> Option<PathBuf> {
+    let path = text.trim_end_matches("/**").trim_end_matches('/');
+    if path.contains(['*', '?', '[']) {
+        return None;
+    }
+    match (path.strip_prefix('~'), path) {
+        (Some(rest), _) if rest.is_empty() || rest.starts_with('/') => {
+            let home = around.home.as_ref()?;
+            Some(if rest.is_empty() { home.clone() } else { home.join(rest.trim_start_matches('/')) })
+        }
+        // Nothing but slashes, with or without what may follow them.
+        (_, "") if text.starts_with('/') => Some(PathBuf::from("/")),
+        (_, "" | ".") => Some(base.to_owned()),
+        (_, path) if path.starts_with('/') => Some(Path::new("/").join(path.trim_start_matches('/'))),
+        (_, path) => Some(base.join(path.strip_prefix("./").unwrap_or(path))),
+    }
+}
+
+/// The one place that a rule about files names, if it is one place.
+pub(super) fn path_of_rule(rule: &str, anchor: &Path, tool: &str, around: &Surroundings) -> Option<PathBuf> {
+    let inside = rule.trim().strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')')?;
+    let anchored = inside.strip_prefix('/').filter(|rest| !rest.starts_with('/'));
+    match anchored {
+        Some(rest) => place(&format!("./{rest}"), anchor, around),
+        // A name without a folder is meant at any depth.
+        None if !inside.contains('/') && inside != "~" => None,
+        None => place(inside, &around.cwd, around),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around() -> Surroundings {
+        Surroundings {
+            env: gimlet_proto::Env::default(),
+            cwd: "/work".into(),
+            home: Some("/home/me".into()),
+            config_home: "/home/me/.claude".into(),
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_a_place_leads_to_it() {
+        let around = around();
+        for (text, wanted) in [
+            ("~", "/home/me"),
+            ("~/", "/home/me"),
+            ("~/**", "/home/me"),
+            ("~/x/", "/home/me/x"),
+            ("~//x", "/home/me/x"),
+            ("~x", "/base/~x"),
+            ("/", "/"),
+            ("//", "/"),
+            ("/**", "/"),
+            ("//**", "/"),
+            ("/etc/**", "/etc"),
+            ("//etc/", "/etc"),
+            (".", "/base"),
+            ("./", "/base"),
+            ("./**", "/base"),
+            ("./x/", "/base/x"),
+            ("x/**", "/base/x"),
+            ("../x", "/base/../x"),
+        ] {
+            assert_eq!(place(text, "/base".as_ref(), &around).as_deref(), Some(Path::new(wanted)), "{text}");
+        }
+        for text in ["~/*", "/**/x", "*", "a?", "[ab]"] {
+            assert_eq!(place(text, "/base".as_ref(), &around), None, "{text}");
+        }
+        let homeless = Surroundings { home: None, ..around };
+        assert_eq!(place("~/", "/base".as_ref(), &homeless), None);
+    }
+
+    #[test]
+    fn a_rule_begins_where_it_says() {
+        for (rule, wanted) in [
+            ("Read(~/**)", Some("/home/me")),
+            ("Read(~/)", Some("/home/me")),
+            ("Read(~)", Some("/home/me")),
+            ("Read(//**)", Some("/")),
+            ("Read(//etc/**)", Some("/etc")),
+            ("Read(/**)", Some("/anchor")),
+            ("Read(/x)", Some("/anchor/x")),
+            ("Read(/~/x)", Some("/anchor/~/x")),
+            ("Read(./x)", Some("/work/x")),
+            ("Read(x)", None),
+            ("Read(**)", None),
+            ("Edit(~/x)", None),
+        ] {
+            let path = path_of_rule(rule, "/anchor".as_ref(), "Read", &around());
+            assert_eq!(path.as_deref(), wanted.map(Path::new), "{rule}");
+        }
+    }
+}
