@@ -1,10 +1,10 @@
 //! Environment variables that a settings file may not set: names by which a project could run its own code in every
-//! program, move gimlet's own files, or pass for a host that it is not.
+//! program, stand between gimlet and its server, move gimlet's own files, or pass for a host that it is not.
 
 use crate::scope::Scope;
 
 /// Loaders, interpreters and git take code or programs from these.
-const INJECTION: [&str; 27] = [
+const INJECTION: [&str; 31] = [
     "BASH_ENV",
     "ENV",
     "SHELLOPTS",
@@ -28,12 +28,24 @@ const INJECTION: [&str; 27] = [
     "EDITOR",
     "VISUAL",
     "PAGER",
+    "MANPAGER",
+    "LESSOPEN",
+    "LESSCLOSE",
+    "RIPGREP_CONFIG_PATH",
     "BROWSER",
     "SHELL",
     "HOME",
     "TMPDIR",
 ];
 const INJECTION_PREFIXES: [&str; 5] = ["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "XDG_"];
+
+/// gimlet's own variables by which files run that no digest covers, in any of their spellings.
+const OWN_INJECTION: [&str; 3] = ["CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "CLAUDE_ENV_FILE"];
+
+/// Whom requests go through, and who is believed to be the server: the key travels with them. Lower-case spellings count.
+const CONNECTION: [&str; 7] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"];
+const OWN_CONNECTION: [&str; 2] = ["CLAUDE_CODE_CLIENT_CERT", "CLAUDE_CODE_CLIENT_KEY"];
 
 /// gimlet's own variables that move its files or lift its checks, in any of their spellings.
 const OWN: [&str; 8] = [
@@ -74,6 +86,11 @@ pub(crate) fn refusal(scope: Scope, name: &str, value: &str) -> Option<&'static 
     if is_one_of(&OWN) || name == "IS_SANDBOX" {
         return Some("a project cannot move gimlet's own files or lift its checks");
     }
-    let injects = INJECTION.contains(&name) || INJECTION_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    if is_one_of(&OWN_CONNECTION) || CONNECTION.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+        return Some("requests with your key go by it; set it in the user settings");
+    }
+    let injects = is_one_of(&OWN_INJECTION)
+        || INJECTION.contains(&name)
+        || INJECTION_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     injects.then_some("programs load code or start others by it; set it in the user settings")
 }

@@ -188,8 +188,25 @@ fn modes_that_stop_asking_come_from_the_person() {
 #[test]
 fn variables_by_which_a_project_could_run_code_are_refused() {
     let world = World::new();
-    let names =
-        ["LD_PRELOAD", "BASH_ENV", "GIT_SSH_COMMAND", "PATH", "NODE_OPTIONS", "CLAUDE_CONFIG_DIR", "GIMLET_TRUST"];
+    let names = [
+        "LD_PRELOAD",
+        "BASH_ENV",
+        "GIT_SSH_COMMAND",
+        "PATH",
+        "NODE_OPTIONS",
+        "RIPGREP_CONFIG_PATH",
+        "CLAUDE_CONFIG_DIR",
+        "GIMLET_TRUST",
+        "CLAUDE_ENV_FILE",
+        "GIMLET_ENV_FILE",
+        "CLAUDE_CODE_SHELL",
+        "GIMLET_SHELL_PREFIX",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "SSL_CERT_FILE",
+        "NODE_EXTRA_CA_CERTS",
+        "CLAUDE_CODE_CLIENT_CERT",
+    ];
     let text = json!({ "env": names.iter().map(|name| (*name, "x")).collect::<std::collections::BTreeMap<_, _>>() });
     world.project(text.to_string());
     assert_eq!(world.trusted().env, []);

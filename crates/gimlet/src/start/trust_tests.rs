@@ -51,7 +51,7 @@ fn stage() -> Option<Value> {
 async fn watch(yes: bool) {
     let world = World::new("unused");
     let plant = Plant::new(&world);
-    plant.without_detours();
+    plant.without_other_models();
     let before = plant.tree();
     // The project allows itself to write.
     let write = json!({"file_path": world.path("granted"), "content": "1"});

@@ -153,13 +153,14 @@ fn results(model: &Server) -> Vec<String> {
 async fn once_trusted_its_rules_folders_and_variables_act_and_what_no_project_may_say_does_not() {
     let traced = Traced::new();
     let plant = Plant::new(&traced.world);
-    plant.without_detours();
+    plant.without_other_models();
     let model = commands(&[
         "touch allowed-by-the-project",
         "mkdir allowed-locally",
         "ls ..",
         "printenv PLANTED",
-        "printenv LD_PRELOAD BASH_ENV ENV PROMPT_COMMAND NODE_OPTIONS GIT_EXTERNAL_DIFF CLAUDE_CONFIG_DIR GIMLET_TRUST",
+        "printenv LD_PRELOAD BASH_ENV ENV PROMPT_COMMAND NODE_OPTIONS GIT_EXTERNAL_DIFF CLAUDE_CONFIG_DIR GIMLET_TRUST \
+         CLAUDE_ENV_FILE RIPGREP_CONFIG_PATH SSL_CERT_FILE https_proxy",
         "printenv PATH",
         "chmod 600 a.rs",
     ])
@@ -176,7 +177,9 @@ async fn once_trusted_its_rules_folders_and_variables_act_and_what_no_project_ma
     // The mode that asks for nothing is not the project's to choose.
     assert_eq!(denied(&run), ["chmod 600 a.rs"]);
     assert!(!run.stderr.contains("not trusted"), "{}", run.stderr);
-    for never in ["script", "prompt-command", "git-external-diff", "wrapper", "program-bash", "program-ls"] {
+    for never in
+        ["script", "shell-prefix", "prompt-command", "git-external-diff", "wrapper", "program-bash", "program-ls"]
+    {
         assert!(!plant.sung().contains(&never.to_owned()), "{never} ran");
     }
     assert_eq!(model.requests()[0].model(), "planted-model");
@@ -187,16 +190,11 @@ async fn the_canaries_that_this_version_can_set_off_sing_once_the_project_is_tru
     let world = world();
     let plant = Plant::new(&world);
     plant.without_other_models();
-    let model = commands(&["git diff", "git st", "true"]).await;
+    let model = commands(&["git diff", "git st"]).await;
     let run = world.run(&model).without_env("ANTHROPIC_API_KEY").args(["-p", "--trust", "--", "go"]).finish().await;
     // The helper prints no key, so this is as far as it goes.
     assert_ne!(run.code, 0);
     assert!(plant.sung().contains(&"api-key".to_owned()), "{:?} {}", plant.sung(), run.stderr);
-    world.run(&model).args(["-p", "--trust", "--", "go"]).finish().await.expect_code(0);
-    let prefixed = plant.sung();
-    assert!(prefixed.contains(&"shell-prefix".to_owned()), "{prefixed:?}");
-    plant.without_detours();
-    let model = commands(&["git diff", "git st"]).await;
     world.run(&model).args(["-p", "--trust", "--", "go"]).finish().await.expect_code(0);
     let sung = plant.sung();
     for canary in ["git-fsmonitor", "git-diff", "git-alias"] {
