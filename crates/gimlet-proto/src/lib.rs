@@ -17,6 +17,7 @@ mod halves;
 mod hub;
 mod ids;
 mod inquiry;
+mod mark;
 mod message;
 mod model;
 mod need;
@@ -52,6 +53,7 @@ pub use halves::whole_characters;
 pub use hub::{Hub, Reader};
 pub use ids::{AskId, EntryId, ItemId, SessionId, ToolUseId};
 pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, Standing, TaskTail};
+pub use mark::{break_tags, enclosed};
 pub use message::{Message, Role};
 pub use model::{
     BoxFuture, CachePlan, CacheTtl, CutCall, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts,

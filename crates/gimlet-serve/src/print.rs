@@ -5,7 +5,7 @@ mod flags;
 
 use std::time::Duration;
 
-use gimlet_proto::{Body, Event, Level, Op, Reader, Say, SessionHandle, TurnEnd, TurnReport};
+use gimlet_proto::{Body, Event, Level, Op, Reader, Say, SessionHandle, TurnEnd, TurnReport, enclosed};
 use tokio::sync::mpsc;
 
 use crate::sanitise;
@@ -159,7 +159,7 @@ async fn drive(
                     Some(text) => {
                         busy = true;
                         // Piped lines are data, in every batch: the person's words are in the first prompt.
-                        say(handle, &format!("<stdin>\n{}\n</stdin>", text.trim_end()));
+                        say(handle, &enclosed("stdin", text.trim_end()));
                     }
                     None => {
                         input = None;

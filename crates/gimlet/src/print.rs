@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gimlet_proto::{Mentions, Say, SessionHandle};
+use gimlet_proto::{Mentions, Say, SessionHandle, enclosed};
 use gimlet_serve::print::{self, Format, PrintEnd, PrintJob};
 use gimlet_serve::{Face, Feed, Filter, Output, Patience, PipedInput, StdinError, write_log};
 use tokio::signal::unix::{SignalKind, signal};
@@ -211,7 +211,7 @@ async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(Say, Option<Piped
         // Only what was typed names files; a pipe brings data.
         (Some(argument), false) => Say {
             mentions: Mentions::In(argument.to_owned()),
-            ..Say::text(&format!("{argument}\n\n<stdin>\n{}\n</stdin>", text.trim_end()))
+            ..Say::text(&format!("{argument}\n\n{}", enclosed("stdin", text.trim_end())))
         },
         (None, false) => typed(text.trim()),
         (None, true) => return Err(no_prompt(run)),

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use gimlet_proto::break_tags;
+
 /// Tags by which gimlet and others mark what is not the model's or a tool's own text.
 const TAGS: &[&str] = &[
     "system-reminder",
@@ -13,6 +15,7 @@ const TAGS: &[&str] = &[
     "environment",
     "plan-mode",
     "stdin",
+    "attached",
     "tool_use_error",
     gimlet_store::PERSISTED_TAG,
     "function_results",
@@ -58,25 +61,7 @@ pub(super) fn harmless(text: &str) -> String {
 
 /// A text in which nothing passes for a mark of somebody else.
 pub(super) fn tame(text: &str) -> String {
-    break_roles(&break_tags(text)).into_owned()
-}
-
-/// `<system>` becomes `<\system>`.
-fn break_tags(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let (before, after) = rest.split_at(at + 1);
-        out.push_str(before);
-        let name = after.strip_prefix('/').unwrap_or(after).trim_start();
-        let word_end = name.find(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))).unwrap_or(name.len());
-        if TAGS.iter().any(|tag| name[..word_end].eq_ignore_ascii_case(tag)) {
-            out.push('\\');
-        }
-        rest = after;
-    }
-    out.push_str(rest);
-    out
+    break_roles(&break_tags(text, TAGS)).into_owned()
 }
 
 /// `Human:` at the start of a line becomes `Human\:`.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_policy::HookSay;
-use gimlet_proto::{Body, Level, Need, Notice, TurnEnd};
+use gimlet_proto::{Body, Level, Need, Notice, TurnEnd, enclosed};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -178,7 +178,7 @@ impl Told {
         if let Some(reason) = fired.blocked {
             let name = tool.name();
             let text = format!("A hook that looked at the result of {name} objects: {reason}");
-            settled.new_messages.push(format!("<system-reminder>\n{text}\n</system-reminder>"));
+            settled.new_messages.push(enclosed("system-reminder", &text));
         }
         settled.new_messages.extend(fired.contexts);
         if fired.stop.is_some() {

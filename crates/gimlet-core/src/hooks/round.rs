@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use gimlet_proto::{AgentPath, Body, HookOutcome, HookPhase, HookView, Level, Notice, ToolUseId};
+use gimlet_proto::{AgentPath, Body, HookOutcome, HookPhase, HookView, Level, Notice, ToolUseId, enclosed};
 use gimlet_store::{ResultFiles, inline_fallback, persisted_preview};
 
 use super::output::Output;
@@ -87,7 +87,7 @@ impl Round {
 
     /// What a hook tells the model.
     fn reminder(&self, text: String) -> String {
-        format!("<system-reminder>\nThe hook {} says:\n{}\n</system-reminder>", self.name, self.fitted(text))
+        enclosed("system-reminder", &format!("The hook {} says:\n{}", self.name, self.fitted(text)))
     }
 
     /// A text that is not too long; the whole of one that is goes to a file.
