@@ -23,7 +23,9 @@ const QUIET_DEFAULTS: [(&str, &str); 9] = [
 ];
 
 /// Credentials whose names do not say so.
-const CREDENTIALS: [&str; 10] = [
+const CREDENTIALS: [&str; 12] = [
+    "MYSQL_PWD",
+    "SSHPASS",
     "ANTHROPIC_CUSTOM_HEADERS",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -57,14 +59,18 @@ const SECRET_WORDS: [&str; 17] = [
     "CREDS",
 ];
 
+/// The same at the end of a word, as in `PGPASSWORD`.
+const SECRET_ENDINGS: [&str; 6] = ["PASSWORD", "PASSWD", "PASSPHRASE", "TOKEN", "SECRET", "APIKEY"];
+
 /// Not a secret by itself, and git over ssh needs it.
 const NOT_SECRET: [&str; 1] = ["SSH_AUTH_SOCK"];
 
 /// Whether a variable of this name holds a credential.
 pub fn is_credential_name(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    !NOT_SECRET.contains(&upper.as_str())
-        && (CREDENTIALS.contains(&upper.as_str()) || upper.split('_').any(|word| SECRET_WORDS.contains(&word)))
+    let is_secret =
+        |word: &str| SECRET_WORDS.contains(&word) || SECRET_ENDINGS.iter().any(|ending| word.ends_with(ending));
+    !NOT_SECRET.contains(&upper.as_str()) && (CREDENTIALS.contains(&upper.as_str()) || upper.split('_').any(is_secret))
 }
 
 /// The environment of every command of a session.
@@ -163,7 +169,17 @@ mod tests {
 
     #[test]
     fn scrubbing_takes_credentials_and_leaves_names_that_only_look_alike() {
-        let secrets = ["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "npm_config__auth"];
+        let secrets = [
+            "ANTHROPIC_API_KEY",
+            "GITHUB_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "DB_PASSWORD",
+            "npm_config__auth",
+            "PGPASSWORD",
+            "SSHPASS",
+            "MYSQL_PWD",
+            "authToken",
+        ];
         let harmless = ["GIT_AUTHOR_NAME", "SSH_AUTH_SOCK", "KEYBOARD", "PATH", "XAUTHORITY", "TOKENIZERS_PARALLELISM"];
         let mut own = Env::default();
         for name in secrets.iter().chain(&harmless) {
