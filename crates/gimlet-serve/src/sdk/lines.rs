@@ -1,4 +1,4 @@
-//! What the host writes: one JSON object a line, of any length, read on a thread of its own.
+//! What the host writes: one JSON object a line, read on a thread of its own.
 //!
 //! The reader never waits for the session: a host that writes faster than lines are taken up must still be able to
 //! read what we write.
@@ -16,10 +16,14 @@ use tokio::sync::mpsc;
 pub enum LineError {
     #[error("a line on standard input is not a JSON object: {start}")]
     NotAnObject { start: String },
+    #[error("a line on standard input is longer than {} MiB", MOST_BYTES >> 20)]
+    TooLong,
     #[error("standard input cannot be read: {0}")]
     Unreadable(io::Error),
 }
 
+/// The longest line; a request that a model takes is shorter.
+const MOST_BYTES: u64 = 64 << 20;
 /// How much of a bad line is shown.
 const SHOWN: usize = 80;
 
@@ -95,8 +99,9 @@ impl HostLines {
             let mut line = Vec::new();
             loop {
                 line.clear();
-                let parsed = match source.read_until(b'\n', &mut line) {
+                let parsed = match source.by_ref().take(MOST_BYTES + 1).read_until(b'\n', &mut line) {
                     Ok(0) => return,
+                    Ok(length) if length as u64 > MOST_BYTES => Err(LineError::TooLong),
                     Ok(_) if line.iter().all(u8::is_ascii_whitespace) => continue,
                     Ok(_) => HostLine::parse(&line),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -142,9 +147,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_has_no_limit() {
+    async fn a_line_may_be_long_but_not_without_end() {
         let text = format!("{{\"type\":\"{}\"}}\n", "x".repeat(5 << 20));
         assert_eq!(all(&text).await[0].as_ref().unwrap().kind().unwrap().len(), 5 << 20);
+        let mut lines = HostLines::start(b"{}\n".chain(io::repeat(b'x'))).unwrap();
+        assert!(lines.next().await.unwrap().is_ok());
+        assert!(matches!(lines.next().await, Some(Err(LineError::TooLong))));
+        assert!(lines.next().await.is_none());
     }
 
     #[tokio::test]
