@@ -130,7 +130,8 @@ pub(crate) fn merge(layers: &[Layer]) -> Merged {
 
 fn put(group: &mut Group, above: &str, key: &str, node: &Node, layer: &Layer) {
     let path = if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") };
-    let replaces = is_taken_whole(&path) || (path == "availableModels" && layer.scope == Scope::Managed);
+    let replaces = is_taken_whole(&path)
+        || (path == "availableModels" && layer.scope == Scope::Managed && group.get(key).is_some_and(is_of_others));
     match (&node.json, group.get_mut(key)) {
         (Json::Object(members), Some(Slot::Group(below))) if !replaces => {
             for member in members {
@@ -153,6 +154,15 @@ fn put(group: &mut Group, above: &str, key: &str, node: &Node, layer: &Layer) {
                 None => group.push(key, slot),
             }
         }
+    }
+}
+
+/// Whether something in it is not the administrator's: their own files add up.
+fn is_of_others(slot: &Slot) -> bool {
+    match slot {
+        Slot::List(entries) => entries.iter().any(|entry| entry.origin.scope != Scope::Managed),
+        Slot::One(one) => one.origin.scope != Scope::Managed,
+        Slot::Group(_) => true,
     }
 }
 

@@ -75,6 +75,8 @@ fn some_lists_are_taken_whole() {
     assert_eq!(effective.merged.get("extraKnownMarketplaces.m"), Some(json!({"source": "two"})));
     world.managed(r#"{"availableModels":["m"]}"#);
     assert_eq!(world.trusted().merged.get("availableModels"), Some(json!(["m"])));
+    put(&world.managed.join("managed-settings.d/10.json"), r#"{"availableModels":["n"]}"#);
+    assert_eq!(world.trusted().merged.get("availableModels"), Some(json!(["m", "n"])), "one voice in several files");
 }
 
 #[test]
