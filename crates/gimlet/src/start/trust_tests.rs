@@ -89,7 +89,7 @@ async fn watch(yes: bool) {
     let until = if yes { answered } else { text.lines().count() };
     // The custodian of commands to come is gimlet itself.
     let is_foreign =
-        |line: &&str| line.contains("execve") && !line.contains("execve(\"/proc/self/exe\", [\"cmd-custodian\"");
+        |line: &&str| line.contains("execve(") && !line.contains("execve(\"/proc/self/exe\", [\"cmd-custodian\"");
     let programs: Vec<&str> = text.lines().take(until).filter(is_foreign).collect();
     assert_eq!(programs.len(), 1, "only the test itself may have started: {programs:#?}");
     let elsewhere = |line: &&str| {
