@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gimlet_config::{Author, CredentialMode, Effective, RuleBehavior, RuleLine, Sandbox as Settings};
+use gimlet_config::{Author, CredentialMode, RuleBehavior, Sandbox as Settings};
 use gimlet_core::{SandboxNow, Sandboxing, SettingsNow, WatchState};
 use gimlet_exec::{
     Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, probe,
@@ -15,7 +15,7 @@ use gimlet_store::create_private_dirs;
 
 mod places;
 
-use self::places::{base_of, has_pattern, listed, path_of_rule, place};
+use self::places::{base_of, has_pattern, listed, path_of_rule};
 use super::configured::Configured;
 use super::sessions::Scratch;
 use crate::report::Report;
@@ -104,8 +104,9 @@ impl InForce {
     /// Hosts on no list are refused: nobody is asked here.
     pub(crate) fn walls(&self, temp_dir: &Path) -> InForceWalls {
         let settings = &self.configured.effective.settings.sandbox;
-        let mut spec = spec(&self.configured, &self.configured.now(), &[], temp_dir);
-        spec.network = network(&self.configured, false);
+        let now = self.configured.now();
+        let mut spec = spec(&self.configured, &now, &[], temp_dir);
+        spec.network = network(&self.configured, &now, &[], false);
         InForceWalls { spec, upstream: upstream(settings), enabled: settings.enabled == Some(true) }
     }
 }
@@ -259,7 +260,7 @@ impl Walls {
         spec.max_memory = self.wishes.max_memory;
         let asks_about_hosts = !only_lists_count(settings);
         if available.backend != Backend::Landlock {
-            spec.network = network(configured, asks_about_hosts && self.wishes.answered);
+            spec.network = network(configured, now, &self.said, asks_about_hosts && self.wishes.answered);
         }
         let closing = closing.rules(Behavior::Deny).iter().map(|rule| (rule.text.clone(), rule.source.anchor.clone()));
         Plan {
@@ -331,15 +332,16 @@ fn upstream(settings: &Settings) -> Upstream {
 }
 
 /// How far commands reach: through the proxy where it has anybody to let through or to ask about.
-fn network(configured: &Configured, asking: bool) -> SandboxNetwork {
+fn network(configured: &Configured, now: &SettingsNow, said: &[Rule], asking: bool) -> SandboxNetwork {
     let effective = &configured.effective;
     let settings = &effective.settings.sandbox.network;
-    let allow = domains(settings.allowed_domains.as_ref(), effective, RuleBehavior::Allow);
+    let allowing = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
+    let allow = domains(settings.allowed_domains.as_ref(), allowing.map(|rule| &*rule.text));
     let has_upstream = settings.http_proxy_port.is_some() || settings.socks_proxy_port.is_some();
     if allow.is_empty() && !asking && !has_upstream {
         return SandboxNetwork::Off;
     }
-    let deny = domains(settings.denied_domains.as_ref(), effective, RuleBehavior::Deny);
+    let deny = domains(settings.denied_domains.as_ref(), denying(now, said).map(|rule| &*rule.text));
     SandboxNetwork::Proxy { allow, deny }
 }
 
@@ -364,12 +366,10 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
     spec.deny_write.extend(listed("sandbox.filesystem.denyWrite"));
     spec.deny_read.extend(listed("sandbox.filesystem.denyRead"));
     spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
-    let files = settings.credentials.files.iter().flatten().filter_map(|secret| secret.path.as_deref());
-    spec.deny_read.extend(files.filter_map(|path| place(path, &around.cwd, around)));
+    spec.deny_read.extend(listed("sandbox.credentials.files"));
     let allowed = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
     spec.write.extend(allowed.filter_map(|rule| path_of_rule(&rule.text, &rule.anchor, "Edit", around)));
-    // What flags deny is closed as well, and what somebody denies while the session runs.
-    for rule in now.rules.rules(Behavior::Deny).iter().chain(said) {
+    for rule in denying(now, said) {
         let path = |tool: &str| path_of_rule(&rule.text, &rule.source.anchor, tool, around);
         spec.deny_write.extend(path("Edit"));
         spec.deny_read.extend(path("Read"));
@@ -392,7 +392,7 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
 fn closing_rules(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> RuleSet {
     let Configured { around, effective, .. } = configured;
     let mut closing = RuleSet::default();
-    for rule in now.rules.rules(Behavior::Deny).iter().chain(said) {
+    for rule in denying(now, said) {
         let inside = rule.text.trim().strip_prefix("Read(").and_then(|rest| rest.strip_suffix(')'));
         // A name without a folder is meant at any depth.
         if inside.is_some_and(|inside| has_pattern(inside) || !inside.contains('/')) {
@@ -419,11 +419,16 @@ fn closed_by(configured: &Configured, closing: &RuleSet, roots: &[PathBuf]) -> O
     ClosedFiles::new(closing, &World { cwd, home, roots: roots.to_vec(), ..World::default() }, &[])
 }
 
-fn domains(listed: Option<&Vec<String>>, effective: &Effective, behavior: RuleBehavior) -> Vec<String> {
-    let of_rule = |rule: &RuleLine| {
-        let inside = rule.text.trim().strip_prefix("WebFetch(domain:")?.strip_suffix(')')?;
+/// Everything that is denied: by files and flags, and by somebody while the session runs.
+fn denying<'a>(now: &'a SettingsNow, said: &'a [Rule]) -> impl Iterator<Item = &'a Rule> {
+    now.rules.rules(Behavior::Deny).iter().chain(said)
+}
+
+/// Hosts of a list in settings, and of rules.
+fn domains<'a>(listed: Option<&Vec<String>>, rules: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let of_rule = |rule: &str| {
+        let inside = rule.trim().strip_prefix("WebFetch(domain:")?.strip_suffix(')')?;
         Some(inside.trim().to_owned())
     };
-    let rules = effective.rules.iter().filter(|rule| rule.behavior == behavior).filter_map(of_rule);
-    listed.into_iter().flatten().cloned().chain(rules).collect()
+    listed.into_iter().flatten().cloned().chain(rules.filter_map(of_rule)).collect()
 }

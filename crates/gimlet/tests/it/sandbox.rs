@@ -61,7 +61,7 @@ async fn the_explanation_says_which_walls_stand() {
 }
 
 #[tokio::test]
-async fn a_whole_home_is_closed_however_it_is_spelled() {
+async fn places_are_closed_however_they_are_spelled() {
     let world = world();
     let user = world.home.join(".claude/settings.json");
     std::fs::create_dir_all(user.parent().expect("a parent")).expect("a folder");

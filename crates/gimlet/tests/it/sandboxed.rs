@@ -330,6 +330,21 @@ async fn a_proxy_of_the_persons_own_is_used_and_null_is_none() {
 }
 
 #[tokio::test]
+async fn a_host_that_a_flag_denies_is_denied_to_programs_too() {
+    let world = world();
+    let file = world.home.join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let network = json!({"allowedDomains": ["unlisted.example"]});
+    std::fs::write(&file, json!({"sandbox": {"enabled": true, "network": network}}).to_string()).unwrap();
+    let denial = vec!["--disallowedTools", "WebFetch(domain:unlisted.example)"];
+    for (flags, expected) in [(vec![], "502"), (denial, "403")] {
+        let model = calls(&[command(FETCH)]).await;
+        world.run(&model).args(["-p", "go"]).args(flags).finish().await.expect_code(0);
+        assert!(results(&model)[0].starts_with(expected), "{:?}", results(&model));
+    }
+}
+
+#[tokio::test]
 async fn hosts_on_no_list_follow_the_mode_unless_only_lists_count() {
     let world = world();
     let file = world.home.join(".claude/settings.json");

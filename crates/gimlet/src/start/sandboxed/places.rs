@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gimlet_config::{Effective, Scope, Sourced};
+use serde_json::Value;
 
 use crate::surroundings::Surroundings;
 
@@ -16,14 +17,15 @@ pub(super) fn base_of<'a>(entry: &Sourced, around: &'a Surroundings) -> &'a Path
     if entry.origin.scope == Scope::User { &around.config_home } else { &around.cwd }
 }
 
-/// The paths of a list in settings.
-pub(super) fn listed(effective: &Effective, around: &Surroundings, key: &str) -> Vec<PathBuf> {
+/// The paths of a list in settings; an entry that says more than a path has it under that name.
+pub(super) fn listed<'e>(effective: &'e Effective, around: &Surroundings, key: &str) -> Vec<PathBuf> {
     let entries = effective.merged.entries(key).iter();
-    entries.filter_map(|entry| place(entry.value.as_str()?, base_of(entry, around), around)).collect()
+    let text = |value: &'e Value| value.as_str().or_else(|| value.get("path")?.as_str());
+    entries.filter_map(|entry| place(text(&entry.value)?, base_of(entry, around), around)).collect()
 }
 
 /// A path as settings spell it; patterns stand for no single place and are left out.
-pub(super) fn place(text: &str, base: &Path, around: &Surroundings) -> Option<PathBuf> {
+fn place(text: &str, base: &Path, around: &Surroundings) -> Option<PathBuf> {
     let path = text.trim_end_matches("/**").trim_end_matches('/');
     if path.contains(['*', '?', '[']) {
         return None;
