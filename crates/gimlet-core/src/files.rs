@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization;
 
-pub use place::{Place, open_output};
+pub use place::{Place, open_output, open_to_read};
 
 /// How the person wants files to be read and changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

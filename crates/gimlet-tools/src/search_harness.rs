@@ -57,17 +57,25 @@ impl Tree {
 
     /// A context as the scheduler makes one.
     pub(crate) fn context(&self, tool: &'static str) -> ToolContext {
+        self.context_of(tool, Vec::new())
+    }
+
+    fn context_of(&self, tool: &'static str, resolved: Vec<(PathBuf, PathBuf)>) -> ToolContext {
         let state = SessionState::new(self.root().to_owned(), Vec::new());
         let results = self.root().join("results");
         let services = Services::new(SessionId::new("session"), self.env.clone(), None, results, Hub::default(), state);
         let (call, agent) = (ToolUseId::new("call"), AgentPath::default());
-        Arc::new(services).context(tool, call, agent, self.cancel.clone(), String::new(), Vec::new())
+        Arc::new(services).context(tool, call, agent, self.cancel.clone(), String::new(), resolved)
     }
 
     /// Parses and validates the input as the pipeline does, then calls the tool.
     pub(crate) async fn call<T: Tool>(&self, tool: T, input: Value) -> Result<Found, ToolError> {
-        let cx = self.context(T::NAME);
+        let mut cx = self.context(T::NAME);
         let prepared = AnyTool::prepare(&tool, input, &cx.paths)?;
+        // What the gate does: links are followed once, before the call.
+        if let Some((path, real)) = prepared.path.as_ref().and_then(|path| Some((path, path.canonicalize().ok()?))) {
+            cx = self.context_of(T::NAME, vec![(path.clone(), real)]);
+        }
         let input: T::Input = serde_json::from_value(prepared.input).unwrap();
         let data = tool.call(input.clone(), &cx).await?.data;
         Ok(Found {

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 
 /// A handle that only serves to reach what is in a folder, so that search permission is enough.
@@ -34,10 +34,10 @@ impl Place {
     }
 }
 
+const NO_LINKS: ResolveFlags = ResolveFlags::NO_SYMLINKS.union(ResolveFlags::NO_MAGICLINKS);
+
 fn open_folder(folder: &Path) -> Result<OwnedFd> {
-    use rustix::fs::ResolveFlags;
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(CWD, folder, FOLDER, Mode::empty(), resolve) {
+    match rustix::fs::openat2(CWD, folder, FOLDER, Mode::empty(), NO_LINKS) {
         // Older kernels do not have the call, and sandboxes may forbid it.
         Err(Errno::NOSYS | Errno::PERM) => walk(folder),
         result => result,
@@ -56,6 +56,25 @@ fn walk(folder: &Path) -> Result<OwnedFd> {
     Ok(handle)
 }
 
+/// Opens the regular file at a link-free path to be read, like [`Place::open`]; in one call where the system can, for
+/// those who open thousands of them.
+pub fn open_to_read(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat2(CWD, path, flags, Mode::empty(), NO_LINKS) {
+        Err(Errno::NOSYS | Errno::PERM) => Place::of(path)?.open(OFlags::RDONLY)?,
+        result => File::from(result?),
+    };
+    regular(file)
+}
+
+/// The file, if it is one.
+fn regular(file: File) -> std::io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file")),
+    }
+}
+
 /// A command may put something else in the place of its output: a link to what nobody may read, or a pipe that never
 /// ends. Neither is opened.
 pub fn open_output(file: &Path) -> std::io::Result<File> {
@@ -63,11 +82,7 @@ pub fn open_output(file: &Path) -> std::io::Result<File> {
         return Err(std::io::ErrorKind::InvalidInput.into());
     };
     // Where the system keeps passing files may well be behind a link.
-    let output = Place::of(&folder.canonicalize()?.join(name))?.open(OFlags::RDONLY)?;
-    if !output.metadata()?.is_file() {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
-    }
-    Ok(output)
+    regular(Place::of(&folder.canonicalize()?.join(name))?.open(OFlags::RDONLY)?)
 }
 
 #[cfg(test)]
@@ -89,6 +104,21 @@ mod tests {
             assert_eq!(open(&root.join("none")).unwrap_err(), Errno::NOENT);
         }
         assert_eq!(Place::of(&root.join("link/deep/f")).map(drop).unwrap_err(), Errno::LOOP);
+    }
+
+    #[test]
+    fn only_regular_files_that_no_link_leads_to_are_opened_to_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::fs::write(root.join("real/f"), "content").unwrap();
+        symlink("real", root.join("link")).unwrap();
+        symlink("f", root.join("real/g")).unwrap();
+        rustix::fs::mkfifoat(CWD, root.join("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+        assert_eq!(std::io::read_to_string(open_to_read(&root.join("real/f")).unwrap()).unwrap(), "content");
+        for other in ["link/f", "real/g", "pipe", "real", "none"] {
+            assert!(open_to_read(&root.join(other)).is_err(), "{other}");
+        }
     }
 
     #[test]

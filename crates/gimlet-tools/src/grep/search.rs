@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use gimlet_core::files::open_to_read;
 use grep_matcher::{LineTerminator, Matcher};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::DirEntry;
@@ -184,7 +185,7 @@ impl<'s, M: Matcher> Worker<'s, M> {
     }
 
     fn try_search_found(&mut self, path: &Path) -> io::Result<()> {
-        let file = File::open(path)?;
+        let file = open_to_read(path)?;
         let filled = fill(&mut self.buffer, &file)?;
         let is_wanted = || self.shared.page().admits(&order(None, self.shared.request.base.relative(path).to_owned()));
         let mut sink = FileSink::new(&self.matcher, self.shared.request.taking, path, &is_wanted);
@@ -206,7 +207,7 @@ impl<'s, M: Matcher> Worker<'s, M> {
     /// Searches the file that the call names, all of it. Says where a NUL byte was.
     fn search_named(&mut self, path: &Path) -> io::Result<Option<u64>> {
         self.searcher.set_binary_detection(BinaryDetection::convert(0));
-        let file = File::open(path)?;
+        let file = open_to_read(path)?;
         let mut sink = FileSink::new(&self.matcher, self.shared.request.taking, path, &|| true);
         let reader = Interruptible { file: &file, stop: self.shared.stop };
         self.searcher.search_reader(&self.matcher, reader, &mut sink)?;

@@ -335,6 +335,29 @@ async fn links_are_not_followed_and_odd_files_are_not_opened() {
 }
 
 #[tokio::test]
+async fn whoever_swaps_a_folder_for_a_link_shows_nothing_from_outside() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    let (tree, outside) = (Tree::new(), tempfile::tempdir().unwrap());
+    tree.file("d/f.txt", "needle inside\n");
+    std::fs::write(outside.path().join("f.txt"), "needle canary\n").unwrap();
+    symlink(outside.path(), tree.root().join("link")).unwrap();
+    let (folder, link) = (tree.root().join("d"), tree.root().join("link"));
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let until = done.clone();
+    let swapping = std::thread::spawn(move || {
+        while !until.load(std::sync::atomic::Ordering::Relaxed) {
+            renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+        }
+    });
+    for _ in 0..500 {
+        let found = grep(&tree, json!({"pattern": "needle", "output_mode": "content"})).await;
+        assert!(!found.text.contains("canary"), "{}", found.text);
+    }
+    done.store(true, std::sync::atomic::Ordering::Relaxed);
+    swapping.join().unwrap();
+}
+
+#[tokio::test]
 async fn what_could_not_be_searched_is_said() {
     let tree = Tree::new();
     tree.file("a.txt", "hit");
