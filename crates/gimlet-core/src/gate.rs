@@ -461,6 +461,7 @@ impl Gate {
             walls,
             plan_reviewed: self.reviews_plans(),
             governing: &self.governing,
+            zsh: services.processes().is_ok_and(|(_, shell)| shell.is_zsh()),
             walled: services.is_walled(),
             view: &OnDisk,
         })

@@ -42,6 +42,6 @@ pub use sandbox::{
     ProxyConfig, ProxyError, Reason, Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace,
     Upstream, WEB_PORTS, default_sandbox, probe, violations,
 };
-pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name};
+pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, runs_zsh};
 pub use sweep::{SweepError, Swept, sweep};
 pub use text::for_model;

@@ -122,6 +122,11 @@ impl Shell {
         &self.path
     }
 
+    /// Whether it is a zsh, which reads some texts otherwise than bash.
+    pub fn is_zsh(&self) -> bool {
+        self.language == Language::Zsh
+    }
+
     /// The environment that every command gets, for other children of the session.
     pub fn environment(&self) -> Arc<[(OsString, OsString)]> {
         // A whole environment is exchanged for another; there is nothing half done to find.
@@ -217,6 +222,11 @@ impl Shell {
         }
         Ok((program.clone(), first.iter().cloned().chain([invocation]).collect()))
     }
+}
+
+/// Whether a session with this environment has its commands run by zsh.
+pub fn runs_zsh(env: &Env) -> bool {
+    find_shell(env).is_ok_and(|(_, language)| language == Language::Zsh)
 }
 
 /// The shell that the user named, else their bash, else any bash. Another login shell is not an error: the analyser

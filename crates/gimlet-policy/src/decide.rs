@@ -16,7 +16,9 @@ use serde_json::{Map, Value};
 
 use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
-use crate::shell::{Analysis, Launches, PatternLook, Trouble, launches, places};
+use crate::shell::{
+    Analysis, Launches, PatternLook, ShellFacts, Trouble, analyse, analyse_for_zsh, launches, places,
+};
 use crate::verdict::{Decision, PartVerdict, Reason, Verdict};
 use subject::{Files, Subject, Touched};
 
@@ -87,6 +89,8 @@ pub struct World {
     /// Files that say what is allowed: settings and records of trust, in both spellings where links make a difference.
     /// Writing them is a person's to decide.
     pub governing: Vec<PathBuf>,
+    /// Commands are run by zsh instead of bash.
+    pub zsh: bool,
     /// The session has a sandbox. Then no mode lifts the question about `governing`, which could open it.
     pub walled: bool,
 }
@@ -106,6 +110,12 @@ pub enum Walls {
 }
 
 impl World {
+    /// What a command would do here.
+    pub(crate) fn analyse(&self, text: &str) -> Analysis {
+        let facts = ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref() };
+        if self.zsh { analyse_for_zsh(text, &facts) } else { analyse(text, &facts) }
+    }
+
     fn working_spellings(&self) -> Vec<PathBuf> {
         std::iter::once(self.cwd.clone()).chain(self.resolved_cwd.clone()).collect()
     }

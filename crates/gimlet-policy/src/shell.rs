@@ -21,6 +21,7 @@ mod stripped;
 mod tests;
 mod word;
 mod wrappers;
+mod zsh;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -79,6 +80,8 @@ pub enum Trouble {
     TooManyLists,
     /// The parser ran out of time.
     Timeout,
+    /// It is for zsh, which may read it otherwise than bash.
+    Zsh,
 }
 
 impl fmt::Display for Trouble {
@@ -92,6 +95,7 @@ impl fmt::Display for Trouble {
             Trouble::TooMany => "it changes the directory too often",
             Trouble::TooManyLists => "it has too many lists in braces",
             Trouble::Timeout => "analysing it took too long",
+            Trouble::Zsh => "zsh may read it otherwise than bash",
         })
     }
 }
@@ -183,6 +187,16 @@ impl Analysis {
         let commands = self.commands.iter().zip(&self.reach).filter(move |(words, _)| wanted(words));
         commands.flat_map(|(words, reach)| reach.iter().map(|range| &words[range.clone()]))
     }
+}
+
+/// Analyses a command text that zsh will run: what it may read otherwise is not understood.
+pub(crate) fn analyse_for_zsh(text: &str, facts: &ShellFacts<'_>) -> Analysis {
+    let analysis = analyse(text, facts);
+    if analysis.trouble.is_some() || zsh::reads_alike(text) {
+        return analysis;
+    }
+    let trouble = Some(Trouble::Zsh);
+    Analysis { trouble, simple: None, read_only: false, view_of_file: None, parts: Vec::new(), ..analysis }
 }
 
 /// Analyses a command text.

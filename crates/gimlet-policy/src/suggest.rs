@@ -12,7 +12,7 @@ use crate::rules::{
     Behavior, Destination, PermissionUpdate, Permissions, RuleSet, RuleSource, RuleValue, fixed_words, host_of,
     is_interpreter, runs_more,
 };
-use crate::shell::{ShellFacts, Word, analyse, base_name, reachable};
+use crate::shell::{Word, base_name, reachable};
 use crate::verdict::Decision;
 
 /// More rules than a person reads before saying yes.
@@ -140,8 +140,7 @@ fn for_read(path: &Path, facts: &NeedFacts, world: &World) -> Option<Vec<Suggest
 /// One rule for each part that needs approval.
 fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Suggestion>> {
     let world = asking.world;
-    let facts = ShellFacts { cwd: &world.cwd, roots: &world.roots, home: world.home.as_deref() };
-    let analysis = analyse(text, &facts);
+    let analysis = world.analyse(text);
     if analysis.trouble.is_some() {
         return None;
     }

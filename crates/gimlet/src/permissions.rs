@@ -54,6 +54,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
         plan_reviewed: false,
         own: &own,
         governing: &governing,
+        zsh: gimlet_exec::runs_zsh(&paths.env),
         walled: sandboxed,
         view: &OnDisk,
     };

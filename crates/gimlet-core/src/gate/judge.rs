@@ -32,6 +32,8 @@ pub struct Judging<'a> {
     pub governing: &'a [PathBuf],
     /// The session has a sandbox.
     pub walled: bool,
+    /// Commands are run by zsh.
+    pub zsh: bool,
     /// The files that the call would meet.
     pub view: &'a dyn FileView,
 }
@@ -131,6 +133,7 @@ impl Judging<'_> {
             walls: self.walls,
             plan_reviewed: self.plan_reviewed,
             governing: self.both_spellings(self.governing),
+            zsh: self.zsh,
             walled: self.walled,
         }
     }
@@ -225,6 +228,7 @@ mod tests {
             own: &own,
             walls: Walls::None,
             governing: &[],
+            zsh: false,
             walled: false,
             view: &links,
         };

@@ -8,7 +8,7 @@ use gimlet_proto::Need;
 use super::{Call, NeedFacts, World, files};
 use crate::paths::{FileView, is_odd, normalise};
 use crate::rules::{RuleSet, host_of};
-use crate::shell::{Analysis, Launches, PatternLook, ShellFacts, Trouble, analyse};
+use crate::shell::{Analysis, Launches, PatternLook, Trouble};
 
 /// A file that a shell command names.
 #[derive(Clone, Debug)]
@@ -151,8 +151,7 @@ fn path_subject(path: &Path, facts: &NeedFacts, write: bool, world: &World) -> S
 }
 
 fn run_subject(text: &str, rules: &RuleSet, world: &World, view: &dyn FileView) -> Subject {
-    let facts = ShellFacts { cwd: &world.cwd, roots: &world.roots, home: world.home.as_deref() };
-    let analysis = analyse(text, &facts);
+    let analysis = world.analyse(text);
     let files = files::of(&analysis, rules, world, view);
     Subject::Run { analysis: Box::new(analysis), files, launches: OnceCell::new() }
 }

@@ -100,6 +100,7 @@ impl Row {
             plan_reviewed: false,
             own: &[],
             governing: &[],
+            zsh: false,
             walled: false,
             view: &view,
         };

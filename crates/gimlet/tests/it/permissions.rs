@@ -36,6 +36,34 @@ async fn each_outcome_has_its_exit_code_and_its_reason() {
 }
 
 #[tokio::test]
+async fn where_zsh_runs_commands_only_what_both_shells_read_alike_needs_no_question() {
+    let world = world();
+    world.file("a.rs", "");
+    // It only has to go by that name.
+    let zsh = world.home.join("zsh");
+    std::os::unix::fs::symlink("/bin/bash", &zsh).unwrap();
+    let rules = json!({"permissions": {"allow": ["Edit(**)"]}});
+    world.file("rules.json", rules.to_string());
+    for (command, here, there) in [
+        ("cat a.rs | head -3", 0, 0),
+        ("echo x > made", 0, 3),
+        ("echo x >! .git/hooks/pre-commit", 0, 3),
+        ("cat =ls", 0, 3),
+    ] {
+        check(&world, &["--rules", "rules.json", "--command", command], "").await.expect_code(here);
+        let run = world.run_at(NOWHERE).env("CLAUDE_CODE_SHELL", zsh.to_str().unwrap());
+        let run = run.args(["permissions", "check", "--rules", "rules.json", "--command", command]).finish().await;
+        run.expect_code(there);
+        assert_eq!(run.stdout.contains("zsh may read it otherwise"), there == 3, "{command}: {}", run.stdout);
+    }
+    let model = Script::new().call("Bash", json!({"command": "cat =ls"})).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).env("CLAUDE_CODE_SHELL", zsh.to_str().unwrap()).args(["-p", "go"]).finish().await;
+    run.expect_code(0);
+    let result = model.request(1).tool_result(0);
+    assert!(result.contains("zsh may read it otherwise"), "{result}");
+}
+
+#[tokio::test]
 async fn programs_are_told_file_and_line_of_the_rule() {
     let world = world();
     world.file("rules.json", "{\"permissions\": {\n  \"deny\": [\n    \"Bash(curl *)\"\n  ]\n}}");

@@ -74,6 +74,7 @@ pub(super) fn judge(call: &ReadCall, rules: &RuleSet, mode: PermissionMode, plac
         walls: place.walls,
         plan_reviewed: false,
         governing: &place.governing,
+        zsh: gimlet_exec::runs_zsh(&place.paths.env),
         walled: place.walls != Walls::None,
         view: &OnDisk,
     };

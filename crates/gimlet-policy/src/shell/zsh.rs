@@ -1,0 +1,117 @@
+//! What zsh reads otherwise than bash. Commands are analysed as bash; where zsh runs them, only texts count as understood
+//! that mean the same to both.
+
+/// Words by which zsh, and not bash, goes elsewhere, reads a text as its own, or runs what follows.
+const ITS_OWN: [&str; 20] = [
+    "-",
+    "alias",
+    "autoload",
+    "cd",
+    "chdir",
+    "emulate",
+    "eval",
+    "fc",
+    "foreach",
+    "nocorrect",
+    "noglob",
+    "popd",
+    "pushd",
+    "repeat",
+    "set",
+    "setopt",
+    "trap",
+    "unsetopt",
+    "zmodload",
+    "zsh",
+];
+
+/// Whether zsh understands a text as bash does: fixed words and single wildcards, put together by `;`, `|`, `&&` and
+/// `||`. Everything else may be more in zsh: `=ls` is a path, `>!` overwrites, `*(e:…:)` runs code.
+pub(super) fn reads_alike(text: &str) -> bool {
+    let mut rest = text.chars().peekable();
+    let mut word = String::new();
+    // Up to now in this word; quotes count.
+    let mut last = None;
+    while let Some(c) = rest.next() {
+        match c {
+            ' ' | '\t' | '\n' | ';' | '|' | '&' => {
+                if (c == '&' && rest.next() != Some('&')) || ITS_OWN.contains(&&*std::mem::take(&mut word)) {
+                    return false;
+                }
+                last = None;
+                continue;
+            }
+            '\'' | '"' => loop {
+                match rest.next() {
+                    None => return false,
+                    Some(end) if end == c => break,
+                    Some('$' | '`' | '\\' | '!') if c == '"' => return false,
+                    Some(inside) => word.push(inside),
+                }
+            },
+            // At the start of a word or a value it stands for where a program is.
+            '=' if matches!(last, None | Some('=' | ':')) => return false,
+            // One by itself stops at folders, two do not.
+            '*' if last == Some('*') => return false,
+            '=' | '*' | '?' | '_' | '.' | '/' | ',' | ':' | '@' | '%' | '+' | '-' => word.push(c),
+            _ if c.is_alphanumeric() => word.push(c),
+            _ => return false,
+        }
+        last = Some(c);
+    }
+    !ITS_OWN.contains(&&*word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_both_shells_read_alike_passes() {
+        for text in [
+            "ls -la src/*.rs",
+            "git diff --stat main..HEAD",
+            "grep -rn 'fn $x (' src | head -5",
+            "grep --color=never \"a b\" x && wc -l x || echo no; pwd",
+            "FOO=bar cargo test\ncargo check",
+        ] {
+            assert!(reads_alike(text), "{text}");
+        }
+        for text in [
+            "echo x >! .git/hooks/pre-commit",
+            "echo x >>! f",
+            "echo x >&! f",
+            "echo x > f",
+            "cat =ls",
+            "cat a; cat =ls",
+            "X==ls env",
+            "X=a:=ls env",
+            "[ a == b ]",
+            "ls *(.)",
+            "ls **/x",
+            "ls *(e:'touch x':)",
+            "cat <1-9>",
+            "echo $x",
+            "echo \"$(x)\"",
+            "echo `x`",
+            "sleep 9 &",
+            "sleep 9 &!",
+            "ls |& cat",
+            "noglob rm x",
+            "- rm x",
+            "'eval' 'echo x >! f'",
+            "e\"va\"l 'echo x >! f'",
+            "cd -1 && cat x",
+            "zsh -c 'cat =ls'",
+            "repeat 3 ls",
+            "echo 'open",
+            "echo a\\ b",
+            "echo {a,b}",
+            "ls ~x",
+            "ls # no",
+            "f() { ls; }",
+        ] {
+            assert!(!reads_alike(text), "{text}");
+        }
+    }
+}
