@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use gimlet_proto::{SandboxSpec, Violation};
@@ -185,7 +185,8 @@ fn take_away(root: &Path, path: &Path, quarantine: &Path) -> Option<Violation> {
     let here = held.path();
     fs::symlink_metadata(&here).ok()?;
     let name = path.file_name()?.to_string_lossy().into_owned();
-    fs::create_dir_all(quarantine).ok()?;
+    // Neither it nor a folder on the way to it is for others, whatever the mask says.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(quarantine).ok()?;
     let moved_to =
         (0..10_000).map(|n| quarantine.join(format!("{name}.{n}"))).find(|to| fs::symlink_metadata(to).is_err())?;
     if rustix::fs::renameat(&held.folder, &held.name, rustix::fs::CWD, &moved_to).is_err() {

@@ -154,7 +154,7 @@ impl Target<'_> {
     /// Writes into the file itself. The old bytes are stored first and put back when the write fails.
     fn write_in_place(&self, new: &[u8]) -> Result<Metadata, ReplaceError> {
         self.wait_for_record()?;
-        std::fs::create_dir_all(self.backups).map_err(|error| self.failed(error))?;
+        gimlet_store::create_private_dirs(self.backups).map_err(|error| self.failed(error))?;
         let backups = File::open(self.backups).map_err(|error| self.failed(error))?.into();
         let mut backup = Temporary::create(&backups, 0o600).map_err(|error| self.failed(error))?;
         backup.fill(&self.old.bytes).map_err(|error| self.failed(error))?;

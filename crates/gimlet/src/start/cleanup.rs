@@ -1,12 +1,14 @@
 //! The setting `cleanupPeriodDays`: sessions that were not touched for so long are removed when another one starts. Without
 //! the setting nothing is ever removed for its age.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use gimlet_config::Scope;
 use gimlet_proto::SessionId;
-use gimlet_store::{Locations, project_folders, retire_sessions};
+use gimlet_store::{Locations, create_private_dirs, project_folders, retire_sessions};
 
 use super::configured::Configured;
 
@@ -72,6 +74,12 @@ impl Upkeep {
     }
 }
 
+/// Leaves a mark with the time of now, which is nobody else's to read.
+fn leave(mark: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(mark)?;
+    file.set_modified(SystemTime::now())
+}
+
 /// Whether the last time is a day ago; if so, now is the last time.
 fn is_due(mark: &Path) -> bool {
     let last = mark.metadata().and_then(|metadata| metadata.modified()).ok();
@@ -80,8 +88,8 @@ fn is_due(mark: &Path) -> bool {
     }
     // Where no mark can be left, looking once more at the next start does no harm.
     if let Some(folder) = mark.parent() {
-        drop(std::fs::create_dir_all(folder));
+        drop(create_private_dirs(folder));
     }
-    drop(std::fs::write(mark, ""));
+    drop(leave(mark));
     true
 }

@@ -1,5 +1,7 @@
 //! `gimlet sandbox` as a person uses it.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::world;
 
 /// The two kinds of walls that a person can choose by flag.
@@ -19,6 +21,10 @@ async fn a_command_runs_writes_here_and_nowhere_else() {
         assert!(!std::path::Path::new(&world.path(".mcp.json")).exists());
         assert!(run.stderr.contains("sandbox: writing /var/tmp/gimlet-escaped is not allowed"), "{}", run.stderr);
         assert!(run.stderr.contains(".mcp.json is protected"), "{}", run.stderr);
+        for folder in ["gimlet", "gimlet/quarantine"] {
+            let mode = world.home.join(".claude").join(folder).metadata().expect("a folder").permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{kind}: {folder}");
+        }
     }
 }
 
