@@ -69,8 +69,7 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     let mut deny_write: Vec<PathBuf> = vec![place.config_home.to_owned()];
     deny_write.extend(place.home.map(|home| home.join(".claude.json")));
     for root in write.clone() {
-        deny_write.extend(PROTECTED_NAMES.iter().filter(|known| known.walled).map(|known| root.join(known.name)));
-        deny_write.extend(PROTECTED_IN_CLAUDE.iter().map(|name| root.join(".claude").join(name)));
+        deny_write.extend(walled_in(&root));
         // Git follows a file wherever it leads. Repositories further down are looked for before every command.
         match root.join(".git") {
             link if link.is_file() => deny_write.push(link),
@@ -91,6 +90,13 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     SandboxSpec { write, deny_write, deny_read, temp_dir: Some(place.temp_dir.to_owned()), ..SandboxSpec::default() }
 }
 
+/// What other programs run or trust at the top of a folder that somebody works in.
+pub(super) fn walled_in(folder: &Path) -> Vec<PathBuf> {
+    let names = PROTECTED_NAMES.iter().filter(|known| known.walled).map(|known| folder.join(known.name));
+    names.chain(PROTECTED_IN_CLAUDE.iter().map(|name| folder.join(".claude").join(name))).collect()
+}
+
+/// What git runs or believes in the folder that it calls the repository.
 pub(super) fn protected_in(repository: &Path) -> Vec<PathBuf> {
     PROTECTED_IN_REPOSITORY.iter().map(|name| repository.join(name)).collect()
 }

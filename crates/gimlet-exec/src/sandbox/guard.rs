@@ -16,7 +16,7 @@ use gimlet_proto::{SandboxSpec, Violation};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::census::{Census, Repositories, is_repository, link_target};
-use super::defaults::protected_in;
+use super::defaults::{protected_in, walled_in};
 use super::gitconfig::is_harmless;
 use super::plan::unswapped;
 use super::probe::{Available, Layer};
@@ -61,8 +61,8 @@ impl Guard {
         let roots = unswapped(&spec.write);
         let repositories = census.look(&roots);
         let has_mounts = available.layers().contains(&Layer::Mounts);
-        let inner = repositories.folders.iter().map(|folder| protected_in(folder));
-        let inner = inner.chain(repositories.links.iter().map(|link| vec![link.clone()]));
+        let inner = repositories.folders.iter().map(|folder| (folder, protected_in(folder)));
+        let inner = inner.chain(repositories.links.iter().map(|link| (link, vec![link.clone()])));
         let mut held = Vec::new();
         let mut watched = Vec::new();
         let mut watch = |root: &PathBuf, path: &PathBuf, is_held: bool| {
@@ -72,11 +72,12 @@ impl Guard {
                 watched.push(Watched { root: root.clone(), path: path.clone(), link, before });
             }
         };
-        for (count, paths) in inner.enumerate() {
+        for (count, (repository, mut paths)) in inner.enumerate() {
+            paths.extend(beside(repository));
             for path in paths.iter().filter(|path| !spec.deny_write.contains(path)) {
                 let Some(root) = root_of(path, &roots) else { continue };
                 watch(root, path, has_mounts && count < MAX_HELD);
-                held.extend(Some(path.clone()).filter(|_| count < MAX_HELD));
+                held.extend(Some(path.clone()).filter(|path| count < MAX_HELD && path.symlink_metadata().is_ok()));
             }
         }
         for path in &spec.deny_write {
@@ -124,15 +125,28 @@ impl Guard {
         found
     }
 
-    /// A repository that the command made may stay, without what git would run.
+    /// A repository that the command made may stay, without what git or others would run.
     fn new_repositories(&self, quarantine: &Path, census: &mut Census) -> Vec<Violation> {
         let now = census.look(&self.roots);
-        let folders = now.folders.difference(&self.repositories.folders);
-        let risky = folders.flat_map(|folder| protected_in(folder)).filter(|path| !is_harmless(path));
+        let folders: Vec<&PathBuf> = now.folders.difference(&self.repositories.folders).collect();
+        let new = folders.iter().copied().chain(now.links.difference(&self.repositories.links));
+        let beside = new.flat_map(|repository| {
+            let folder = repository.parent().unwrap_or(repository);
+            beside(repository).into_iter().filter(move |path| !self.is_known(path, folder))
+        });
+        let risky = folders.iter().flat_map(|folder| protected_in(folder)).chain(beside);
+        let risky = risky.filter(|path| !is_harmless(path)).collect::<Vec<_>>().into_iter();
         // Only the link is the command's own; what it leads to may be somebody's real repository.
         let links = now.links.difference(&self.repositories.links).filter(|link| !self.may_stay(link)).cloned();
         let moved = risky.chain(links).filter_map(|path| take_away(root_of(&path, &self.roots)?, &path, quarantine));
         moved.collect()
+    }
+
+    /// What is the same at the top of the writable folder is there with the person's leave; worktrees bring it along.
+    fn is_known(&self, path: &Path, folder: &Path) -> bool {
+        let at_the_top = |root: &PathBuf| Some(root.join(path.strip_prefix(folder).ok()?));
+        let known = root_of(path, &self.roots).and_then(at_the_top).map(|path| State::of(&path));
+        known.is_some_and(|known| matches!(known, State::Tree(_)) && known == State::of(path))
     }
 
     /// A link may lead to a repository in a folder that is guarded, as those of submodules and worktrees do.
@@ -141,6 +155,12 @@ impl Guard {
             root_of(&target, &self.roots).is_some() && protected_in(&target).iter().all(|path| is_harmless(path))
         })
     }
+}
+
+/// What is protected beside a `.git`, in the folder that belongs to it.
+fn beside(repository: &Path) -> Vec<PathBuf> {
+    let folder = repository.parent().filter(|_| repository.ends_with(".git"));
+    folder.map(walled_in).unwrap_or_default()
 }
 
 /// The folder that a path lies in.
@@ -410,6 +430,44 @@ mod tests {
         assert!(!command.join("config").exists() && command.join("hooks").exists());
         // The repository that it leads to is the command's own as well.
         assert!(!world.root.join("far/elsewhere/config").exists());
+    }
+
+    #[test]
+    fn what_others_run_is_held_beside_every_repository() {
+        let world = World::new();
+        let sub = world.root.join("a/sub");
+        let planted = [".mcp.json", ".envrc", ".vscode/tasks.json", ".claude/settings.json"];
+        let plant = |folder: &Path| {
+            for name in planted {
+                fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+                fs::write(folder.join(name), "evil").unwrap();
+            }
+        };
+        fs::create_dir_all(sub.join(".git")).unwrap();
+        fs::write(sub.join(".bashrc"), "old").unwrap();
+        let guard = before(&world.spec(&[]), Backend::Landlock);
+        assert!(guard.held().contains(&sub.join(".bashrc")) && !guard.held().contains(&sub.join(".envrc")));
+        plant(&sub);
+        plant(&world.root.join("plain"));
+        fs::write(sub.join(".bashrc"), "evil").unwrap();
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 5);
+        assert!(planted.iter().all(|name| !sub.join(name).exists()));
+        assert_eq!(fs::read_to_string(sub.join(".bashrc")).unwrap(), "old");
+        assert!(world.root.join("plain/.envrc").exists(), "no repository");
+
+        // One that is new brings along only what the person has already.
+        fs::write(world.root.join(".envrc"), "evil").unwrap();
+        let guard = before(&world.spec(&[]), Backend::Namespaces);
+        for new in ["new", "linked"] {
+            plant(&world.root.join(new));
+        }
+        fs::create_dir(world.root.join("new/.git")).unwrap();
+        fs::write(world.root.join("linked/.git"), "gitdir: ../new/.git\n").unwrap();
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 6);
+        for new in ["new", "linked"] {
+            let left = planted.map(|name| world.root.join(new).join(name).exists());
+            assert_eq!(left, [false, true, false, false], "{new}");
+        }
     }
 
     #[test]
