@@ -189,6 +189,8 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
+            // The folder of the socket keeps others out; this holds where it does not.
+            Ok((client, _)) if !is_of(&client, rustix::process::geteuid().as_raw()) => {}
             Ok((client, _)) => {
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
@@ -201,6 +203,11 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
+}
+
+/// Whether it is this user that connects.
+fn is_of(client: &UnixStream, user: u32) -> bool {
+    client.peer_cred().is_ok_and(|peer| peer.uid() == user)
 }
 
 /// How a client wants to hear whether it was let through.
@@ -414,5 +421,17 @@ async fn answer(client: &mut UnixStream, tongue: Tongue, status: &str, code: u8,
             );
             client.write_all(format!("{head}{text}").as_bytes()).await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_user_who_runs_the_proxy_is_served() {
+        let (client, _other) = UnixStream::pair().unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        assert!(is_of(&client, user) && !is_of(&client, user + 1));
     }
 }
