@@ -11,8 +11,8 @@ use crate::save::SaveError;
 
 const LINE: &str = "**/.claude/settings.local.json";
 
-/// Adds the file to the person's own list, for all repositories, unless one that counts here has it already. Without a
-/// home directory the repository's private list has to do; no shared file changes.
+/// Adds the file to the repository's private list, unless one that counts here has it already. What the person's git does
+/// elsewhere stays as it is, and no shared file changes.
 pub(crate) fn hide_local_file(locations: &Locations) -> Result<(), SaveError> {
     let Some(repo) = &locations.repo else { return Ok(()) };
     let private = repo.common_dir.join("info/exclude");
@@ -21,7 +21,7 @@ pub(crate) fn hide_local_file(locations: &Locations) -> Result<(), SaveError> {
     if shared.iter().chain([&private]).chain(&own).any(|list| hides_already(list)) {
         return Ok(());
     }
-    let list = own.unwrap_or(private);
+    let list = private;
     let change = |text: Option<&str>| {
         let text = text.unwrap_or_default();
         // Asked again under the lock: another process may have added the line since.

@@ -77,25 +77,29 @@ fn text(path: &std::path::Path) -> Option<String> {
 }
 
 #[test]
-fn the_local_file_is_hidden_from_git_once_by_the_persons_own_list() {
+fn the_local_file_is_hidden_from_git_once_by_the_private_list_of_the_repository() {
     let world = World::new();
-    set(&world, Scope::Local, "model", json!("a")).unwrap();
-    let usual = world.home.join(".config/git/ignore");
-    assert_eq!(text(&usual).as_deref(), Some(HIDDEN));
-    std::fs::remove_file(world.locations().local_file()).unwrap();
-    set(&world, Scope::Local, "model", json!("c")).unwrap();
-    assert_eq!(text(&usual).as_deref(), Some(HIDDEN));
-    assert!(!world.project.join(".git/info/exclude").exists());
+    let list = put(&world.project.join(".git/info/exclude"), "# mine\n*.o");
+    for value in ["a", "b"] {
+        set(&world, Scope::Local, "model", json!(value)).unwrap();
+        assert_eq!(text(&list), Some(format!("# mine\n*.o\n{HIDDEN}")));
+        std::fs::remove_file(world.locations().local_file()).unwrap();
+    }
+    assert!(!world.home.join(".config").exists());
+}
 
-    // The list that git is told to use, also where it is a link, with what it has.
-    let world = World::new();
-    put(&world.home.join(".config/git/config"), "[core]\n\texcludesFile = /nowhere/ignore\n");
-    put(&world.home.join(".gitconfig"), "[core]\n\texcludesFile = ~/dotfiles/ignore\n");
-    let kept = put(&world.home.join("dotfiles/real"), "# mine\n*.o");
-    symlink(&kept, world.home.join("dotfiles/ignore")).unwrap();
-    set(&world, Scope::Local, "model", json!("a")).unwrap();
-    assert_eq!(text(&kept), Some(format!("# mine\n*.o\n{HIDDEN}")));
-    assert!(world.home.join("dotfiles/ignore").is_symlink() && !world.home.join(".config/git/ignore").exists());
+#[test]
+fn what_the_persons_own_list_hides_already_is_added_nowhere() {
+    let usual = [("", ".config/git/ignore"), ("[core]\n\texcludesFile = ~/dotfiles/ignore\n", "dotfiles/ignore")];
+    for (config, list) in usual {
+        let world = World::new();
+        put(&world.home.join(".config/git/config"), "[core]\n\texcludesFile =\n");
+        put(&world.home.join(".gitconfig"), config);
+        put(&world.home.join(list), HIDDEN);
+        set(&world, Scope::Local, "model", json!("a")).unwrap();
+        assert_eq!(text(&world.home.join(list)).as_deref(), Some(HIDDEN));
+        assert!(!world.project.join(".git/info/exclude").exists(), "{list}");
+    }
 }
 
 #[test]

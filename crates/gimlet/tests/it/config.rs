@@ -70,7 +70,7 @@ async fn settings_are_set_and_removed_in_the_file_that_was_named() {
         world.read(".claude/settings.local.json"),
         "{\n  \"permissions\": {\n    \"allow\": [\n      \"Read\"\n    ]\n  }\n}\n"
     );
-    let ignored = std::fs::read_to_string(world.home.join(".config/git/ignore")).unwrap();
+    let ignored = world.read(".git/info/exclude");
     assert_eq!(ignored, "**/.claude/settings.local.json\n");
     gimlet(&world, &["config", "set", "language", "fi", "--scope", "project"]).await.expect_code(0);
     assert_eq!(world.read(".claude/settings.json"), "{\n  \"language\": \"fi\"\n}\n");

@@ -40,6 +40,6 @@ async fn fifty_processes_that_change_one_file_lose_nothing() {
         assert!(!left.iter().any(|name| name.to_string_lossy().contains(".tmp")), "{left:?}");
     }
     assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\n\t\"theirs\": [1,2],"));
-    let hidden = std::fs::read_to_string(world.home.join(".config/git/ignore")).unwrap();
+    let hidden = world.read(".git/info/exclude");
     assert_eq!(hidden.matches("settings.local.json").count(), 1, "{hidden}");
 }
