@@ -191,6 +191,8 @@ impl InForce {
 pub(crate) struct Gate {
     in_force: Mutex<InForce>,
     bypass_reachable: bool,
+    /// Modes that settings took away since the session began. Is locked after `in_force`, never before.
+    taken_away: Mutex<Vec<PermissionMode>>,
     /// `None` when nobody can be asked.
     asks: Option<mpsc::UnboundedSender<Asked>>,
     denials: Mutex<Vec<Denial>>,
@@ -226,6 +228,7 @@ impl Gate {
                 question_patience: permissions.question_patience,
             }),
             bypass_reachable: permissions.bypass_reachable,
+            taken_away: Mutex::default(),
             asks,
             denials: Mutex::default(),
             ledger: Ledger::new(permissions.decisions),
@@ -253,6 +256,9 @@ impl Gate {
     }
 
     fn is_available(&self, mode: PermissionMode) -> bool {
+        if lock(&self.taken_away).contains(&mode) {
+            return false;
+        }
         match mode {
             PermissionMode::BypassPermissions => self.bypass_reachable,
             PermissionMode::Auto => self.classifier.is_some(),
@@ -264,7 +270,7 @@ impl Gate {
     fn reviews_plans(&self) -> bool {
         let in_force = lock(&self.in_force);
         let begun_in_auto = in_force.mode == PermissionMode::Plan && in_force.before_plan == PermissionMode::Auto;
-        self.classifier.is_some() && self.review_in_plan.unwrap_or(begun_in_auto)
+        self.is_available(PermissionMode::Auto) && self.review_in_plan.unwrap_or(begun_in_auto)
     }
 
     /// Changes the mode; false when this session cannot have it.
@@ -453,7 +459,7 @@ impl Gate {
         judge(Judging {
             mode,
             // What the person could switch the session to says nothing about a mode that only a subagent is in.
-            bypass_reachable: self.bypass_reachable && mode == self.mode(),
+            bypass_reachable: self.is_available(PermissionMode::BypassPermissions) && mode == self.mode(),
             rules: &rules,
             paths: &services.paths(),
             readable: &[services.session_results_dir()],

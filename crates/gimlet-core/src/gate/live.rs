@@ -29,6 +29,8 @@ pub struct SettingsNow {
     /// How long questions of the model wait for an answer; `None` for ever.
     pub question_patience: Option<Duration>,
     pub sandbox: SandboxNow,
+    /// Modes that nobody may be in.
+    pub disabled_modes: Vec<PermissionMode>,
     /// What people should know about it.
     pub remarks: Vec<String>,
 }
@@ -100,6 +102,14 @@ pub trait LiveSettings: Send {
 }
 
 impl InForce {
+    /// Goes on in the ordinary mode where settings took this one away; says which one that was.
+    fn leave(&mut self, disabled: &[PermissionMode]) -> Option<PermissionMode> {
+        if disabled.contains(&self.before_plan) {
+            self.before_plan = PermissionMode::default();
+        }
+        disabled.contains(&self.mode).then(|| std::mem::take(&mut self.mode))
+    }
+
     /// Keeps in mind which folders only this session works in.
     fn note_directories(&mut self, update: &PermissionUpdate) {
         match update {
@@ -187,12 +197,15 @@ impl Gate {
     }
 
     fn take_up(&self, services: &Services, now: SettingsNow) {
-        let SettingsNow { mut rules, mut directories, env, question_patience, sandbox, remarks } = now;
+        let SettingsNow { mut rules, mut directories, env, question_patience, sandbox, disabled_modes, remarks } = now;
+        let left;
         {
             let mut in_force = lock(&self.in_force);
             rules.carry_over(&in_force.rules);
             in_force.rules = Arc::new(rules);
             in_force.question_patience = question_patience;
+            left = in_force.leave(&disabled_modes);
+            *lock(&self.taken_away) = disabled_modes;
             // What somebody added for this session stays, whatever files say.
             let added = in_force.added.iter().filter(|folder| !directories.contains(folder));
             let added: Vec<PathBuf> = added.cloned().collect();
@@ -200,6 +213,12 @@ impl Gate {
         }
         services.set_added_directories(directories);
         rebuild(services, sandbox, remarks);
+        if let Some(left) = left {
+            let now = self.mode();
+            let text = format!("settings disable the mode {left} now; the session goes on in {now}");
+            services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+            services.publish(&AgentPath::default(), Body::ModeChanged(now));
+        }
         self.changes.send_replace(());
         if let (Some(env), Ok((_, shell))) = (env, services.processes()) {
             shell.set_environment(&env);

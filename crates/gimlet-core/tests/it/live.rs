@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use gimlet_core::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
-use gimlet_proto::{Answer, Approval, AskBody, Block, Body, Op, PermissionMode, TrustItem, TrustQuestion};
+use gimlet_proto::{Answer, Approval, AskBody, Block, Body, Op, PermissionMode, Reply, TrustItem, TrustQuestion};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -138,6 +138,34 @@ async fn rules_that_change_between_two_calls_decide_on_the_second() {
     bench.run("go").await;
     assert_eq!(bench.lines(), ["touch n0 begins", "touch n0 ends", "change n0"]);
     assert!(bench.results(2)[0].2.contains("rule"), "{:?}", bench.results(2));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn a_mode_that_settings_take_away_ends_before_the_next_call() {
+    let bypass = PermissionMode::BypassPermissions;
+    let fake = Fake::default();
+    let disabled = SettingsNow { disabled_modes: vec![bypass], ..SettingsNow::default() };
+    *fake.looks.lock().unwrap() = [None, None, None, Some(disabled)].into();
+    let touch = |n: usize| reply(&[call(&format!("c{n}"), "Touch", json!({"name": format!("n{n}")}))]);
+    let replies = vec![touch(0), touch(1), reply(&[Block::text("done")])];
+    let live: Option<Box<dyn LiveSettings>> = Some(Box::new(fake.clone()));
+    let mut bench = Bench::new(Setup { mode: bypass, live, ..Setup::default() }, replies);
+    bench.say("go");
+    let mut told = Vec::new();
+    bench
+        .turn(|event, handle| match &event.body {
+            Body::ModeChanged(mode) => {
+                told.push(mode.to_string());
+                // There is no way back to it either.
+                handle.send(Op::SetMode { mode: bypass, reply: Reply::nobody() });
+            }
+            Body::Notice(notice) if notice.text.contains("disable") => told.push(notice.text.clone()),
+            _ => {}
+        })
+        .await;
+    assert_eq!(told, ["settings disable the mode bypassPermissions now; the session goes on in default", "default"]);
+    assert_eq!(bench.lines(), ["touch n0 begins", "touch n0 ends", "change n0"]);
     bench.close().await;
 }
 

@@ -11,7 +11,7 @@ use gimlet_config::{
 use gimlet_core::tool::nearest;
 use gimlet_core::{Redactor, Review, SandboxNow, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
-use gimlet_proto::Env;
+use gimlet_proto::{Env, PermissionMode};
 
 use super::key_helper::KeyHelper;
 use super::live::FlagSettings;
@@ -230,6 +230,7 @@ impl Configured {
             env: None,
             question_patience: self.question_patience(),
             sandbox: SandboxNow::Same,
+            disabled_modes: self.disabled_modes(),
             remarks,
         }
     }
@@ -348,10 +349,19 @@ impl Configured {
         (!names.is_empty()).then(line)
     }
 
+    /// The modes that settings take away.
+    pub(super) fn disabled_modes(&self) -> Vec<PermissionMode> {
+        let settings = &self.effective.settings;
+        let auto = settings.disable_auto_mode.is_some() || settings.permissions.disable_auto_mode.is_some();
+        let bypass = settings.permissions.disable_bypass_permissions_mode.is_some();
+        let modes = [(auto, PermissionMode::Auto), (bypass, PermissionMode::BypassPermissions)];
+        modes.into_iter().filter_map(|(is_disabled, mode)| is_disabled.then_some(mode)).collect()
+    }
+
     /// How auto mode is to review; `None` where settings took the mode away.
     pub(crate) fn review(&self) -> Option<Review> {
         let settings = &self.effective.settings;
-        if settings.disable_auto_mode.is_some() || settings.permissions.disable_auto_mode.is_some() {
+        if self.disabled_modes().contains(&PermissionMode::Auto) {
             return None;
         }
         let auto = settings.auto_mode.clone().unwrap_or_default();

@@ -330,6 +330,23 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_that_a_file_disables_is_gone_at_once() {
+        use gimlet_proto::PermissionMode::{Auto, BypassPermissions};
+        let (_dir, root) = world();
+        let mut live = live(&root);
+        for (text, gone) in [
+            (r#"{"permissions":{"disableBypassPermissionsMode":"disable"}}"#, vec![BypassPermissions]),
+            (r#"{"disableAutoMode":"disable"}"#, vec![Auto]),
+            ("{}", vec![]),
+        ] {
+            // Also where nobody trusts the project: it only forbids.
+            put(&root.join("project/.claude/settings.json"), text);
+            let now = refresh(&mut live).unwrap();
+            assert_eq!((now.disabled_modes, now.remarks), (gone, Vec::new()), "{text}");
+        }
+    }
+
+    #[test]
     fn a_deny_rule_that_becomes_malformed_goes_on_denying_and_is_named() {
         let (_dir, root) = world();
         let file = root.join("home/.claude/settings.json");

@@ -63,7 +63,7 @@ impl Start {
 pub(super) fn mode(role: &Role, manner: &Manner, configured: &Configured) -> Result<Start, Report> {
     let run = &role.run;
     let auto_available = configured.review().is_some();
-    let bypass_disabled = configured.effective.settings.permissions.disable_bypass_permissions_mode.is_some();
+    let bypass_disabled = configured.disabled_modes().contains(&PermissionMode::BypassPermissions);
     let by_flag = run.dangerously_skip_permissions || run.permission_mode.is_some();
     let mut start = match manner.predecessor {
         Some(before) => Start::after(before, bypass_disabled, auto_available),
