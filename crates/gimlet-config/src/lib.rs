@@ -42,7 +42,7 @@ pub use schema::settings_schema;
 pub use scope::{Scope, Sources, UnknownSource};
 pub use settings::{
     Attribution, AutoMode, BaseRef, CommandKind, CommandLine, CredentialMode, CustomizationKind, DefaultMode, Disable,
-    Editing, EditorMode, EffortLevel, FooterLink, FooterLinkKind, HOOK_EVENTS, HookGroup, HookHandler, HookKind,
+    Editing, EditorMode, EffortLevel, FooterLink, FooterLinkKind, Fsync, HOOK_EVENTS, HookGroup, HookHandler, HookKind,
     Inbound, Isolation, KeybindingFlavor, Marketplace, McpServerMatch, NotifyChannel, OnNoMatch, ParentSettings,
     Permissions, PluginOnly, PolicyHelper, Reading, Renderer, RequireRead, Sandbox, SandboxCredential,
     SandboxCredentials, SandboxFilesystem, SandboxNetwork, SandboxProgram, Settings, ShellChoice, SkillVisibility,

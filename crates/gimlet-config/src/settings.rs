@@ -51,6 +51,15 @@ impl EffortLevel {
     }
 }
 
+/// How eagerly what a session writes down is forced to disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Fsync {
+    Turn,
+    Always,
+    Off,
+}
+
 /// How teammates are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -221,6 +230,8 @@ pub struct Settings {
     pub skill_listing_max_desc_chars: Option<u32>,
     /// After how many days transcripts are removed.
     pub cleanup_period_days: Option<NonZeroU32>,
+    /// When transcripts are forced to disk: `turn` at its end and before calls that change something, `always` after every line, `off` never.
+    pub fsync: Option<Fsync>,
 
     // ---- Interface
     /// A command whose output is the status line.

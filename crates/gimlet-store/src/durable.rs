@@ -26,19 +26,6 @@ pub enum Fsync {
     Off,
 }
 
-impl std::str::FromStr for Fsync {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "turn" => Ok(Fsync::Turn),
-            "always" => Ok(Fsync::Always),
-            "off" => Ok(Fsync::Off),
-            other => Err(format!("'{other}' is not a value of fsync; choose turn, always or off")),
-        }
-    }
-}
-
 /// Resolves when everything written before it was asked for is durable, or cannot be made so.
 #[must_use = "nothing is known to be durable before this resolves"]
 pub struct Durable {

@@ -182,7 +182,8 @@ pub(crate) async fn start(
         system: gimlet_core::system_blocks(&system_prompt(run, around, configured.note_for_model())?),
         tools: gimlet_core::tool_defs(&toolbox.tools, &prompt),
     };
-    let past = Past::find(run, around, manner, Opening { source, segment, agent: role.name() })?;
+    let past =
+        Past::find(run, around, manner, Opening { source, segment, agent: role.name(), fsync: configured.fsync() })?;
     warnings.extend(past.remarks.iter().cloned());
     let upkeep = cleanup::Upkeep::asked(&configured, &past.id);
     let before = past.model.as_deref().or(role.model().filter(|_| role.is_restored()));

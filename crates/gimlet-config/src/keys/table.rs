@@ -100,6 +100,7 @@ pub const KEYS: &[Key] = &[
     later("skillListingBudgetFraction", Any, Start, Free),
     later("skillListingMaxDescChars", Any, Start, Free),
     acts("cleanupPeriodDays", Any, Start, Grant),
+    acts("fsync", Person, Start, Free),
     // Interface
     later("statusLine", Any, Live, Executes),
     later("subagentStatusLine", Any, Live, Executes),

@@ -140,6 +140,7 @@ fn sample(world: &mut World, key: &str) -> Value {
         json!("hold"),
         json!("latest"),
         json!("merge"),
+        json!("turn"),
     ];
     let mut fits = |value: &Value| {
         let text = json!({ key: value }).to_string();

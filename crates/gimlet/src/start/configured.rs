@@ -349,6 +349,16 @@ impl Configured {
         (!names.is_empty()).then(line)
     }
 
+    /// How eagerly a session is forced to disk.
+    pub(super) fn fsync(&self) -> gimlet_store::Fsync {
+        use gimlet_config::Fsync;
+        match self.effective.settings.fsync {
+            Some(Fsync::Turn) | None => gimlet_store::Fsync::Turn,
+            Some(Fsync::Always) => gimlet_store::Fsync::Always,
+            Some(Fsync::Off) => gimlet_store::Fsync::Off,
+        }
+    }
+
     /// The modes that settings take away.
     pub(super) fn disabled_modes(&self) -> Vec<PermissionMode> {
         let settings = &self.effective.settings;

@@ -7,8 +7,8 @@ use gimlet_core::{Record, StartSource};
 use gimlet_proto::{EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
-    Damage, DecisionLedger, EarlyTitle, FindError, Include, LoadError, LoadOptions, Loaded, Locations, MAX_HISTORY,
-    ResultFiles, SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
+    Damage, DecisionLedger, EarlyTitle, FindError, Fsync, Include, LoadError, LoadOptions, Loaded, Locations,
+    MAX_HISTORY, ResultFiles, SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
     TranscriptOptions, check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees, peek,
 };
 
@@ -79,6 +79,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) segment: Segment,
     /// What the main conversation runs as.
     pub(crate) agent: Option<&'a str>,
+    /// How eagerly it is forced to disk.
+    pub(crate) fsync: Fsync,
 }
 
 impl Past {
@@ -88,14 +90,15 @@ impl Past {
         manner: &Manner,
         opening: Opening<'_>,
     ) -> Result<Self, Report> {
-        let Opening { source: Source(source), segment, agent } = opening;
+        let Opening { source: Source(source), segment, agent, fsync } = opening;
         let places = Locations::new(&around.config_home);
         let stamp = Stamp {
             cwd: around.cwd.to_string_lossy().into_owned(),
             git_branch: gimlet_core::git_branch(&around.cwd).unwrap_or_default(),
             entrypoint: Some(around.env.get("CLAUDE_CODE_ENTRYPOINT").unwrap_or(manner.entrypoint).to_owned()),
         };
-        let wanted = Wanted { run, around, places, stamp, segment, agent, mirror: manner.mirror.as_ref() };
+        let options = TranscriptOptions { fsync, ..TranscriptOptions::default() };
+        let wanted = Wanted { run, around, places, stamp, segment, agent, options, mirror: manner.mirror.as_ref() };
         match source {
             None if run.fork_session && !run.continue_session => {
                 Err(Report::new("--fork-session needs a session").hint("Add --continue or --resume SESSION"))
@@ -114,18 +117,19 @@ struct Wanted<'a> {
     stamp: Stamp,
     segment: Segment,
     agent: Option<&'a str>,
+    options: TranscriptOptions,
     mirror: Option<&'a Mirror>,
 }
 
 impl Wanted<'_> {
     fn new_session(self) -> Result<Past, Report> {
-        let Self { run, around, places, stamp, segment, agent, mirror } = self;
+        let Self { run, around, places, stamp, segment, agent, options, mirror } = self;
         let id = new_id(run, around, &places)?;
         let files = places.project(&around.cwd).session(&id);
         let mut transcript = if run.no_session_persistence {
             Transcript::unsaved(id.clone(), stamp)
         } else {
-            Transcript::create(&files, stamp, TranscriptOptions::default()).map_err(|error| in_use(run, &error))?
+            Transcript::create(&files, stamp, options).map_err(|error| in_use(run, &error))?
         };
         copy_to(mirror, &mut transcript);
         // Before what is long: it is looked for at both ends of the file.
@@ -153,7 +157,7 @@ impl Wanted<'_> {
     }
 
     fn go_on(self, source: &SessionFiles) -> Result<Past, Report> {
-        let Self { run, around, places, stamp, segment, agent, mirror } = self;
+        let Self { run, around, places, stamp, segment, agent, options: written, mirror } = self;
         let up_to = run.resume_session_at.as_deref().map(EntryId::new);
         check_dropped(run, source)?;
         let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
@@ -177,7 +181,7 @@ impl Wanted<'_> {
         let mut transcript = if run.no_session_persistence {
             Transcript::unsaved(files.id().clone(), stamp)
         } else {
-            Transcript::resume(&files, &loaded, stamp, TranscriptOptions::default())
+            Transcript::resume(&files, &loaded, stamp, written)
                 .map_err(|error| Report::new(error.to_string()).hint("Close the other gimlet, or add --fork-session"))?
         };
         copy_to(mirror, &mut transcript);

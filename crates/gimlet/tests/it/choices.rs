@@ -269,3 +269,20 @@ async fn variables_say_where_logs_and_temporary_files_go_and_how_many_turns_ther
     assert!(run.stdout.contains(&kept), "{}", run.stdout);
     assert_eq!(temporary.read_dir().unwrap().count(), 0, "they go with the session");
 }
+
+#[tokio::test]
+async fn a_setting_says_how_eagerly_a_session_is_forced_to_disk() {
+    let outer = world();
+    let trace = outer.home.join("trace");
+    let tracer = format!("strace -f -qq -y -e trace=fsync,fdatasync -o '{}'", trace.display());
+    let world = outer.behind(&format!("exec {tracer} -- '{}' \"$@\"", env!("CARGO_BIN_EXE_gimlet")));
+    let mut syncs = Vec::new();
+    for choice in ["off", "turn", "always"] {
+        user(&world, &json!({"fsync": choice}));
+        let model = Script::new().call("Bash", json!({"command": "ls"})).then().say("done").serve().await.unwrap();
+        world.run(&model).args(["-p", "--", "go"]).finish().await.expect_code(0);
+        let text = std::fs::read_to_string(&trace).unwrap();
+        syncs.push(text.lines().filter(|line| line.contains(".jsonl")).count());
+    }
+    assert!(syncs[0] == 0 && 0 < syncs[1] && syncs[1] < syncs[2], "{syncs:?}");
+}
