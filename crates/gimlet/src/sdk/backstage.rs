@@ -129,12 +129,17 @@ impl Stage {
 }
 
 impl Stage {
-    /// A copy that was made for the session is the one to go on with; it is not made twice.
+    /// A copy that was made for the session is the one to go on with; it is not made twice. Where nothing is kept there
+    /// is only its id to go on with.
     fn with_same_conversation(&self, mut run: RunArgs) -> RunArgs {
         if run.fork_session {
             let copy = self.troupe.lock().name_plate.as_ref().map(|plate| plate.files.id().to_string());
-            run = with_new_conversation(run);
-            run.resume = copy;
+            if run.no_session_persistence {
+                run.session_id = copy;
+            } else {
+                run = with_new_conversation(run);
+                run.resume = copy;
+            }
         }
         run
     }

@@ -7,7 +7,7 @@ use gimlet_core::{Record, StartSource};
 use gimlet_proto::{EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
-    Damage, DecisionLedger, EarlyTitle, FindError, Fsync, Include, LoadError, LoadOptions, Loaded, Locations,
+    Damage, DecisionLedger, EarlyTitle, FindError, Fsync, Include, Labels, LoadError, LoadOptions, Loaded, Locations,
     MAX_HISTORY, ResultFiles, SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
     TranscriptOptions, check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees, peek,
 };
@@ -164,19 +164,23 @@ impl Wanted<'_> {
         // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
         let loaded = load_session(source, &options)?;
         let agent_before = loaded.labels.agent.clone();
-        let (files, loaded) = if run.fork_session {
-            let mode = loaded.permission_mode;
-            drop(loaded.messages);
-            let target = places.project(&around.cwd).session(&new_id(run, around, &places)?);
-            gimlet_store::fork(source, &options, &target).map_err(|error| Report::new(error.to_string()))?;
-            copy_whole(mirror, &target.transcript());
-            let whole = LoadOptions { up_to: None, ..options };
-            let mut loaded = load_session(&target, &whole)?;
-            // A copy has the conversation alone; what the session was like goes with it.
-            loaded.permission_mode = loaded.permission_mode.or(mode);
-            (target, loaded)
-        } else {
-            (source.clone(), loaded)
+        let (files, loaded) = match run.fork_session {
+            false => (source.clone(), loaded),
+            true => {
+                let target = places.project(&around.cwd).session(&new_id(run, around, &places)?);
+                let copy = if run.no_session_persistence {
+                    without_labels(loaded)
+                } else {
+                    let mode = loaded.permission_mode;
+                    drop(loaded);
+                    let mut copy = forked(source, &options, &target)?;
+                    copy_whole(mirror, &target.transcript());
+                    // A copy has the conversation alone; what the session was like goes with it.
+                    copy.permission_mode = copy.permission_mode.or(mode);
+                    copy
+                };
+                (target, copy)
+            }
         };
         let mut transcript = if run.no_session_persistence {
             Transcript::unsaved(files.id().clone(), stamp)
@@ -220,6 +224,19 @@ impl Wanted<'_> {
             remarks,
         })
     }
+}
+
+/// A copy of a session's conversation on disk, as it loads.
+fn forked(source: &SessionFiles, options: &LoadOptions, target: &SessionFiles) -> Result<Loaded, Report> {
+    gimlet_store::fork(source, options, target).map_err(|error| Report::new(error.to_string()))?;
+    load_session(target, &LoadOptions { up_to: None, ..options.clone() })
+}
+
+/// What a fork has in memory that is copied nowhere: what belongs to the source alone stays with it.
+fn without_labels(mut loaded: Loaded) -> Loaded {
+    loaded.labels = Labels::default();
+    loaded.cost = Vec::new();
+    loaded
 }
 
 /// The empty name, when a flag says that the session is to run as no agent.

@@ -180,6 +180,24 @@ async fn without_persistence_nothing_is_left_anywhere() {
 }
 
 #[tokio::test]
+async fn a_fork_that_is_not_kept_is_copied_nowhere() {
+    let world = world();
+    let first = turn(&world, &said("one").await, &["--name", "kept"]).await;
+    let path = world.transcripts()[0].clone();
+    let before = std::fs::read(&path).unwrap();
+    let id = id_of(&first);
+    for (flag, variable) in [(Some("--no-session-persistence"), "0"), (None, "1")] {
+        let model = said("two").await;
+        let run = world.run(&model).stream("go").args(["--resume", &id, "--fork-session"]).args(flag);
+        let run = run.env("CLAUDE_CODE_SKIP_PROMPT_HISTORY", variable).finish().await;
+        run.expect_code(0);
+        assert_ne!(id_of(&run), id);
+        assert!(model.rejections().is_empty() && model.request(0).body_text().contains("\"one\""));
+        assert_eq!((world.transcripts(), std::fs::read(&path).unwrap()), (vec![path.clone()], before.clone()));
+    }
+}
+
+#[tokio::test]
 async fn two_runs_do_not_drive_one_session() {
     use gimlet_script::{At, Fault};
     let world = world();

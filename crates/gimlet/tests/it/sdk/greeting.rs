@@ -188,12 +188,16 @@ async fn a_shape_that_cannot_be_had_from_the_start_ends_it() {
 #[tokio::test]
 async fn a_resumed_session_is_the_same_one_and_a_copy_is_made_once() {
     let world = world();
-    let model = Script::new().say("one").then().say("two").then().say("three").serve().await.unwrap();
+    let said = Script::new().say("one").then().say("two").then().say("three").then().say("four");
+    let model = said.serve().await.unwrap();
     let id = RESUMED.trim_start_matches("--resume=");
     let mut host = Host::start(world.run(&model).args(["--session-id", id]));
     host.say("first");
     host.end().await.clean(0);
-    for (flags, same, count) in [(vec![RESUMED], true, 1), (vec![RESUMED, "--fork-session"], false, 2)] {
+    let unkept = vec![RESUMED, "--fork-session", "--no-session-persistence"];
+    for (flags, same, count) in
+        [(vec![RESUMED], true, 1), (unkept, false, 1), (vec![RESUMED, "--fork-session"], false, 2)]
+    {
         let mut host = Host::start(world.run(&model).args(flags.clone()));
         host.ask(json!({"subtype": "get_binary_version"})).await;
         host.ask(json!({"subtype": "initialize", "agents": agents()})).await;
