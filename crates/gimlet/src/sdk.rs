@@ -60,7 +60,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         ..Manner::default()
     };
     // A program that thinks its hooks watch must not go on without them.
-    gimlet_core::check_driver_hooks(&manner.hooks).map_err(|error| Report::new(error.to_string()))?;
+    wishes.as_ref().map_or(Ok(()), backstage::check_hooks).map_err(Report::new)?;
     let run = as_wished(run, wishes.clone().unwrap_or_default());
     let started = start::start(&run, around, &manner).await?;
     let (troupe, mut arrivals) = Troupe::new();

@@ -19,6 +19,8 @@ const DYNAMIC_BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
 pub struct Initialize {
     /// `None` when the host said nothing about hooks.
     pub hooks: Option<Vec<DriverHook>>,
+    /// Why they are not what the host meant. One that is left out silently is a guard that is off.
+    pub hooks_problem: Option<String>,
     /// Definitions by name.
     pub agents: Option<Box<RawValue>>,
     pub system_prompt: Option<String>,
@@ -65,11 +67,17 @@ impl Initialize {
         (request.text("subtype")? == "initialize").then(|| Self::read(&request))
     }
 
-    /// Reads the request. A member that is not what it should be counts as absent.
+    /// Reads the request. A member that is not what it should be counts as absent, but for hooks.
     pub(super) fn read(request: &HostLine) -> Self {
         let not_null = |name: &str| request.raw(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
+        let (hooks, hooks_problem) = match not_null("hooks").map(|hooks| hooks_of(&value(&hooks))) {
+            None => (None, None),
+            Some(Ok(hooks)) => (Some(hooks), None),
+            Some(Err(problem)) => (None, Some(problem)),
+        };
         Self {
-            hooks: request.get::<Value>("hooks").and_then(|hooks| hooks_of(&hooks)),
+            hooks,
+            hooks_problem,
             agents: not_null("agents"),
             system_prompt: request.raw("systemPrompt").and_then(prompt_text),
             append_system_prompt: request.text("appendSystemPrompt"),
@@ -128,6 +136,7 @@ impl Initialize {
         sdk_mcp_server_configs.extend(later.sdk_mcp_server_configs);
         Self {
             hooks: later.hooks.or(self.hooks),
+            hooks_problem: later.hooks_problem.or(self.hooks_problem),
             agents: both(self.agents, later.agents),
             system_prompt: later.system_prompt.or(self.system_prompt),
             append_system_prompt: later.append_system_prompt.or(self.append_system_prompt),
@@ -171,11 +180,12 @@ fn prompt_text(raw: &RawValue) -> Option<String> {
     Some(blocks.join("\n\n"))
 }
 
-fn hooks_of(hooks: &Value) -> Option<Vec<DriverHook>> {
+/// The hooks of a request, or what is wrong with them.
+fn hooks_of(hooks: &Value) -> Result<Vec<DriverHook>, String> {
     let mut all = Vec::new();
-    for (event, matchers) in hooks.as_object()? {
-        for matcher in matchers.as_array().into_iter().flatten() {
-            let Ok(matcher) = Matcher::deserialize(matcher) else { continue };
+    for (event, matchers) in hooks.as_object().ok_or("hooks: this is no object of events")? {
+        for matcher in matchers.as_array().ok_or_else(|| format!("hooks.{event}: this is no list of matchers"))? {
+            let matcher = Matcher::deserialize(matcher).map_err(|error| format!("hooks.{event}: {error}"))?;
             all.push(DriverHook {
                 event: event.clone(),
                 matcher: matcher.matcher.filter(|text| !text.is_empty()),
@@ -186,7 +196,7 @@ fn hooks_of(hooks: &Value) -> Option<Vec<DriverHook>> {
             });
         }
     }
-    Some(all)
+    Ok(all)
 }
 
 /// A model that the host may choose.
@@ -306,6 +316,23 @@ mod tests {
         assert_eq!(blocks, [Some(true), Some(false), None]);
         assert_eq!((find("hook_2").matcher.as_deref(), find("hook_3").event.as_str()), (None, "Unheard"));
         assert_eq!(wishes(json!({"subtype": "initialize", "hooks": null})).hooks, None);
+    }
+
+    #[test]
+    fn hooks_that_cannot_be_read_are_a_problem() {
+        let problem = |hooks: Value| wishes(json!({"subtype": "initialize", "hooks": hooks})).hooks_problem;
+        for (hooks, part) in [
+            (
+                json!({"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["h"], "timeout": "5"}]}),
+                "hooks.PreToolUse: ",
+            ),
+            (json!({"PreToolUse": [{"hookCallbackIds": "h"}]}), "hooks.PreToolUse: "),
+            (json!({"Stop": {"hookCallbackIds": ["h"]}}), "hooks.Stop: this is no list"),
+            (json!(["h"]), "this is no object"),
+        ] {
+            assert!(problem(hooks.clone()).unwrap().contains(part), "{hooks}");
+        }
+        assert_eq!((problem(Value::Null), problem(json!({})), problem(json!({"Unheard": []}))), (None, None, None));
     }
 
     #[test]

@@ -153,6 +153,14 @@ fn with_new_conversation(mut run: RunArgs) -> RunArgs {
     run
 }
 
+/// Whether every hook that a program wants is one that can be called.
+pub(super) fn check_hooks(wishes: &Initialize) -> Result<(), String> {
+    if let Some(problem) = &wishes.hooks_problem {
+        return Err(problem.clone());
+    }
+    gimlet_core::check_driver_hooks(wishes.hooks.as_deref().unwrap_or_default()).map_err(|error| error.to_string())
+}
+
 /// What is wrong with settings, in the form that programs know.
 fn settings_error(problem: &gimlet_config::Problem) -> Value {
     json!({"file": problem.file.to_string_lossy(), "path": problem.key, "message": problem.message})
@@ -199,7 +207,7 @@ impl Backstage for Stage {
     }
 
     fn check_hooks(&self, wishes: &Initialize) -> Result<(), String> {
-        gimlet_core::check_driver_hooks(wishes.hooks.as_deref().unwrap_or_default()).map_err(|error| error.to_string())
+        check_hooks(wishes)
     }
 
     fn servers(&self) -> Option<Arc<dyn Servers>> {

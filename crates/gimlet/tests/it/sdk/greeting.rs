@@ -105,14 +105,19 @@ async fn a_hook_that_cannot_watch_ends_the_start_and_one_that_looks_around_watch
     host.result().await;
     let refused = host.ask(json!({"subtype": "initialize", "hooks": hooks("^(Read")})).await;
     assert!(refused["subtype"] == "error" && refused["error"].as_str().unwrap().contains("^(Read"), "{refused}");
+    let unread = json!({"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["guard"], "timeout": "5"}]});
+    let refused = host.ask(json!({"subtype": "initialize", "hooks": unread})).await;
+    assert!(refused["error"].as_str().unwrap().starts_with("hooks.PreToolUse: "), "{refused}");
     host.end().await.clean(0);
     assert!(!world.project.join("z").exists());
-    let mut host = Host::start(world.run(&model));
-    host.send(json!({"type": "control_request", "request_id": "r1",
-        "request": {"subtype": "initialize", "hooks": hooks("^(Read")}}));
-    let end = host.end().await;
-    assert!(end.output.stderr.contains("^(Read"), "{}", end.output.stderr);
-    end.output.expect_code(1);
+    for (hooks, part) in [(hooks("^(Read"), "^(Read"), (unread, "hooks.PreToolUse: ")] {
+        let mut host = Host::start(world.run(&model));
+        host.send(json!({"type": "control_request", "request_id": "r1",
+            "request": {"subtype": "initialize", "hooks": hooks}}));
+        let end = host.end().await;
+        assert!(end.output.stderr.contains(part), "{}", end.output.stderr);
+        end.output.expect_code(1);
+    }
 }
 
 #[tokio::test]
