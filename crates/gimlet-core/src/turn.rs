@@ -120,7 +120,10 @@ pub(crate) async fn run(conversation: &mut Conversation, turn: &Turn, prompt: Sa
 
 /// Takes the prompt in and goes on from there, unless hooks object.
 async fn begin(conversation: &mut Conversation, turn: &Turn, mut prompt: Say) -> (TurnEnd, String, Option<StopReason>) {
-    hooked::open(conversation, turn).await;
+    if let Some(reason) = hooked::open(conversation, turn).await {
+        turn.tell_fate(&prompt, PromptFate::Refused);
+        return (TurnEnd::HookStopped, reason, None);
+    }
     let answered = match answered::take_answer(conversation, turn, &mut prompt) {
         Ok(answered) => answered,
         Err(end) => {

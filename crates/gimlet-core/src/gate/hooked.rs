@@ -10,7 +10,7 @@ use super::ledger::Word;
 use super::refusal::Denied;
 use super::{Answered, Gate, Refusal};
 use crate::call::{CallScope, Incoming};
-use crate::hooks::{CallFacts, HookEvent, Occasion, RequestAnswer};
+use crate::hooks::{CallFacts, Fired, HookEvent, Occasion, RequestAnswer};
 use crate::tool::{Prepared, ToolRef};
 
 /// Added to a refusal that a hook does not want to be the last word.
@@ -57,7 +57,15 @@ impl Gate {
         if scope.cancel.is_cancelled() {
             return Some(Err(Refusal::Cancelled));
         }
-        match fired.answer? {
+        let stops = fired.stop.is_some();
+        let answer = match fired.answer {
+            Some(RequestAnswer::Allow { .. }) | None if stops => RequestAnswer::Deny {
+                message: Some("Not executed: a hook stopped the turn before this call".to_owned()),
+                interrupt: false,
+            },
+            answer => answer?,
+        };
+        match answer {
             RequestAnswer::Allow { input, changes } => {
                 // A hook can bring the answer that a tool wants from a person, but not stand in for the person.
                 let unanswered =
@@ -75,26 +83,22 @@ impl Gate {
             }
             RequestAnswer::Deny { message, interrupt } => {
                 let message = message.unwrap_or_else(|| format!("A hook refused this call of {}.", prepared.tool));
-                let denied = Denied::by_hook(message, prepared);
+                let denied = Denied::by_hook(message, prepared).ending_turn_if(stops);
                 Some(Err(Refusal::ByHook { denied, at_once: false, stop_turn: interrupt }))
             }
         }
     }
 
-    /// Tells hooks that the reviewer refused a call; says whether the model may try again.
-    pub(super) async fn may_retry(
+    /// Tells hooks that the reviewer refused a call; gives what they say about that.
+    pub(super) async fn after_refusal(
         &self,
         scope: &CallScope,
         incoming: &Incoming,
         prepared: &Prepared,
         why: &str,
-    ) -> bool {
-        let hooks = scope.services.hooks();
-        if !hooks.listens(HookEvent::PermissionDenied) {
-            return false;
-        }
+    ) -> Fired {
         let call = facts(scope, incoming, prepared);
-        hooks.fire(scope, &Occasion::PermissionDenied { call, reason: why }).await.retry
+        scope.services.hooks().fire(scope, &Occasion::PermissionDenied { call, reason: why }).await
     }
 
     /// Tells hooks that a person is about to be asked.

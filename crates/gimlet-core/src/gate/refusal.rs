@@ -1,7 +1,7 @@
 //! Calls that may not run: why, what the model is told, and what the person would want to know.
 
 use gimlet_policy::{Reason, Verdict};
-use gimlet_proto::{Body, Denial, SuggestedChange};
+use gimlet_proto::{Body, Denial, SuggestedChange, TurnEnd};
 
 use super::lock;
 use crate::call::{CallScope, Incoming};
@@ -38,6 +38,8 @@ pub(crate) struct Denied {
     summary: String,
     reason: String,
     remedies: Vec<SuggestedChange>,
+    /// A hook that heard of it wants the turn to end.
+    ends_turn: bool,
 }
 
 impl Denied {
@@ -45,7 +47,11 @@ impl Denied {
     pub(super) fn new(origin: &'static str, message: String, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
         let explained = verdict.explain();
         let reason = explained.split_once(": ").map_or(explained.as_str(), |(_, reason)| reason).to_owned();
-        Box::new(Self { origin, message, summary: prepared.description.clone(), reason, remedies: Vec::new() })
+        Box::new(Self::of(origin, message, prepared.description.clone(), reason))
+    }
+
+    fn of(origin: &'static str, message: String, summary: String, reason: String) -> Self {
+        Self { origin, message, summary, reason, remedies: Vec::new(), ends_turn: false }
     }
 
     /// For want of a person who could be asked; `suggested` is what would have answered the question.
@@ -71,19 +77,20 @@ impl Denied {
 
     pub(super) fn by_reviewer(message: String, why: &str, prepared: &Prepared) -> Box<Self> {
         let reason = format!("the reviewer of auto mode refused it: {why}");
-        Box::new(Self {
-            origin: REVIEWER,
-            message,
-            summary: prepared.description.clone(),
-            reason,
-            remedies: Vec::new(),
-        })
+        Box::new(Self::of(REVIEWER, message, prepared.description.clone(), reason))
     }
 
     pub(super) fn by_hook(message: String, prepared: &Prepared) -> Box<Self> {
         let summary = prepared.description.clone();
         let reason = format!("a hook refused it: {message}");
-        Box::new(Self { origin: HOOK, message, summary, reason, remedies: Vec::new() })
+        Box::new(Self::of(HOOK, message, summary, reason))
+    }
+
+    /// The same, as the last thing that happens in the turn.
+    #[must_use]
+    pub(super) fn ending_turn_if(mut self: Box<Self>, ends: bool) -> Box<Self> {
+        self.ends_turn = ends;
+        self
     }
 
     pub(super) fn is_by_reviewer(&self) -> bool {
@@ -103,13 +110,7 @@ impl Denied {
 impl Refusal {
     /// The result that the model gets in place of a run; every refusal is counted and shown.
     pub(crate) fn into_settled(self, scope: &CallScope, incoming: &Incoming) -> Settled {
-        let by_person = |message: String| Denied {
-            origin: "user",
-            summary: String::new(),
-            reason: "a person refused".to_owned(),
-            remedies: Vec::new(),
-            message,
-        };
+        let by_person = |message: String| Denied::of("user", message, String::new(), "a person refused".to_owned());
         let blocked_at_once = matches!(self, Refusal::ByHook { at_once: true, .. });
         let (denied, stop_turn) = match self {
             Refusal::Cancelled => return cancelled("the turn was stopped while permission was being asked"),
@@ -122,7 +123,7 @@ impl Refusal {
             // Whoever answers words it: it may be a program's own explanation.
             Refusal::ByPerson { message, stop_turn } => (by_person(message), stop_turn),
         };
-        let Denied { origin, message, summary, reason, remedies } = denied;
+        let Denied { origin, message, summary, reason, remedies, ends_turn } = denied;
         let denial = Denial {
             tool: incoming.name.clone(),
             call: incoming.id.clone(),
@@ -140,6 +141,7 @@ impl Refusal {
         let class = if blocked_at_once { ErrorClass::HookBlocked } else { ErrorClass::PermissionDenied };
         let mut settled = Settled::failed(ToolError::new(class, message));
         settled.stop_turn = stop_turn;
+        settled.ends_turn = ends_turn.then_some(TurnEnd::HookStopped);
         settled
     }
 }

@@ -30,10 +30,12 @@ impl Gate {
                      same effect; go on with what is clearly within the task, or tell the user what you would need.",
                     prepared.tool
                 );
-                if self.may_retry(scope, incoming, prepared, &why).await {
+                let said = self.after_refusal(scope, incoming, prepared, &why).await;
+                if said.retry {
                     message.push_str(hooked::RETRY);
                 }
-                Some(Err(Refusal::Denied(Denied::by_reviewer(message, &why, prepared))))
+                let denied = Denied::by_reviewer(message, &why, prepared).ending_turn_if(said.stop.is_some());
+                Some(Err(Refusal::Denied(denied)))
             }
             Opinion::None(why) => {
                 scope.services.publish(

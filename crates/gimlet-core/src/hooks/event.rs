@@ -85,6 +85,20 @@ impl HookEvent {
         !matches!(self, HookEvent::Stop | HookEvent::SubagentStop)
     }
 
+    /// Whether there is something that a hook can stop here. The others only tell what has happened.
+    pub(super) fn may_stop(self) -> bool {
+        !matches!(
+            self,
+            HookEvent::Notification
+                | HookEvent::StopFailure
+                | HookEvent::ConfigChange
+                | HookEvent::CwdChanged
+                | HookEvent::DirectoryAdded
+                | HookEvent::PostModelSwitch
+                | HookEvent::SessionEnd
+        )
+    }
+
     /// Whether words that are no JSON are meant for the model.
     pub(super) fn takes_plain_text(self) -> bool {
         matches!(self, HookEvent::UserPromptSubmit | HookEvent::SessionStart)

@@ -36,6 +36,7 @@ impl Round {
                 self.notice(Level::Warning, self.fitted(text));
             }
             output.context = output.context.map(|text| self.reminder(text));
+            output.stop = output.stop.filter(|_| self.call.event.may_stop());
             fired.add(output);
         }
         if let Some(reason) = fired.stop.as_deref().filter(|reason| !reason.is_empty()) {

@@ -17,19 +17,16 @@ use crate::results::Settled;
 const MAX_STOP_BLOCKS: u32 = 8;
 
 /// Lets hooks add to the beginning of a session or of a subagent's work. What they say is kept until the prompt that it
-/// stands before is let in.
-pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) {
+/// stands before is let in. Gives the reason where they do not let it begin.
+pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) -> Option<String> {
     let hooks = turn.scope.services.hooks();
     let fired = if turn.scope.subagent.is_some() {
         if !conversation.is_empty() {
-            return;
+            return None;
         }
         hooks.fire(&turn.scope, &Occasion::SubagentStart).await
     } else {
-        let Some(source) = hooks.take_source() else { return };
-        if !hooks.listens(HookEvent::SessionStart) {
-            return;
-        }
+        let source = hooks.take_source().filter(|_| hooks.listens(HookEvent::SessionStart))?;
         let title = title(conversation);
         let (model, title) = (&turn.facts().id, title.as_deref());
         hooks.fire(&turn.scope, &Occasion::SessionStart { source, model, title }).await
@@ -37,6 +34,7 @@ pub(super) async fn open(conversation: &mut Conversation, turn: &Turn) {
     conversation.opening.extend(fired.contexts);
     conversation.opening_prompt = fired.first_prompt.or(conversation.opening_prompt.take());
     rename(conversation, fired.title);
+    fired.stop
 }
 
 /// Takes a prompt in and says where it begins, unless hooks object; then says how the turn ends and with which words.

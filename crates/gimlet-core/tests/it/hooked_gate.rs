@@ -177,3 +177,35 @@ async fn hooks_hear_of_what_the_reviewer_refused_and_may_let_the_model_try_again
         bench.close().await;
     }
 }
+
+#[tokio::test]
+async fn a_hook_that_is_asked_in_a_persons_place_or_hears_of_a_refusal_can_stop_the_turn() {
+    let stop = |more: Value| {
+        let mut answer = json!({"continue": false, "stopReason": "enough"});
+        answer.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        answer
+    };
+    for (more, told) in [
+        (json!({}), "a hook stopped the turn"),
+        (answers(json!({"behavior": "allow"})), "a hook stopped the turn"),
+        (answers(json!({"behavior": "deny", "message": "not that file"})), "not that file"),
+    ] {
+        let program = Program::default().says("h", stop(more));
+        let (mut bench, _) = bench(asking(true), program, vec![hook("PermissionRequest", &["h"])], touch());
+        let (report, asked) = run(&mut bench).await;
+        assert!(matches!(report.end, TurnEnd::HookStopped), "{:?}", report.end);
+        assert!(report.denials[0].message.contains(told), "{:?}", report.denials);
+        assert_eq!((asked, bench.model.requests().len(), bench.lines()), (0, 1, Vec::new()));
+        bench.close().await;
+    }
+    let review = reply(&[call("v", "verdict", json!({"allow": false, "reason": "too bold"}))]);
+    let step = json!({"name": "a", "manner": "protected"});
+    let replies = vec![reply(&[call("a", "Touch", step)]), review, reply(&[Block::text("done")])];
+    let setup = Setup { mode: PermissionMode::Auto, review: true, ..Setup::default() };
+    let program = Program::default().says("h", stop(json!({})));
+    let (mut bench, _) = bench(setup, program, vec![hook("PermissionDenied", &["h"])], replies);
+    let (report, _) = run(&mut bench).await;
+    assert!(matches!(report.end, TurnEnd::HookStopped), "{:?}", report.end);
+    assert_eq!(bench.model.requests().len(), 2);
+    bench.close().await;
+}

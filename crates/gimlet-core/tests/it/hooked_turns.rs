@@ -455,3 +455,41 @@ async fn a_subagents_hooks_carry_its_name_and_its_beginning_and_end_have_events_
     assert!(told(&bench, 3)[0].contains("look again"));
     bench.close().await;
 }
+
+#[tokio::test]
+async fn a_hook_that_says_stop_at_the_beginning_is_heeded() {
+    let stop = json!({"continue": false, "stopReason": "not today"});
+    let program = Program::default().says("h", stop.clone());
+    let (mut first, _) = bench(Setup::default(), program, vec![hook("SessionStart", &["h"])], words(&["done"]));
+    let (end, notices) = notices_of(&mut first).await;
+    assert!(matches!(end, TurnEnd::HookStopped) && notices.contains("not today"), "{end:?}: {notices}");
+    assert_eq!(first.model.requests().len(), 0);
+    assert!(matches!(first.run("then this").await.end, TurnEnd::Completed), "a session starts once");
+    first.close().await;
+
+    let program = Program::default().says("h", stop.clone());
+    let tasks = vec![("count", Vec::new())];
+    let replies = vec![reply(&[call("t", "Agent", json!({"task": "count"}))]), reply(&[Block::text("done")])];
+    let setup = Setup { tasks, ..Setup::default() };
+    let (mut second, _) = bench(setup, program, vec![hook("SubagentStart", &["h"])], replies);
+    assert!(matches!(second.run("go").await.end, TurnEnd::Completed), "only the agent is stopped");
+    let (_, _, text) = second.results(1)[0].clone();
+    assert!(text.contains("a hook stopped it"), "{text}");
+    second.close().await;
+
+    // What only looks on stops nothing, and nothing says that it did.
+    let program = Program::default().says("h", stop);
+    let failure = ModelError {
+        kind: ErrorKind::InvalidRequest,
+        status: None,
+        message: "no".into(),
+        hint: None,
+        request_id: None,
+    };
+    let failed = vec![vec![ModelEvent::Failed(failure)]];
+    let (mut third, program) = bench(Setup::default(), program, vec![hook("StopFailure", &["h"])], failed);
+    let (end, notices) = notices_of(&mut third).await;
+    assert!(!matches!(end, TurnEnd::HookStopped) && !notices.contains("stopped by the hook"), "{end:?}: {notices}");
+    assert_eq!(program.inputs("h").len(), 1);
+    third.close().await;
+}
