@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gimlet_policy::{ClosedFiles, Decision, HookSay, Reason, RuleSet, Verdict, Walls};
+use gimlet_policy::{ClosedFiles, Decision, HookSay, PermissionUpdate, Reason, RuleSet, Verdict, Walls};
 use gimlet_proto::{AgentOffer, Block, Denial, Model, Need, PermissionMode, ToolUseId};
 use gimlet_store::{Decider, DecisionLedger};
 use serde_json::value::{RawValue, to_raw_value};
@@ -174,6 +174,8 @@ struct InForce {
     rules: Arc<RuleSet>,
     /// Working directories that were added for this session alone.
     added: Vec<PathBuf>,
+    /// What was taken from the rules of flags.
+    taken_from_flags: Vec<PermissionUpdate>,
     /// How long questions of the model wait for an answer.
     question_patience: Option<Duration>,
 }
@@ -225,6 +227,7 @@ impl Gate {
                 before_plan: PermissionMode::default(),
                 rules: Arc::new(permissions.rules),
                 added: Vec::new(),
+                taken_from_flags: Vec::new(),
                 question_patience: permissions.question_patience,
             }),
             bypass_reachable: permissions.bypass_reachable,

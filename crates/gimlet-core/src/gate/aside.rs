@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gimlet_policy::{Behavior, Decision, Destination, PermissionUpdate, Reason, RuleScope, RuleValue, Walls};
+use gimlet_policy::{
+    Behavior, Decision, Destination, PermissionUpdate, Reason, RuleScope, RuleSource, RuleValue, Walls,
+};
 use gimlet_proto::{
     AgentPath, Body, Level, Need, Notice, PermissionMode, PermissionsView, RuleView, ServerWish, Standing, plain_name,
 };
@@ -133,7 +135,7 @@ impl Gate {
         let of = |behavior: Behavior| {
             let view = move |rule: &gimlet_policy::Rule| RuleView {
                 behavior: behavior.as_str(),
-                source: public_source(rule.source.scope, &rule.source.label),
+                source: public_source(&rule.source),
                 rule: rule.text.clone(),
             };
             rules.rules(behavior).iter().map(view).collect::<Vec<_>>()
@@ -188,11 +190,10 @@ fn reading(server: &str) -> String {
 }
 
 /// The public name of where a rule comes from.
-fn public_source(scope: RuleScope, label: &str) -> &'static str {
-    match scope {
+fn public_source(source: &RuleSource) -> &'static str {
+    match source.scope {
         RuleScope::Managed => "policySettings",
-        // Flags that hold rules are named as such; the other source on the command line is a settings file.
-        RuleScope::CommandLine if label.starts_with("--") && label != "--settings" => "cliArg",
+        RuleScope::CommandLine if source.is_flag() => "cliArg",
         RuleScope::CommandLine => "flagSettings",
         RuleScope::Local => "localSettings",
         RuleScope::Project => "projectSettings",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
     Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, PartVerdict, Reason, RuleSet,
-    RuleSource, Suggestion, Verdict, Walls, World,
+    Suggestion, Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
@@ -88,7 +88,7 @@ impl Judging<'_> {
     pub fn suggestions(&self, judged: Judged<'_>) -> Vec<Suggestion> {
         let (needs, world) = (self.facts(judged.needs), self.world());
         // Generated patterns begin at the root of the file system, so their anchor does not matter.
-        let source = |destination: Destination| RuleSource::new(destination.scope(), &self.paths.project_dir);
+        let source = |destination: Destination| destination.source(&self.paths.project_dir);
         let verdict = with_own_verdict(self.decide(judged, &needs, &world, None), judged.own);
         if verdict.decision != Decision::Ask || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
             return Vec::new();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_policy::{Destination, PermissionUpdate, RuleSet, RuleSource};
+use gimlet_policy::{Destination, PermissionUpdate, RuleSet};
 use gimlet_proto::{AgentPath, Body, Env, Level, Notice, PermissionMode, TrustQuestion};
 use serde_json::value::RawValue;
 
@@ -113,7 +113,7 @@ impl InForce {
     /// Keeps in mind which folders only this session works in.
     fn note_directories(&mut self, update: &PermissionUpdate) {
         match update {
-            PermissionUpdate::AddDirectories { directories, destination: Destination::Session } => {
+            PermissionUpdate::AddDirectories { directories, destination } if !destination.is_kept() => {
                 let new = directories.iter().filter(|folder| !self.added.contains(folder)).cloned();
                 let new: Vec<PathBuf> = new.collect();
                 self.added.extend(new);
@@ -123,6 +123,19 @@ impl InForce {
             }
             _ => {}
         }
+    }
+
+    /// Keeps in mind which rules of flags do not hold any more: flags say the same again whenever files are read anew.
+    fn note_flags(&mut self, update: &PermissionUpdate) {
+        let destination = Destination::CliArg;
+        let taken = match update {
+            PermissionUpdate::RemoveRules { destination: Destination::CliArg, .. } => update.clone(),
+            PermissionUpdate::ReplaceRules { behavior, destination: Destination::CliArg, .. } => {
+                PermissionUpdate::ReplaceRules { rules: Vec::new(), behavior: *behavior, destination }
+            }
+            _ => return,
+        };
+        self.taken_from_flags.push(taken);
     }
 }
 
@@ -197,12 +210,17 @@ impl Gate {
     }
 
     fn take_up(&self, services: &Services, now: SettingsNow) {
-        let SettingsNow { mut rules, mut directories, env, question_patience, sandbox, disabled_modes, remarks } = now;
+        let SettingsNow { rules, mut directories, env, question_patience, sandbox, disabled_modes, remarks } = now;
         let left;
         {
             let mut in_force = lock(&self.in_force);
-            rules.carry_over(&in_force.rules);
-            in_force.rules = Arc::new(rules);
+            let mut now = gimlet_policy::Permissions { rules, ..gimlet_policy::Permissions::default() };
+            for taken in &in_force.taken_from_flags {
+                // Nothing is added, so nothing can be wrong with it.
+                drop(now.apply(taken, |destination| destination.source("/")));
+            }
+            now.rules.carry_over(&in_force.rules);
+            in_force.rules = Arc::new(now.rules);
             in_force.question_patience = question_patience;
             left = in_force.leave(&disabled_modes);
             *lock(&self.taken_away) = disabled_modes;
@@ -264,7 +282,7 @@ impl Gate {
 
     fn make(&self, services: &Services, update: &PermissionUpdate) -> Result<(), String> {
         let paths = services.paths();
-        let source = |destination: Destination| RuleSource::new(destination.scope(), &paths.project_dir);
+        let source = |destination: Destination| destination.source(&paths.project_dir);
         {
             let mut in_force = lock(&self.in_force);
             let mut changed = gimlet_policy::Permissions {
@@ -278,6 +296,7 @@ impl Gate {
             in_force.change_mode(changed.mode);
             in_force.rules = Arc::new(changed.rules);
             in_force.note_directories(update);
+            in_force.note_flags(update);
             services.set_added_directories(changed.directories);
         }
         self.changes.send_replace(());

@@ -86,15 +86,19 @@ async fn a_yes_with_another_input_is_decided_on_again() {
 
 #[tokio::test]
 async fn a_yes_can_bring_rules_that_hold_from_then_on() {
-    let rule =
-        json!({"type": "addRules", "rules": [{"toolName": "Touch"}], "behavior": "allow", "destination": "session"});
-    let program = Program::default().says("h", answers(json!({"behavior": "allow", "updatedPermissions": [rule]})));
-    let replies = vec![touch()[0].clone(), reply(&[call("b", "Touch", json!({"name": "b"}))]), touch()[1].clone()];
-    let (mut bench, program) = bench(asking(false), program, vec![hook("PermissionRequest", &["h"])], replies);
-    run(&mut bench).await;
-    assert_eq!(bench.results(2)[0].2, "b done");
-    assert_eq!(program.inputs("h").len(), 1);
-    bench.close().await;
+    for destination in [Some("session"), Some("cliArg"), None] {
+        let mut rule = json!({"type": "addRules", "rules": [{"toolName": "Touch"}], "behavior": "allow"});
+        if let Some(destination) = destination {
+            rule["destination"] = json!(destination);
+        }
+        let program = Program::default().says("h", answers(json!({"behavior": "allow", "updatedPermissions": [rule]})));
+        let replies = vec![touch()[0].clone(), reply(&[call("b", "Touch", json!({"name": "b"}))]), touch()[1].clone()];
+        let (mut bench, program) = bench(asking(false), program, vec![hook("PermissionRequest", &["h"])], replies);
+        run(&mut bench).await;
+        assert_eq!(bench.results(2)[0].2, "b done");
+        assert_eq!(program.inputs("h").len(), 1, "{destination:?}");
+        bench.close().await;
+    }
 }
 
 #[tokio::test]

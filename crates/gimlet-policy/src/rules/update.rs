@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use gimlet_proto::PermissionMode;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Behavior, Rule, RuleError, RuleScope, RuleSet, RuleSource};
 
@@ -15,29 +15,35 @@ pub enum PermissionUpdate {
     AddRules {
         rules: Vec<RuleValue>,
         behavior: Behavior,
+        #[serde(default, deserialize_with = "or_session")]
         destination: Destination,
     },
     /// In place of all rules of that behaviour and destination.
     ReplaceRules {
         rules: Vec<RuleValue>,
         behavior: Behavior,
+        #[serde(default, deserialize_with = "or_session")]
         destination: Destination,
     },
     RemoveRules {
         rules: Vec<RuleValue>,
         behavior: Behavior,
+        #[serde(default, deserialize_with = "or_session")]
         destination: Destination,
     },
     SetMode {
         mode: PermissionMode,
+        #[serde(default, deserialize_with = "or_session")]
         destination: Destination,
     },
     AddDirectories {
         directories: Vec<PathBuf>,
+        #[serde(default, deserialize_with = "or_session")]
         destination: Destination,
     },
     RemoveDirectories {
         directories: Vec<PathBuf>,
+        #[serde(default, deserialize_with = "or_session")]
         destination: Destination,
     },
 }
@@ -111,20 +117,31 @@ impl RuleValue {
     }
 }
 
-/// How long a change lasts and for whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// How long a change lasts and for whom. One without a home lasts as long as the session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
+    #[default]
     Session,
+    /// Beside the rules of flags, for as long as the session.
+    CliArg,
     LocalSettings,
     ProjectSettings,
     UserSettings,
+}
+
+/// What rules are called that came to those of flags while the session ran.
+const BESIDE_FLAGS: &str = "the command line, as changed in this session";
+
+fn or_session<'de, D: Deserializer<'de>>(value: D) -> Result<Destination, D::Error> {
+    Option::deserialize(value).map(Option::unwrap_or_default)
 }
 
 impl Destination {
     pub fn scope(self) -> RuleScope {
         match self {
             Destination::Session => RuleScope::Session,
+            Destination::CliArg => RuleScope::CommandLine,
             Destination::LocalSettings => RuleScope::Local,
             Destination::ProjectSettings => RuleScope::Project,
             Destination::UserSettings => RuleScope::User,
@@ -133,7 +150,30 @@ impl Destination {
 
     /// Whether the change outlives the session.
     pub fn is_kept(self) -> bool {
-        self != Destination::Session
+        !matches!(self, Destination::Session | Destination::CliArg)
+    }
+
+    /// Where rules that are added here come from.
+    pub fn source(self, anchor: impl Into<PathBuf>) -> RuleSource {
+        let source = RuleSource::new(self.scope(), anchor);
+        if self == Destination::CliArg { source.called(BESIDE_FLAGS) } else { source }
+    }
+
+    /// Whether a rule from there is one of those that a change is about.
+    fn holds(self, source: &RuleSource) -> bool {
+        source.scope == self.scope() && (self != Destination::CliArg || source.is_flag())
+    }
+}
+
+impl RuleSource {
+    /// Whether it is a flag that holds rules, and no settings that a flag names.
+    pub fn is_flag(&self) -> bool {
+        self.scope == RuleScope::CommandLine && self.file.is_none()
+    }
+
+    /// Whether it was said while the session ran, and stands in no flag and no file.
+    pub fn is_of_session(&self) -> bool {
+        self.scope == RuleScope::Session || (self.is_flag() && self.label == BESIDE_FLAGS)
     }
 }
 
@@ -185,13 +225,13 @@ impl Permissions {
             PermissionUpdate::ReplaceRules { rules, behavior, destination } => {
                 let added = parse(rules, *behavior, &source(*destination))?;
                 let list = self.rules.list_mut(*behavior);
-                list.retain(|rule| rule.source.scope != destination.scope());
+                list.retain(|rule| !destination.holds(&rule.source));
                 list.extend(added);
             }
             PermissionUpdate::RemoveRules { rules, behavior, destination } => {
                 let texts: Vec<String> = rules.iter().map(RuleValue::text).collect();
                 self.rules.list_mut(*behavior).retain(|rule| {
-                    rule.source.scope != destination.scope() || !texts.iter().any(|text| same_rule(text, &rule.text))
+                    !destination.holds(&rule.source) || !texts.iter().any(|text| same_rule(text, &rule.text))
                 });
             }
             PermissionUpdate::SetMode { mode, destination } => {
@@ -226,7 +266,7 @@ impl RuleSet {
         let counts = |behavior: &Behavior| *behavior != Behavior::Allow || !self.managed_allows_only;
         let behaviors = [Behavior::Deny, Behavior::Ask, Behavior::Allow].into_iter().filter(counts);
         for behavior in behaviors.collect::<Vec<_>>() {
-            let of_session = old.rules(behavior).iter().filter(|rule| rule.source.scope == RuleScope::Session);
+            let of_session = old.rules(behavior).iter().filter(|rule| rule.source.is_of_session());
             self.list_mut(behavior).extend(of_session.cloned());
         }
     }
@@ -248,7 +288,7 @@ mod tests {
     use super::*;
 
     fn source(destination: Destination) -> RuleSource {
-        RuleSource::new(destination.scope(), "/repo")
+        destination.source("/repo")
     }
 
     fn apply(permissions: &mut Permissions, json: &str) -> Result<(), UpdateError> {
@@ -292,6 +332,40 @@ mod tests {
         assert_eq!(texts(&permissions, Behavior::Allow), ["Bash(b)", "Bash(c)"], "another destination's rule stays");
         apply(&mut permissions, &add("b", "localSettings").replace("addRules", "removeRules")).unwrap();
         assert_eq!(texts(&permissions, Behavior::Allow), ["Bash(c)"]);
+    }
+
+    #[test]
+    fn a_change_without_a_home_is_for_the_session() {
+        for home in ["", r#","destination":null"#, r#","destination":"session""#] {
+            let json = format!(r#"{{"type":"setMode","mode":"acceptEdits"{home}}}"#);
+            let update: PermissionUpdate = serde_json::from_str(&json).unwrap();
+            assert_eq!(update.destination(), Destination::Session, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_rules_of_flags_can_be_changed_and_those_of_settings_that_a_flag_names_are_others() {
+        let flag = RuleSource::new(RuleScope::CommandLine, "/repo").called("--allowedTools");
+        let settings =
+            RuleSource::new(RuleScope::CommandLine, "/repo").called("--settings").in_file("--settings", None);
+        let mut permissions = Permissions::default();
+        permissions.rules.add(Behavior::Allow, "Bash", &flag).unwrap();
+        permissions.rules.add(Behavior::Allow, "Bash", &settings).unwrap();
+        let change = |kind: &str, tool: &str| {
+            format!(
+                r#"{{"type":"{kind}","rules":[{{"toolName":"{tool}"}}],"behavior":"allow","destination":"cliArg"}}"#
+            )
+        };
+        apply(&mut permissions, &change("addRules", "Read")).unwrap();
+        apply(&mut permissions, &change("removeRules", "Bash")).unwrap();
+        let left = permissions.rules.rules(Behavior::Allow);
+        assert_eq!(left.iter().map(|rule| rule.source.is_flag()).collect::<Vec<_>>(), [false, true]);
+        // What came beside the flags is not lost when files are read anew.
+        let mut anew = RuleSet::default();
+        anew.carry_over(&permissions.rules);
+        assert_eq!(anew.rules(Behavior::Allow).len(), 1);
+        apply(&mut permissions, &change("replaceRules", "Glob")).unwrap();
+        assert_eq!(texts(&permissions, Behavior::Allow), ["Bash", "Glob"]);
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Question {
             behavior: String,
             updated_input: Option<Box<RawValue>>,
             #[serde(default)]
-            updated_permissions: Option<Vec<Value>>,
+            updated_permissions: Option<Vec<Box<RawValue>>>,
             message: Option<String>,
             #[serde(default)]
             interrupt: Option<bool>,
@@ -120,7 +120,7 @@ impl Question {
         match reply {
             Some(reply) if reply.behavior == "allow" => Answer::Yes(Approval {
                 input: reply.updated_input.filter(|input| !self.is_same(input)),
-                changes: reply.updated_permissions.unwrap_or_default().into_iter().filter_map(change).collect(),
+                changes: reply.updated_permissions.unwrap_or_default().into_iter().map(Arc::from).collect(),
             }),
             Some(reply) if reply.behavior == "deny" => {
                 no(reply.message.unwrap_or_default(), reply.interrupt.unwrap_or(false))
@@ -139,15 +139,6 @@ fn no(message: String, interrupt: bool) -> Answer {
     // Without words a person's no stops the turn; a program that wants that says so.
     let message = if message.trim().is_empty() { "Permission denied by the host".to_owned() } else { message };
     Answer::No { message, interrupt }
-}
-
-/// A change as the session knows it: one without a home lasts as long as the session, as does one for the command line.
-fn change(mut change: Value) -> Option<Arc<RawValue>> {
-    let destination = change.get("destination").and_then(Value::as_str);
-    if matches!(destination, None | Some("cliArg")) {
-        change.as_object_mut()?.insert("destination".to_owned(), "session".into());
-    }
-    to_raw_value(&change).ok().map(Arc::from)
 }
 
 #[cfg(test)]
@@ -207,7 +198,7 @@ mod tests {
         };
         assert!(plain.input.is_none(), "the same input is no change");
         let change: Value = serde_json::from_str(plain.changes[0].get()).unwrap();
-        assert_eq!(change["destination"], "session");
+        assert_eq!(change["type"], "addRules");
         let Answer::Yes(edited) = answer(json!({"behavior": "allow", "updatedInput": {"file_path": "/srv/y"}})) else {
             panic!()
         };

@@ -214,7 +214,7 @@ impl LiveSettings for Live {
     }
 
     fn said_in_session(&mut self, rules: &RuleSet) -> (SandboxNow, Vec<String>) {
-        let own = rules.rules(Behavior::Deny).iter().filter(|rule| rule.source.scope == RuleScope::Session);
+        let own = rules.rules(Behavior::Deny).iter().filter(|rule| rule.source.is_of_session());
         if !self.walls.forbid(own.cloned().collect()) {
             return (SandboxNow::Same, Vec::new());
         }
@@ -229,7 +229,7 @@ impl LiveSettings for Live {
     fn reads(&self, destination: Destination) -> bool {
         let sources = self.configured.loaded.sources;
         match destination {
-            Destination::Session => true,
+            Destination::Session | Destination::CliArg => true,
             Destination::LocalSettings => sources.local,
             Destination::ProjectSettings => sources.project,
             Destination::UserSettings => sources.user,
@@ -238,7 +238,7 @@ impl LiveSettings for Live {
 
     fn keep(&mut self, update: &PermissionUpdate) -> Result<(), String> {
         let scope = match update.destination() {
-            Destination::Session => return Ok(()),
+            Destination::Session | Destination::CliArg => return Ok(()),
             Destination::LocalSettings => Scope::Local,
             Destination::ProjectSettings => Scope::Project,
             Destination::UserSettings => Scope::User,

@@ -459,3 +459,34 @@ async fn an_answer_for_settings_that_are_not_read_holds_for_the_session_and_is_n
         }
     }
 }
+
+#[tokio::test]
+async fn an_answer_can_take_a_rule_from_the_flags_and_settings_that_change_do_not_bring_it_back() {
+    let world = world();
+    let bash = |command: &str| json!({"command": command});
+    let write = json!({"file_path": world.path("w"), "content": "1"});
+    let script = Script::new().call("Bash", bash("touch a")).then().call("Write", write);
+    let script = script.then().call("Bash", bash("touch b")).then().say("done");
+    let script = script.then().call("Bash", bash("touch c")).then().say("done");
+    let model = script.serve().await.unwrap();
+    let args = ["--permission-prompt-tool", "stdio", "--allowedTools", "Bash"];
+    let mut host = Host::start(world.run(&model).args(args));
+    host.say("go");
+    let question = host.asked("can_use_tool").await;
+    assert_eq!(question["request"]["tool_name"], "Write", "{question}");
+    let take = json!({"type": "removeRules", "rules": [{"toolName": "Bash", "ruleContent": null}],
+        "behavior": "allow", "destination": "cliArg"});
+    host.answer(&question, json!({"behavior": "allow", "updatedPermissions": [take]}));
+    let question = host.asked("can_use_tool").await;
+    assert_eq!(question["request"]["input"], bash("touch b"));
+    host.answer(&question, json!({"behavior": "allow"}));
+    host.result().await;
+    world.file(".claude/settings.json", r#"{"permissions":{"ask":["Bash(make)"]}}"#);
+    host.say("once more");
+    let question = host.asked("can_use_tool").await;
+    assert_eq!(question["request"]["input"], bash("touch c"));
+    host.answer(&question, json!({"behavior": "deny", "message": "no"}));
+    host.result().await;
+    host.end().await.clean(0);
+    assert!(world.project.join("b").exists() && !world.project.join("c").exists());
+}
