@@ -8,11 +8,14 @@ use gimlet_proto::{Block, EntryId};
 use memchr::memmem;
 
 use crate::LoadError;
-use crate::index::{Key, Kind, Row};
+use crate::chain::Chain;
+use crate::index::{Index, Key, Kind, Row};
 use crate::lines::Lines;
 use crate::live::Live;
 use crate::load::{LoadOptions, choose, read_span};
 use crate::members::{Members, plain_string};
+
+const WAITING: &str = "a prompt that was waiting";
 
 /// How many prompts a transcript has, abandoned branches included. A pass over the file at the speed of memory.
 pub fn count_turns(path: &Path) -> io::Result<usize> {
@@ -60,14 +63,60 @@ pub fn check_dropped_turn(path: &Path, cut: &EntryId, turn: &str) -> Result<(), 
     let place = place.ok_or(DropsTurnError::CutElsewhere)?;
     let rows =
         |range: &[crate::chain::Link]| -> Vec<Row> { range.iter().map(|link| index.rows[link.row as usize]).collect() };
-    let (kept, dropped) = (rows(&chain.links[..=place]), rows(&chain.links[place + 1..]));
+    let (kept, mut dropped) = (rows(&chain.links[..=place]), rows(&chain.links[place + 1..]));
+    dropped.extend(silent_end(&index, &chain));
     let mut dropping = Dropping { turn, begun: false, kept: kept.iter().map(|row| row.uuid).collect() };
     let mut buffer = Vec::new();
     for row in &dropped {
         read_span(&file, row.span, &mut buffer).map_err(failed)?;
         dropping.take(row, &buffer)?;
     }
+    let cut_line = kept.last().map_or(0, |row| row.line as usize);
+    if let Some(line) = waiting_behind(cut_line, path).map_err(failed)? {
+        return Err(DropsTurnError::Foreign { turn: turn.to_owned(), line, what: WAITING });
+    }
     if dropping.begun { Ok(()) } else { Err(DropsTurnError::NotThere { turn: turn.to_owned() }) }
+}
+
+/// What stands behind the last word of the conversation and says nothing itself.
+fn silent_end(index: &Index, chain: &Chain) -> Vec<Row> {
+    let spoken: HashSet<u32> = chain.links.iter().map(|link| link.row).collect();
+    let mut rows = Vec::new();
+    let mut here = chain.last;
+    while let Some(at) = here.filter(|at| !spoken.contains(at) && rows.len() < index.rows.len()) {
+        let row = index.rows[at as usize];
+        rows.push(row);
+        here = index.by_uuid.get(&row.parent).copied();
+    }
+    rows.reverse();
+    rows
+}
+
+/// The line behind another at which a prompt began to wait that nobody took up.
+fn waiting_behind(cut_line: usize, path: &Path) -> io::Result<Option<usize>> {
+    let mut lines = Lines::new(crate::disk::open_plain(path)?);
+    let mut waiting: Vec<(usize, Vec<u8>)> = Vec::new();
+    while let Some(line) = lines.next_line()? {
+        if memmem::find(line.bytes, b"\"queue-operation\"").is_none() {
+            continue;
+        }
+        let member = |name: &[u8]| Members::of(line.bytes).find(|(key, _)| *key == name).map(|(_, value)| value);
+        if member(b"type").and_then(plain_string) != Some(b"queue-operation") {
+            continue;
+        }
+        let content = member(b"content").unwrap_or_default();
+        match member(b"operation").and_then(plain_string) {
+            Some(b"enqueue") => waiting.push((line.number, content.to_owned())),
+            Some(b"dequeue") if !waiting.is_empty() => drop(waiting.remove(0)),
+            Some(b"remove") => {
+                let meant = waiting.iter().rposition(|(_, text)| text == content);
+                drop(meant.map(|at| waiting.remove(at)));
+            }
+            Some(b"popAll") => waiting.clear(),
+            _ => {}
+        }
+    }
+    Ok(waiting.iter().map(|(line, _)| *line).find(|line| *line > cut_line))
 }
 
 /// Walks over what a cut takes away.
@@ -102,7 +151,7 @@ impl Dropping<'_> {
             }
             Kind::Assistant if !self.begun => foreign("a reply to the prompt before it"),
             Kind::Attachment => match (attachment_type(line).as_deref(), self.begun) {
-                (Some("queued_command"), _) => foreign("a prompt that was waiting"),
+                (Some("queued_command"), _) => foreign(WAITING),
                 (Some("structured_output"), false) => foreign("the structured output of the turn before it"),
                 _ => Ok(()),
             },

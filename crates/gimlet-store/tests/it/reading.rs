@@ -103,7 +103,19 @@ fn only_what_belongs_to_a_turn_may_be_dropped_with_it() {
         format!(r#"{{"parentUuid":"{parent}","type":"attachment","attachment":{{"type":"{kind}"}},"uuid":"{uuid}"}}"#)
     };
     let start = [user("p1", "null", ""), assistant("a1", "p1")];
-    let cases: [(&str, Vec<String>, Option<&str>); 8] = [
+    let queue = |operation: &str| format!(r#"{{"type":"queue-operation","operation":"{operation}","content":"hi"}}"#);
+    let turn = || vec![user("p2", "\"a1\"", ""), assistant("a2", "p2")];
+    let with = |more: &[String]| turn().into_iter().chain(more.iter().cloned()).collect::<Vec<_>>();
+    let cases: [(&str, Vec<String>, Option<&str>); 13] = [
+        (
+            "a waiting prompt as the last of all",
+            with(&[attachment("q", "a2", "queued_command")]),
+            Some("line 5: a prompt that was waiting"),
+        ),
+        ("another attachment as the last of all", with(&[attachment("o", "a2", "structured_output")]), None),
+        ("a prompt that waits", with(&[queue("enqueue")]), Some("line 5: a prompt that was waiting")),
+        ("a prompt that was taken up", [vec![queue("enqueue"), queue("dequeue")], turn()].concat(), None),
+        ("a prompt that was taken back", with(&[queue("enqueue"), queue("remove")]), None),
         ("the turn", vec![user("p2", "\"a1\"", ""), assistant("a2", "p2")], None),
         (
             "its note before it",
