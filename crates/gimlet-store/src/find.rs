@@ -85,13 +85,25 @@ impl Sessions {
 
     /// A session by its id: here and in the worktrees first, then in every project if only one has it.
     pub fn by_id(&self, id: &str) -> Result<SessionFiles, FindError> {
-        let id = id.to_ascii_lowercase();
+        // Nearly all files are named in small letters or as the id was given; only the rest is looked for one by one.
+        match self.by_id_in(id, session_in) {
+            Err(FindError::NoSuchId { .. }) => self.by_id_in(id, session_of_any_case_in),
+            found => found,
+        }
+    }
+
+    fn by_id_in(
+        &self,
+        id: &str,
+        look: impl Fn(&Path, &str) -> Option<SessionFiles>,
+    ) -> Result<SessionFiles, FindError> {
         let near = self.projects.iter().flat_map(Project::existing_dirs);
-        if let Some(files) = near.into_iter().find_map(|dir| session_in(&dir, &id)) {
+        if let Some(files) = near.into_iter().find_map(|dir| look(&dir, id)) {
             return Ok(files);
         }
         let everywhere: Vec<SessionFiles> =
-            sub_dirs(&self.places.projects_root()).filter_map(|dir| session_in(&dir, &id)).collect();
+            sub_dirs(&self.places.projects_root()).filter_map(|dir| look(&dir, id)).collect();
+        let id = id.to_owned();
         match <[SessionFiles; 1]>::try_from(everywhere) {
             Ok([files]) => Ok(files),
             Err(found) if found.is_empty() => Err(FindError::NoSuchId { id }),
@@ -234,8 +246,19 @@ fn belongs_to(session: &SessionSummary, project: &Project) -> bool {
 }
 
 fn session_in(dir: &Path, id: &str) -> Option<SessionFiles> {
-    let path = dir.join(format!("{id}.jsonl"));
-    let files = SessionFiles::of_transcript(&path)?;
+    let named = |id: &str| filled(&dir.join(format!("{id}.jsonl")));
+    named(id).or_else(|| named(&id.to_ascii_lowercase()))
+}
+
+fn session_of_any_case_in(dir: &Path, id: &str) -> Option<SessionFiles> {
+    let paths = std::fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path());
+    let mut meant = paths.filter(|path| session_id_of(path).is_some_and(|own| own.as_str().eq_ignore_ascii_case(id)));
+    meant.find_map(|path| filled(&path))
+}
+
+/// The session of a transcript that has something in it.
+fn filled(path: &Path) -> Option<SessionFiles> {
+    let files = SessionFiles::of_transcript(path)?;
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0).then_some(files)
 }
 

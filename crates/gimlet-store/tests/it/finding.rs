@@ -84,6 +84,13 @@ fn ids_are_looked_up_here_then_in_worktrees_then_everywhere() {
     let sessions = Sessions::new(&places, &cwd, &[]);
     assert_eq!(sessions.by_id(far.id().as_str()).unwrap(), far);
     assert_eq!(sessions.by_id(&far.id().as_str().to_uppercase()).unwrap(), far);
+    let loud = far.id().as_str().replace(|c: char| c.is_ascii_hexdigit(), "A").replacen("AAA", "aBc", 1);
+    let path = far.transcript().with_file_name(format!("{loud}.jsonl"));
+    std::fs::copy(far.transcript(), &path).unwrap();
+    for spelled in [loud.clone(), loud.to_lowercase(), loud.to_uppercase()] {
+        assert_eq!(sessions.by_id(&spelled).unwrap().transcript(), path, "{spelled}");
+    }
+    std::fs::remove_file(path).unwrap();
     let missing = new_session_id();
     let error = sessions.by_id(missing.as_str()).unwrap_err();
     assert_eq!(error.to_string(), format!("No conversation found with session ID: {missing}"));
