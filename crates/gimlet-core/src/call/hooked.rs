@@ -172,7 +172,8 @@ impl Told {
                 hooks.fire(scope, &Occasion::PostToolUseFailure { call, error: &error, elapsed_ms }).await
             }
         };
-        if let Some(result) = fired.result.filter(|_| settled.error.is_none()) {
+        let result = fired.result.or(fired.server_result.filter(|_| tool.server().is_some()));
+        if let Some(result) = result.filter(|_| settled.error.is_none()) {
             replace_output(scope, tool, settled, result);
         }
         if let Some(reason) = fired.blocked {

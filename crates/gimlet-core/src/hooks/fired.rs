@@ -18,6 +18,8 @@ pub(crate) struct Fired {
     pub(crate) input: Option<Box<RawValue>>,
     /// The call's output is to be this.
     pub(crate) result: Option<Box<RawValue>>,
+    /// The same, if the tool is a server's.
+    pub(crate) server_result: Option<Box<RawValue>>,
     /// For the model, ready to be told.
     pub(crate) contexts: Vec<String>,
     /// An answer in place of a person.
@@ -51,6 +53,7 @@ impl Fired {
         }
         self.input = output.input.or(self.input.take());
         self.result = output.result.or(self.result.take());
+        self.server_result = output.server_result.or(self.server_result.take());
         self.contexts.extend(output.context);
         let denied = matches!(self.answer, Some(RequestAnswer::Deny { .. }));
         if let Some(answer) = output.answer.filter(|answer| match answer {

@@ -37,6 +37,8 @@ pub(super) struct Output {
     pub(super) permission: Option<(Permission, Option<String>)>,
     pub(super) input: Option<Box<RawValue>>,
     pub(super) result: Option<Box<RawValue>>,
+    /// The same for tools of servers alone.
+    pub(super) server_result: Option<Box<RawValue>>,
     pub(super) context: Option<String>,
     pub(super) answer: Option<RequestAnswer>,
     pub(super) retry: bool,
@@ -160,7 +162,8 @@ impl Output {
         }
         output.message = filled(form.system_message);
         output.input = specific.updated_input;
-        output.result = specific.updated_tool_output.or(specific.updated_mcp_tool_output);
+        output.result = specific.updated_tool_output;
+        output.server_result = specific.updated_mcp_tool_output;
         output.context = filled(specific.additional_context);
         output.answer = output.answer.or(specific.decision.map(RequestForm::into_answer));
         output.retry = specific.retry == Some(true);

@@ -319,6 +319,17 @@ async fn an_output_that_does_not_have_the_tools_form_is_ignored() {
 }
 
 #[tokio::test]
+async fn an_output_for_tools_of_servers_replaces_no_other() {
+    let answer =
+        json!({"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedMCPToolOutput": "another output"}});
+    let program = Program::default().says("h", answer);
+    let (mut bench, _) = bench(Setup::default(), program, vec![hook("PostToolUse", &["h"])], touch(""));
+    run(&mut bench).await;
+    assert_eq!(bench.results(1)[0].2, "a done");
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn an_output_of_a_hook_without_a_word_is_said_to_be_none() {
     let answer = json!({"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": " \n"}});
     let program = Program::default().says("h", answer);
