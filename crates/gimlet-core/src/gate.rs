@@ -328,6 +328,13 @@ impl Gate {
         }
     }
 
+    /// What a hook wants the same one to know.
+    pub(crate) fn note_hook(&self, text: &str) {
+        if let Some(classifier) = &self.classifier {
+            classifier.learn(text);
+        }
+    }
+
     /// The reviewer's requests since the last time, to be counted.
     pub(crate) fn take_spent(&self) -> Vec<Spent> {
         self.classifier.as_ref().map(Classifier::take_spent).unwrap_or_default()

@@ -182,6 +182,7 @@ impl Told {
             settled.new_messages.push(enclosed("system-reminder", &text));
         }
         settled.new_messages.extend(fired.contexts);
+        fired.review_contexts.iter().for_each(|text| scope.gate.note_hook(text));
         if fired.stop.is_some() {
             settled.ends_turn = Some(TurnEnd::HookStopped);
         }

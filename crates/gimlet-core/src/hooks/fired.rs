@@ -22,6 +22,8 @@ pub(crate) struct Fired {
     pub(crate) server_result: Option<Box<RawValue>>,
     /// For the model, ready to be told.
     pub(crate) contexts: Vec<String>,
+    /// For whoever reviews calls in a person's place.
+    pub(crate) review_contexts: Vec<String>,
     /// An answer in place of a person.
     pub(crate) answer: Option<RequestAnswer>,
     /// The model may try a refused call again.
@@ -55,6 +57,7 @@ impl Fired {
         self.result = output.result.or(self.result.take());
         self.server_result = output.server_result.or(self.server_result.take());
         self.contexts.extend(output.context);
+        self.review_contexts.extend(output.review_context);
         let denied = matches!(self.answer, Some(RequestAnswer::Deny { .. }));
         if let Some(answer) = output.answer.filter(|answer| match answer {
             RequestAnswer::Allow { .. } => self.answer.is_none(),

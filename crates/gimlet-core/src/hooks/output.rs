@@ -40,6 +40,8 @@ pub(super) struct Output {
     /// The same for tools of servers alone.
     pub(super) server_result: Option<Box<RawValue>>,
     pub(super) context: Option<String>,
+    /// For whoever reviews calls in a person's place.
+    pub(super) review_context: Option<String>,
     pub(super) answer: Option<RequestAnswer>,
     pub(super) retry: bool,
     pub(super) title: Option<String>,
@@ -77,6 +79,7 @@ struct Specific {
     permission_decision_reason: Option<String>,
     updated_input: Option<Box<RawValue>>,
     additional_context: Option<String>,
+    classifier_context: Option<String>,
     updated_tool_output: Option<Box<RawValue>>,
     #[serde(rename = "updatedMCPToolOutput")]
     updated_mcp_tool_output: Option<Box<RawValue>>,
@@ -165,6 +168,7 @@ impl Output {
         output.result = specific.updated_tool_output;
         output.server_result = specific.updated_mcp_tool_output;
         output.context = filled(specific.additional_context);
+        output.review_context = filled(specific.classifier_context);
         output.answer = output.answer.or(specific.decision.map(RequestForm::into_answer));
         output.retry = specific.retry == Some(true);
         output.title = filled(specific.session_title);

@@ -213,3 +213,24 @@ async fn a_hook_that_is_asked_in_a_persons_place_or_hears_of_a_refusal_can_stop_
     assert_eq!(bench.model.requests().len(), 2);
     bench.close().await;
 }
+
+#[tokio::test]
+async fn what_a_hook_says_for_the_reviewer_is_before_it_at_the_next_call() {
+    let words = format!("the file is a copy{}", "x".repeat(3_000));
+    let answer = json!({"hookSpecificOutput": {"hookEventName": "PostToolUse", "classifierContext": words}});
+    let program = Program::default().says("h", answer);
+    let review = || reply(&[call("v", "verdict", json!({"allow": true, "reason": "fine"}))]);
+    let step = |id: &str| reply(&[call(id, "Touch", json!({"name": id, "manner": "protected"}))]);
+    let replies = vec![step("a"), review(), step("b"), review(), reply(&[Block::text("done")])];
+    let setup = Setup { mode: PermissionMode::Auto, review: true, ..Setup::default() };
+    let (mut bench, _) = bench(setup, program, vec![hook("PostToolUse", &["h"])], replies);
+    run(&mut bench).await;
+    let requests = bench.model.requests();
+    let shown = |at: usize| -> String {
+        let blocks = requests[at].messages.iter().flat_map(|message| &message.blocks);
+        blocks.filter_map(|block| block.as_text().map(|text| text.into_owned())).collect()
+    };
+    assert!(!shown(1).contains("hook: ") && shown(3).contains("hook: the file is a copy"), "{}", shown(3));
+    assert!(shown(3).matches('x').count() < 2_000, "{}", shown(3).len());
+    bench.close().await;
+}
