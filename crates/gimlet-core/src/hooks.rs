@@ -36,6 +36,7 @@ pub(crate) use output::{Permission, RequestAnswer};
 
 use crate::call::CallScope;
 use round::Round;
+pub(crate) use round::spilled;
 
 /// What hooks are told of every session, and where their long texts go.
 #[derive(Default)]

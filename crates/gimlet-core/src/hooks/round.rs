@@ -93,15 +93,17 @@ impl Round {
 
     /// A text that is not too long; the whole of one that is goes to a file.
     fn fitted(&self, text: String) -> String {
-        if text.chars().nth(MAX_TEXT).is_none() {
-            return text;
-        }
-        let id = ToolUseId::new(format!("hook-{}", uuid::Uuid::new_v4()));
-        match self.files.as_ref().map(|files| files.store(&id, &text)) {
-            Some(Ok(path)) => persisted_preview(text.len(), &path, &text),
-            Some(Err(error)) => inline_fallback(&text, KEPT, &error),
-            None => gimlet_store::preview(&text, KEPT),
-        }
+        if text.chars().nth(MAX_TEXT).is_none() { text } else { spilled(self.files.as_ref(), &text) }
+    }
+}
+
+/// A preview of a text of hooks, the whole of which goes to a file.
+pub(crate) fn spilled(files: Option<&ResultFiles>, text: &str) -> String {
+    let id = ToolUseId::new(format!("hook-{}", uuid::Uuid::new_v4()));
+    match files.map(|files| files.store(&id, text)) {
+        Some(Ok(path)) => persisted_preview(text.len(), &path, text),
+        Some(Err(error)) => inline_fallback(text, KEPT, &error),
+        None => gimlet_store::preview(text, KEPT),
     }
 }
 

@@ -9,12 +9,15 @@ use super::outcome::{Limits, say};
 use super::{Turn, accept, accept_as};
 use crate::call::Incoming;
 use crate::conversation::{Conversation, Mark};
-use crate::hooks::{BatchCall, Fired, HookEvent, Occasion};
+use crate::hooks::{BatchCall, Fired, HookEvent, Occasion, spilled};
 use crate::mentions;
 use crate::results::Settled;
 
 /// How often hooks may keep one turn from ending, unless the environment says otherwise.
 const MAX_STOP_BLOCKS: u32 = 8;
+
+/// How much of what hooks say stands before the first prompt, in bytes on disk. Lists read the first 64 KiB.
+const MAX_OPENING: usize = 32 << 10;
 
 /// Lets hooks add to the beginning of a session or of a subagent's work. What they say is kept until the prompt that it
 /// stands before is let in. Gives the reason where they do not let it begin.
@@ -74,7 +77,7 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
     } else {
         (opening, Vec::new())
     };
-    for text in opening {
+    for text in fitted(turn, opening) {
         super::open_conversation(conversation, turn);
         say(conversation, &text);
     }
@@ -91,6 +94,27 @@ pub(super) async fn submit(conversation: &mut Conversation, turn: &Turn, said: S
     }
     rename(conversation, fired.title);
     Ok(before)
+}
+
+/// What stands before the first prompt, kept so short that whoever reads only the beginning of the transcript finds that
+/// prompt. The rest goes to a file.
+fn fitted(turn: &Turn, opening: Vec<String>) -> Vec<String> {
+    let mut room = MAX_OPENING;
+    let mut fits = |text: &String| {
+        // As long as it will be on disk.
+        let length = serde_json::to_string(text).map_or(usize::MAX, |json| json.len());
+        let left = room.checked_sub(length);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let kept = opening.iter().take_while(|text| fits(text)).count();
+    let mut texts = opening;
+    let rest = texts.split_off(kept);
+    if !rest.is_empty() {
+        let preview = spilled(Some(&turn.result_files), &rest.join("\n"));
+        texts.push(format!("<system-reminder>\nHooks have said more than fits here:\n{preview}\n</system-reminder>"));
+    }
+    texts
 }
 
 /// What the session is called so far.

@@ -493,3 +493,27 @@ async fn a_hook_that_says_stop_at_the_beginning_is_heeded() {
     assert_eq!(program.inputs("h").len(), 1);
     third.close().await;
 }
+
+#[tokio::test]
+async fn the_first_prompt_stands_near_the_beginning_however_much_hooks_say_before_it() {
+    let ids: Vec<String> = (0..9).map(|n| format!("h{n}")).collect();
+    let mut program = Program::default();
+    for id in &ids {
+        program = program.says(id, adds("SessionStart", &format!("{id} {}", "\u{e9}".repeat(9_000))));
+    }
+    let names: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let setup = Setup { saved: true, ..Setup::default() };
+    let (mut bench, _) = bench(setup, program, vec![hook("SessionStart", &names)], words(&["done"]));
+    bench.run("the first prompt").await;
+    let texts = told(&bench, 0);
+    assert!(texts.iter().any(|text| text.contains("SessionStart:startup says:\nh0 ")), "{texts:?}");
+    let rest = texts.iter().find(|text| text.contains("more than fits here")).unwrap();
+    let path = rest.lines().find_map(|line| line.split_once("saved to ")).unwrap().1;
+    let spilled = std::fs::read_to_string(path).unwrap();
+    assert!(spilled.contains("h8 ") && !spilled.contains("h0 "));
+    let files = bench.files.clone();
+    let _dir = bench.close().await;
+    let transcript = std::fs::read_to_string(files.transcript()).unwrap();
+    let place = transcript.find("the first prompt").unwrap();
+    assert!(place < 48 << 10, "{place}");
+}
