@@ -258,6 +258,10 @@ fn background_tasks(services: &Services) -> Value {
         if let Some(command) = &task.command {
             told["command"] = json!(capped(command));
         }
+        if let Some(agent) = &task.agent {
+            told["agent_type"] = json!(agent.subagent_type);
+            agent.name.iter().for_each(|name| told["name"] = json!(name));
+        }
         told
     });
     told.collect()

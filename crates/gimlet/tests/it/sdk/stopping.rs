@@ -68,3 +68,21 @@ async fn a_host_that_stops_tasks_one_by_one_keeps_its_agents() {
     }
     host.end().await;
 }
+
+#[tokio::test]
+async fn hooks_at_the_end_of_a_turn_are_told_which_agents_still_run() {
+    let world = world();
+    let model = script().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    let hooks = json!({"Stop": [{"hookCallbackIds": ["h"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.say("go");
+    let asked = host.asked("hook_callback").await;
+    let tasks = asked["request"]["input"]["background_tasks"].as_array().unwrap().clone();
+    let kinds: Vec<&Value> = tasks.iter().map(|task| &task["agent_type"]).collect();
+    assert!(kinds.contains(&&json!("general-purpose")) && kinds.contains(&&Value::Null), "{tasks:?}");
+    host.answer(&asked, json!({}));
+    host.result().await;
+    host.ask(json!({"subtype": "interrupt"})).await;
+    host.end().await;
+}
