@@ -5,7 +5,7 @@
 
 use std::io::ErrorKind;
 
-use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyStart, Say, ToolUseId};
+use gimlet_proto::{Block, EntryId, ModelUsage, PermissionMode, ReplyEnd, ReplyStart, Say, ToolUseId};
 use gimlet_store::{
     AgentTranscripts, AssistantHead, Durable, Interrupted, Transcript, TranscriptError, UserEntry, UserKind,
 };
@@ -78,12 +78,15 @@ impl Record {
         self.transcript.rewind_to(self.reply_start.clone());
     }
 
-    pub(crate) fn assistant_block(&mut self, start: &ReplyStart, block: &Block) -> EntryId {
+    /// One block of a reply. With `end`, it is the last one.
+    pub(crate) fn assistant_block(&mut self, start: &ReplyStart, end: Option<&ReplyEnd>, block: &Block) -> EntryId {
         let head = AssistantHead {
             message_id: start.message_id.clone(),
             model: start.model.clone(),
             request_id: start.request_id.clone(),
-            usage: start.usage,
+            usage: end.map_or(start.usage, |end| end.usage),
+            stop_reason: end.and_then(|end| Some(end.stop_reason.as_ref()?.as_str().to_owned())),
+            stop_sequence: end.and_then(|end| end.stop_sequence.clone()),
             ..AssistantHead::default()
         };
         self.transcript.assistant(&head, block)

@@ -1,7 +1,11 @@
 //! Reading one reply: every complete block is on disk before anyone sees it, and calls may start while it streams.
+//!
+//! A block waits for a moment before it is written: mostly the next event follows at once, and if that is the end of the
+//! reply, the block's entry can say why it ended and what it took.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use gimlet_proto::{
@@ -9,12 +13,16 @@ use gimlet_proto::{
     ModelRequest, Notice, ReplyEnd, ReplyStart, RetryNotice, ToolUseId, Usage, is_too_deep,
 };
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::call::Incoming;
 use crate::conversation::Conversation;
 use crate::schedule::Calls;
 use crate::tool::Sign;
 use crate::turn::Turn;
+
+/// How long a complete block waits for what follows it. Calls that may start early start no later than that.
+const HELD: Duration = Duration::from_millis(50);
 
 /// A reply as far as it came.
 pub(crate) struct Reply {
@@ -47,8 +55,14 @@ pub(crate) async fn read(
     request: ModelRequest,
     calls: &mut Calls,
 ) -> Reply {
-    let mut reader =
-        Reader { turn, start: ReplyStart::default(), blocks: Vec::new(), spent: Vec::new(), open: HashMap::new() };
+    let mut reader = Reader {
+        turn,
+        start: ReplyStart::default(),
+        blocks: Vec::new(),
+        spent: Vec::new(),
+        open: HashMap::new(),
+        held: None,
+    };
     conversation.record.begin_reply();
     turn.publish(Body::Requesting);
     let mut stream = turn.model.stream(request);
@@ -58,10 +72,15 @@ pub(crate) async fn read(
             biased;
             () = turn.scope.cancel.cancelled() => {
                 drop(stream);
+                reader.let_go(None, conversation, calls);
                 reader.keep_partial_text(conversation);
                 break Ending::Aborted;
             }
             event = stream.next() => event,
+            () = until(reader.held.as_ref().map(|held| held.until)) => {
+                reader.let_go(None, conversation, calls);
+                continue;
+            }
             // Once there is nothing to do but wait.
             () = std::future::ready(()), if !is_awaited => {
                 is_awaited = true;
@@ -70,13 +89,25 @@ pub(crate) async fn read(
             }
         };
         match event {
-            Some(ModelEvent::Done(end)) => break Ending::Complete(Box::new(end)),
+            Some(ModelEvent::Done(end)) => {
+                reader.let_go(Some(&end), conversation, calls);
+                break Ending::Complete(Box::new(end));
+            }
             Some(ModelEvent::Failed(error)) => break Ending::Failed(error),
             Some(event) => reader.take(event, conversation, calls).await,
             None => break Ending::Failed(closed_early()),
         }
     };
+    reader.let_go(None, conversation, calls);
     Reply { start: reader.start, blocks: reader.blocks, ending, spent: reader.spent }
+}
+
+/// Waits for a moment, or for ever where there is none to wait for.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn closed_early() -> ModelError {
@@ -103,6 +134,17 @@ struct Reader<'a> {
     blocks: Vec<Block>,
     spent: Vec<(String, Usage)>,
     open: HashMap<usize, Open>,
+    held: Option<Held>,
+}
+
+/// A complete block that nobody knows of yet.
+struct Held {
+    block: Block,
+    /// What it calls.
+    call: Option<Incoming>,
+    until: Instant,
+    /// What the provider sent meanwhile, to be passed through behind it.
+    wire: Vec<Arc<RawValue>>,
 }
 
 struct Open {
@@ -113,6 +155,9 @@ struct Open {
 
 impl Reader<'_> {
     async fn take(&mut self, event: ModelEvent, conversation: &mut Conversation, calls: &mut Calls) {
+        if !matches!(event, ModelEvent::Wire(_) | ModelEvent::Discarded) {
+            self.let_go(None, conversation, calls);
+        }
         match event {
             ModelEvent::Started(start) => {
                 if let Some(broken) = conversation.watch_cache(&start, &self.turn.facts()) {
@@ -135,10 +180,13 @@ impl Reader<'_> {
             ModelEvent::InputDelta { index, text } => self.delta(index, DeltaKind::Input, text),
             ModelEvent::BlockDone { index, block, bad_input } => {
                 self.open.remove(&index);
-                self.block_done(block, bad_input, conversation, calls);
+                self.block_done(block, bad_input, conversation);
             }
             ModelEvent::Discarded => {
                 calls.discard().await;
+                for event in self.held.take().into_iter().flat_map(|held| held.wire) {
+                    self.turn.publish(Body::Wire(event));
+                }
                 self.blocks.clear();
                 self.open.clear();
                 conversation.record.rewind_reply();
@@ -149,7 +197,10 @@ impl Reader<'_> {
                 // Should nobody answer any more, it must not be counted for the reply as well.
                 self.start.usage = Usage::default();
             }
-            ModelEvent::Wire(event) => self.turn.publish(Body::Wire(event)),
+            ModelEvent::Wire(event) => match &mut self.held {
+                Some(held) => held.wire.push(event),
+                None => self.turn.publish(Body::Wire(event)),
+            },
             ModelEvent::Retrying { attempt, max, delay_ms, error } => {
                 self.turn.publish(Body::Retry(RetryNotice { attempt, max, delay_ms, error }));
             }
@@ -173,13 +224,7 @@ impl Reader<'_> {
         self.turn.publish(Body::Delta(Delta { item: open.item, kind, text }));
     }
 
-    fn block_done(
-        &mut self,
-        block: Block,
-        bad_input: Option<String>,
-        conversation: &mut Conversation,
-        calls: &mut Calls,
-    ) {
+    fn block_done(&mut self, block: Block, bad_input: Option<String>, conversation: &Conversation) {
         if block.is_blank_text() {
             return;
         }
@@ -190,15 +235,26 @@ impl Reader<'_> {
             let text = "a part of the reply that no request can carry was left out".to_owned();
             return self.turn.publish(Body::Notice(Notice { level: Level::Warning, text }));
         };
-        self.keep(block.clone(), conversation, false);
-        if let Some(parts) = block.as_tool_use() {
-            calls.offer(Incoming {
-                id: ToolUseId::new(parts.id.as_ref()),
-                // As the model wrote it: under the name that history has there may be a tool that was not meant.
-                name: named,
-                input: Arc::from(parts.input.to_owned()),
-                bad_input: bad_input.or(too_deep),
-            });
+        let call = block.as_tool_use().map(|parts| Incoming {
+            id: ToolUseId::new(parts.id.as_ref()),
+            // As the model wrote it: under the name that history has there may be a tool that was not meant.
+            name: named,
+            input: Arc::from(parts.input.to_owned()),
+            bad_input: bad_input.or(too_deep),
+        });
+        self.held = Some(Held { block, call, until: Instant::now() + HELD, wire: Vec::new() });
+    }
+
+    /// Writes and shows the block that waited, if one does, and offers its call. `end` is how the reply ended, where that
+    /// came next.
+    fn let_go(&mut self, end: Option<&ReplyEnd>, conversation: &mut Conversation, calls: &mut Calls) {
+        let Some(held) = self.held.take() else { return };
+        self.keep(held.block, conversation, end, false);
+        if let Some(call) = held.call {
+            calls.offer(call);
+        }
+        for event in held.wire {
+            self.turn.publish(Body::Wire(event));
         }
     }
 
@@ -216,8 +272,8 @@ impl Reader<'_> {
     }
 
     /// On disk first, then shown.
-    fn keep(&mut self, block: Block, conversation: &mut Conversation, aborted: bool) {
-        let uuid = conversation.record.assistant_block(&self.start, &block);
+    fn keep(&mut self, block: Block, conversation: &mut Conversation, end: Option<&ReplyEnd>, aborted: bool) {
+        let uuid = conversation.record.assistant_block(&self.start, end, &block);
         self.turn.publish(Body::Block(Box::new(AssistantBlock {
             uuid,
             message_id: self.start.message_id.clone(),
@@ -240,7 +296,7 @@ impl Reader<'_> {
         open.sort_by_key(|(index, _)| *index);
         for (_, open) in open {
             if open.kind == BlockKind::Text && !open.text.trim().is_empty() {
-                self.keep(Block::text(&open.text), conversation, true);
+                self.keep(Block::text(&open.text), conversation, None, true);
             }
         }
     }

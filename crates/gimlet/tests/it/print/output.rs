@@ -168,6 +168,14 @@ async fn partial_messages_are_the_models_own_events() {
     assert_eq!(text, "Looking.It says alpha.");
     let requesting = lines.iter().filter(|line| line["status"] == "requesting").count();
     assert_eq!((requesting, of_type(&lines, "assistant").len()), (2, 4));
+    // A block comes behind the event that completes it, and before the next.
+    let before = |line: &Value| line["event"]["type"].as_str().map(str::to_owned);
+    let blocks = lines.windows(3).filter(|three| three[1]["type"] == "assistant");
+    for three in blocks {
+        assert_eq!(before(&three[0]).as_deref(), Some("content_block_stop"), "{three:?}");
+        let after = before(&three[2]).unwrap_or_default();
+        assert!(["content_block_start", "message_delta"].contains(&after.as_str()), "{three:?}");
+    }
 }
 
 #[tokio::test]

@@ -198,6 +198,28 @@ async fn a_fork_that_is_not_kept_is_copied_nowhere() {
 }
 
 #[tokio::test]
+async fn the_last_entry_of_a_reply_says_why_it_ended_and_what_it_took() {
+    let world = world();
+    world.file("a", "1");
+    let model = Script::new()
+        .say("Looking.")
+        .call("Read", json!({"file_path": world.path("a")}))
+        .then()
+        .say("done")
+        .serve()
+        .await
+        .unwrap();
+    let run = turn(&world, &model, &[]).await;
+    let entries = entries_of(&world.transcripts()[0]);
+    let replies: Vec<&Value> =
+        entries.iter().filter(|entry| entry["type"] == "assistant").map(|entry| &entry["message"]).collect();
+    let reasons: Vec<&Value> = replies.iter().map(|message| &message["stop_reason"]).collect();
+    assert_eq!(reasons, [&Value::Null, &json!("tool_use"), &json!("end_turn")]);
+    let took: u64 = replies[1..].iter().map(|message| message["usage"]["output_tokens"].as_u64().unwrap()).sum();
+    assert_eq!(run.result()["usage"]["output_tokens"], took);
+}
+
+#[tokio::test]
 async fn two_runs_do_not_drive_one_session() {
     use gimlet_script::{At, Fault};
     let world = world();
