@@ -95,6 +95,11 @@ impl Wire {
         self.ended_badly
     }
 
+    /// A turn without the model has ended.
+    pub(crate) fn turn_ended(&mut self, badly: bool) {
+        self.ended_badly = badly;
+    }
+
     /// Another conversation, or a turn without the model: what was shown before is not to be taken back any more.
     pub(crate) fn begin_afresh(&mut self) {
         self.shown.clear();

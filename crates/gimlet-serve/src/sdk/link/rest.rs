@@ -114,6 +114,7 @@ impl Link {
     async fn tell_local_end(&mut self, said: &Said, outcome: Result<&str, String>) {
         self.flush_mirror().await;
         self.failed = outcome.is_err();
+        self.wire.turn_ended(outcome.is_err());
         let told = self.lifecycle.turn_ended(&self.session.id);
         self.write_all(told).await;
         let origin = said.origin.as_ref();

@@ -199,3 +199,24 @@ async fn a_cleared_session_keeps_the_agent_it_came_back_with_and_reads_that_of_s
         assert_eq!(model.request(2).system_text(), expected, "by settings: {by_settings}");
     }
 }
+
+#[tokio::test]
+async fn nothing_but_answers_follows_a_command_that_failed() {
+    let world = world();
+    let model = Script::new().say("one").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.say("/compact");
+    let failed = host.result().await;
+    assert_eq!((&failed["subtype"], &failed["is_error"]), (&json!("error_during_execution"), &json!(true)));
+    let before = host.seen.len();
+    host.ask(json!({"subtype": "set_permission_mode", "mode": "acceptEdits"})).await;
+    host.ask(json!({"subtype": "get_binary_version"})).await;
+    let behind: Vec<Value> = host.seen[before..].to_vec();
+    let is_control = |line: &Value| line["type"] == "control_response" || line["subtype"] == "session_state_changed";
+    assert!(behind.iter().all(is_control), "{behind:?}");
+    host.say("hello");
+    let init = host.until(|line| line["subtype"] == "init").await;
+    assert_eq!(init["permissionMode"], "acceptEdits");
+    assert_eq!(host.result().await["result"], "one");
+    host.end().await.clean(0);
+}
