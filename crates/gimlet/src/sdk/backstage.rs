@@ -10,7 +10,7 @@ use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_proto::{BoxFuture, Servers, SessionHandle, SessionId};
 use gimlet_serve::sdk::{Backstage, Initialize, Reopen, Reopened, SavedSetting};
-use gimlet_store::clean_title;
+use gimlet_store::{clean_title, peek};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -129,6 +129,12 @@ impl Stage {
 }
 
 impl Stage {
+    /// What the session is called in its file, whoever gave it that name.
+    fn title_so_far(&self) -> Option<String> {
+        let path = self.troupe.lock().name_plate.as_ref()?.files.transcript();
+        peek(&path).ok().flatten()?.labels.title.filter(|title| !title.is_empty())
+    }
+
     /// A copy that was made for the session is the one to go on with; it is not made twice. Where nothing is kept there
     /// is only its id to go on with.
     fn with_same_conversation(&self, mut run: RunArgs) -> RunArgs {
@@ -174,6 +180,9 @@ impl Backstage for Stage {
                 let mut run = with_new_conversation(self.run());
                 // One that came back with the conversation stays when that goes.
                 run.agent = run.agent.or_else(|| self.troupe.lock().agent_when_cleared.clone());
+                if let Some(title) = self.title_so_far() {
+                    (run.name, run.wished_title) = (Some(title), None);
+                }
                 (run, mode, true)
             }
             Reopen::Greeted { wishes, mode, mode_chosen } => {

@@ -201,6 +201,37 @@ async fn a_cleared_session_keeps_the_agent_it_came_back_with_and_reads_that_of_s
 }
 
 #[tokio::test]
+async fn a_cleared_conversation_keeps_a_name_that_others_gave_it() {
+    let world = world();
+    let model = Script::new().say("one").then().say("two").then().say("three").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--name", "named by a flag"]));
+    host.say("first");
+    let id = host.result().await["session_id"].as_str().unwrap().to_owned();
+    host.end().await.clean(0);
+    let titles = || -> Vec<Option<String>> {
+        let title = |path: &std::path::PathBuf| {
+            let entries = entries_of(path);
+            entries.iter().rev().find_map(|entry| entry["customTitle"].as_str().map(str::to_owned))
+        };
+        world.transcripts().iter().map(title).collect()
+    };
+    // It comes back with a session that was resumed, and as another program wrote it meanwhile.
+    let mut host = Host::start(world.run(&model).args(["--resume", &id]));
+    host.say("second");
+    host.result().await;
+    let path = world.transcripts()[0].clone();
+    let line = json!({"type": "custom-title", "customTitle": "named from outside", "sessionId": id});
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+    std::io::Write::write_all(&mut file, format!("{line}\n").as_bytes()).unwrap();
+    host.say("/clear");
+    host.result().await;
+    host.say("third");
+    host.result().await;
+    host.end().await.clean(0);
+    assert_eq!(titles(), vec![Some("named from outside".to_owned()); 2]);
+}
+
+#[tokio::test]
 async fn nothing_but_answers_follows_a_command_that_failed() {
     let world = world();
     let model = Script::new().say("one").serve().await.unwrap();
