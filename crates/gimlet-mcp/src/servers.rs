@@ -324,6 +324,9 @@ impl Servers for McpServers {
             {
                 let mut entries = self.lock();
                 let entry = entries.iter_mut().find(|entry| entry.name == server).ok_or_else(|| unknown(server))?;
+                if !entry.enabled {
+                    return Err(format!("the server '{server}' is switched off"));
+                }
                 entry.state = State::Waiting;
             }
             self.connect_all(false).await;

@@ -106,6 +106,7 @@ async fn a_server_that_fails_is_tried_again_and_can_be_turned_off_and_on() {
     servers.enable("calc", false).await.unwrap();
     assert!(names(&servers).await.is_empty());
     assert_eq!(servers.list()[0].status, ServerStatus::Disabled);
+    assert!(servers.reconnect("calc").await.unwrap_err().contains("switched off"));
     servers.enable("calc", true).await.unwrap();
     assert_eq!(servers.list()[0].status, ServerStatus::Connected);
     assert!(servers.reconnect("nobody").await.unwrap_err().contains("nobody"));
