@@ -1,14 +1,16 @@
 //! The way to a server that lives inside the program which drives gimlet: one JSON-RPC message a call, its answer back.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{Driver, DriverError};
-use rmcp::model::RequestId;
+use rmcp::model::{ClientNotification, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{ErrorData, RoleClient};
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Answers come in the order in which the server gives them.
 pub(crate) struct DriverChannel {
@@ -16,12 +18,55 @@ pub(crate) struct DriverChannel {
     server: Arc<str>,
     answers: mpsc::UnboundedReceiver<RxJsonRpcMessage<RoleClient>>,
     sender: mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>,
+    asked: Asked,
+}
+
+/// The requests that nobody has answered yet. Whoever waits for one gives it up when its sender goes.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<HashMap<RequestId, oneshot::Sender<Infallible>>>>);
+
+impl Asked {
+    /// Comes back when the request is given up; never for what is no request.
+    fn until_given_up(&self, item: &TxJsonRpcMessage<RoleClient>) -> impl Future<Output = ()> + Send + use<> {
+        let given_up = match item {
+            TxJsonRpcMessage::<RoleClient>::Request(asked) => {
+                let (sender, given_up) = oneshot::channel();
+                self.lock().insert(asked.id.clone(), sender);
+                Some(given_up)
+            }
+            _ => None,
+        };
+        async move {
+            match given_up {
+                Some(given_up) => drop(given_up.await),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Gives up what a notification takes back.
+    fn heed(&self, item: &TxJsonRpcMessage<RoleClient>) {
+        if let TxJsonRpcMessage::<RoleClient>::Notification(told) = item
+            && let ClientNotification::CancelledNotification(cancelled) = &told.notification
+            && let Some(id) = &cancelled.params.request_id
+        {
+            self.forget(id);
+        }
+    }
+
+    fn forget(&self, id: &RequestId) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, oneshot::Sender<Infallible>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl DriverChannel {
     pub(crate) fn new(driver: Arc<dyn Driver>, server: &str) -> Self {
         let (sender, answers) = mpsc::unbounded_channel();
-        Self { driver, server: server.into(), answers, sender }
+        Self { driver, server: server.into(), answers, sender, asked: Asked::default() }
     }
 
     /// Where messages come in that the server sends by itself.
@@ -56,11 +101,20 @@ impl Transport<RoleClient> for DriverChannel {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let (driver, server, answers) = (self.driver.clone(), self.server.clone(), self.sender.clone());
+        let open = self.asked.clone();
+        open.heed(&item);
+        let given_up = open.until_given_up(&item);
         async move {
             let broken = |error: serde_json::Error| DriverError::Failed(error.to_string());
-            let answer = driver.mcp(&server, to_raw_value(&item).map_err(broken)?).await;
+            let answer = tokio::select! {
+                biased;
+                // What is dropped with this is withdrawn from the program.
+                () = given_up => return Ok(()),
+                answer = driver.mcp(&server, to_raw_value(&item).map_err(broken)?) => answer,
+            };
             // Notifications have no answer, whatever came back for them.
             let TxJsonRpcMessage::<RoleClient>::Request(asked) = item else { return Ok(()) };
+            open.forget(&asked.id);
             let answer = match answer {
                 Ok(answer) => serde_json::from_str(answer.get()).map_err(broken),
                 Err(error) => Err(error),

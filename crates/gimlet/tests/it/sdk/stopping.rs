@@ -4,7 +4,7 @@ use gimlet_script::{Expect, Script};
 use gimlet_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::Host;
+use super::{Host, items};
 use crate::world;
 
 /// An agent in the background that waits for a command, and a command of the session's own beside it.
@@ -67,6 +67,29 @@ async fn a_host_that_stops_tasks_one_by_one_keeps_its_agents() {
         host.until(|line| ended(line, "Wait")).await;
     }
     host.end().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_withdraws_the_call_that_a_server_of_the_host_has_not_answered() {
+    let world = world();
+    let model = Script::new().call("mcp__calc__t", json!({})).then().say("never").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "mcp__calc"]));
+    host.ask(json!({"subtype": "initialize", "sdkMcpServers": ["calc"]})).await;
+    host.say("go");
+    let open = loop {
+        let line = host.next().await;
+        if line["request"]["message"]["method"] == "tools/call" {
+            break line["request_id"].clone();
+        }
+        items::answer_server(&mut host, &line, "{}");
+    };
+    assert_eq!(host.ask(json!({"subtype": "interrupt"})).await["subtype"], "success");
+    host.result().await;
+    let end = host.end().await;
+    let withdrawn = end.lines.iter().any(|line| line["type"] == "control_cancel_request" && line["request_id"] == open);
+    assert!(withdrawn, "{open}: {:?}", end.lines);
+    let told = |line: &Value| line["request"]["message"]["method"] == "notifications/cancelled";
+    assert!(end.lines.iter().any(told), "the server hears of it too");
 }
 
 #[tokio::test]
