@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gimlet_proto::{Answer, Approval, AskBody, AskId, AskView, ServerName};
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{fit, frames};
@@ -135,7 +135,8 @@ impl Question {
     }
 }
 
-fn no(message: String, interrupt: bool) -> Answer {
+/// A no in the program's own words.
+pub(super) fn no(message: String, interrupt: bool) -> Answer {
     // Without words a person's no stops the turn; a program that wants that says so.
     let message = if message.trim().is_empty() { "Permission denied by the host".to_owned() } else { message };
     Answer::No { message, interrupt }
@@ -146,6 +147,7 @@ mod tests {
     use super::*;
     use gimlet_proto::{AgentPath, SuggestedChange, ToolUseId};
     use serde_json::json;
+    use serde_json::value::to_raw_value;
 
     fn raw(json: &str) -> Arc<RawValue> {
         RawValue::from_string(json.to_owned()).unwrap().into()

@@ -8,6 +8,7 @@ use crate::sdk::fit;
 use crate::sdk::frames::{self, HostAnswer};
 use crate::sdk::initialize::{self, Initialize};
 use crate::sdk::lines::{HostLine, LineError};
+use crate::sdk::permission;
 use crate::sdk::prompts::{self, Prompt};
 use crate::sdk::requests::{self, Routed};
 
@@ -87,7 +88,11 @@ impl Link {
             self.host.answer(&id, outcome.map_err(DriverError::Failed));
             return;
         };
-        let answer = question.read(outcome);
+        // A program that says that it failed has been asked, and its word is a no.
+        let answer = match outcome {
+            Err(error) => permission::no(error, false),
+            answered => question.read(answered),
+        };
         self.session.send(Op::Answer { ask: question.ask, answer });
         self.tell_state().await;
     }

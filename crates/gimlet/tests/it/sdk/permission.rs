@@ -120,8 +120,10 @@ async fn an_answer_that_is_an_error_is_a_no_with_those_words() {
         host.send(json!({"type": "control_response", "response":
             {"subtype": "error", "request_id": question["request_id"], "error": "the callback broke"}}));
         let refused = host.until(|line| line["type"] == "user").await;
-        assert!(result_text(&refused).contains("the callback broke"));
+        assert_eq!(result_text(&refused), "the callback broke");
     }
+    let told = host.seen.iter().any(|line| line["subtype"] == "permission_denied");
+    assert!(!told, "who was asked knows");
     assert_eq!(host.result().await["permission_denials"].as_array().unwrap().len(), 2);
     host.end().await.clean(0);
 }
