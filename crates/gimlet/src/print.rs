@@ -228,7 +228,8 @@ fn no_prompt(run: &RunArgs) -> Report {
     let lists = [&run.allowed_tools, &run.disallowed_tools, run.tools.as_ref().unwrap_or(&Vec::new())]
         .into_iter()
         .any(|list| list.len() > 1);
-    let report = Report::new("there is no prompt");
+    let report =
+        Report::new("Error: Input must be provided either through stdin or as a prompt argument when using --print");
     if lists || run.add_dir.len() > 1 {
         return report.hint("A flag that takes a list took it: put the prompt first, or after '--'");
     }

@@ -48,9 +48,12 @@ impl Report {
         }
     }
 
-    /// One line for people.
+    /// One line for people. What scripts know word for word begins as they know it.
     pub(crate) fn line(&self) -> String {
-        format!("gimlet: {}", self.text())
+        match self.text() {
+            text if text.starts_with("Error: ") => text,
+            text => format!("gimlet: {text}"),
+        }
     }
 
     /// Everything that fails before a session ends in 1, as scripts expect.

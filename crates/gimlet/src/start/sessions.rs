@@ -271,10 +271,14 @@ fn copy_whole(mirror: Option<&Mirror>, path: &Path) {
 /// What to say about a session that is there already.
 fn in_use(run: &RunArgs, error: &TranscriptError) -> Report {
     match (error, &run.session_id) {
-        (TranscriptError::Exists { .. }, Some(id)) => Report::new(format!("Session ID {id} is already in use."))
-            .hint("Choose another --session-id, or resume that session"),
+        (TranscriptError::Exists { .. }, Some(id)) => id_in_use(id),
         _ => Report::new(error.to_string()).hint("Choose another --session-id, or resume that session"),
     }
+}
+
+fn id_in_use(id: &str) -> Report {
+    Report::new(format!("Error: Session ID {id} is already in use."))
+        .hint("Choose another --session-id, or resume that session")
 }
 
 /// Flags about a session that need each other.
@@ -419,8 +423,7 @@ fn new_id(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Se
     let Some(id) = wanted_id(run)? else { return Ok(new_session_id()) };
     match Sessions::new(places, &around.cwd, &[]).by_id(id.as_str()) {
         Err(FindError::NoSuchId { .. }) => Ok(id),
-        _ => Err(Report::new(format!("Error: Session ID {id} is already in use."))
-            .hint("Choose another --session-id, or resume that session")),
+        _ => Err(id_in_use(id.as_str())),
     }
 }
 

@@ -61,7 +61,10 @@ async fn no_prompt_at_all_is_one_line_and_no_request() {
         let run = world.run(&model).arg("-p").args(argument).stdin(piped).finish().await;
         run.expect_code(1);
         assert_eq!((run.stdout.as_str(), model.requests().len()), ("", 0));
-        assert_eq!(run.stderr, "gimlet: there is no prompt. Give one: gimlet -p \"what to do\", or pipe it in\n");
+        assert_eq!(
+            run.stderr,
+            "Error: Input must be provided either through stdin or as a prompt argument when using --print. Give one: gimlet -p \"what to do\", or pipe it in\n"
+        );
     }
 }
 

@@ -139,7 +139,7 @@ async fn a_session_id_is_a_new_uuid() {
     assert_eq!(id_of(&run), chosen);
     assert!(world.transcripts()[0].ends_with(format!("{chosen}.jsonl")));
     let wrong: [(&[&str], &str); 4] = [
-        (&["--session-id", chosen], "is already in use."),
+        (&["--session-id", chosen], "Error: Session ID 0195c9f4-3a88-4b44-9d41-3f6a1f1a0002 is already in use."),
         (&["--session-id", "seven"], "is not a UUID"),
         (&["--session-id", "0195c9f4-3a88-4b44-9d41-3f6a1f1a0003", "--resume", chosen], "--fork-session"),
         (&["--fork-session"], "--fork-session needs a session"),
@@ -149,7 +149,7 @@ async fn a_session_id_is_a_new_uuid() {
         let run = world.run(&model).print("go").args(args.iter().copied()).finish().await;
         run.expect_code(1);
         assert_eq!((run.stderr.lines().count(), run.stdout.as_str()), (1, ""), "{}", run.stderr);
-        assert!(run.stderr.contains(part), "{}", run.stderr);
+        assert!(run.stderr.contains(part) && !run.stderr.contains("gimlet: Error"), "{}", run.stderr);
     }
     assert_eq!(world.transcripts().len(), 1);
 }
