@@ -106,8 +106,9 @@ impl Question {
         #[serde(rename_all = "camelCase")]
         struct Reply {
             behavior: String,
+            #[serde(alias = "updated_input")]
             updated_input: Option<Box<RawValue>>,
-            #[serde(default)]
+            #[serde(default, alias = "updated_permissions")]
             updated_permissions: Option<Vec<Box<RawValue>>>,
             message: Option<String>,
             #[serde(default)]
@@ -205,6 +206,12 @@ mod tests {
             panic!()
         };
         assert_eq!(edited.input.unwrap().get(), r#"{"file_path":"/srv/y"}"#);
+        let Answer::Yes(snake) = answer(json!({"behavior": "allow", "updated_input": {"file_path": "/srv/z"},
+            "updated_permissions": [{"type": "setMode", "mode": "acceptEdits"}]}))
+        else {
+            panic!()
+        };
+        assert_eq!((snake.input.unwrap().get(), snake.changes.len()), (r#"{"file_path":"/srv/z"}"#, 1));
         assert!(matches!(answer(json!({"behavior": "allow", "updatedInput": null})), Answer::Yes(_)));
     }
 

@@ -27,6 +27,7 @@ async fn every_answer_does_what_it_says() {
     let cases = [
         (allow(json!({})), Some("1"), "Created", 2),
         (allow(json!({"updatedInput": {"file_path": "<a>", "content": "2"}})), Some("2"), "Created", 2),
+        (allow(json!({"updated_input": {"file_path": "<a>", "content": "3"}})), Some("3"), "Created", 2),
         (allow(json!({"updatedInput": {"content": 7}})), None, "file_path", 2),
         (allow(json!({"updatedPermissions": rules})), Some("1"), "Created", 1),
         (allow(json!({"updatedPermissions": mode})), Some("1"), "Created", 1),
