@@ -33,6 +33,7 @@ pub use aside::Leave;
 pub(crate) use asks::{Asked, Asks};
 pub use classifier::ReviewRules;
 pub(crate) use classifier::{Classifier, Spent};
+pub(crate) use hooked::brings_answer;
 pub(crate) use hosts::HostGate;
 pub use judge::{Judged, Judging};
 pub use live::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{CallScope, Incoming};
 use crate::files::Stamp;
-use crate::gate::{Pass, Permit, Refusal, edited};
+use crate::gate::{Pass, Permit, Refusal, brings_answer, edited};
 use crate::hooks::{CallFacts, Fired, HookEvent, Occasion, Permission};
 use crate::results::{Settled, cancelled, without_blanks};
 use crate::tool::{ErrorClass, Prepared, ToolError, ToolRef};
@@ -83,7 +83,6 @@ fn clear(
         settled.ends_turn = Some(TurnEnd::HookStopped);
         return Err(Box::new(settled));
     }
-    let changed = fired.input.is_some();
     let say = match fired.permission {
         Some((Permission::Defer, _)) if alone && scope.subagent.is_none() && !scope.gate.is_attended() => {
             return Err(deferred(incoming));
@@ -100,15 +99,12 @@ fn clear(
         }
         Some((Permission::Deny, _)) | None => None,
     };
-    let mut prepared = match fired.input {
-        Some(input) => edited(scope, incoming, input).map_err(|refusal| invalid(refusal, scope, incoming))?,
-        None => prepared,
-    };
-    // The answer that such a tool wants from a person came with the hook; tools of others always get the person.
-    if changed && matches!((&say, tool), (Some(HookSay::Allow(_)), ToolRef::BuiltIn(_))) {
-        prepared.requires_user_interaction = false;
+    let Some(input) = fired.input else { return Ok((prepared, say)) };
+    let mut changed = edited(scope, incoming, input).map_err(|refusal| invalid(refusal, scope, incoming))?;
+    if matches!(say, Some(HookSay::Allow(_))) && brings_answer(tool, &prepared, &changed) {
+        changed.requires_user_interaction = false;
     }
-    Ok((prepared, say))
+    Ok((changed, say))
 }
 
 fn invalid(refusal: Refusal, scope: &CallScope, incoming: &Incoming) -> Box<Settled> {

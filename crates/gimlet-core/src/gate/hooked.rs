@@ -5,10 +5,11 @@ use gimlet_policy::shell::Trouble;
 use gimlet_policy::{Behavior, Decision, Reason, Verdict};
 use gimlet_store::Decider;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::ledger::Word;
 use super::refusal::Denied;
-use super::{Answered, Gate, Refusal};
+use super::{Answered, Gate, Refusal, edited};
 use crate::call::{CallScope, Incoming};
 use crate::hooks::{CallFacts, Fired, HookEvent, Occasion, RequestAnswer};
 use crate::tool::{Prepared, ToolRef};
@@ -52,6 +53,7 @@ impl Gate {
             .iter()
             .filter_map(|change| serde_json::from_str(change.update.get()).ok())
             .collect();
+        let tool = scope.tools.find(&prepared.tool);
         let call = facts(scope, incoming, prepared);
         let fired = hooks.fire(scope, &Occasion::PermissionRequest { call, suggestions: &suggestions }).await;
         if scope.cancel.is_cancelled() {
@@ -68,8 +70,12 @@ impl Gate {
         match answer {
             RequestAnswer::Allow { input, changes } => {
                 // A hook can bring the answer that a tool wants from a person, but not stand in for the person.
-                let unanswered =
-                    prepared.requires_user_interaction && !(input.is_some() && is_built_in(scope, prepared));
+                let brought = |input: &RawValue| match edited(scope, incoming, input.to_owned()) {
+                    Ok(changed) => tool.is_some_and(|tool| brings_answer(tool, prepared, &changed)),
+                    // It fails when it is taken up, with words about what is wrong with it.
+                    Err(_) => true,
+                };
+                let unanswered = prepared.requires_user_interaction && !input.as_deref().is_some_and(brought);
                 if unanswered || verdict.reasons.iter().any(is_for_a_person) {
                     return None;
                 }
@@ -138,7 +144,13 @@ fn is_for_a_person(reason: &Reason) -> bool {
     )
 }
 
-/// Whether the call is one of gimlet's own tools.
-fn is_built_in(scope: &CallScope, prepared: &Prepared) -> bool {
-    matches!(scope.tools.find(&prepared.tool), Some(ToolRef::BuiltIn(_)))
+/// Whether the input that a hook gave holds the answer that a tool wants from a person. A tool with parameters for the
+/// answer says so itself; for others whatever differs from what the hook was told is the answer. Tools that are not
+/// gimlet's own always get the person.
+pub(crate) fn brings_answer(tool: &ToolRef, told: &Prepared, given: &Prepared) -> bool {
+    match tool {
+        ToolRef::BuiltIn(tool) if tool.reserved_parameters().is_empty() => given.input != told.input,
+        ToolRef::BuiltIn(_) => !given.requires_user_interaction,
+        ToolRef::Guest(_) => false,
+    }
 }

@@ -212,7 +212,9 @@ async fn a_tool_that_wants_a_person_takes_a_hooks_leave_only_with_the_answer() {
     let plain = decides("allow", "fine");
     let mut answered = plain.clone();
     answered["hookSpecificOutput"]["updatedInput"] = json!({"name": "answered"});
-    for (answer, runs) in [(plain, false), (answered, true)] {
+    let mut repeated = plain.clone();
+    repeated["hookSpecificOutput"]["updatedInput"] = json!({"manner": "", "ms": "0", "name": "a"});
+    for (answer, runs) in [(plain, false), (answered, true), (repeated, false)] {
         let program = Program::default().says("h", answer);
         let replies = vec![reply(&[call("a", "Consult", json!({"name": "a"}))]), reply(&[Block::text("done")])];
         let setup = unattended(PermissionMode::Default);

@@ -128,9 +128,9 @@ async fn a_yes_opens_no_protected_path_but_a_no_closes_it() {
 #[tokio::test]
 async fn a_tool_that_wants_a_person_is_not_answered_by_a_bare_yes() {
     let consult = || vec![reply(&[call("a", "Consult", json!({"name": "a"}))]), reply(&[Block::text("done")])];
-    for (decision, asked) in
-        [(json!({"behavior": "allow"}), 1), (json!({"behavior": "allow", "updatedInput": {"name": "a"}}), 0)]
-    {
+    let with = |name: &str| json!({"behavior": "allow", "updatedInput": {"name": name}});
+    // An input that only repeats what the hook was told is no answer.
+    for (decision, asked) in [(json!({"behavior": "allow"}), 1), (with("a"), 1), (with("answered"), 0)] {
         let program = Program::default().says("h", answers(decision));
         let (mut bench, _) = bench(asking(true), program, vec![hook("PermissionRequest", &["h"])], consult());
         assert_eq!(run(&mut bench).await.1, asked);
