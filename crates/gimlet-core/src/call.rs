@@ -208,7 +208,7 @@ async fn run_cleared(
     let elapsed_ms = cx.elapsed_ms();
     let phase = match (&settled.view, settled.error) {
         (Some(view), None) => ToolPhase::Done { view: view.clone(), elapsed_ms },
-        _ => ToolPhase::Failed { message: settled.content.to_text(), elapsed_ms },
+        _ => ToolPhase::Failed { message: settled.failure(), elapsed_ms },
     };
     publish(scope, &cx, &label, phase);
     if let Some(told) = told {

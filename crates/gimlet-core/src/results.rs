@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::redact::Redactor;
 use crate::tool::{Change, ErrorClass, Outcome, ResultCap, ToolError};
 
-/// Text beyond this in one failing result is cut in the middle by the runtime as a last resort.
+/// A failure with more characters than this goes to a file, whatever results its tool may give.
 const MAX_ERROR_TEXT: usize = 40_000;
 /// A batch may use this share of what is left of the context window.
 const BATCH_SHARE: u64 = 4;
@@ -96,7 +96,6 @@ impl Settled {
         } else {
             error.model_text
         };
-        let text = preview(&text, MAX_ERROR_TEXT);
         Self {
             content: ResultContent::Text(text),
             output: raw(&Value::Object(output)),
@@ -140,12 +139,20 @@ impl Settled {
         saved.persisted_output_path.filter(|path| path.parent() == Some(dir))
     }
 
+    /// What people are told of a failure.
+    pub(crate) fn failure(&self) -> String {
+        preview(&self.content.to_text(), MAX_ERROR_TEXT)
+    }
+
     /// Moves text over the tool's cap into a file and leaves a preview.
     pub(crate) fn cap(&mut self, call: &ToolUseId, cap: ResultCap, files: &ResultFiles) {
-        if let ResultCap::Chars(limit) = cap
-            && self.error.is_none()
-            && is_longer(&self.content, limit)
-        {
+        let limit = match (cap, self.error) {
+            (ResultCap::Chars(limit), None) => limit,
+            (ResultCap::Chars(limit), Some(_)) => limit.min(MAX_ERROR_TEXT),
+            (ResultCap::Unlimited, Some(_)) => MAX_ERROR_TEXT,
+            (ResultCap::Unlimited, None) => return,
+        };
+        if is_longer(&self.content, limit) {
             self.persist(call, files);
         }
     }

@@ -161,7 +161,7 @@ pub(crate) struct Step {
     /// How long to take.
     #[serde(default)]
     pub(crate) ms: u64,
-    /// `fail`, `panic`, `hang`, `wait`, `big`, `large`, `wide`, `write`, `check`, `protected` or nothing.
+    /// `fail`, `moan`, `panic`, `hang`, `wait`, `big`, `large`, `wide`, `write`, `check`, `protected` or nothing.
     #[serde(default)]
     pub(crate) manner: String,
 }
@@ -178,6 +178,7 @@ async fn act(kind: &str, step: Step, cx: &ToolContext) -> Result<ToolResult<Stri
     tokio::time::sleep(Duration::from_millis(step.ms)).await;
     let outcome = match step.manner.as_str() {
         "fail" => Err(ToolError::failed(format!("{} failed", step.name))),
+        "moan" => Err(ToolError::failed("why\n".repeat(500_000))),
         "panic" => panic!("a tool that panics"),
         "hang" => {
             log.gate.notify_one();

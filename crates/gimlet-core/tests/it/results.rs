@@ -19,6 +19,21 @@ async fn a_result_over_the_cap_goes_to_a_file_and_leaves_a_preview_with_both_end
 }
 
 #[tokio::test]
+async fn a_long_failure_goes_to_a_file_too_and_the_transcript_stays_small() {
+    let calls = [call("toolu_moan", "Look", json!({"name": "a", "manner": "moan"}))];
+    let mut bench =
+        Bench::new(Setup { saved: true, ..Setup::default() }, vec![reply(&calls), reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let (_, is_error, text) = bench.results(1).remove(0);
+    assert!(is_error && text.starts_with("<persisted-output>") && text.len() < 3_000, "{text}");
+    let path = text.lines().find_map(|line| line.split("saved to ").nth(1)).expect("a path").to_owned();
+    assert_eq!(std::fs::read_to_string(path.trim_end_matches('.')).unwrap().len(), 2_000_000);
+    let transcript = std::fs::read_to_string(bench.files.transcript()).unwrap();
+    assert!(transcript.len() < 20_000 && transcript.contains("persistedOutputPath"), "{}", transcript.len());
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn a_batch_that_would_eat_the_context_is_persisted_largest_first() {
     // Each is under the tool's cap; together they are more than a quarter of the window of 200,000 tokens.
     let mut calls = vec![call("small", "Look", json!({"name": "a"}))];
