@@ -13,15 +13,15 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use crate::conversation::Conversation;
-use crate::tool::{AnyTool, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef};
+use crate::tool::{
+    AnyTool, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef, problems,
+};
 use crate::turn;
 
 const NAME: &str = "StructuredOutput";
 
 /// How often the model may try unless the environment says otherwise.
 const ATTEMPTS: u32 = 5;
-/// Problems told in one answer.
-const MOST_PROBLEMS: usize = 10;
 
 const DESCRIPTION: &str = "Gives your final answer in the form that was asked for. Do the work first; then call this \
                            exactly once, as the last thing you do. Nothing that you write beside it is shown.";
@@ -130,23 +130,18 @@ impl OutputSchema {
         // Only whole values are set under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn problems(&self, answer: &Value) -> Vec<String> {
-        let problem = |error: jsonschema::ValidationError<'_>| match error.instance_path().as_str() {
-            "" => format!("- {error}"),
-            path => format!("- at {path}: {error}"),
-        };
-        self.validator.iter_errors(answer).take(MOST_PROBLEMS).map(problem).collect()
-    }
 }
 
 /// Takes the answers of a session.
 struct Host(Arc<OutputSchema>);
 
 impl GuestCall for Host {
-    fn check(&self, input: &Map<String, Value>) -> Result<(), String> {
-        let problems = self.0.problems(&Value::Object(input.clone()));
-        if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    fn check(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        let input = Value::Object(input);
+        match (problems(&self.0.validator, &input), input) {
+            (problems, Value::Object(input)) if problems.is_empty() => Ok(input),
+            (problems, _) => Err(problems.join("\n")),
+        }
     }
 
     fn call<'a>(
@@ -189,9 +184,10 @@ mod tests {
         let text = r#"{"properties":{"a":{"type":"array","items":{"type":"integer"}},"on":{"type":"string","format":"date"}},
                        "required":["a"],"$schema":"http://json-schema.org/draft-07/schema#"}"#;
         let schema = OutputSchema::parse(text, &Env::default()).unwrap();
-        assert_eq!(schema.problems(&json!({"a": [1], "on": "no date"})), Vec::<String>::new());
-        let problems = schema.problems(&json!({"a": [1, "x"]}));
-        assert!(problems[0].starts_with("- at /a/1: "), "{problems:?}");
-        assert!(schema.problems(&json!({}))[0].contains("\"a\""));
+        let problems = |answer: Value| problems(&schema.validator, &answer);
+        assert_eq!(problems(json!({"a": [1], "on": "no date"})), Vec::<String>::new());
+        let wrong = problems(json!({"a": [1, "x"]}));
+        assert!(wrong[0].starts_with("- at /a/1: "), "{wrong:?}");
+        assert!(problems(json!({}))[0].contains("\"a\""));
     }
 }

@@ -15,7 +15,7 @@ mod source;
 pub use any::{AnyTool, Prepared};
 pub use context::{PathContext, PromptContext, ToolContext};
 pub use guest::{Guest, GuestCall, GuestResult, GuestTool};
-pub use input::{InputProblem, Problem, coerce};
+pub use input::{InputProblem, Problem, coerce, problems};
 pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
 pub use set::{ToolRef, ToolSet, nearest};
 pub use source::{Sought, ToolSource};

@@ -1,10 +1,55 @@
-//! Input schemas as providers accept them: one object at the top.
+//! Input schemas as providers accept them, one object at the top, and inputs as servers want them.
 
+use std::sync::OnceLock;
+
+use gimlet_core::tool::{coerce, problems};
+use jsonschema::Validator;
 use serde_json::{Map, Value, json};
+
+/// The form of a tool's inputs.
+pub(crate) struct Form {
+    /// The schema as every provider takes it.
+    pub(crate) shown: Value,
+    /// What to say where choices at the top had to be folded.
+    pub(crate) note: Option<String>,
+    /// The server's own. What it does not name at the top is left to the server, whatever it says about that.
+    own: Value,
+    /// Made when the first call comes; `None` if it cannot be.
+    validator: OnceLock<Option<Validator>>,
+}
+
+impl Form {
+    /// `None` when nothing usable is left of the schema.
+    pub(crate) fn of(schema: &Map<String, Value>) -> Option<Self> {
+        let (shown, note) = fit(schema)?;
+        let mut own = schema.clone();
+        if own.get("additionalProperties") == Some(&Value::Bool(false)) {
+            own.shift_remove("additionalProperties");
+        }
+        Some(Self { shown, note, own: Value::Object(own), validator: OnceLock::new() })
+    }
+
+    /// The input if it fits, or else what it plainly means; what is wrong with it where neither fits. Where the schema
+    /// itself is of no use, the server says.
+    pub(crate) fn check(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        let build = || jsonschema::options().should_validate_formats(false).build(&self.own).ok();
+        let Some(validator) = self.validator.get_or_init(build) else { return Ok(input) };
+        let given = Value::Object(input.clone());
+        if validator.is_valid(&given) {
+            return Ok(input);
+        }
+        let mut meant = input;
+        coerce(&self.shown, &[], &mut meant);
+        if validator.is_valid(&Value::Object(meant.clone())) {
+            return Ok(meant);
+        }
+        Err(problems(validator, &given).join("\n"))
+    }
+}
 
 /// Brings a server's schema into a form that every provider takes, with a sentence for the description where choices at
 /// the top had to be folded. `None` when nothing usable is left.
-pub(crate) fn fit(schema: &Map<String, Value>) -> Option<(Value, Option<String>)> {
+fn fit(schema: &Map<String, Value>) -> Option<(Value, Option<String>)> {
     let mut top = schema.clone();
     match top.get("type") {
         None => {
@@ -92,6 +137,42 @@ mod tests {
         assert_eq!(note.unwrap(), "Give one of: x; or y and z.");
         assert_eq!(fitted(json!({})).unwrap().0, json!({"type": "object", "properties": {}}));
         assert!(fitted(json!({"type": "array"})).is_none());
+    }
+
+    #[test]
+    fn an_input_is_taken_as_it_is_or_as_it_is_meant_or_not_at_all() {
+        let check = |schema: &Value, input: Value| {
+            let form = Form::of(schema.as_object().unwrap()).unwrap();
+            form.check(input.as_object().unwrap().clone()).map(Value::Object)
+        };
+        let schema = json!({"type": "object", "required": ["a"], "additionalProperties": false, "properties": {
+            "a": {"type": "number"}, "on": {"type": "boolean"}, "list": {"type": "array", "items": {"type": "integer"}},
+            "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "none": {"type": ["string", "null"]}}});
+        for input in [json!({"a": 5}), json!({"a": 5, "more": 1}), json!({"a": 1, "either": "5", "none": null})] {
+            assert_eq!(check(&schema, input.clone()).unwrap(), input);
+        }
+        let (loose, meant) = (json!({"a": "5", "on": "true", "list": "[1]"}), json!({"a": 5, "on": true, "list": [1]}));
+        assert_eq!(check(&schema, loose).unwrap(), meant);
+        for (input, words) in
+            [(json!({"b": 1}), "\"a\""), (json!({"a": "five"}), "at /a"), (json!({"a": {}}), "number")]
+        {
+            let problem = check(&schema, input).unwrap_err();
+            assert!(problem.contains(words), "{problem}");
+        }
+        // What was folded for the model is still told apart: each branch has its own word.
+        let branch = |word: &str| json!({"properties": {"kind": {"const": word}}});
+        let schema = json!({"type": "object", "anyOf": [branch("x"), branch("y")]});
+        assert!(check(&schema, json!({"kind": "y"})).is_ok() && check(&schema, json!({"kind": "z"})).is_err());
+        for (a, b) in [
+            (json!({"$ref": "#/$defs/B"}), json!({"$ref": "#/$defs/A"})),
+            (json!({"allOf": [{"$ref": "#/$defs/B"}]}), json!({"anyOf": [{"$ref": "#/$defs/A"}]})),
+        ] {
+            let circle = json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": a, "B": b}});
+            assert!(check(&circle, json!({"a": 1})).is_ok(), "a circle says nothing");
+        }
+        // Nobody knows what this one refers to.
+        let schema = json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}});
+        assert!(check(&schema, json!({"a": 1})).is_ok());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::naming::tool_name;
 use crate::outcome::outcome;
 use crate::policies::{Policies, Policy};
-use crate::schema;
+use crate::schema::Form;
 
 /// Longer descriptions are cut: they are sent with every request.
 const MAX_DESCRIPTION: usize = 2_048;
@@ -32,7 +32,14 @@ pub(crate) const IN_DRIVER: &str = "sdk";
 pub(crate) struct Connection {
     client: RunningService<RoleClient, Client>,
     inbox: Inbox,
-    tools: Vec<Tool>,
+    tools: Vec<Known>,
+}
+
+/// A tool as its server lists it.
+struct Known {
+    tool: Tool,
+    /// `None` when its schema makes no sense.
+    form: Option<Arc<Form>>,
 }
 
 /// What holds for every call of a server's tools.
@@ -62,7 +69,8 @@ pub(crate) async fn connect(
         let inbox = channel.inbox();
         let client = serve_client(Client::new(driver, name), channel).await.map_err(failed)?;
         let tools = client.peer().list_all_tools().await.map_err(failed)?;
-        Ok(Connection { client, inbox, tools })
+        let known = |tool: Tool| Known { form: Form::of(&tool.input_schema).map(Arc::new), tool };
+        Ok(Connection { client, inbox, tools: tools.into_iter().map(known).collect() })
     };
     match tokio::time::timeout(patience, opening).await {
         Ok(opened) => opened,
@@ -93,7 +101,7 @@ impl Connection {
 
     /// The server's own name of the tool that goes by this full name.
     pub(crate) fn own_name(&self, server: &str, full: &str) -> Option<String> {
-        self.tools.iter().map(|tool| tool.name.to_string()).find(|tool| tool_name(server, tool) == full)
+        self.tools.iter().map(|known| known.tool.name.to_string()).find(|tool| tool_name(server, tool) == full)
     }
 
     /// Calls a tool for somebody who wants the server's own answer.
@@ -121,7 +129,7 @@ impl Connection {
                 open_world: hints.and_then(|hints| hints.open_world_hint),
             }
         };
-        self.tools.iter().map(view).collect()
+        self.tools.iter().map(|known| view(&known.tool)).collect()
     }
 
     /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay.
@@ -129,17 +137,18 @@ impl Connection {
     pub(crate) fn guests(&self, server: &str, policies: &Policies, limits: Limits) -> Vec<ToolRef> {
         self.tools
             .iter()
-            .filter_map(|tool| self.guest(server, tool, policies.about(server, &tool.name), limits))
+            .filter_map(|known| self.guest(server, known, policies.about(server, &known.tool.name), limits))
             .collect()
     }
 
-    fn guest(&self, server: &str, tool: &Tool, policy: Policy, limits: Limits) -> Option<ToolRef> {
+    fn guest(&self, server: &str, known: &Known, policy: Policy, limits: Limits) -> Option<ToolRef> {
         if policy == Policy::Deny {
             return None;
         }
-        let (schema, note) = schema::fit(&tool.input_schema)?;
+        let Known { tool, form } = known;
+        let form = form.clone()?;
         let said = tool.description.as_deref().unwrap_or("");
-        let description = match note {
+        let description = match &form.note {
             Some(note) => format!("{note} {said}"),
             None => said.to_owned(),
         };
@@ -154,7 +163,7 @@ impl Connection {
             // The only servers that this version reaches.
             server: Some(ServerName { name: server.to_owned(), source: IN_DRIVER }),
             description: cut(&description).to_owned(),
-            schema,
+            schema: form.shown.clone(),
             says_read_only: tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true),
             requires_user_interaction: policy == Policy::Ask
                 || meta("anthropic/requiresUserInteraction") == Some(Value::Bool(true)),
@@ -166,6 +175,7 @@ impl Connection {
             peer: self.client.peer().clone(),
             server: server.into(),
             tool: tool.name.to_string(),
+            form,
             limit: limits.call,
         };
         Some(ToolRef::Guest(Arc::new(GuestTool::new(guest, Arc::new(call)))))
@@ -185,10 +195,15 @@ struct ServerCall {
     peer: Peer<RoleClient>,
     server: Arc<str>,
     tool: String,
+    form: Arc<Form>,
     limit: Duration,
 }
 
 impl GuestCall for ServerCall {
+    fn check(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        self.form.check(input)
+    }
+
     fn call<'a>(
         &'a self,
         input: Map<String, Value>,

@@ -50,9 +50,9 @@ pub struct GuestResult {
 
 /// Whoever runs a guest's calls.
 pub trait GuestCall: Send + Sync {
-    /// What is wrong with an input, if anything; in words for the model.
-    fn check(&self, _input: &Map<String, Value>) -> Result<(), String> {
-        Ok(())
+    /// The input as the call is made with it, or what is wrong with it in words for the model.
+    fn check(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        Ok(input)
     }
 
     /// Does the work. Reached only through the gate.
@@ -143,7 +143,7 @@ impl AnyTool for GuestTool {
             ToolError::new(ErrorClass::SchemaInvalid, text)
         };
         let Value::Object(fields) = input else { return Err(invalid("- it must be a JSON object")) };
-        self.host.check(&fields).map_err(|problem| invalid(&problem))?;
+        let fields = self.host.check(fields).map_err(|problem| invalid(&problem))?;
         Ok(Prepared {
             tool: Cow::Owned(self.guest.name.clone()),
             also_named: self.guest.also_named.clone(),

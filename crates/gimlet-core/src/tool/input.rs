@@ -1,6 +1,12 @@
 //! From what the model wrote to a typed input: repair, coerce, then check against the schema with every problem named.
 
+use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Number, Value};
+
+/// Problems with one value that are told.
+const MOST_PROBLEMS: usize = 10;
+/// How many references and choices are followed to a schema: some lead in a circle.
+const MOST_STEPS: u32 = 32;
 
 /// A tool's own refusal of an input, with a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +24,15 @@ impl InputProblem {
 /// One thing that is wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(pub String);
+
+/// What is wrong with a value that a schema of somebody else describes, a line for each.
+pub fn problems(validator: &Validator, value: &Value) -> Vec<String> {
+    let problem = |error: ValidationError<'_>| match error.instance_path().as_str() {
+        "" => format!("- {error}"),
+        path => format!("- at {path}: {error}"),
+    };
+    validator.iter_errors(value).take(MOST_PROBLEMS).map(problem).collect()
+}
 
 /// Repairs and coerces `input` towards `schema`, then lists everything that still does not fit.
 ///
@@ -127,16 +142,16 @@ fn check_limits(schema: &Value, value: &Value, at: &str, problems: &mut Vec<Prob
 }
 
 /// Follows a `$ref` and unwraps the `anyOf [T, null]` that an optional field derives to.
-fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    if let Some(target) = schema.get("$ref").and_then(Value::as_str)
-        && let Some(found) = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer))
-    {
-        return resolve(root, found);
-    }
-    if let Some(choices) = schema.get("anyOf").and_then(Value::as_array)
-        && let Some(choice) = choices.iter().find(|choice| choice.get("type") != Some(&Value::from("null")))
-    {
-        return resolve(root, choice);
+fn resolve<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
+    let is_null = |choice: &&Value| choice.get("type") == Some(&Value::from("null"));
+    for _ in 0..MOST_STEPS {
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+        let choices = schema.get("anyOf").and_then(Value::as_array);
+        let choice = || choices.and_then(|choices| choices.iter().find(|choice| !is_null(choice)));
+        match target.and_then(|pointer| root.pointer(pointer)).or_else(choice) {
+            Some(found) => schema = found,
+            None => return schema,
+        }
     }
     schema
 }
@@ -297,6 +312,14 @@ mod tests {
         let closed = given(json!({"type":"object","additionalProperties":false}));
         assert_eq!(closed, [Problem("an unexpected parameter `foo` was provided; there are none here".to_owned())]);
         assert_eq!(given(json!({"type":"object"})), []);
+    }
+
+    #[test]
+    fn references_in_a_circle_end() {
+        let schema = json!({"properties": {"a": {"$ref": "#/$defs/A"}},
+                            "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"anyOf": [{"$ref": "#/$defs/A"}]}}});
+        let mut input = Map::from_iter([("a".to_owned(), json!(1))]);
+        assert_eq!(coerce(&schema, &[], &mut input), []);
     }
 
     #[test]
