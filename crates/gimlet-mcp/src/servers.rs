@@ -280,7 +280,10 @@ impl ToolSource for McpServers {
                 }
                 State::Waiting | State::Failed(_) => Vec::new(),
             });
-            guests.collect()
+            let mut guests: Vec<ToolRef> = guests.collect();
+            // Whatever order servers come and list in, the beginning of the prompt stays the same.
+            guests.sort_by(|one, other| one.name().cmp(other.name()));
+            guests
         })
     }
 

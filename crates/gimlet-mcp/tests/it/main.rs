@@ -19,6 +19,8 @@ struct Program {
     broken: AtomicBool,
     /// It takes messages and never answers.
     silent: AtomicBool,
+    /// What it lists instead.
+    tools: Option<Value>,
 }
 
 impl Program {
@@ -26,6 +28,7 @@ impl Program {
         let result = match message["method"].as_str() {
             Some("initialize") => json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
                 "serverInfo": {"name": "adder", "version": "1.2.3"}}),
+            Some("tools/list") if self.tools.is_some() => json!({"tools": self.tools}),
             Some("tools/list") if message["params"]["cursor"].is_null() => json!({
                 "tools": [{"name": "add", "description": "Adds.", "inputSchema": {"type": "object",
                     "properties": {"a": {"type": "number"}}}, "annotations": {"readOnlyHint": true}}],
@@ -136,6 +139,16 @@ async fn a_server_that_let_everybody_wait_is_tried_again_with_a_turn_or_when_ask
             _ => assert!(servers.replace(&wanted).await.unwrap().errors.is_empty()),
         }
         assert_eq!(names(&servers).await.len(), 2, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn tools_come_in_the_order_of_their_names_whatever_order_they_are_listed_in() {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    for listed in [["zeta", "alpha"], ["alpha", "zeta"]] {
+        let program = Arc::new(Program { tools: Some(json!(listed.map(tool))), ..Program::default() });
+        let servers = servers(&program, r#"{"mcpServers":{"y":{"type":"sdk"},"x":{"type":"sdk"}}}"#);
+        assert_eq!(names(&servers).await, ["mcp__x__alpha", "mcp__x__zeta", "mcp__y__alpha", "mcp__y__zeta"]);
     }
 }
 
