@@ -21,9 +21,7 @@ use crate::server::{ConnectError, Connection, IN_DRIVER, Limits, connect};
 const CONNECT: Duration = Duration::from_secs(30);
 /// How long a call may take: long enough for everything that is meant to end.
 const CALL: Duration = Duration::from_secs(100_000);
-/// Tokens of a result that stay in the conversation.
-const RESULT_TOKENS: u64 = 25_000;
-/// No tool's text stays in the conversation beyond this unless the tool says otherwise.
+/// What stays of a result in the conversation unless somebody says otherwise: as much as of any tool's.
 const RESULT_CHARS: usize = 50_000;
 const CHARS_PER_TOKEN: u64 = 4;
 
@@ -43,11 +41,14 @@ impl Timeouts {
     /// As the environment wants them.
     pub fn from_env(env: &Env) -> Self {
         let ms = |name| env.integer(name).filter(|ms| *ms > 0).map(Duration::from_millis);
-        let tokens = env.integer("MAX_MCP_OUTPUT_TOKENS").filter(|tokens| *tokens > 0).unwrap_or(RESULT_TOKENS);
-        let chars = usize::try_from(tokens.saturating_mul(CHARS_PER_TOKEN)).unwrap_or(usize::MAX);
+        let tokens = env.integer("MAX_MCP_OUTPUT_TOKENS").filter(|tokens| *tokens > 0);
+        let chars = |tokens: u64| usize::try_from(tokens.saturating_mul(CHARS_PER_TOKEN)).unwrap_or(usize::MAX);
         Self {
             connect: ms("MCP_TIMEOUT").unwrap_or(CONNECT),
-            limits: Limits { call: ms("MCP_TOOL_TIMEOUT").unwrap_or(CALL), result_chars: chars.min(RESULT_CHARS) },
+            limits: Limits {
+                call: ms("MCP_TOOL_TIMEOUT").unwrap_or(CALL),
+                result_chars: tokens.map_or(RESULT_CHARS, chars),
+            },
         }
     }
 }

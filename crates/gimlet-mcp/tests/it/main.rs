@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gimlet_core::tool::{Sought, ToolSource};
+use gimlet_core::tool::{ResultCap, Sought, ToolSource};
 use gimlet_mcp::{McpServers, ServerConfig, Timeouts, servers_in};
 use gimlet_proto::{BoxFuture, Driver, DriverError, Env, HookCall, ServerStatus, ServerWish, Servers};
 use serde_json::value::{RawValue, to_raw_value};
@@ -149,6 +149,20 @@ async fn tools_come_in_the_order_of_their_names_whatever_order_they_are_listed_i
         let program = Arc::new(Program { tools: Some(json!(listed.map(tool))), ..Program::default() });
         let servers = servers(&program, r#"{"mcpServers":{"y":{"type":"sdk"},"x":{"type":"sdk"}}}"#);
         assert_eq!(names(&servers).await, ["mcp__x__alpha", "mcp__x__zeta", "mcp__y__alpha", "mcp__y__zeta"]);
+    }
+}
+
+#[tokio::test]
+async fn the_environment_and_a_tool_itself_say_how_much_of_its_answer_stays() {
+    let raised = json!({"name": "b", "inputSchema": {}, "_meta": {"anthropic/maxResultSizeChars": 200_000}});
+    let tools = Some(json!([{"name": "a", "inputSchema": {}}, raised]));
+    for (tokens, plain) in [(None, 50_000), (Some("1000"), 4_000), (Some("100000"), 400_000)] {
+        let program = Arc::new(Program { tools: tools.clone(), ..Program::default() });
+        let env = tokens.map_or_else(Env::default, |tokens| Env::default().with("MAX_MCP_OUTPUT_TOKENS", tokens));
+        let config = servers_in(r#"{"mcpServers":{"x":{"type":"sdk"}}}"#).unwrap();
+        let servers = McpServers::new(Some(program), Timeouts::from_env(&env), config);
+        let caps: Vec<ResultCap> = servers.tools().await.iter().map(|tool| tool.max_result_chars()).collect();
+        assert_eq!(caps, [ResultCap::Chars(plain), ResultCap::Chars(200_000)], "{tokens:?}");
     }
 }
 
