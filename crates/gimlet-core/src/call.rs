@@ -135,6 +135,9 @@ fn unreadable(raw: &str) -> ToolError {
 }
 
 fn unknown_tool(name: &str, tools: &ToolSet) -> ToolError {
+    if let Some(why) = tools.why_absent(name) {
+        return ToolError::new(ErrorClass::UnknownTool, format!("The tool {name} is not there now: {why}."));
+    }
     let names: Vec<&str> = tools.offered().map(|tool| tool.name()).collect();
     let hint = match nearest(name, names.iter().copied()) {
         Some(close) => format!("Did you mean {close}?"),

@@ -5,12 +5,21 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{Driver, DriverError};
+use rmcp::RoleClient;
 use rmcp::model::{ClientNotification, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::{ErrorData, RoleClient};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
+
+/// Why a message came to nothing. It is not the server's own word: the server may never have seen the message.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChannelError {
+    #[error("{0}")]
+    Driver(#[from] DriverError),
+    #[error("its answer is no message of a server: {0}")]
+    NoMessage(#[from] serde_json::Error),
+}
 
 /// Answers come in the order in which the server gives them.
 pub(crate) struct DriverChannel {
@@ -94,7 +103,7 @@ impl Inbox {
 }
 
 impl Transport<RoleClient> for DriverChannel {
-    type Error = DriverError;
+    type Error = ChannelError;
 
     fn send(
         &mut self,
@@ -105,23 +114,17 @@ impl Transport<RoleClient> for DriverChannel {
         open.heed(&item);
         let given_up = open.until_given_up(&item);
         async move {
-            let broken = |error: serde_json::Error| DriverError::Failed(error.to_string());
             let answer = tokio::select! {
                 biased;
                 // What is dropped with this is withdrawn from the program.
                 () = given_up => return Ok(()),
-                answer = driver.mcp(&server, to_raw_value(&item).map_err(broken)?) => answer,
+                answer = driver.mcp(&server, to_raw_value(&item)?) => answer,
             };
             // Notifications have no answer, whatever came back for them.
             let TxJsonRpcMessage::<RoleClient>::Request(asked) = item else { return Ok(()) };
             open.forget(&asked.id);
-            let answer = match answer {
-                Ok(answer) => serde_json::from_str(answer.get()).map_err(broken),
-                Err(error) => Err(error),
-            };
-            let answer = answer.unwrap_or_else(|error| refusal(asked.id, &error));
             // A session that has gone does not wait for it.
-            drop(answers.send(answer));
+            drop(answers.send(serde_json::from_str(answer?.get())?));
             Ok(())
         }
     }
@@ -134,9 +137,4 @@ impl Transport<RoleClient> for DriverChannel {
         self.answers.close();
         Ok(())
     }
-}
-
-/// A call that did not get through is answered in the server's place: nobody waits for ever.
-fn refusal(asked: RequestId, error: &DriverError) -> RxJsonRpcMessage<RoleClient> {
-    RxJsonRpcMessage::<RoleClient>::error(ErrorData::internal_error(error.to_string(), None), Some(asked))
 }

@@ -8,6 +8,13 @@ const MAX_NAME: usize = 64;
 /// How much of a name that had to be shortened tells it from others.
 const HASH_DIGITS: usize = 8;
 
+/// How the names of a server's tools begin, as far as they did not have to be shortened there.
+pub(crate) fn name_prefix(server: &str) -> String {
+    let mut prefix = format!("mcp__{}__", plain_name(server));
+    prefix.truncate(MAX_NAME - HASH_DIGITS - 1);
+    prefix
+}
+
 /// `mcp__<server>__<tool>`, in the characters and the length that providers accept. The same names give the same result
 /// in every process.
 pub fn tool_name(server: &str, tool: &str) -> String {

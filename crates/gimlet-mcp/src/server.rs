@@ -8,8 +8,8 @@ use gimlet_core::tool::{
 };
 use gimlet_policy::server_tool_names;
 use gimlet_proto::{BoxFuture, Driver, ServerName, ServerTool};
-use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams, Tool};
-use rmcp::service::{RunningService, ServiceError};
+use rmcp::model::{CallToolRequestParams, ErrorCode, ReadResourceRequestParams, Tool};
+use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
 use rmcp::{Peer, RoleClient, serve_client};
 use serde_json::{Map, Value};
 
@@ -67,8 +67,10 @@ pub(crate) async fn connect(
     let opening = async {
         let channel = DriverChannel::new(driver.clone(), name);
         let inbox = channel.inbox();
-        let client = serve_client(Client::new(driver, name), channel).await.map_err(failed)?;
-        let tools = client.peer().list_all_tools().await.map_err(failed)?;
+        let greeted = serve_client(Client::new(driver, name), channel).await;
+        let client = greeted.map_err(|error| ConnectError::Failed(greeting_failure(error)))?;
+        let listed = client.peer().list_all_tools().await;
+        let tools = listed.map_err(|error| ConnectError::Failed(words(error)))?;
         let known = |tool: Tool| Known { form: Form::of(&tool.input_schema).map(Arc::new), tool };
         Ok(Connection { client, inbox, tools: tools.into_iter().map(known).collect() })
     };
@@ -78,8 +80,21 @@ pub(crate) async fn connect(
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> ConnectError {
-    ConnectError::Failed(error.to_string())
+/// What went wrong, without the names of the parts that it went through.
+fn words(error: ServiceError) -> String {
+    match error {
+        ServiceError::McpError(error) => error.message.into_owned(),
+        ServiceError::TransportSend(error) => error.error.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn greeting_failure(error: ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+        ClientInitializeError::JsonRpcError(error) => error.message.into_owned(),
+        other => other.to_string(),
+    }
 }
 
 impl Connection {
@@ -184,10 +199,7 @@ impl Connection {
 
 /// What a server gave, as it gave it.
 fn own_answer(answer: Result<impl serde::Serialize, ServiceError>) -> Result<Value, String> {
-    let answer = answer.map_err(|error| match error {
-        ServiceError::McpError(error) => error.message.into_owned(),
-        other => other.to_string(),
-    })?;
+    let answer = answer.map_err(words)?;
     serde_json::to_value(answer).map_err(|error| error.to_string())
 }
 
@@ -232,18 +244,22 @@ impl GuestCall for ServerCall {
 }
 
 impl ServerCall {
-    /// A server that refuses and one that is gone are different troubles.
+    /// Wrong parameters, a server that fails and one that cannot be reached are different troubles.
     fn failure(&self, error: ServiceError) -> ToolError {
-        let text = match error {
-            ServiceError::McpError(error) => {
-                format!("the server '{}' refused the call: {}", self.server, error.message)
+        let server = &self.server;
+        ToolError::failed(match error {
+            ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => {
+                format!("the server '{server}' does not take these parameters: {}", error.message)
             }
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                format!("the server '{}' is gone; its tools cannot be used until it is back", self.server)
+            ServiceError::McpError(error) => format!("the server '{server}' refused the call: {}", error.message),
+            ServiceError::TransportClosed => {
+                format!("the server '{server}' is gone; its tools cannot be used until it is back")
             }
-            other => format!("the server '{}' gave no usable answer: {other}", self.server),
-        };
-        ToolError::failed(text)
+            ServiceError::TransportSend(error) => {
+                format!("the server '{server}' could not be reached, or its answer did not arrive: {}", error.error)
+            }
+            other => format!("the server '{server}' gave no usable answer: {other}"),
+        })
     }
 }
 

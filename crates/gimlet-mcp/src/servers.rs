@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use gimlet_core::tool::{PermissionVerdict, Sought, ToolRef, ToolSource};
+use gimlet_core::tool::{Absence, PermissionVerdict, Sought, ToolRef, ToolSource};
 use gimlet_core::{Leave, Redactor};
 use gimlet_policy::server_tool_names;
 use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, ServerWish, Servers, ServersChanged, plain_name};
@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::admission::Admission;
 use crate::config::{ServerConfig, ServerKind, servers_of};
+use crate::naming::name_prefix;
 use crate::policies::{Policies, Policy};
 use crate::server::{ConnectError, Connection, IN_DRIVER, Limits, connect};
 
@@ -243,6 +244,19 @@ impl Entry {
         }
     }
 
+    /// What to say of its tools when they are not there.
+    fn absence(&self) -> Option<Absence> {
+        let name = &self.name;
+        let why = match &self.state {
+            _ if !self.enabled => format!("its server '{name}' is turned off"),
+            State::Failed(error) => format!("its server '{name}' could not be connected ({error})"),
+            State::Waiting => format!("its server '{name}' is not connected"),
+            State::Connected(connection) if connection.is_closed() => format!("its server '{name}' is gone"),
+            State::Connected(_) => return None,
+        };
+        Some(Absence { prefix: name_prefix(name), why })
+    }
+
     fn view(&self) -> ServerView {
         let connection = match &self.state {
             State::Connected(connection) if self.enabled => Some(connection),
@@ -286,6 +300,10 @@ impl ToolSource for McpServers {
             guests.sort_by(|one, other| one.name().cmp(other.name()));
             guests
         })
+    }
+
+    fn absent(&self) -> Vec<Absence> {
+        self.lock().iter().filter_map(Entry::absence).collect()
     }
 
     fn servers(&self) -> Vec<ServerView> {

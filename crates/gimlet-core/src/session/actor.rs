@@ -377,7 +377,7 @@ impl Actor {
         let (own, defs) = &self.own_tools;
         // Two servers may come to one name: what is sent and what can be called must be the same list.
         let guests = own.newcomers(guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(&**guest)));
-        self.tools = own.with_guests(&guests);
+        self.tools = own.with_guests(&guests).without(source.absent());
         self.conversation.offer(crate::context::with_guests(defs, &guests));
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gimlet_proto::edit_distance;
 
-use super::AnyTool;
+use super::{Absence, AnyTool};
 
 /// One tool of a session: of the table, which lives for ever, or one that came from elsewhere and may go again.
 #[derive(Clone)]
@@ -52,11 +52,18 @@ pub struct ToolSet {
     unattended: bool,
     /// Which tool a call of another one means.
     stand_ins: Arc<BTreeMap<String, String>>,
+    /// Tools that are not there although somebody wanted them.
+    absent: Arc<[Absence]>,
 }
 
 impl ToolSet {
     pub fn new<T: Into<ToolRef>>(tools: impl IntoIterator<Item = T>) -> Self {
-        Self { tools: tools.into_iter().map(Into::into).collect(), unattended: false, stand_ins: Arc::default() }
+        Self {
+            tools: tools.into_iter().map(Into::into).collect(),
+            unattended: false,
+            stand_ins: Arc::default(),
+            absent: Arc::default(),
+        }
     }
 
     /// The same with one more at the end.
@@ -77,7 +84,7 @@ impl ToolSet {
 
     /// Some of these tools, with the same stand-ins.
     pub(crate) fn only(&self, tools: impl IntoIterator<Item = ToolRef>) -> Self {
-        Self { stand_ins: self.stand_ins.clone(), ..Self::new(tools) }
+        Self { stand_ins: self.stand_ins.clone(), absent: self.absent.clone(), ..Self::new(tools) }
     }
 
     /// The guests that can join these tools: one for each name that is still free, the first that came with it.
@@ -90,6 +97,17 @@ impl ToolSet {
     /// These tools and [newcomers](Self::newcomers) behind them.
     pub fn with_guests(&self, guests: &[ToolRef]) -> Self {
         Self { tools: self.tools.iter().chain(guests).cloned().collect(), ..self.clone() }
+    }
+
+    /// The same, knowing of tools that are not there.
+    pub fn without(self, absent: Vec<Absence>) -> Self {
+        Self { absent: absent.into(), ..self }
+    }
+
+    /// Why there is no tool of this name, if its server is known.
+    pub fn why_absent(&self, name: &str) -> Option<&str> {
+        let absence = self.absent.iter().find(|absence| name.starts_with(&absence.prefix))?;
+        Some(&absence.why)
     }
 
     /// The name of the tool that a call of this name means: that of its stand-in, also when there is no such tool just

@@ -12,6 +12,11 @@ pub trait ToolSource: Send + Sync {
     /// What is there now. Waits for what has to be there, within bounds.
     fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>>;
 
+    /// Whose tools are not there now, and why.
+    fn absent(&self) -> Vec<Absence> {
+        Vec::new()
+    }
+
     /// The servers behind the tools.
     fn servers(&self) -> Vec<ServerView>;
 
@@ -21,6 +26,15 @@ pub trait ToolSource: Send + Sync {
 
     /// Does what the gate gave leave for; gives the server's own result, an object.
     fn fulfil(&self, leave: Leave) -> BoxFuture<'_, Result<Value, String>>;
+}
+
+/// Tools that a session would have if their server were there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// How their names begin.
+    pub prefix: String,
+    /// What to say about them.
+    pub why: String,
 }
 
 /// What a source knows about a wish.

@@ -167,6 +167,22 @@ async fn the_environment_and_a_tool_itself_say_how_much_of_its_answer_stays() {
 }
 
 #[tokio::test]
+async fn tools_of_a_server_that_is_not_there_are_known_to_be_missing() {
+    let program = Arc::new(Program::default());
+    program.broken.store(true, Ordering::SeqCst);
+    let servers = servers(&program, r#"{"mcpServers":{"my.calc":{"type":"sdk"}}}"#);
+    names(&servers).await;
+    let absent = servers.absent();
+    assert_eq!(absent[0].prefix, "mcp__my_calc__");
+    assert!(absent[0].why.contains("'my.calc'") && absent[0].why.contains("(no such server)"), "{absent:?}");
+    program.broken.store(false, Ordering::SeqCst);
+    names(&servers).await;
+    assert_eq!(servers.absent(), []);
+    servers.enable("my.calc", false).await.unwrap();
+    assert!(servers.absent()[0].why.contains("turned off"));
+}
+
+#[tokio::test]
 async fn servers_are_replaced_by_name() {
     let program = Arc::new(Program::default());
     let servers = servers(&program, r#"{"mcpServers":{"a":{"type":"sdk"},"far":{"command":"x"}}}"#);

@@ -22,6 +22,7 @@ mod opening;
 mod permission;
 mod policies;
 mod regreeting;
+mod servers;
 mod stopping;
 
 use std::io::Write;
