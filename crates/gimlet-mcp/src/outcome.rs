@@ -3,6 +3,7 @@
 use gimlet_core::tool::{GuestResult, ToolError};
 use gimlet_proto::{ContentPart, ResultContent};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Map;
 use serde_json::value::{RawValue, to_raw_value};
 
 /// Maps an answer; a failure that the server reports is a failed call with the server's own words.
@@ -13,12 +14,28 @@ pub(crate) fn outcome(answer: CallToolResult) -> Result<GuestResult, ToolError> 
         let text = if text.trim().is_empty() { "the tool failed and said nothing about it".to_owned() } else { text };
         return Err(ToolError::failed(text));
     }
-    let output = to_raw_value(&answer.content).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    let output = output(&answer).unwrap_or_else(|_| RawValue::NULL.to_owned());
     let content = match parts.as_slice() {
         [ContentPart::Text { text }] => ResultContent::Text(text.clone()),
         _ => ResultContent::Parts(parts),
     };
     Ok(GuestResult { output, content, new_messages: Vec::new() })
+}
+
+/// What programs get: the content, in an object with whatever the server said beside it.
+fn output(answer: &CallToolResult) -> serde_json::Result<Box<RawValue>> {
+    let CallToolResult { content, structured_content, meta, .. } = answer;
+    if structured_content.is_none() && meta.is_none() {
+        return to_raw_value(content);
+    }
+    let mut output = Map::from_iter([("content".to_owned(), serde_json::to_value(content)?)]);
+    if let Some(structure) = structured_content {
+        output.insert("structuredContent".to_owned(), structure.clone());
+    }
+    if let Some(meta) = meta {
+        output.insert("_meta".to_owned(), serde_json::to_value(meta)?);
+    }
+    to_raw_value(&output)
 }
 
 fn parts(answer: &CallToolResult) -> Vec<ContentPart> {
@@ -80,6 +97,7 @@ mod tests {
         }
         let three = answer(json!({"content": [], "structuredContent": {"sum": 5}})).unwrap();
         assert_eq!(three.content, ResultContent::Text(r#"{"sum":5}"#.into()));
+        assert_eq!(three.output.get(), r#"{"content":[],"structuredContent":{"sum":5}}"#);
         let failed = answer(json!({"content": [{"type": "text", "text": "no such row"}], "isError": true}));
         assert_eq!(failed.err().unwrap().model_text, "no such row");
     }

@@ -184,15 +184,18 @@ impl AnyTool for GuestTool {
     }
 }
 
-/// The text of an output: its own, that of its parts, or else its JSON.
+/// The text of an output: its own, that of its parts, or else its JSON. Parts may have other things beside them.
 fn words_of(output: &RawValue) -> String {
     let text = |part: &Value| part.get("text").and_then(Value::as_str).map(str::to_owned);
-    match serde_json::from_str(output.get()) {
+    let in_parts = |parts: &Value| parts.as_array()?.iter().map(text).collect::<Option<Vec<String>>>();
+    match serde_json::from_str::<Value>(output.get()) {
         Ok(Value::String(text)) => text,
-        Ok(Value::Array(parts)) if parts.iter().all(|part| text(part).is_some()) => {
-            parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+        Ok(value) => {
+            let beside = value.get("content").filter(|parts| parts.as_array().is_some_and(|parts| !parts.is_empty()));
+            let texts = in_parts(&value).or_else(|| in_parts(beside?));
+            texts.map_or_else(|| output.get().to_owned(), |texts| texts.join("\n"))
         }
-        _ => output.get().to_owned(),
+        Err(_) => output.get().to_owned(),
     }
 }
 
@@ -202,5 +205,20 @@ impl GuestResult {
         let text = text.into();
         let output = to_raw_value(&text).unwrap_or_else(|_| RawValue::NULL.to_owned());
         Self { output, content: ResultContent::Text(text), new_messages: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_an_output_are_found_in_every_form() {
+        let parts = r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#;
+        let beside = format!(r#"{{"content":{parts},"structuredContent":{{"x":1}}}}"#);
+        let alone = r#"{"content":[],"structuredContent":{"x":1}}"#;
+        for (output, words) in [(r#""a""#, "a"), (parts, "a\nb"), (&beside, "a\nb"), (alone, alone), ("7", "7")] {
+            assert_eq!(words_of(&RawValue::from_string(output.to_owned()).unwrap()), words);
+        }
     }
 }

@@ -101,3 +101,13 @@ async fn a_long_answer_goes_to_a_file_whether_it_succeeded_or_not() {
         assert!(result.to_string().len() < 10_000, "programs get the ends of it: {}", result.to_string().len());
     }
 }
+
+#[tokio::test]
+async fn programs_get_what_a_server_said_beside_the_content() {
+    let structured = json!({"content": [], "structuredContent": {"sum": 5}, "_meta": {"took": 3}});
+    let (result, _) = called(json!({"a": 1}), Server::Answers(json!({"result": structured}))).await;
+    assert_eq!(result_text(&result), r#"{"sum":5}"#);
+    assert_eq!(result["tool_use_result"], structured);
+    let (plain, _) = called(json!({"a": 1}), says("5")).await;
+    assert_eq!(plain["tool_use_result"], json!([{"type": "text", "text": "5"}]));
+}
