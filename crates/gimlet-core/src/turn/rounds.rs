@@ -181,8 +181,12 @@ impl<'a> Rounds<'a> {
     /// The results are in history: on to the next request, unless somebody or something ends the turn here.
     async fn after_calls(&mut self, results: BatchEnd) -> ControlFlow<TurnEnd> {
         let turn = self.turn;
-        if turn.scope.cancel.is_cancelled() || results.stop || turn.steering.is_urgent() {
-            outcome::mark_interrupted(self.conversation, turn, true);
+        let interrupted = turn.scope.cancel.is_cancelled() || results.stop;
+        if interrupted || turn.steering.is_urgent() {
+            // Whoever has something urgent to say says it now; the model needs no word about the interruption itself.
+            if interrupted {
+                outcome::mark_interrupted(self.conversation, turn, true);
+            }
             return Break(TurnEnd::Aborted { in_tools: true });
         }
         if let Some(end) = results.ends {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use gimlet_proto::{Block, Body, Env, ModelEvent, Op, StopReason, TurnEnd};
+use gimlet_proto::{Block, Body, Env, ModelEvent, Op, Say, StopReason, ToolPhase, TurnEnd, When};
 use serde_json::json;
 
 use crate::bench::{Bench, Setup, call, ended, reply, started};
@@ -99,6 +99,28 @@ async fn readers_start_while_the_reply_streams_but_never_overtake_a_writer() {
     assert!(matches!(report.end, TurnEnd::Failed(_)));
     let lines = bench.lines();
     assert!(!lines.iter().any(|line| line.contains("touch") || line.contains("look c")), "{lines:?}");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn what_is_urgent_ends_the_turn_behind_the_running_call_without_a_word_about_it() {
+    let calls = [call("a", "Touch", json!({"name": "a", "manner": "wait"}))];
+    let mut bench = Bench::new(Setup::default(), vec![reply(&calls), done()]);
+    bench.say("go");
+    let log = bench.log.clone();
+    let report = bench
+        .turn(|event, handle| {
+            if matches!(&event.body, Body::Tool(view) if matches!(view.phase, ToolPhase::Running)) {
+                handle.send(Op::Say(Say { when: When::Now, ..Say::text("rather this") }));
+                log.go.notify_one();
+            }
+        })
+        .await;
+    assert!(matches!(report.end, TurnEnd::Aborted { in_tools: true }), "{:?}", report.end);
+    bench.turn(|_, _| {}).await;
+    let history = format!("{:?}", bench.model.requests()[1].messages);
+    assert!(history.contains("rather this") && history.contains("a went on"), "{history}");
+    assert!(!history.contains("interrupted"), "{history}");
     bench.close().await;
 }
 
