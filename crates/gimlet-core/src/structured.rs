@@ -69,7 +69,9 @@ impl OutputSchema {
             .build(&schema)
             .map_err(|error| OutputSchemaError::Invalid(error.to_string()))?;
         let attempts = env.integer("MAX_STRUCTURED_OUTPUT_RETRIES").and_then(|count| u32::try_from(count).ok());
-        Ok(Arc::new(Self { schema, validator, attempts: attempts.unwrap_or(ATTEMPTS), state: Mutex::default() }))
+        // Without a single attempt no turn could do anything at all.
+        let attempts = attempts.unwrap_or(ATTEMPTS).max(1);
+        Ok(Arc::new(Self { schema, validator, attempts, state: Mutex::default() }))
     }
 
     /// The tool by which the model answers.

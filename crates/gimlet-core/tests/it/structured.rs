@@ -73,3 +73,19 @@ async fn five_failed_attempts_end_the_turn_with_an_error_of_its_own() {
     assert_eq!(bench.model.requests().len(), 5);
     bench.close().await;
 }
+
+#[tokio::test]
+async fn there_is_always_one_attempt() {
+    let env = Env::default().with("MAX_STRUCTURED_OUTPUT_RETRIES", "0");
+    let replies = vec![
+        reply(&[call("a", "Look", json!({"name": "a"}))]),
+        reply(&[answer("b", json!({"count": 3}))]),
+        reply(&[answer("c", json!({"count": "x"}))]),
+    ];
+    let output = Some(OutputSchema::parse(SCHEMA, &env).unwrap());
+    let mut bench = Bench::new(Setup { output, ..Setup::default() }, replies);
+    assert_eq!(given(&bench.run("how many?").await), Some(r#"{"count":3}"#));
+    let report = bench.run("and now?").await;
+    assert!(matches!(report.end, TurnEnd::StructuredOutputRetries(1)), "{:?}", report.end);
+    bench.close().await;
+}
