@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agents::{AgentHost, AgentIdentity};
 use crate::dials::Dials;
 use crate::gate::{Gate, Pass, Permit};
+use crate::hooks::HookEvent;
 use crate::recorded::Recorded;
 use crate::results::Settled;
 use crate::services::Services;
@@ -171,11 +172,15 @@ pub(crate) async fn run(
     if let Some(why) = tool.out_of_place(scope.scene()) {
         return Settled::failed(ToolError::input(why));
     }
+    let told = scope.services.hooks().listens(HookEvent::PostToolBatch);
+    let input = told.then(|| pass.input().clone());
     let hooked::Cleared { pass, say, contexts } = match hooked::before(&scope, &incoming, &tool, pass, alone).await {
         Ok(cleared) => cleared,
-        Err(settled) => return *settled,
+        Err(settled) => return Settled { input, ..*settled },
     };
+    let input = told.then(|| pass.input().clone());
     let mut settled = run_cleared(&scope, &incoming, &tool, pass, say, recorded).await;
+    settled.input = settled.input.or(input);
     // What hooks said before the call belongs to its result whatever came of it, and before what they said after it.
     settled.new_messages.splice(0..0, contexts);
     settled
@@ -202,9 +207,10 @@ async fn run_cleared(
     scope.note_call(&incoming.name, permit.summary());
     let label = permit.user_facing_name().to_string();
     let told = hooked::Told::of(scope, tool, &permit);
+    let input = scope.services.hooks().listens(HookEvent::PostToolBatch).then(|| permit.input().clone());
     publish(scope, &cx, &label, ToolPhase::Running);
     let result = AssertUnwindSafe(supervise(&**tool, permit, &cx, scope, &label)).catch_unwind().await;
-    let mut settled = settle(scope, name, result);
+    let mut settled = Settled { input, ..settle(scope, name, result) };
     if let Some(file) = settled.saved_in(&scope.services.results_dir) {
         mask_saved(scope, file).await;
     }

@@ -137,6 +137,16 @@ pub(crate) enum Pass {
     Granted(Box<Permit>),
 }
 
+impl Pass {
+    /// The input with paths expanded, as far as it is decided on.
+    pub(crate) fn input(&self) -> &serde_json::Value {
+        match self {
+            Pass::Undecided(prepared) => &prepared.input,
+            Pass::Granted(permit) => permit.input(),
+        }
+    }
+}
+
 /// What a session's gate starts with.
 #[derive(Default)]
 pub struct Permissions {

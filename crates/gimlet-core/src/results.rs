@@ -49,6 +49,8 @@ pub(crate) struct Settled {
     pub(crate) ends_turn: Option<TurnEnd>,
     /// The model gets a preview of it.
     pub(crate) persisted: bool,
+    /// What was called in the end, where somebody wants to know: hooks and people may have changed what the model wrote.
+    pub(crate) input: Option<Value>,
 }
 
 impl Settled {
@@ -64,6 +66,7 @@ impl Settled {
             stop_turn: false,
             ends_turn: None,
             persisted: false,
+            input: None,
         }
     }
 
@@ -79,6 +82,7 @@ impl Settled {
             stop_turn: false,
             ends_turn: None,
             persisted: false,
+            input: None,
         }
     }
 
@@ -106,6 +110,7 @@ impl Settled {
             stop_turn: error.stop_turn,
             ends_turn: None,
             persisted: false,
+            input: None,
         }
     }
 

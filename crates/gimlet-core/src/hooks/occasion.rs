@@ -32,7 +32,8 @@ pub(crate) struct CallFacts<'a> {
 pub(crate) struct BatchCall {
     pub(crate) id: ToolUseId,
     pub(crate) tool: String,
-    pub(crate) input: std::sync::Arc<RawValue>,
+    /// As it was called; what the model wrote if it came to no call.
+    pub(crate) input: Value,
     pub(crate) response: Value,
 }
 
@@ -234,7 +235,7 @@ impl<'a> Occasion<'a> {
 
 impl BatchCall {
     fn told(&self) -> Value {
-        json!({"tool_name": self.tool, "tool_input": parsed(&self.input), "tool_use_id": self.id,
+        json!({"tool_name": self.tool, "tool_input": self.input, "tool_use_id": self.id,
                "tool_response": self.response})
     }
 }

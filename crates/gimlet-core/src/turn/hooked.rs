@@ -152,8 +152,9 @@ impl<'a> Batch<'a> {
                 ResultContent::Text(text) => json!(text),
                 ResultContent::Parts(parts) => json!(parts),
             };
-            let (id, tool, input) = (call.id.clone(), call.name.clone(), call.input.clone());
-            calls.insert(position, BatchCall { id, tool, input, response });
+            let written = || serde_json::from_str(call.input.get()).unwrap_or_default();
+            let input = settled.input.clone().unwrap_or_else(written);
+            calls.insert(position, BatchCall { id: call.id.clone(), tool: call.name.clone(), input, response });
         }
     }
 

@@ -8,7 +8,7 @@ use gimlet_store::{LoadOptions, load};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, Setup, call, ended, reply, started};
-use crate::driver::{Program, Reaction, Shared, adds, hook};
+use crate::driver::{Program, Reaction, Shared, adds, decides, hook};
 use crate::guests::Source;
 use crate::hooked_calls::{bench, told};
 
@@ -243,10 +243,31 @@ async fn hooks_see_a_whole_batch_once_and_may_stop_there() {
     let batch = program.inputs("h")[0]["tool_calls"].clone();
     assert_eq!(
         batch[0],
-        json!({"tool_name": "Look", "tool_input": {"name": "a"}, "tool_use_id": "a", "tool_response": "a done"})
+        json!({"tool_name": "Look", "tool_input": {"name": "a", "ms": 0, "manner": ""}, "tool_use_id": "a",
+               "tool_response": "a done"})
     );
     assert_eq!(batch[1]["tool_response"], "b failed");
     assert!(told(&bench, 1)[0].contains("both seen"));
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn of_a_batch_hooks_hear_what_was_called_in_the_end() {
+    let rewrites = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"name": "hooked"}}});
+    let denies = decides("deny", "no");
+    let program = Program::default().says("h", json!({})).answers("p", move |_, input| {
+        Reaction::Say(if input["tool_use_id"] == "a" { rewrites.clone() } else { denies.clone() })
+    });
+    let hooks = vec![hook("PreToolUse", &["p"]), hook("PostToolBatch", &["h"])];
+    let name = |name: &str| json!({"name": name});
+    let calls = [call("a", "Touch", name("a")), call("b", "Touch", name("b")), call("c", "Nothing", name("c"))];
+    let (mut bench, program) =
+        bench(Setup::default(), program, hooks, vec![reply(&calls), reply(&[Block::text("done")])]);
+    bench.run("go").await;
+    let batch = program.inputs("h")[0]["tool_calls"].clone();
+    let inputs = [0, 1, 2].map(|at: usize| batch[at]["tool_input"].clone());
+    let whole = |name: &str| json!({"name": name, "ms": 0, "manner": ""});
+    assert_eq!(inputs, [whole("hooked"), whole("b"), name("c")]);
     bench.close().await;
 }
 
@@ -276,7 +297,7 @@ async fn the_end_of_a_conversation_that_makes_room_for_a_new_one_says_so() {
 #[tokio::test]
 async fn a_call_can_be_left_for_later_and_is_decided_on_when_somebody_speaks_again() {
     let program = Program::default().answers("h", |nth, _| match nth {
-        0 => Reaction::Say(crate::driver::decides("defer", "")),
+        0 => Reaction::Say(decides("defer", "")),
         _ => Reaction::Say(json!({})),
     });
     let replies = vec![reply(&[call("a", "Touch", json!({"name": "a"}))]), reply(&[Block::text("done")])];
@@ -295,7 +316,7 @@ async fn a_call_can_be_left_for_later_and_is_decided_on_when_somebody_speaks_aga
 #[tokio::test]
 async fn what_is_only_to_be_known_does_not_come_between_a_call_that_waits_and_its_result() {
     let program = Program::default().answers("h", |nth, _| match nth {
-        0 => Reaction::Say(crate::driver::decides("defer", "")),
+        0 => Reaction::Say(decides("defer", "")),
         _ => Reaction::Say(json!({})),
     });
     let replies = vec![reply(&[call("a", "Touch", json!({"name": "a"}))]), reply(&[Block::text("done")])];
@@ -312,7 +333,7 @@ async fn what_is_only_to_be_known_does_not_come_between_a_call_that_waits_and_it
 #[tokio::test]
 async fn a_call_that_was_left_for_later_runs_when_the_session_is_resumed() {
     let setup = || Setup { saved: true, ..Setup::default() };
-    let defers = || Program::default().says("h", crate::driver::decides("defer", ""));
+    let defers = || Program::default().says("h", decides("defer", ""));
     let hooks = || vec![hook("PreToolUse", &["h"])];
     let touch = reply(&[call("a", "Touch", json!({"name": "a"}))]);
     let (mut first, _) = bench(setup(), defers(), hooks(), vec![touch]);
@@ -345,7 +366,7 @@ async fn a_call_that_was_left_for_later_runs_when_the_session_is_resumed() {
 #[tokio::test]
 async fn a_call_that_was_left_for_later_does_not_run_again_when_its_run_was_cut_off() {
     let setup = || Setup { saved: true, ..Setup::default() };
-    let program = Program::default().says("h", crate::driver::decides("defer", ""));
+    let program = Program::default().says("h", decides("defer", ""));
     let touch = reply(&[call("a", "Touch", json!({"name": "a", "manner": "hang"}))]);
     let (mut first, _) = bench(setup(), program, vec![hook("PreToolUse", &["h"])], vec![touch]);
     assert!(matches!(first.run("go").await.end, TurnEnd::Deferred { .. }));
@@ -369,7 +390,7 @@ async fn a_call_that_was_left_for_later_does_not_run_again_when_its_run_was_cut_
 
 #[tokio::test]
 async fn a_call_whose_tool_is_gone_when_it_should_run_ends_the_turn_with_an_error() {
-    let program = Program::default().says("h", crate::driver::decides("defer", ""));
+    let program = Program::default().says("h", decides("defer", ""));
     let quiz = reply(&[call("a", "mcp__x__y", json!({}))]);
     let setup = Setup { saved: true, guests: Some(Arc::new(Source(vec![("mcp__x__y", "y")]))), ..Setup::default() };
     let (mut first, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], vec![quiz]);
@@ -389,7 +410,7 @@ async fn leaving_for_later_needs_a_lone_call_and_nobody_to_ask() {
     let two = || reply(&[call("a", "Touch", json!({"name": "a"})), call("b", "Touch", json!({"name": "b"}))]);
     let one = || reply(&[call("a", "Touch", json!({"name": "a"}))]);
     for (attended, calls) in [(false, two()), (true, one())] {
-        let program = Program::default().says("h", crate::driver::decides("defer", ""));
+        let program = Program::default().says("h", decides("defer", ""));
         let setup = Setup { attended, ..Setup::default() };
         let replies = vec![calls, reply(&[Block::text("done")])];
         let (mut bench, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], replies);
