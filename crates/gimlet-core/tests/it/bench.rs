@@ -331,6 +331,8 @@ pub(crate) struct Setup {
     pub(crate) review: bool,
     pub(crate) attended: bool,
     pub(crate) concurrency: usize,
+    /// Calls may begin while the reply still streams.
+    pub(crate) early: bool,
     pub(crate) max_budget_usd: Option<f64>,
     /// Replies in conversations of subagents, by their task.
     pub(crate) tasks: Vec<(&'static str, Vec<Vec<ModelEvent>>)>,
@@ -371,6 +373,7 @@ impl Default for Setup {
             review: false,
             attended: false,
             concurrency: 10,
+            early: true,
             max_budget_usd: None,
             sandboxing: None,
             plans: Plans::default(),
@@ -478,6 +481,7 @@ impl Bench {
             wakes: setup.attended,
             options: TurnOptions {
                 concurrency: setup.concurrency,
+                streaming_execution: setup.early,
                 max_budget_usd: setup.max_budget_usd,
                 ..TurnOptions::default()
             },

@@ -182,6 +182,17 @@ async fn a_new_input_is_checked_from_the_start_and_hooks_are_not_asked_again() {
     run(&mut third).await;
     assert!(third.results(1)[0].2.contains("protected"), "{:?}", third.results(1));
     third.close().await;
+
+    // A rule that only the new input meets.
+    let both = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow",
+                                             "updatedInput": {"name": "b", "manner": ""}}});
+    let program = Program::default().says("h", both);
+    let setup = Setup { rules: rules(Behavior::Deny, "Touch(name:b)"), ..Setup::default() };
+    let (mut fourth, _) = bench(setup, program, vec![hook("PreToolUse", &["h"])], touch(""));
+    run(&mut fourth).await;
+    assert!(fourth.results(1)[0].2.contains("Touch(name:b)"), "{:?}", fourth.results(1));
+    assert!(fourth.lines().is_empty());
+    fourth.close().await;
 }
 
 #[tokio::test]
@@ -349,9 +360,11 @@ async fn hooks_hear_of_failures_only_for_calls_that_began() {
         reply(&[call("b", "Touch", json!({"nme": "b"})), call("c", "Nothing", json!({}))]),
         reply(&[Block::text("done")]),
     ];
-    let hooks = vec![hook("PostToolUseFailure", &["f"]), hook("PostToolUse", &["no"])];
+    let program = program.says("before", json!({}));
+    let hooks = vec![hook("PostToolUseFailure", &["f"]), hook("PostToolUse", &["no"]), hook("PreToolUse", &["before"])];
     let (mut bench, program) = bench(Setup::default(), program, hooks, replies);
     run(&mut bench).await;
+    assert_eq!(program.inputs("before").len(), 1, "what is no call is shown to no hook");
     let inputs = program.inputs("f");
     assert_eq!(inputs.len(), 1);
     assert_eq!((&inputs[0]["error"], &inputs[0]["is_interrupt"]), (&json!("a failed"), &json!(false)));

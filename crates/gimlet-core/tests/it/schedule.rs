@@ -1,6 +1,7 @@
 //! Which calls run when, and that every call gets exactly one result.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use gimlet_proto::{Block, Body, Env, ModelEvent, Op, Say, StopReason, ToolPhase, TurnEnd, When};
 use serde_json::json;
@@ -90,15 +91,35 @@ async fn a_failing_a_panicking_and_an_unknown_call_take_no_sibling_along() {
 async fn readers_start_while_the_reply_streams_but_never_overtake_a_writer() {
     let mut events = reply(&[look("a", 0), touch("b"), look("c", 0)]);
     // The reply stays open until the first call has ended: only an early start can end it.
-    let end = events.pop().unwrap();
+    events.insert(events.len() - 1, ModelEvent::Waiting { silent_ms: 0 });
     let mut bench = Bench::new(Setup::default(), vec![events, done()]);
-    drop(end);
     bench.say("go");
-    // The stream above has no ending, which the session reports; what matters is what had run by then.
-    let report = bench.turn(|_, _| {}).await;
-    assert!(matches!(report.end, TurnEnd::Failed(_)));
-    let lines = bench.lines();
-    assert!(!lines.iter().any(|line| line.contains("touch") || line.contains("look c")), "{lines:?}");
+    let (log, go) = (bench.log.clone(), bench.model.go.clone());
+    let mut by_then = Vec::new();
+    let turn = bench.turn(|event, _| {
+        let Body::Tool(view) = &event.body else { return };
+        if matches!(view.phase, ToolPhase::Done { .. }) && view.call.as_str() == "a" {
+            by_then = log.lines.lock().unwrap().clone();
+            go.notify_one();
+        }
+    });
+    assert!(tokio::time::timeout(Duration::from_secs(20), turn).await.is_ok(), "nothing began early");
+    assert_eq!(by_then, ["look a begins", "look a ends"]);
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn nothing_starts_while_the_reply_streams_where_that_is_not_wanted() {
+    let mut events = reply(&[look("a", 0)]);
+    events.insert(events.len() - 1, ModelEvent::Waiting { silent_ms: 0 });
+    let mut bench = Bench::new(Setup { early: false, ..Setup::default() }, vec![events, done()]);
+    bench.say("go");
+    // The call is there and the reply goes on: long enough for one that does not wait.
+    let quiet = tokio::time::timeout(Duration::from_millis(100), bench.turn(|_, _| {})).await;
+    assert!(quiet.is_err() && bench.lines().is_empty(), "{:?}", bench.lines());
+    bench.model.go.notify_one();
+    bench.turn(|_, _| {}).await;
+    assert_eq!(bench.lines()[0], "look a begins");
     bench.close().await;
 }
 
