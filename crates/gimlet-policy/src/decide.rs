@@ -16,9 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::paths::{FileView, Followed, PathPattern, Places, Strictness, Unseen, is_inside, is_protected, normalise};
 use crate::rules::{Behavior, CommandPattern, Fit, Rule, RuleSet, Specifier};
-use crate::shell::{
-    Analysis, Launches, PatternLook, ShellFacts, Trouble, analyse, analyse_for_zsh, launches, places,
-};
+use crate::shell::{Analysis, Launches, PatternLook, ShellFacts, Trouble, analyse, analyse_for_zsh, launches, places};
 use crate::verdict::{Decision, PartVerdict, Reason, Verdict};
 use subject::{Files, Subject, Touched};
 
