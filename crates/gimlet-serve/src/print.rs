@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::sanitise;
 use crate::stdin::PipedInput;
-use crate::wire::{self, Face, Lines, Wire};
+use crate::wire::{self, Face, Lines, Listener, Wire};
 use crate::writer::{Output, OutputEnd};
 
 /// How long the reader of remarks may take for the rest of them. The answer itself waits for its reader, as it does in
@@ -68,7 +68,11 @@ pub async fn run(handle: SessionHandle, job: PrintJob) -> PrintEnd {
     let mut printer = Printer {
         format,
         verbose,
-        wire: Wire::new(Lines { partial, replay_prompts: false, hook_events: false, subagent_text }, face),
+        wire: Wire::new(
+            Lines { partial, replay_prompts: false, hook_events: false, subagent_text },
+            Listener::Reads,
+            face,
+        ),
         out,
         notes,
         collected: Vec::new(),

@@ -29,6 +29,17 @@ pub(crate) struct Lines {
     pub(crate) subagent_text: bool,
 }
 
+/// Who reads, and what they make of lines behind a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listener {
+    /// A program that keeps its side open until every subagent that it was told of has ended.
+    Counts,
+    /// A program that has said its last line: it waits for nothing but the end.
+    Leaves,
+    /// Whoever reads what is printed: the result is the last line.
+    Reads,
+}
+
 /// What programs are told about the session in front of every turn, beyond the turn's own configuration.
 #[derive(Clone, Debug)]
 pub struct Face {
@@ -57,17 +68,31 @@ impl Default for Face {
 /// The wire towards one consumer.
 pub(crate) struct Wire {
     lines: Lines,
+    listener: Listener,
     face: Face,
     /// The blocks of replies under way, each with its agent: they may still be taken back.
     shown: Vec<(AgentPath, EntryId)>,
     tasks: TaskLines,
     /// An error result was written; programs would take whatever follows it for a turn that went well.
     ended_badly: bool,
+    /// A result was written, and no turn has begun since.
+    between_turns: bool,
 }
 
 impl Wire {
-    pub(crate) fn new(lines: Lines, face: Face) -> Self {
-        Self { lines, face, shown: Vec::new(), tasks: TaskLines::default(), ended_badly: false }
+    pub(crate) fn new(lines: Lines, listener: Listener, face: Face) -> Self {
+        let tasks = TaskLines::default();
+        Self { lines, listener, face, shown: Vec::new(), tasks, ended_badly: false, between_turns: false }
+    }
+
+    /// The program has said its last line.
+    pub(crate) fn host_leaves(&mut self) {
+        self.listener = Listener::Leaves;
+    }
+
+    /// Nothing may follow the last result.
+    fn is_silent(&self) -> bool {
+        self.ended_badly || (self.between_turns && self.listener == Listener::Reads)
     }
 
     /// What runs in the background now, for a program that comes back; nothing behind an error.
@@ -104,25 +129,36 @@ impl Wire {
     pub(crate) fn begin_afresh(&mut self) {
         self.shown.clear();
         self.ended_badly = false;
+        self.between_turns = false;
+    }
+
+    /// What a turn begins with: its own line, then what ended in the silence before it.
+    pub(crate) fn opening(&mut self, session: &SessionId, opened: &Opened) -> Vec<String> {
+        let mut lines = vec![self.init(session, opened)];
+        lines.extend(self.tasks.take_held(session));
+        lines
     }
 
     /// Renders an event; nothing for events that this wire does not carry.
     pub(crate) fn lines(&mut self, event: &Event) -> Vec<String> {
         match &event.body {
-            // Programs wait for the end of each subagent, whatever became of the turn.
-            Body::Task(task) if !self.ended_badly || self.tasks.ends(task) => self.tasks.lines(event, task),
-            Body::Denied(denial) if !self.ended_badly => vec![self.denied(event, denial)],
+            Body::Opened(opened) => {
+                self.ended_badly = false;
+                self.between_turns = false;
+                self.opening(&event.session, opened)
+            }
+            Body::Task(task) if self.is_silent() => {
+                self.tasks.end_in_silence(event, task, self.listener == Listener::Counts)
+            }
+            Body::Task(task) => self.tasks.lines(event, task),
+            Body::Denied(denial) if !self.is_silent() => vec![self.denied(event, denial)],
             _ => self.line(event).into_iter().collect(),
         }
     }
 
     fn line(&mut self, event: &Event) -> Option<String> {
         match &event.body {
-            Body::Opened(opened) => {
-                self.ended_badly = false;
-                return Some(self.init(&event.session, opened));
-            }
-            _ if self.ended_badly => return None,
+            _ if self.is_silent() => return None,
             _ if !carries(event, self.lines) => return None,
             Body::Requesting => self.shown.retain(|(agent, _)| *agent != event.agent),
             Body::Block(block) if block.error.is_none() => self.shown.push((event.agent.clone(), block.uuid.clone())),
@@ -130,6 +166,7 @@ impl Wire {
             Body::TurnEnded(report) => {
                 let result = result(event, report);
                 self.ended_badly = result.is_error;
+                self.between_turns = true;
                 return Some(result.render());
             }
             _ => {}
@@ -150,7 +187,7 @@ impl Wire {
     }
 
     /// The line in front of a turn.
-    pub(crate) fn init(&self, session: &SessionId, opened: &Opened) -> String {
+    fn init(&self, session: &SessionId, opened: &Opened) -> String {
         let mut line = json!({
             "type": "system",
             "subtype": "init",

@@ -24,7 +24,7 @@ use super::prompts::{Prompt, Said};
 use super::requests::{self, Backstage, Reopened, Tally};
 use super::state::{State, States};
 use super::{Answers, Host, HostRequests, MirrorFeed, SdkEnd, SdkJob, fit, frames};
-use crate::wire::{Lines, Wire};
+use crate::wire::{Lines, Listener, Wire};
 use crate::writer::Output;
 
 /// How the loop ended, with the outputs to be finished.
@@ -145,7 +145,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         events: session.subscribe(),
         session,
         phase: Phase::Live,
-        wire: Wire::new(wanted, job.face),
+        wire: Wire::new(wanted, Listener::Counts, job.face),
         out: job.out,
         states: States::new(job.states),
         host: job.host,

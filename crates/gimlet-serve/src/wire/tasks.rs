@@ -12,6 +12,10 @@ use super::{system, system_line};
 #[derive(Default)]
 pub(super) struct TaskLines {
     running: Vec<Told>,
+    /// Ends that could not be told yet.
+    held: Vec<String>,
+    /// What runs in the background has changed since it was told.
+    is_stale: bool,
 }
 
 struct Told {
@@ -57,9 +61,25 @@ impl TaskLines {
         }
     }
 
-    /// Whether this is the end that a program waits for.
-    pub(super) fn ends(&self, task: &TaskView) -> bool {
-        task.state != TaskState::Running && self.running.iter().any(|told| told.id == task.id)
+    /// The end of a task behind a result that nothing may follow. Only subagents are told of, to programs that count
+    /// them; the rest waits for the next turn.
+    pub(super) fn end_in_silence(&mut self, event: &Event, task: &TaskView, counted: bool) -> Vec<String> {
+        let told = self.running.iter().position(|told| told.id == task.id);
+        let Some(at) = told.filter(|_| task.state != TaskState::Running) else { return Vec::new() };
+        self.is_stale |= self.running.remove(at).backgrounded;
+        let lines = vec![updated(event, task), notification(event, task)];
+        if counted && task.kind == "local_agent" {
+            return lines;
+        }
+        self.held.extend(lines);
+        Vec::new()
+    }
+
+    /// What could not be told before.
+    pub(super) fn take_held(&mut self, session: &SessionId) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.held);
+        lines.extend(std::mem::take(&mut self.is_stale).then(|| self.in_background(session)));
+        lines
     }
 
     /// The id of the running subagent that a call started.

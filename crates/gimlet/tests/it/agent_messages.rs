@@ -73,7 +73,7 @@ async fn a_message_goes_on_with_an_agent_of_an_earlier_run_that_still_knows_its_
     let told: Vec<&Value> = lines.iter().filter(|line| line["task_id"] == id).collect();
     assert_eq!(told.first().unwrap()["subtype"], "task_started");
     assert_eq!((&told[0]["tool_use_id"], &told[0]["is_backgrounded"]), (&started["tool_use_id"], &json!(true)));
-    assert_eq!(told.last().unwrap()["status"], "completed");
+    assert_eq!(lines.last().unwrap()["type"], "result", "its end is not told behind the result");
     let sent = lines.iter().find(|line| line["tool_use_result"]["success"] == true).unwrap();
     assert_eq!(
         (&sent["tool_use_result"]["resumed"], &sent["tool_use_result"]["routing"]),

@@ -23,6 +23,7 @@ mod permission;
 mod policies;
 mod regreeting;
 mod servers;
+mod silence;
 mod stopping;
 
 use std::io::Write;

@@ -37,6 +37,7 @@ impl Link {
     pub(super) fn end_of_lines(&mut self) {
         self.ended = true;
         self.host.close();
+        self.wire.host_leaves();
         for (_, question) in self.questions.drain() {
             refuse(&self.session, question.ask);
         }

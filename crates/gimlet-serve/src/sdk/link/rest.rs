@@ -95,7 +95,9 @@ impl Link {
             self.write(line).await;
         }
         let snapshot = self.session.snapshot();
-        self.write(self.wire.init(&self.session.id, &snapshot.opened)).await;
+        for line in self.wire.opening(&self.session.id, &snapshot.opened) {
+            self.write(fit::fit(line)).await;
+        }
         let told = self.lifecycle.started(&said.uuid, &self.session.id);
         self.write_all(told).await;
         if let Some(message) = said.message.as_ref().filter(|_| self.replay_prompts) {

@@ -421,3 +421,19 @@ async fn nothing_follows_an_error_result() {
     run.expect_code(1);
     assert_eq!(run.lines().last().unwrap()["type"], "result");
 }
+
+#[tokio::test]
+async fn the_result_is_the_last_line_whatever_still_runs() {
+    for code in [0, 1] {
+        let world = world();
+        let command = json!({"command": "sleep 0.3", "run_in_background": true});
+        let script = Script::new().call("Bash", command).then();
+        let script = if code == 0 { script.say("started") } else { script.error(400, "no such thing") };
+        let model = script.serve().await.unwrap();
+        let run = world.run(&model).args(["--allowedTools", "Bash"]).stream("go").finish().await;
+        run.expect_code(code);
+        let lines = run.lines();
+        assert!(lines.iter().any(|line| line["subtype"] == "task_started"), "{lines:#?}");
+        assert_eq!(lines.last().unwrap()["type"], "result");
+    }
+}

@@ -1,0 +1,85 @@
+//! The silence behind an error: whatever a program read there would make it forget the error.
+
+use gimlet_script::{Expect, Script};
+use gimlet_testkit::eventually;
+use serde_json::{Value, json};
+
+use super::{Host, kinds};
+use crate::world;
+
+/// The kinds of the lines behind the first result.
+fn behind_result(lines: &[Value]) -> Vec<String> {
+    let at = lines.iter().position(|line| line["type"] == "result").unwrap();
+    assert_eq!(lines[at]["is_error"], true, "{}", lines[at]);
+    kinds(&lines[at + 1..])
+}
+
+fn background(command: &str) -> Value {
+    json!({"command": command, "run_in_background": true})
+}
+
+#[tokio::test]
+async fn the_end_of_a_background_command_does_not_follow_an_error() {
+    for flags in [&["--max-turns", "1"][..], &[]] {
+        let world = world();
+        let script = Script::new().call("Bash", background("sleep 600")).then().error(400, "no such thing");
+        let model = script.serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]).args(flags.iter().copied()));
+        host.say("go");
+        let lines = host.end().await.clean(1);
+        assert!(lines.iter().any(|line| line["subtype"] == "task_started"), "{lines:#?}");
+        assert_eq!(behind_result(&lines), ["idle"], "{flags:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_ended_in_the_silence_is_told_with_the_next_turn() {
+    let world = world();
+    let wait = "until [ -e go ]; do sleep 0.05; done";
+    let script = Script::new().call("Bash", background(wait)).then().error(400, "no").then().say("heard of it");
+    let model = script.serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    host.say("go");
+    assert_eq!(host.result().await["is_error"], true);
+    world.file("go", "");
+    assert_eq!(host.result().await["result"], "heard of it");
+    let lines = host.end().await.clean(0);
+    let expected = ["idle", "running", "init", "task_updated", "task_notification", "background_tasks_changed", "user"];
+    assert_eq!(behind_result(&lines)[..expected.len()], expected);
+}
+
+/// An agent in the background at work, and a turn that failed.
+fn failing_beside_an_agent() -> Script {
+    let agent = json!({"description": "Wait", "prompt": "Wait.", "run_in_background": true});
+    let of_agent = Expect { system_contains: Some("You are an agent of gimlet".into()), ..Expect::default() };
+    let work = json!({"command": "touch begun; sleep 602"});
+    Script::new().call("Agent", agent).then().error(400, "no").then().when(of_agent).call("Bash", work)
+}
+
+#[tokio::test]
+async fn the_end_of_an_agent_is_told_to_whoever_still_counts() {
+    let world = world();
+    let model = failing_beside_an_agent().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    host.say("go");
+    assert_eq!(host.result().await["is_error"], true);
+    eventually("the agent is at work", || world.project.join("begun").exists()).await;
+    host.ask(json!({"subtype": "interrupt"})).await;
+    host.state("idle").await;
+    let lines = host.end().await.clean(1);
+    let told: Vec<String> =
+        behind_result(&lines).into_iter().filter(|kind| kind.contains("task") || kind == "user").collect();
+    assert_eq!(told, ["task_updated", "task_notification"]);
+}
+
+#[tokio::test]
+async fn nobody_counts_agents_after_the_last_line() {
+    let world = world();
+    let model = failing_beside_an_agent().serve().await.unwrap();
+    let run = world.run(&model).args(["--allowedTools", "Bash"]).env("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS", "300");
+    let mut host = Host::start(run);
+    host.say("go");
+    let lines = host.end().await.clean(1);
+    let behind = behind_result(&lines);
+    assert!(behind.iter().all(|kind| kind == "running" || kind == "idle"), "{behind:?}");
+}
