@@ -63,12 +63,19 @@ impl Ledger {
         };
     }
 
-    /// Counts a request that was no step of the conversation itself.
-    pub(crate) fn count_aside(&mut self, facts: &ModelFacts, usage: &Usage, took: Duration) {
+    /// Counts an attempt of which nothing is left: paid for, but no step of the conversation.
+    pub(crate) fn count_attempt(&mut self, facts: &ModelFacts, usage: &Usage, took: Duration) {
         let last = self.last;
         self.count(facts, usage, took);
         self.last = last;
         self.turn_requests -= 1;
+    }
+
+    /// Counts a request beside the conversation: the session pays for it, but the turn's own tokens are no more for it.
+    pub(crate) fn count_aside(&mut self, facts: &ModelFacts, usage: &Usage, took: Duration) {
+        let turn = self.turn;
+        self.count_attempt(facts, usage, took);
+        self.turn = turn;
     }
 
     /// Counts time spent on a request that gave nothing.

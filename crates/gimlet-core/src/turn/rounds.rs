@@ -130,7 +130,7 @@ impl<'a> Rounds<'a> {
         let reply = reply::read(turn, self.conversation, request, calls).await;
         count(self.conversation, turn, &reply.facts(&*turn.model, &facts), &reply, asked);
         for (model, usage) in &reply.spent {
-            self.conversation.ledger.count_aside(&turn.model.facts(model), usage, Duration::ZERO);
+            self.conversation.ledger.count_attempt(&turn.model.facts(model), usage, Duration::ZERO);
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count(usage);
             }

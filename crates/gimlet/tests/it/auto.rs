@@ -64,6 +64,12 @@ async fn what_the_reviewer_allows_runs_and_is_charged_to_the_session() {
     assert!(!seen.contains("never shown"), "tool results must not reach the reviewer: {seen}");
     assert_eq!(run.result()["modelUsage"].as_object().unwrap().len(), 2, "{}", run.result());
     assert_eq!(run.result()["num_turns"], 4);
+    // Its tokens are the session's, and none of the turn's.
+    let told = |usage: &Value, name: &str| usage[name].as_u64().unwrap();
+    let of_turn = told(&run.result()["usage"], "output_tokens");
+    let by_model: Vec<u64> =
+        run.result()["modelUsage"].as_object().unwrap().values().map(|usage| told(usage, "outputTokens")).collect();
+    assert!(by_model.contains(&of_turn) && by_model.iter().all(|tokens| *tokens > 0), "{}", run.result());
 }
 
 #[tokio::test]
