@@ -46,7 +46,7 @@ impl Record {
 
     /// A prompt, under the id that it was promised if hooks were told of one.
     pub(crate) fn prompt(&mut self, said: &Say, promised: Option<EntryId>) -> EntryId {
-        let kind = if said.synthetic { UserKind::Meta } else { UserKind::Prompt };
+        let kind = if said.synthetic || said.meta { UserKind::Meta } else { UserKind::Prompt };
         self.transcript.user(UserEntry {
             blocks: &said.blocks,
             plain: said.plain,

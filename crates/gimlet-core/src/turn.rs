@@ -201,7 +201,7 @@ fn accept_as(conversation: &mut Conversation, turn: &Turn, said: Say, promised: 
     open_conversation(conversation, turn);
     // Only the person speaks for the person.
     let of_session = turn.scope.subagent.is_none();
-    if !said.synthetic && of_session {
+    if !said.synthetic && !said.meta && of_session {
         turn.scope.gate.note_prompt(&said.blocks);
     }
     let uuid = conversation.record.prompt(&said, promised);

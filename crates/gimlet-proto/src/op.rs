@@ -113,8 +113,10 @@ pub struct Say {
     pub plain: bool,
     /// The id that the prompt is to have everywhere.
     pub uuid: Option<EntryId>,
-    /// Written by gimlet (a background task ended) or by a program, not by a person.
+    /// Written by gimlet itself: a notice that a background task ended, a letter of an agent.
     pub synthetic: bool,
+    /// A prompt like any other that nobody typed, as the program says that sent it.
+    pub meta: bool,
     /// Written by another agent of the session.
     pub letter: bool,
     pub origin: Option<Origin>,

@@ -94,7 +94,8 @@ pub(super) fn read_prompt(line: &HostLine) -> Prompt {
         blocks,
         plain,
         uuid: Some(said.uuid),
-        synthetic: line.flag("isSynthetic"),
+        synthetic: false,
+        meta: line.flag("isSynthetic"),
         letter: false,
         origin: said.origin,
         when: match line.text("priority").as_deref() {
@@ -171,7 +172,8 @@ mod tests {
         assert_eq!(with("priority", json!("later")).when, When::Later);
         assert_eq!(with("priority", json!("someday")).when, When::Next);
         assert!(with("shouldQuery", json!(false)).silent && !with("shouldQuery", json!(true)).silent);
-        assert!(with("isSynthetic", json!(true)).synthetic);
+        let composed = with("isSynthetic", json!(true));
+        assert!(composed.meta && !composed.synthetic, "it is no notice of gimlet's own");
         assert_eq!(with("origin", json!({"kind": "human", "name": "ada"})).origin, Some(Origin::Human));
         assert_eq!(with("origin", json!({"kind": "task-notification"})).origin, None);
         assert_eq!(with("origin", json!({"kind": "peer"})).origin, None);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
 
 mod clearing;
+mod composed;
 mod control;
 mod driving;
 mod ending;
