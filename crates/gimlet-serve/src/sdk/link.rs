@@ -290,7 +290,8 @@ impl Link {
             }
             _ => {}
         }
-        for line in self.wire.lines(event) {
+        let recounted = self.with_all_waiting(event);
+        for line in self.wire.lines(recounted.as_ref().unwrap_or(event)) {
             self.write(fit::fit(line)).await;
         }
         if matches!(event.body, Body::TurnEnded(_)) {
@@ -301,6 +302,20 @@ impl Link {
             }
             self.settle();
         }
+    }
+
+    /// The end of a turn that counts the prompts that wait here, besides those in the session.
+    fn with_all_waiting(&self, event: &Event) -> Option<Event> {
+        let Body::TurnEnded(report) = &event.body else { return None };
+        let here = self.turns_waiting();
+        let mut report = report.clone();
+        report.queued += here;
+        (here > 0).then(|| Event { body: Body::TurnEnded(report), ..event.clone() })
+    }
+
+    /// How many prompts wait here for their turn.
+    fn turns_waiting(&self) -> usize {
+        self.waiting.iter().filter(|prompt| !prompt.is_silent()).count()
     }
 
     /// What the turn's end has settled is told before its result: the receipt of an interrupt, and what was withdrawn.

@@ -59,6 +59,7 @@ pub(crate) fn local_result(
     outcome: std::result::Result<&str, String>,
     origin: Option<&Origin>,
     used: &[ModelUsage],
+    queued: usize,
 ) -> String {
     let mut line = json!({
         "type": "result",
@@ -81,6 +82,9 @@ pub(crate) fn local_result(
     }
     if let Some(origin) = origin {
         line["origin"] = json!(origin);
+    }
+    if queued > 0 {
+        line["queued_turn_count"] = json!(queued);
     }
     line.to_string()
 }

@@ -121,7 +121,7 @@ impl Link {
         self.write_all(told).await;
         let origin = said.origin.as_ref();
         let used = &self.session.snapshot().by_model;
-        let line = wire::local_result(&self.session.id, outcome, origin, used);
+        let line = wire::local_result(&self.session.id, outcome, origin, used, self.turns_waiting());
         self.write(line).await;
     }
 

@@ -68,3 +68,22 @@ async fn they_are_counted_and_can_be_forgotten() {
     host.result().await;
     host.end().await.clean(1);
 }
+
+#[tokio::test]
+async fn prompts_behind_a_command_are_counted_too() {
+    let world = world();
+    let command = json!({"command": "touch begun; while [ ! -e go ]; do sleep 0.01; done"});
+    let script = Script::new().call("Bash", command).then().say("one").then().say("two");
+    let model = script.serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    host.say("go");
+    host.until(|line| line["type"] == "assistant").await;
+    host.say("/clear");
+    host.say("second");
+    host.ask(json!({"subtype": "get_binary_version"})).await;
+    world.file("go", "");
+    let results = [host.result().await, host.result().await, host.result().await];
+    let queued = results.each_ref().map(|line| line["queued_turn_count"].as_u64().unwrap_or(0));
+    assert_eq!(queued, [2, 1, 0], "{results:?}");
+    host.end().await.clean(0);
+}
