@@ -36,7 +36,7 @@ pub struct HostLine {
 impl HostLine {
     fn parse(bytes: &[u8]) -> Result<Self, LineError> {
         let refused = || {
-            let start: String = String::from_utf8_lossy(bytes).chars().take(SHOWN).collect();
+            let start: String = String::from_utf8_lossy(bytes).trim().chars().take(SHOWN).collect();
             LineError::NotAnObject { start }
         };
         // Bytes that are no text count as characters that cannot be shown, as do halves of pairs: whoever reads a part
@@ -162,7 +162,7 @@ mod tests {
             let lines = all(&format!("{{}}\n{bad}\n{{}}\n")).await;
             assert_eq!(lines.len(), 2, "{bad}");
             let error = lines[1].as_ref().unwrap_err().to_string();
-            assert!(error.ends_with(&format!(": {bad}\n")), "{error}");
+            assert!(error.ends_with(&format!(": {bad}")), "{error}");
         }
     }
 

@@ -52,6 +52,7 @@ async fn a_line_that_is_no_json_ends_the_run_with_a_reason() {
             "{}",
             end.output.stderr
         );
+        assert!(!end.output.stderr.contains("\n\n"), "{:?}", end.output.stderr);
     }
 }
 
