@@ -35,8 +35,17 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     start::check_session(run, around)?;
     let notes = Output::new(std::io::stderr()).map_err(print::no_thread)?;
     let mut lines = HostLines::start(std::io::stdin()).map_err(print::no_thread)?;
+    let (interrupt, mut interrupts) = mpsc::unbounded_channel();
+    let signals = print::stop_signals(interrupt);
+    tokio::pin!(signals);
     // What the host wants of the session must be known before there is one.
-    let first = first_request(&mut lines).await;
+    let first = tokio::select! {
+        biased;
+        code = &mut signals => return Ok(ExitCode::from(code)),
+        // There is no turn yet that could end with a result.
+        Some(()) = interrupts.recv() => return Ok(ExitCode::from(print::INTERRUPTED)),
+        first = first_request(&mut lines) => first,
+    };
     let wishes = match &first {
         Some(Ok(line)) => Initialize::of(line),
         Some(Err(_)) | None => None,
@@ -66,7 +75,6 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let (troupe, mut arrivals) = Troupe::new();
     notes.remarks(&troupe.news(&started.warnings)).await;
     let log = print::debug_log(&run, around, &started.handle)?;
-    let (interrupt, interrupts) = mpsc::unbounded_channel();
     let (welcome, face) = (welcome(&started.facts), face(&started.facts));
     let handle = troupe.join(started);
     let job = SdkJob {
@@ -97,8 +105,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let mut lives = JoinSet::new();
     let end = {
         let driving = sdk::run(handle, job);
-        let signals = print::stop_signals(interrupt);
-        tokio::pin!(driving, signals);
+        tokio::pin!(driving);
         loop {
             tokio::select! {
                 biased;

@@ -75,6 +75,25 @@ async fn signals_end_it_in_their_own_way() {
 }
 
 #[tokio::test]
+async fn signals_before_the_first_line_have_their_exit_codes_too() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let world = world();
+        let model = Script::new().serve().await.unwrap();
+        let host = Host::start(world.run(&model));
+        let pid = host.child.pid();
+        let listens = || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+            caught >> (signal.as_raw() - 1) & 1 == 1
+        };
+        eventually("it listens for signals", listens).await;
+        kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+        assert_eq!(host.ended().await.clean(code), Vec::<Value>::new());
+    }
+}
+
+#[tokio::test]
 async fn a_host_that_vanishes_takes_everything_with_it() {
     let world = world();
     let model = Script::new()
