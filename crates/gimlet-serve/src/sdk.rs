@@ -87,6 +87,11 @@ pub enum SdkEnd {
     OutputClosed,
 }
 
+/// The answer to a greeting that no session can be opened for.
+pub fn refusal(greeting: &HostLine, problem: String) -> String {
+    fit::answer(&greeting.get("request_id").unwrap_or_default(), Err(problem))
+}
+
 /// Drives a session for a host to its end.
 pub async fn run(session: SessionHandle, job: SdkJob) -> SdkEnd {
     let link::Ended { end, out, notes, remark } = link::drive(session, job).await;

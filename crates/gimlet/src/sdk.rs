@@ -28,6 +28,9 @@ use backstage::{Stage, Troupe};
 /// How long subagents may go on after the host's last line.
 const AGENT_PATIENCE_MS: u64 = 600_000;
 
+/// How long a host may take to read why there is no session.
+const FAREWELL: Duration = Duration::from_secs(5);
+
 /// Runs a driven session to its end.
 pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
     check_flags(run)?;
@@ -68,10 +71,25 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         driver_server_configs: wishes.as_ref().map(|wishes| wishes.sdk_mcp_server_configs.clone()).unwrap_or_default(),
         ..Manner::default()
     };
+    let out = Output::new(std::io::stdout()).map_err(print::no_thread)?;
+    let plain = run;
+    let run = as_wished(plain, wishes.clone().unwrap_or_default());
     // A program that thinks its hooks watch must not go on without them.
-    wishes.as_ref().map_or(Ok(()), backstage::check_hooks).map_err(Report::new)?;
-    let run = as_wished(run, wishes.clone().unwrap_or_default());
-    let started = start::start(&run, around, &manner).await?;
+    if let Err(problem) = wishes.as_ref().map_or(Ok(()), backstage::check_hooks) {
+        return Err(refused(&first, Report::new(problem), out).await);
+    }
+    let started = tokio::select! {
+        biased;
+        code = &mut signals => return Ok(ExitCode::from(code)),
+        started = start::start(&run, around, &manner) => started,
+    };
+    let started = match started {
+        Ok(started) => started,
+        Err(report) if is_misshapen(&run, around) && !is_misshapen(plain, around) => {
+            return Err(refused(&first, report, out).await);
+        }
+        Err(report) => return Err(report),
+    };
     let (troupe, mut arrivals) = Troupe::new();
     notes.remarks(&troupe.news(&started.warnings)).await;
     let log = print::debug_log(&run, around, &started.handle)?;
@@ -94,7 +112,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
         answers,
         mirror: feed,
         patience: patience(&around.env),
-        out: Output::new(std::io::stdout()).map_err(print::no_thread)?,
+        out,
         notes,
         interrupts,
     };
@@ -142,6 +160,21 @@ async fn first_request(lines: &mut HostLines) -> Option<Result<HostLine, LineErr
             first => return first,
         }
     }
+}
+
+/// Whether the form of the answer or the agents cannot be had.
+fn is_misshapen(run: &RunArgs, around: &Surroundings) -> bool {
+    start::check_shape(run, &around.env).is_err()
+}
+
+/// Answers a greeting that keeps the session from starting, as every request is answered; gives the reason back.
+async fn refused(first: &Option<Result<HostLine, LineError>>, report: Report, out: Output) -> Report {
+    if let Some(Ok(greeting)) = first {
+        out.line((sdk::refusal(greeting, report.text()) + "\n").into_bytes()).await;
+    }
+    // Whoever does not read this does not read the result either.
+    out.finish(Some(FAREWELL)).await;
+    report
 }
 
 /// Flags that contradict the protocol are refused.

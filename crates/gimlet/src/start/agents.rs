@@ -16,10 +16,13 @@ use crate::report::Report;
 /// The tool that sends subagents.
 const LAUNCHER: &str = "Agent";
 
-/// The kinds of subagents that `--agents` defines.
+/// The kinds of subagents that `--agents` or the driving program defines.
 pub(super) fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
     let Some(json) = &run.agents else { return Ok(Vec::new()) };
     let wrong = |error: serde_json::Error| {
+        if run.agents_of_host {
+            return Report::new(format!("the agents of initialize cannot be used: {error}"));
+        }
         let report = Report::new(format!("--agents: {error}"));
         if names_a_file(json) {
             return report.hint(NOT_A_FILE);

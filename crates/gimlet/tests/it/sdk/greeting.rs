@@ -3,7 +3,7 @@
 use gimlet_script::Script;
 use serde_json::{Value, json};
 
-use super::{Host, items, result_text};
+use super::{Host, items, kinds, result_text};
 use crate::world;
 
 const RESUMED: &str = "--resume=11111111-2222-4333-8444-555555555555";
@@ -117,6 +117,8 @@ async fn a_hook_that_cannot_watch_ends_the_start_and_one_that_looks_around_watch
         let end = host.end().await;
         assert!(end.output.stderr.contains(part), "{}", end.output.stderr);
         end.output.expect_code(1);
+        assert_eq!(kinds(&end.lines), ["control_response", "result"]);
+        assert_eq!(end.lines[0]["response"]["subtype"], "error");
     }
 }
 
@@ -188,6 +190,19 @@ async fn a_shape_that_cannot_be_had_from_the_start_ends_it() {
     let end = host.ended().await;
     end.output.expect_code(1);
     assert!(end.output.stderr.contains("json-schema"), "{}", end.output.stderr);
+    for agents in [json!("none"), json!({"x": {"description": 7}})] {
+        let mut host = Host::start(world.run(&model));
+        let greeting = json!({"subtype": "initialize", "agents": agents});
+        host.send(json!({"type": "control_request", "request_id": "r", "request": greeting}));
+        let end = host.ended().await;
+        end.output.expect_code(1);
+        assert_eq!(kinds(&end.lines), ["control_response", "result"]);
+        let response = &end.lines[0]["response"];
+        assert_eq!((&response["request_id"], &response["subtype"]), (&json!("r"), &json!("error")));
+        let why = response["error"].as_str().unwrap();
+        assert!(why.contains("initialize") && !why.contains("--agents"), "{why}");
+        assert_eq!(end.lines[1]["errors"][0], why);
+    }
 }
 
 #[tokio::test]
