@@ -25,8 +25,15 @@ pub struct StartupFailure {
     pub invalid_file: Option<PathBuf>,
 }
 
+/// So many characters of a problem fit into a line, however they are written; nobody reads more of them there.
+const LONGEST_PROBLEM: usize = 20_000;
+
 /// The one line of a session that could not start.
 pub fn startup_failure(problem: &str, kind: &StartupFailure, session: &str) -> String {
+    let problem = match problem.char_indices().nth(LONGEST_PROBLEM) {
+        Some((cut, _)) => format!("{}… [{} characters left out]", &problem[..cut], problem[cut..].chars().count()),
+        None => problem.to_owned(),
+    };
     let mut line = json!({
         "type": "result",
         "subtype": "error_during_execution",
@@ -317,6 +324,18 @@ mod tests {
             body: Body::Closed,
         };
         result(&event, &report).json
+    }
+
+    #[test]
+    fn a_failure_of_any_length_fits_into_a_line() {
+        let told = |problem: &str| -> Value {
+            let line = startup_failure(problem, &StartupFailure::default(), "s");
+            assert!(line.len() < 1_000_000, "{}", line.len());
+            serde_json::from_str::<Value>(&line).unwrap()["errors"][0].clone()
+        };
+        assert_eq!(told("no such thing"), "no such thing");
+        let cut = told(&"\u{1}".repeat(2_000_000));
+        assert!(cut.as_str().unwrap().ends_with("[1980000 characters left out]"));
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Link {
             return self.tell_welcome(id, &wishes).await;
         }
         if let Err(problem) = self.backstage.check_hooks(&wishes) {
-            return self.write(frames::answer(id, Err(problem))).await;
+            return self.write(fit::answer(id, Err(problem))).await;
         }
         let reshapes = wishes.reshapes(&self.wishes, self.begun);
         if reshapes.is_empty() {
@@ -215,10 +215,10 @@ impl Link {
             self.write_all(tasks.into_iter().collect()).await;
         } else if self.begun {
             let problem = format!("initialize came after the first prompt, too late for: {}", reshapes.join(", "));
-            self.write(frames::answer(id, Err(problem))).await;
+            self.write(fit::answer(id, Err(problem))).await;
         } else if let Err(problem) = self.backstage.check_shape(&wishes) {
             // While there still is a session that can go on.
-            self.write(frames::answer(id, Err(problem))).await;
+            self.write(fit::answer(id, Err(problem))).await;
         } else {
             self.change_shape(id, wishes);
         }

@@ -122,7 +122,7 @@ impl Link {
         let origin = said.origin.as_ref();
         let used = &self.session.snapshot().by_model;
         let line = wire::local_result(&self.session.id, outcome, origin, used, self.turns_waiting());
-        self.write(line).await;
+        self.write(fit::fit(line)).await;
     }
 
     /// Ends the conversation; a new one follows.
@@ -222,7 +222,7 @@ impl Link {
         match change {
             Change::Clear(said) => self.end_local(&said, Err(problem)).await,
             Change::Greeting { id, .. } => {
-                self.write(frames::answer(&id, Err(problem.clone()))).await;
+                self.write(fit::answer(&id, Err(problem.clone()))).await;
                 let kind = wire::StartupFailure::default();
                 self.write(wire::startup_failure(&problem, &kind, self.session.id.as_str())).await;
                 self.remark = Some(problem);

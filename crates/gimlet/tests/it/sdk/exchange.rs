@@ -201,6 +201,30 @@ async fn no_line_is_longer_than_hosts_can_read() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_not_longer_than_hosts_can_read_whatever_it_names() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.ask(json!({"subtype": "initialize"})).await;
+    let long = "x".repeat(1_200_000);
+    host.send(json!({"type": "user", "message": {"role": "user", "content": [{"type": long}]}}));
+    let result = host.result().await;
+    assert!(result["is_error"] == true && result.to_string().len() < 1_000_000, "{}", result.to_string().len());
+    let hooks = json!({"PreToolUse": [{"matcher": format!("^({long}"), "hookCallbackIds": ["guard"]}]});
+    let answer = host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    assert!(answer["subtype"] == "error" && answer.to_string().len() < 1_000_000, "{}", answer.to_string().len());
+    host.end().await.clean(1);
+    let mut host = Host::start(world.run(&model));
+    host.send(json!({"type": "control_request", "request_id": "r",
+        "request": {"subtype": "initialize", "hooks": hooks}}));
+    assert_eq!(host.answer_to("r").await["subtype"], "error");
+    host.result().await;
+    assert!(host.seen.iter().all(|line| line.to_string().len() < 1_000_000));
+    // Nobody reads what it says to people.
+    host.child.kill();
+}
+
+#[tokio::test]
 async fn partial_messages_come_only_when_asked_for_and_before_the_whole() {
     for wanted in [true, false] {
         let world = world();
