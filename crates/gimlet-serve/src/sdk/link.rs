@@ -89,7 +89,7 @@ struct Link {
     /// How often it was asked whether the session has settled; only the last answer counts.
     settlings: u64,
     /// The requests of the host that are being answered.
-    under_way: HashMap<String, AbortHandle>,
+    under_way: Vec<(Value, AbortHandle)>,
     /// Interrupts that the session has not answered yet, as far as we know.
     receipts: usize,
     /// Prompts behind one that gimlet answers by itself.
@@ -160,7 +160,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         questions: HashMap::new(),
         replies: JoinSet::new(),
         settlings: 0,
-        under_way: HashMap::new(),
+        under_way: Vec::new(),
         receipts: 0,
         waiting: VecDeque::new(),
         held: VecDeque::new(),
@@ -462,6 +462,10 @@ impl Link {
     async fn leave(&mut self) {
         let told = self.lifecycle.all_discarded(&self.session.id);
         self.write_all(told).await;
+        for (id, work) in std::mem::take(&mut self.under_way) {
+            work.abort();
+            self.write(frames::answer(&id, Err("gimlet ended before it had the answer".to_owned()))).await;
+        }
         match std::mem::replace(&mut self.phase, Phase::Over(None)) {
             Phase::Over(Some(Change::Clear(said))) => {
                 let problem = "gimlet was stopped before the new conversation began".to_owned();

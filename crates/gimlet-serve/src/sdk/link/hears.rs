@@ -2,6 +2,7 @@
 
 use gimlet_proto::{DriverError, Op, Reply};
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 
 use super::{Done, Link, Phase, refuse};
 use crate::sdk::fit;
@@ -74,7 +75,8 @@ impl Link {
             Some("user") => self.prompt(&line).await,
             Some("control_request") => self.request(&line).await,
             Some("control_cancel_request") => {
-                if let Some(work) = line.text("request_id").and_then(|id| self.under_way.remove(&id)) {
+                let id: Value = line.get("request_id").unwrap_or(Value::Null);
+                if let Some(work) = self.take_under_way(&id) {
                     work.abort();
                 }
             }
@@ -162,9 +164,9 @@ impl Link {
         match routed {
             Routed::Now(outcome) => self.write(fit::answer(&id, outcome)).await,
             Routed::Later(answer) => {
-                let key = id.as_str().unwrap_or_default().to_owned();
+                let asked = id.clone();
                 let work = self.replies.spawn(async move { Done::Answer { id, outcome: answer.await } });
-                self.under_way.insert(key, work);
+                self.under_way.push((asked, work));
             }
             Routed::Receipt(answer) => {
                 // What has been sent cannot be taken back, so its answer is not either.
@@ -172,6 +174,12 @@ impl Link {
                 self.replies.spawn(async move { Done::Receipt { id, outcome: answer.await } });
             }
         }
+    }
+
+    /// The work on a request, which is not under way any more.
+    pub(super) fn take_under_way(&mut self, id: &Value) -> Option<AbortHandle> {
+        let at = self.under_way.iter().position(|(asked, _)| asked == id)?;
+        Some(self.under_way.remove(at).1)
     }
 
     /// The output style is told as settings name it now.

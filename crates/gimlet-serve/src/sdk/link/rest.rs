@@ -30,12 +30,14 @@ impl Link {
     pub(super) async fn done(&mut self, done: Done) {
         match done {
             Done::Answer { id, outcome } => {
-                self.under_way.remove(id.as_str().unwrap_or_default());
+                drop(self.take_under_way(&id));
                 self.write(fit::answer(&id, outcome)).await;
+                self.settle_at_end();
             }
             Done::Receipt { id, outcome } => {
                 self.receipts -= 1;
                 self.write(fit::answer(&id, outcome)).await;
+                self.settle_at_end();
             }
             Done::Decided { ask, answer } => {
                 // One that was withdrawn meanwhile has no answer; its number may belong to another question by now.
@@ -46,6 +48,13 @@ impl Link {
             // Behind an older one, or in another session, prompts may have been sent that nobody has taken up yet.
             Done::Settled(settling) if settling == self.settlings && self.is_at_rest() => self.rest().await,
             Done::Settled(_) => {}
+        }
+    }
+
+    /// After the host's last line, only its answers may have kept the session from its end.
+    fn settle_at_end(&mut self) {
+        if self.ended && !self.closing {
+            self.settle();
         }
     }
 
@@ -67,19 +76,25 @@ impl Link {
                 self.local_turn(&said, Err(problem)).await;
             }
             Some(Prompt::Local(said, Local::Clear)) => self.clear(said).await,
-            None if !self.agents.is_empty() => {
-                if self.ended && self.deadline.is_none() {
-                    self.deadline = self.patience.map(|patience| Instant::now() + patience);
-                }
-            }
+            None if !self.agents.is_empty() => self.wait_at_end(),
             None => {
                 if let Some(line) = self.states.rest(&self.session.id) {
                     self.write(line).await;
                 }
-                if self.ended {
-                    self.close();
+                let is_answering = !self.under_way.is_empty() || self.receipts > 0;
+                match (self.ended, is_answering) {
+                    (true, true) => self.wait_at_end(),
+                    (true, false) => self.close(),
+                    (false, _) => {}
                 }
             }
+        }
+    }
+
+    /// Behind the host's last line nothing may go on for ever.
+    fn wait_at_end(&mut self) {
+        if self.ended && self.deadline.is_none() {
+            self.deadline = self.patience.map(|patience| Instant::now() + patience);
         }
     }
 

@@ -36,6 +36,31 @@ async fn at_rest_it_is_gone_at_once_also_with_a_command_in_the_background() {
 }
 
 #[tokio::test]
+async fn requests_right_before_the_end_of_input_are_answered() {
+    let world = world();
+    world.file("a.txt", "words");
+    let model = Script::new().serve().await.unwrap();
+    let requests = [
+        json!({"subtype": "initialize"}),
+        json!({"subtype": "file_suggestions", "query": "a"}),
+        json!({"subtype": "read_file", "path": world.path("a.txt")}),
+        json!({"subtype": "get_context_usage"}),
+        json!({"subtype": "interrupt"}),
+    ];
+    for _ in 0..5 {
+        let mut host = Host::start(world.run(&model));
+        for (number, request) in requests.iter().enumerate() {
+            // Ids need not be texts to be told apart.
+            host.send(json!({"type": "control_request", "request_id": number, "request": request}));
+        }
+        let lines = host.end().await.clean(0);
+        let mut answered: Vec<u64> = lines.iter().filter_map(|line| line["response"]["request_id"].as_u64()).collect();
+        answered.sort_unstable();
+        assert_eq!(answered, [0, 1, 2, 3, 4], "{lines:#?}");
+    }
+}
+
+#[tokio::test]
 async fn a_line_that_is_no_json_ends_the_run_with_a_reason() {
     for bad in ["hello\n", "{\"type\":\n", "[1]\n"] {
         let world = world();
