@@ -2,7 +2,7 @@
 //!
 //! Nothing here writes: lines go to the loop that owns the output, so that they keep their place among the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{BoxFuture, Driver, DriverError, HookCall, ToolUseId};
@@ -28,6 +28,8 @@ struct Shared {
 #[derive(Default)]
 struct Table {
     open: HashMap<String, oneshot::Sender<Answer>>,
+    /// Those of them that a person has to answer.
+    elicitations: HashSet<String>,
     /// The host will answer nothing any more.
     closed: bool,
 }
@@ -45,7 +47,7 @@ impl Host {
 
     /// Passes an answer on. `false` when nobody (any more) waits for it here.
     pub(super) fn answer(&self, id: &str, answer: Answer) -> bool {
-        match self.shared.table().open.remove(id) {
+        match self.shared.table().remove(id) {
             // Whoever stopped waiting has withdrawn the request already.
             Some(waiting) => {
                 drop(waiting.send(answer));
@@ -60,9 +62,19 @@ impl Host {
         let mut table = self.shared.table();
         table.closed = true;
         table.open.clear();
+        table.elicitations.clear();
+    }
+
+    /// Whether a person is being asked something by way of the host.
+    pub(super) fn is_eliciting(&self) -> bool {
+        !self.shared.table().elicitations.is_empty()
     }
 
     fn request(&self, request: &impl Serialize) -> BoxFuture<'static, Answer> {
+        self.request_of(Asks::Program, request)
+    }
+
+    fn request_of(&self, whom: Asks, request: &impl Serialize) -> BoxFuture<'static, Answer> {
         let id = frames::new_id();
         let (sender, answer) = oneshot::channel();
         {
@@ -71,6 +83,9 @@ impl Host {
                 return Box::pin(std::future::ready(Err(DriverError::Closed)));
             }
             table.open.insert(id.clone(), sender);
+            if whom == Asks::Person {
+                table.elicitations.insert(id.clone());
+            }
         }
         self.shared.write(frames::request(&id, request));
         let withdrawal = Withdrawal { shared: self.shared.clone(), id };
@@ -79,6 +94,20 @@ impl Host {
             drop(withdrawal);
             answer
         })
+    }
+}
+
+/// Who has to answer a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Program,
+    Person,
+}
+
+impl Table {
+    fn remove(&mut self, id: &str) -> Option<oneshot::Sender<Answer>> {
+        self.elicitations.remove(id);
+        self.open.remove(id)
     }
 }
 
@@ -101,7 +130,7 @@ struct Withdrawal {
 
 impl Drop for Withdrawal {
     fn drop(&mut self) {
-        let open = self.shared.table().open.remove(&self.id).is_some();
+        let open = self.shared.table().remove(&self.id).is_some();
         if open {
             self.shared.write(frames::cancel(&self.id));
         }
@@ -160,7 +189,7 @@ impl Driver for Host {
             let text = "the question of the server cannot be shown whole".to_owned();
             return Box::pin(std::future::ready(Err(DriverError::Failed(text))));
         };
-        self.request(&Request { subtype: "elicitation", question: &question })
+        self.request_of(Asks::Person, &Request { subtype: "elicitation", question: &question })
     }
 }
 
@@ -270,6 +299,24 @@ mod tests {
         let cancelled = next(&mut requests);
         assert_eq!(cancelled, json!({"type": "control_cancel_request", "request_id": asked["request_id"]}));
         assert!(!host.answer(asked["request_id"].as_str().unwrap(), Ok(raw("{}"))), "a late answer is nobody's");
+    }
+
+    #[tokio::test]
+    async fn a_person_is_asked_until_the_question_is_answered_withdrawn_or_void() {
+        let (host, mut requests) = Host::new();
+        drop(host.mcp("calc", raw("{}")));
+        assert!(!host.is_eliciting());
+        let (first, second) = (host.elicit(raw("{}")), host.elicit(raw("{}")));
+        next(&mut requests);
+        next(&mut requests);
+        let asked = next(&mut requests);
+        assert!(host.answer(asked["request_id"].as_str().unwrap(), Ok(raw("{}"))) && host.is_eliciting());
+        drop((first, second));
+        assert!(!host.is_eliciting());
+        let _third = host.elicit(raw("{}"));
+        assert!(host.is_eliciting());
+        host.close();
+        assert!(!host.is_eliciting());
     }
 
     #[tokio::test]

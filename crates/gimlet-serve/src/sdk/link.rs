@@ -85,6 +85,8 @@ struct Link {
     deciding: HashMap<AskId, AbortHandle>,
     /// What the host has been asked, by request.
     questions: HashMap<String, Question>,
+    /// A server asks the person something by way of the host.
+    eliciting: bool,
     replies: JoinSet<Done>,
     /// How often it was asked whether the session has settled; only the last answer counts.
     settlings: u64,
@@ -158,6 +160,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         patience: job.patience,
         deciding: HashMap::new(),
         questions: HashMap::new(),
+        eliciting: false,
         replies: JoinSet::new(),
         settlings: 0,
         under_way: Vec::new(),
@@ -214,7 +217,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
                     link.done(done).await;
                 }
             }
-            Some(line) = link.requests.lines.recv() => link.write(fit::fit(line)).await,
+            Some(line) = link.requests.lines.recv() => link.host_request(line).await,
             () = mirrored(&mut link.mirror) => link.flush_mirror().await,
             () = passed(link.deadline) => link.close(),
         }
@@ -334,7 +337,21 @@ impl Link {
             }
         }
         while let Ok(line) = self.requests.lines.try_recv() {
-            self.write(fit::fit(line)).await;
+            self.host_request(line).await;
+        }
+    }
+
+    /// A request to the host that is not the loop's own, or its withdrawal.
+    async fn host_request(&mut self, line: String) {
+        self.note_eliciting().await;
+        self.write(fit::fit(line)).await;
+    }
+
+    /// Whether the session waits for a person may have changed.
+    async fn note_eliciting(&mut self) {
+        let eliciting = self.host.is_eliciting();
+        if std::mem::replace(&mut self.eliciting, eliciting) != eliciting {
+            self.tell_state().await;
         }
     }
 
@@ -418,12 +435,13 @@ impl Link {
 /// Telling and ending.
 impl Link {
     async fn tell_state(&mut self) {
-        let state = match (self.questions.is_empty(), self.busy) {
-            (false, _) => State::RequiresAction,
-            (true, true) => State::Running,
+        let is_asking = self.eliciting || !self.questions.is_empty();
+        let state = match (is_asking, self.busy) {
+            (true, _) => State::RequiresAction,
+            (false, true) => State::Running,
             // It was a subagent in the background that had asked.
-            (true, false) if !self.agents.is_empty() => State::Running,
-            (true, false) => return self.settle(),
+            (false, false) if !self.agents.is_empty() => State::Running,
+            (false, false) => return self.settle(),
         };
         if let Some(line) = self.states.change(state, &self.session.id) {
             self.write(line).await;

@@ -29,6 +29,7 @@ impl Link {
             }
             None => {
                 self.end_of_lines();
+                self.note_eliciting().await;
                 self.settle();
             }
         }
@@ -89,7 +90,7 @@ impl Link {
         let Some(question) = self.questions.remove(&id) else {
             // Nobody's: it crossed our withdrawal, or was never asked.
             self.host.answer(&id, outcome.map_err(DriverError::Failed));
-            return;
+            return self.note_eliciting().await;
         };
         // A program that says that it failed has been asked, and its word is a no.
         let answer = match outcome {

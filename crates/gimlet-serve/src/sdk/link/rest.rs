@@ -78,7 +78,9 @@ impl Link {
             Some(Prompt::Local(said, Local::Clear)) => self.clear(said).await,
             None if !self.agents.is_empty() => self.wait_at_end(),
             None => {
-                if let Some(line) = self.states.rest(&self.session.id) {
+                // Whoever is asked something is not done.
+                let rested = if self.eliciting { None } else { self.states.rest(&self.session.id) };
+                if let Some(line) = rested {
                     self.write(line).await;
                 }
                 let is_answering = !self.under_way.is_empty() || self.receipts > 0;

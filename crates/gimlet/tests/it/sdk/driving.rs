@@ -415,6 +415,12 @@ async fn without_its_server_the_tool_that_answers_lets_nothing_pass() {
     drop(host.end().await);
 }
 
+/// The state that was told last.
+fn last_state(host: &Host) -> &str {
+    let state = host.seen.iter().rev().find(|line| line["subtype"] == "session_state_changed");
+    state.and_then(|line| line["state"].as_str()).unwrap_or_default()
+}
+
 #[tokio::test]
 async fn a_servers_question_reaches_the_person_and_comes_back() {
     let world = world();
@@ -444,6 +450,7 @@ async fn a_servers_question_reaches_the_person_and_comes_back() {
         host.send(json!({"type": "control_request", "request_id": format!("in_{number}"),
             "request": {"subtype": "mcp_message", "server_name": "guard", "message": asked}}));
         let question = guard(&mut host, &nothing, |line| line["request"]["subtype"] == "elicitation").await;
+        assert_eq!(last_state(&host), "requires_action");
         let request = &question["request"];
         assert_eq!((&request["mcp_server_name"], &request["message"]), (&json!("guard"), &json!("Who are you?")));
         assert_eq!(request["requested_schema"]["properties"]["name"]["type"], "string");
@@ -456,6 +463,9 @@ async fn a_servers_question_reaches_the_person_and_comes_back() {
         let back = guard(&mut host, &nothing, |line| line["request"]["message"]["id"] == id).await;
         assert_eq!(back["request"]["message"]["result"], expected);
         host.answer(&back, json!({"mcp_response": {"jsonrpc": "2.0", "result": {}}}));
+        if last_state(&host) != "idle" {
+            host.state("idle").await;
+        }
     }
     host.end().await.clean(0);
 }
