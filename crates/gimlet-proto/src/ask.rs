@@ -82,6 +82,8 @@ pub enum Answer {
     },
     /// Whoever was asked failed to answer, and why. It counts as a no that nobody said.
     Failed(String),
+    /// Nobody was asked, and why. It counts as a no as well.
+    Unasked(String),
 }
 
 /// A yes and what comes with it.

@@ -148,6 +148,9 @@ impl Gate {
             Ok(Heard::Answer(Answer::No { message, .. })) => {
                 (Err(Refusal::ByPerson { message, stop_turn: false }), true)
             }
+            Ok(Heard::Answer(Answer::Unasked(why))) => {
+                (Err(Refusal::Denied(Denied::unasked(&why, prepared, verdict))), false)
+            }
             Ok(Heard::Answer(Answer::Failed(why))) => {
                 (Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))), false)
             }

@@ -107,6 +107,7 @@ impl Gate {
                 let stop_turn = waited_for && (interrupt || message.trim().is_empty());
                 Err(Refusal::ByPerson { message, stop_turn })
             }
+            Answer::Unasked(why) => Err(Refusal::Denied(Denied::unasked(&why, prepared, verdict))),
             Answer::Failed(why) => Err(Refusal::Denied(Denied::unanswered(&why, prepared, verdict))),
         }
     }

@@ -75,6 +75,12 @@ impl Denied {
         Self::new(UNATTENDED, message, prepared, verdict)
     }
 
+    /// Somebody answers for the person, and could not even be asked.
+    pub(super) fn unasked(why: &str, prepared: &Prepared, verdict: &Verdict) -> Box<Self> {
+        let message = format!("{} was not run: nobody could be asked about this call ({why}).", prepared.tool);
+        Self::new(UNATTENDED, message, prepared, verdict)
+    }
+
     pub(super) fn by_reviewer(message: String, why: &str, prepared: &Prepared) -> Box<Self> {
         let reason = format!("the reviewer of auto mode refused it: {why}");
         Box::new(Self::of(REVIEWER, message, prepared.description.clone(), reason))

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Answer, AskId, AskView, Body, BoxFuture, DriverHook, EntryId, Event, Inquiry, Op, PermissionMode, PromptFate,
-    Reader, Reply, ServerWish, SessionHandle, Standing, TaskState, TaskView,
+    Answer, AskId, AskView, Body, BoxFuture, DriverError, DriverHook, EntryId, Event, Inquiry, Op, PermissionMode,
+    PromptFate, Reader, Reply, ServerWish, SessionHandle, Standing, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -359,7 +359,7 @@ impl Link {
         // Nobody can say yes to what they cannot see whole.
         if permission::is_too_long(view) {
             let why = "the input is too long to be shown whole; use a smaller one".to_owned();
-            self.session.send(Op::Answer { ask: view.id, answer: Answer::Failed(why) });
+            self.session.send(Op::Answer { ask: view.id, answer: Answer::Unasked(why) });
             return;
         }
         let id = frames::new_id();
@@ -371,7 +371,8 @@ impl Link {
             }
             (Answers::Host, Some(question)) if !self.ended => question,
             _ => {
-                refuse(&self.session, view.id);
+                let answer = Answer::Unasked(DriverError::Closed.to_string());
+                self.session.send(Op::Answer { ask: view.id, answer });
                 return;
             }
         };
@@ -507,8 +508,8 @@ impl Link {
     }
 }
 
-/// Answers a question for a host that cannot.
+/// Answers a question for a host that was asked and cannot answer any more.
 fn refuse(session: &SessionHandle, ask: AskId) {
-    let answer = Answer::No { message: "Stream closed".to_owned(), interrupt: false };
+    let answer = Answer::No { message: DriverError::Closed.to_string(), interrupt: false };
     session.send(Op::Answer { ask, answer });
 }

@@ -198,6 +198,9 @@ async fn the_end_of_input_answers_every_question_with_no() {
     assert_eq!(refused.len(), 2);
     assert!(refused.iter().all(|text| text.contains("Stream closed")), "{refused:?}");
     assert_eq!(kinds(&lines).iter().filter(|kind| *kind == "can_use_tool").count(), 1);
+    let unasked: Vec<&Value> = lines.iter().filter(|line| line["subtype"] == "permission_denied").collect();
+    assert_eq!(unasked.len(), 1, "the host was not asked about the second: {unasked:?}");
+    assert_eq!((&unasked[0]["tool_name"], &unasked[0]["decision_reason_type"]), (&json!("Write"), &json!("other")));
     assert!(!world.project.join("a").exists() && !world.project.join("b").exists());
 }
 
