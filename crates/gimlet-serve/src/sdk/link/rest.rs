@@ -228,7 +228,19 @@ impl Link {
         self.agents.clear();
         self.tally = Tally::new();
         self.write(reset_line(&old.id, &self.session.id, self.last_event.as_deref())).await;
+        if self.replay_prompts {
+            self.write(self.output_line("")).await;
+        }
         self.tell_local_end(said, Ok("")).await;
+    }
+
+    /// What a command printed, as it is echoed.
+    fn output_line(&self, text: &str) -> String {
+        let content = format!("<local-command-stdout>{text}</local-command-stdout>");
+        json!({"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": null,
+            "session_id": self.session.id, "uuid": frames::new_id(), "timestamp": self.backstage.timestamp(),
+            "isReplay": true})
+        .to_string()
     }
 
     /// There is no session any more: whoever wanted another one is told why.

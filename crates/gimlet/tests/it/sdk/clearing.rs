@@ -64,6 +64,21 @@ async fn a_command_before_the_first_prompt_shows_the_session_as_it_will_be() {
 }
 
 #[tokio::test]
+async fn a_command_is_echoed_with_what_it_printed() {
+    let world = world();
+    let model = Script::new().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).arg("--replay-user-messages"));
+    host.say("/clear");
+    let result = host.result().await;
+    let lines = host.end().await.clean(0);
+    assert_eq!(kinds(&lines), ["running", "init", "user", "conversation_reset", "user", "result", "idle"]);
+    assert_eq!((&lines[2]["message"]["content"], &lines[2]["isReplay"]), (&json!("/clear"), &json!(true)));
+    let output = &lines[4];
+    assert_eq!(output["message"]["content"], "<local-command-stdout></local-command-stdout>");
+    assert_eq!((&output["isReplay"], &output["session_id"]), (&json!(true), &result["session_id"]));
+}
+
+#[tokio::test]
 async fn commands_wait_their_turn_and_so_does_what_follows_them() {
     let world = world();
     let model = Script::new().say("one").delay_ms(100).then().say("two").then().say("three").serve().await.unwrap();
