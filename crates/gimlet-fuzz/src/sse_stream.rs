@@ -196,10 +196,9 @@ impl Watched {
                 assert_eq!(block.kind(), kind, "a block stays what it was");
                 check_block(&block, &shown, bad_input.as_deref());
             }
-            ModelEvent::Discarded => {}
+            ModelEvent::Discarded | ModelEvent::Oddities(_) => {}
             ModelEvent::Done(_) => self.done = true,
             ModelEvent::Retrying { .. }
-            | ModelEvent::Oddities(_)
             | ModelEvent::Waiting { .. }
             | ModelEvent::RateLimits(_)
             | ModelEvent::Notice(_)

@@ -5,7 +5,7 @@ use std::fmt;
 
 use gimlet_proto::edit_distance;
 
-use super::{Behavior, DomainPattern, Inert, Rule, RuleError, RuleScope, RuleSet, RuleSource, Specifier, wildcard};
+use super::{Behavior, DomainPattern, Inert, Rule, RuleError, RuleSet, RuleSource, Specifier, wildcard};
 
 /// A rule that could not be used, and where it stands. A deny or ask rule among them protects nothing: whoever loads
 /// rules must say so where it is seen.
@@ -103,10 +103,7 @@ impl RuleSet {
                 Specifier::Inert(Inert::PrimaryField(field)) => Some(Oddity::PrimaryField(field.clone())),
                 Specifier::Inert(Inert::OtherSystem) => Some(Oddity::OtherSystem),
                 Specifier::Inert(Inert::Directory) => Some(Oddity::Directory),
-                // Whoever writes a command line is there to see it.
-                _ if behavior != Behavior::Allow || rule.source.scope == RuleScope::CommandLine => {
-                    unknown_tool(rule, known)
-                }
+                _ if behavior != Behavior::Allow => unknown_tool(rule, known),
                 _ => None,
             };
             remarks.extend(oddity.map(|oddity| remark(behavior, rule, oddity)));
@@ -184,6 +181,7 @@ fn covers_hosts(wide: &DomainPattern, narrow: &DomainPattern) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::RuleScope;
 
     fn set(deny: &[&str], ask: &[&str], allow: &[&str]) -> RuleSet {
         let source = RuleSource::new(RuleScope::Project, "/repo");

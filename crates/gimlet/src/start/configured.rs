@@ -35,6 +35,8 @@ pub(crate) struct Configured {
     /// Everything here is trusted for this run, without a record.
     pub(super) all_trusted: bool,
     flag_rules: RuleSet,
+    /// What a person should hear of them.
+    flag_remarks: Vec<String>,
     flag_directories: Vec<PathBuf>,
     pub(crate) loaded: Loaded,
     pub(super) inventory: Inventory,
@@ -75,6 +77,7 @@ impl Configured {
             first_choice: None,
             all_trusted: run.trust || named || around.env.flag("GIMLET_TRUST"),
             flag_rules: flag_rules(run, around)?,
+            flag_remarks: rule_names::unknown_allowed(run),
             flag_directories: flag_directories(run, around)?,
             loaded,
             inventory: Inventory::default(),
@@ -219,6 +222,7 @@ impl Configured {
         let rules = if managed_only { rules.with_managed_allows_only() } else { rules };
         let odd = rules.remarks(&rule_names::known_tools().collect::<Vec<_>>());
         remarks.extend(odd.iter().map(|remark| with_key(&remark.source, remark.behavior, &remark.to_string())));
+        remarks.extend(self.flag_remarks.iter().cloned());
         remarks.extend(missing);
         remarks.extend(self.said_in_vain());
         remarks.extend(self.hooks_do_not_run());

@@ -1,8 +1,9 @@
 //! The tools that a rule can be about.
 
 use gimlet_core::tool::nearest;
-use gimlet_policy::{Behavior, Rule, RuleError, RuleSource};
+use gimlet_policy::{Behavior, Rule, RuleError, RuleSource, split_rules};
 
+use crate::args::RunArgs;
 use crate::report::Report;
 
 /// Tools of the reference CLI that gimlet does not have yet. Rules about them are harmless: there is nothing to call.
@@ -42,6 +43,15 @@ pub(crate) fn unknown_tool(rule: &str) -> Option<(&str, Option<&'static str>)> {
     let name = rule.split('(').next().unwrap_or(rule).trim();
     let known = name.contains('*') || name.starts_with("mcp__") || known_tools().any(|known| known == name);
     (!known).then(|| (name, nearest(name, known_tools())))
+}
+
+/// What there is to say of rules of `--allowedTools` about tools that nobody knows. What a program passes on may be meant for
+/// another version; there is nobody who could correct it.
+pub(super) fn unknown_allowed(run: &RunArgs) -> Vec<String> {
+    let rules = run.allowed_tools.iter().flat_map(|text| split_rules(text)).filter(|_| !run.is_driven());
+    let unknown = rules.filter_map(unknown_tool).filter(|(name, _)| !name.contains('_'));
+    let close = |close: Option<&str>| close.map_or(String::new(), |close| format!("; did you mean {close}?"));
+    unknown.map(|(name, near)| format!("--allowedTools: there is no tool named '{name}'{}", close(near))).collect()
 }
 
 /// A rule about a tool that nobody knows is a slip, and a deny rule with a slip would deny nothing.

@@ -153,6 +153,22 @@ const SHAPES: &[Shape] = &[
     ),
 ];
 
+/// A script may allow tools of another version.
+#[tokio::test]
+async fn rules_of_the_command_line_about_other_tools_are_only_remarked_on() {
+    let world = world();
+    let model = commands(&[]).await;
+    let flags = ["-p", "--allowedTools", "Read,LS,my_tool,Bsh", "--disallowedTools", "NotebookRead", "--", "go"];
+    let run = world.run(&model).args(flags).finish().await;
+    assert_eq!(run.stdout, "done\n", "{}", run.stderr);
+    let remarks: Vec<&str> = run.stderr.lines().collect();
+    assert_eq!(remarks.len(), 3, "{remarks:?}");
+    assert!(remarks[0].contains("deny rule `NotebookRead` names the tool"), "{remarks:?}");
+    assert!(remarks[1].ends_with("there is no tool named 'LS'"), "{remarks:?}");
+    assert!(remarks[2].ends_with("there is no tool named 'Bsh'; did you mean Bash?"), "{remarks:?}");
+    run.expect_code(0);
+}
+
 #[tokio::test]
 async fn a_file_of_any_bad_shape_is_named_and_the_rest_goes_on_no_freer_than_without_it() {
     for (name, make, said) in SHAPES {
