@@ -323,8 +323,10 @@ impl Found {
             self.commands.extend(scan::commands(text));
         }
         for stretch in &parsed.unquoted {
-            // As if it stood in double quotes: only what is expanded in it is a command.
-            self.commands.extend(scan::commands(&format!("\"{}\"", stretch.replace(['\'', '"'], " "))));
+            // As if it stood in double quotes: only what is expanded in it is a command. Quotes are between words or in them.
+            for instead in [" ", ""] {
+                self.commands.extend(scan::commands(&format!("\"{}\"", stretch.replace(['\'', '"'], instead))));
+            }
         }
         if text.contains('=') || text.contains("printf") {
             self.texts.push(text.to_owned());

@@ -227,7 +227,10 @@ fn empties_to_critical(rest: &[Piece]) -> bool {
     for name in below.split('/').filter(|name| !name.is_empty() && *name != ".") {
         // Above the root is the root.
         if name == ".." {
-            names.pop();
+            // Where a link leads up from is not where its name stands.
+            if names.pop().is_some_and(is_whole_glob) {
+                return true;
+            }
         } else {
             names.push(name);
         }

@@ -18,11 +18,19 @@ const RESERVED: &[&str] = &[
 /// Every word list that could be a command, reading the text as a whole and each line by itself (so that a stray quote
 /// hides nothing beyond its line).
 pub(crate) fn commands(text: &str) -> Vec<Vec<Word>> {
-    let mut found = Scanner::default().run(text);
+    let mut found = in_every_reading(text, false);
     if text.contains('\n') {
-        for line in text.lines() {
-            found.extend(Scanner::default().run(line));
-        }
+        text.lines().for_each(|line| found.extend(in_every_reading(line, false)));
+    }
+    found
+}
+
+/// Inside `${…}` it depends on what stands around whether single quotes quote; both readings count.
+fn in_every_reading(text: &str, keep_prefixes: bool) -> Vec<Vec<Word>> {
+    let scanner = || Scanner { keep_prefixes, ..Scanner::default() };
+    let mut found = scanner().run(text);
+    if text.contains("${") && text.contains('\'') {
+        found.extend(Scanner { letters_in_braces: true, ..scanner() }.run(text));
     }
     found
 }
@@ -35,7 +43,7 @@ pub(crate) fn bindings(text: &str) -> Vec<(String, Word)> {
     if !text.contains('=') && !text.contains("printf") {
         return Vec::new();
     }
-    let commands = Scanner { keep_prefixes: true, ..Scanner::default() }.run(text);
+    let commands = in_every_reading(text, true);
     let mut found = Vec::new();
     for words in &commands {
         let front = words.iter().take_while(|word| is_prefix(word)).count();
@@ -140,6 +148,8 @@ struct Scanner {
     stack: Vec<Frame>,
     /// Leave reserved words and assignments in place.
     keep_prefixes: bool,
+    /// Single quotes inside `${…}` are letters.
+    letters_in_braces: bool,
 }
 
 type Input<'a> = Peekable<CharIndices<'a>>;
@@ -185,8 +195,7 @@ impl Scanner {
 
     fn outside_quotes(&mut self, text: &str, at: usize, c: char, input: &mut Input<'_>) {
         match c {
-            // In some of these bash takes it for a letter.
-            '\'' if self.top().opened == Opened::Brace => self.top().word.quoted("'"),
+            '\'' if self.letters_in_braces && self.top().opened == Opened::Brace => self.top().word.quoted("'"),
             '\'' => {
                 let end = text[at + 1..].find('\'').map_or(text.len(), |end| at + 1 + end);
                 self.top().word.quoted(&text[at + 1..end]);

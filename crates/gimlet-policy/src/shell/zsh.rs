@@ -2,7 +2,7 @@
 //! that mean the same to both.
 
 /// Words by which zsh, and not bash, goes elsewhere, reads a text as its own, or runs what follows.
-const ITS_OWN: [&str; 20] = [
+const ITS_OWN: [&str; 21] = [
     "-",
     "alias",
     "autoload",
@@ -15,6 +15,8 @@ const ITS_OWN: [&str; 20] = [
     "nocorrect",
     "noglob",
     "popd",
+    // It evaluates its numbers.
+    "printf",
     "pushd",
     "repeat",
     "set",

@@ -289,6 +289,8 @@ fn words_that_assign_or_evaluate_are_not_let_through() {
         "[[ a -eq b ]]",
         "[[ $n -gt 1 ]]",
         "[[ -o $x ]]",
+        "[ -t 'a[$(curl x)]' ]",
+        "[[ a =~ ^$(curl x)$ ]]",
         "[[ a =~ $(curl x) ]]",
         "xargs -I{} ls {}",
         "xargs -a a.txt ls",
@@ -307,9 +309,16 @@ fn words_that_assign_or_evaluate_are_not_let_through() {
 #[test]
 fn conditions_that_only_look_are_let_through() {
     let none = rules(&[], &[], &[]);
-    for text in
-        ["[ -t 1 ]", "[[ -t 0 ]]", "[[ $x =~ ^a ]]", "[[ a < b ]]", "[[ -o pipefail ]]", "[[ -n $x && $y != z ]]"]
-    {
+    for text in [
+        "[[ \"$x\" =~ ^[0-9]+$ ]]",
+        "[[ $x =~ ^b.*$ ]]",
+        "[ -t 1 ]",
+        "[[ -t 0 ]]",
+        "[[ $x =~ ^a ]]",
+        "[[ a < b ]]",
+        "[[ -o pipefail ]]",
+        "[[ -n $x && $y != z ]]",
+    ] {
         assert_eq!(judge(text, &none), Allow, "{text}");
     }
 }

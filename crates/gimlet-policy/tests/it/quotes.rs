@@ -79,6 +79,17 @@ fn a_dollar_sign_that_stands_alone_hides_nothing() {
     }
 }
 
+/// Quotes inside the command do not hide its name, and a brace in quotes does not end the reading of what follows.
+#[test]
+fn what_follows_and_what_is_split_is_found() {
+    let forbidding = rules(&["Bash(rm:*)"], &[], &["Bash"]);
+    let many = ": {a,b}".repeat(34);
+    for text in ["echo $(( '$(r\"\"m -rf /)' ))".to_owned(), format!("echo ${{x:-'}}'}}; rm -rf /; {many}")] {
+        assert_eq!(judge(&text, &forbidding), Deny, "{text}");
+        assert_ne!(run(&text, &rules(&[], &[], &[]), PermissionMode::BypassPermissions), Allow, "{text}");
+    }
+}
+
 /// The grammar ends the quotes where bash ends the expansion.
 #[test]
 fn a_brace_between_them_ends_the_expansion() {

@@ -300,7 +300,18 @@ fn connections_are_no_files() {
 #[test]
 fn a_test_of_an_element_asks_under_every_rule() {
     let bare = rules(&[], &[], &["Bash"]);
-    all_ask(&["[[ -v a[1] ]]", "test -v a[1]", "[ -v 'a[$x]' ]", "[[ -v $x ]]", "[[ ! -v a[b] ]]"], &bare);
+    all_ask(
+        &[
+            "[[ -v a[1] ]]",
+            "test -v a[1]",
+            "[ -v 'a[$x]' ]",
+            "[[ -v $x ]]",
+            "[[ ! -v a[b] ]]",
+            "command test -v 'a[$(x)]'",
+            "builtin test -v a[1]",
+        ],
+        &bare,
+    );
     all_run(&["[[ -v a ]]", "test -n a", "[[ -n a[1] ]]"], &bare);
 }
 

@@ -9,6 +9,7 @@ use crate::shell::kinds::{self, Kind};
 use crate::shell::node_words::{Words, is_continuation, without_continuations, word_of};
 use crate::shell::scan::ansi_c_end;
 use crate::shell::word::Word;
+use crate::shell::wrappers::reachable;
 use crate::shell::{Trouble, prescan};
 
 /// What surrounds a node.
@@ -223,7 +224,8 @@ impl<'a> Walk<'a> {
                 let one = !has_bare_blank(source) && !source.chars().any(prescan::is_invisible);
                 !has_bare_special(source) && (loose || one)
             }
-            "extglob_pattern" | "regex" | "number" => !has_bare_special(source),
+            "regex" => !has_bare_special(&without_anchors(source)),
+            "extglob_pattern" | "number" => !has_bare_special(source),
             // The grammar takes a lone dash for one, too.
             "file_descriptor" => {
                 let operator = self.text[node.end_byte().min(self.text.len())..].starts_with(['<', '>']);
@@ -253,7 +255,7 @@ impl<'a> Walk<'a> {
 
     fn push(&mut self, node: Node<'_>, around: Inside, words: Vec<Word>, assignments: Vec<Assignment>) {
         let (at, within, in_loop) = (node.start_byte(), around.substitution, around.in_loop);
-        self.parsed.treacherous |= tests_an_element(&words);
+        self.parsed.treacherous |= reachable(&words).into_iter().any(tests_an_element);
         self.parsed.commands.push(Command { words, assignments, at, within, in_loop });
     }
 
@@ -447,6 +449,15 @@ fn has_bare_special(source: &str) -> bool {
         }
     }
     false
+}
+
+/// A regular expression without the dollar signs that only stand for the end.
+fn without_anchors(source: &str) -> String {
+    let mut kept = source.replace("$|", "|").replace("$)", ")");
+    if kept.ends_with('$') && !kept.ends_with("\\$") {
+        kept.pop();
+    }
+    kept
 }
 
 /// Whether text between single quotes means the same without them.

@@ -5,7 +5,7 @@ use crate::shell::word::{Piece, Word};
 
 const FILE_TESTS: &[&str] =
     &["-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-S", "-p", "-b", "-c", "-g", "-k", "-u", "-O", "-G", "-N"];
-const TEXT_TESTS: &[&str] = &["-n", "-z", "-t"];
+const TEXT_TESTS: &[&str] = &["-n", "-z"];
 const COMPARISONS: &[&str] = &["=", "==", "!=", "=~", "<", ">"];
 const ARITHMETIC: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 const FILE_COMPARISONS: &[&str] = &["-nt", "-ot", "-ef"];
@@ -69,6 +69,8 @@ fn simple<'a>(words: &'a [Word], double: bool, files: &mut Vec<&'a Word>) -> Opt
             Some(rest)
         }
         [test, text, rest @ ..] if is(test, TEXT_TESTS) => operand(text).then_some(rest),
+        // Zsh evaluates what it is given here.
+        [test, descriptor, rest @ ..] if is(test, &["-t"]) => number(descriptor).then_some(rest),
         // Whether an option of the shell is on; in single brackets it joins two conditions.
         [test, option, rest @ ..] if double && is(test, &["-o"]) => (!option.is_dynamic()).then_some(rest),
         // A text that is not empty.

@@ -7,8 +7,14 @@ use super::super::tests::look;
 /// A variable that is left empty leaves the root.
 #[test]
 fn what_stands_behind_an_empty_variable_is_followed_upwards() {
-    for text in ["rm -rf $D/../*", "rm -rf \"$D\"/../etc", "rm -rf $D/a/../*", "rm -rf $D/usr/*", "rm -rf $D/home/*/*"]
-    {
+    for text in [
+        "rm -rf $D/../*",
+        "rm -rf \"$D\"/../etc",
+        "rm -rf $D/a/../*",
+        "rm -rf $D/usr/*",
+        "rm -rf $D/home/*/*",
+        "rm -rf $D/*/../x",
+    ] {
         assert!(look(text).critical_removal.is_some(), "{text}");
     }
     for text in ["rm -rf $D/target/*", "rm -rf $D/a/../build", "rm -rf $D/usr/share/app"] {
@@ -19,6 +25,9 @@ fn what_stands_behind_an_empty_variable_is_followed_upwards() {
 #[test]
 fn values_that_the_text_gives_are_followed() {
     for text in [
+        "echo ${x%'}'}; R=/etc; rm -rf $R",
+        "echo ${x:-'}'}; R=/; rm -rf \"$R\"",
+        "p=${x#'}'}; R=/etc; rm -rf $R",
         "x=/; rm -rf $x",
         "x=/\nrm -rf \"$x\"",
         "x=~; rm -rf \"$x\"",
