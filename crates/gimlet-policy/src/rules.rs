@@ -166,7 +166,7 @@ impl Rule {
 }
 
 /// The present name of a tool that may be called by an older one.
-pub(crate) fn canonical_tool(name: &str) -> &str {
+pub fn canonical_tool(name: &str) -> &str {
     match name {
         "Task" => "Agent",
         "BashOutput" | "AgentOutput" => "TaskOutput",

@@ -91,7 +91,8 @@ impl HookEntry {
     /// Whether it is to be called for this; a subject may go by several names.
     pub(super) fn wants(&self, event: HookEvent, subject: Option<&str>, aliases: &[&str]) -> bool {
         let Some(subject) = subject else { return self.event == event };
-        let mut names = std::iter::once(subject).chain(aliases.iter().copied());
+        // Whoever watches Edit watches every tool that is one under another name.
+        let mut names = [subject, gimlet_policy::canonical_tool(subject)].into_iter().chain(aliases.iter().copied());
         self.event == event && names.any(|name| self.matcher.matches(name))
     }
 }

@@ -161,6 +161,15 @@ async fn a_tool_is_found_by_its_older_names_too() {
     assert_eq!(stage.told.lock().unwrap()[0]["tool_name"], "Agent");
 }
 
+/// A guard of Edit is one of every tool that edits under another name.
+#[test]
+fn whoever_watches_edit_watches_multi_edit() {
+    let stage = stage();
+    stage.listen(HookEvent::PreToolUse, Some("Edit|Write"), || HandlerAnswer::Block("no".into()));
+    let watched = |tool: &str| stage.scope.services.hooks().is_awaited(HookEvent::PreToolUse, tool, &[]);
+    assert!(watched("MultiEdit") && watched("Edit") && !watched("Read"));
+}
+
 #[test]
 fn nobody_listens_until_somebody_does_and_again_when_they_go() {
     let hooks = Hooks::default();
