@@ -211,13 +211,13 @@ impl Conversation {
 
     /// Puts notes in the place of the images and documents that no answer shows the server to take, except for those of
     /// this prompt while it waits for its answer. Says how many blocks that changed.
-    pub(crate) fn shed_unanswered(&mut self, prompt: &Mark) -> usize {
-        self.shed(self.unanswered(), self.waiting_since(prompt))
+    pub(crate) fn shed_unanswered(&mut self, prompt: &Mark, why: &str) -> usize {
+        self.shed(self.unanswered(), self.waiting_since(prompt), why)
     }
 
     /// The same with those that the model has answered, or that came before this prompt while it waits for its answer.
-    pub(crate) fn shed_seen(&mut self, prompt: &Mark) -> usize {
-        self.shed(0, Some(self.waiting_since(prompt).unwrap_or((self.unanswered(), 0))))
+    pub(crate) fn shed_seen(&mut self, prompt: &Mark, why: &str) -> usize {
+        self.shed(0, Some(self.waiting_since(prompt).unwrap_or((self.unanswered(), 0))), why)
     }
 
     /// Leaves out blocks whose type nobody here knows and a refusal names; a note stands in their place. Says how many.
@@ -244,11 +244,11 @@ impl Conversation {
     }
 
     /// The same with every image and document.
-    pub(crate) fn shed_all(&mut self) -> usize {
-        self.shed(0, None)
+    pub(crate) fn shed_all(&mut self, why: &str) -> usize {
+        self.shed(0, None, why)
     }
 
-    fn shed(&mut self, first: usize, before: Option<(usize, usize)>) -> usize {
+    fn shed(&mut self, first: usize, before: Option<(usize, usize)>, why: &str) -> usize {
         let mut shed = 0;
         for (index, message) in self.messages.iter_mut().enumerate().skip(first) {
             if message.role != Role::User {
@@ -258,7 +258,7 @@ impl Conversation {
                 if before.is_some_and(|end| (index, at) >= end) {
                     break;
                 }
-                let lighter = gimlet_store::without_attachments(&message.blocks[at], "the server refused it");
+                let lighter = gimlet_store::without_attachments(&message.blocks[at], why);
                 if let Some(lighter) = lighter {
                     Arc::make_mut(message).blocks[at] = lighter;
                     shed += 1;

@@ -289,9 +289,12 @@ impl Gate {
 
     /// Changes the mode; false when this session cannot have it.
     pub(crate) fn set_mode(&self, mode: PermissionMode) -> bool {
+        // Settings that take the mode away meanwhile wait for this, and then leave it.
+        let mut in_force = lock(&self.in_force);
         let available = self.is_available(mode);
         if available {
-            lock(&self.in_force).change_mode(mode);
+            in_force.change_mode(mode);
+            drop(in_force);
             self.changes.send_replace(());
         }
         available

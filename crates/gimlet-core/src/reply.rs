@@ -155,7 +155,7 @@ struct Open {
 
 impl Reader<'_> {
     async fn take(&mut self, event: ModelEvent, conversation: &mut Conversation, calls: &mut Calls) {
-        if !matches!(event, ModelEvent::Wire(_) | ModelEvent::Discarded) {
+        if !matches!(event, ModelEvent::Wire(_) | ModelEvent::Discarded | ModelEvent::Oddities(_)) {
             self.let_go(None, conversation, calls);
         }
         match event {

@@ -266,7 +266,7 @@ fn report(conversation: &Conversation, turn: &Turn, ended: Ended, started: Insta
     let num_turns = match end {
         TurnEnd::MaxTurns(_) => requests + 1,
         // Nobody was asked.
-        TurnEnd::PromptBlocked { .. } => requests,
+        TurnEnd::PromptBlocked { .. } | TurnEnd::HookStopped => requests,
         _ => requests.max(1),
     };
     // What a subagent was refused is told with the turn that sent it.

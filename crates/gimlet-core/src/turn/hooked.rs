@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gimlet_proto::{Block, Level, ModelError, PromptFate, ResultContent, Say, TurnEnd};
+use gimlet_proto::{Block, Level, ModelError, PromptFate, ResultContent, Say, TurnEnd, enclosed};
 use serde_json::json;
 
 use super::outcome::{Limits, say};
@@ -112,7 +112,7 @@ fn fitted(turn: &Turn, opening: Vec<String>) -> Vec<String> {
     let rest = texts.split_off(kept);
     if !rest.is_empty() {
         let preview = spilled(Some(&turn.result_files), &rest.join("\n"));
-        texts.push(format!("<system-reminder>\nHooks have said more than fits here:\n{preview}\n</system-reminder>"));
+        texts.push(enclosed("system-reminder", &format!("Hooks have said more than fits here:\n{preview}")));
     }
     texts
 }

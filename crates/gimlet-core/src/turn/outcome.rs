@@ -224,8 +224,9 @@ fn shed_attachments(conversation: &mut Conversation, turn: &Turn, words: &str, p
         return false;
     }
     // Each time there is less of them, so this comes to an end.
-    let is_lighter = conversation.shed_unanswered(prompt) > 0
-        || !conversation.shows_attachments(prompt) && conversation.shed_all() > 0;
+    let why = "the server refused it";
+    let is_lighter = conversation.shed_unanswered(prompt, why) > 0
+        || !conversation.shows_attachments(prompt) && conversation.shed_all(why) > 0;
     if is_lighter {
         turn.notice(Level::Warning, "the server refused an image or a document; a note stands in its place now");
     }
@@ -235,7 +236,8 @@ fn shed_attachments(conversation: &mut Conversation, turn: &Turn, words: &str, p
 /// Makes a request smaller that is too large: without the images and documents that the model has seen, then without
 /// those that it has not. What the person shows with this very prompt stays.
 fn lighten(conversation: &mut Conversation, turn: &Turn, prompt: &Mark) -> bool {
-    let is_lighter = conversation.shed_seen(prompt) > 0 || conversation.shed_unanswered(prompt) > 0;
+    let why = "the request was too large";
+    let is_lighter = conversation.shed_seen(prompt, why) > 0 || conversation.shed_unanswered(prompt, why) > 0;
     if is_lighter {
         let text = "the request was too large; notes stand in the place of earlier images and documents now";
         turn.notice(Level::Warning, text);
