@@ -5,7 +5,7 @@ mod flags;
 
 use std::time::Duration;
 
-use gimlet_proto::{Body, Event, Level, Op, Reader, Say, SessionHandle, TurnEnd, TurnReport, enclosed};
+use gimlet_proto::{Body, Event, Level, Notice, Op, Reader, Say, SessionHandle, TurnEnd, TurnReport, enclosed};
 use tokio::sync::mpsc;
 
 use crate::sanitise;
@@ -223,7 +223,10 @@ impl Printer {
         }
         // What subagents say is said to whoever sent them.
         let is_remark = !matches!(event.body, Body::Block(_)) || event.agent.parent_tool_use().is_none();
-        if self.format != Format::StreamJson
+        // What may not follow the last result must still be said somewhere.
+        let is_pressing = |notice: &Notice| matches!(notice.level, Level::Warning | Level::Error);
+        let is_dropped = || self.wire.is_silent() && matches!(&event.body, Body::Notice(notice) if is_pressing(notice));
+        if (self.format != Format::StreamJson || is_dropped())
             && is_remark
             && let Some(note) = activity::note(&event.body, self.verbose)
         {

@@ -91,7 +91,7 @@ impl Wire {
     }
 
     /// Nothing may follow the last result.
-    fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         self.ended_badly || (self.between_turns && self.listener == Listener::Reads)
     }
 

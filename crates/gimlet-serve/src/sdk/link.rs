@@ -212,11 +212,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
                 }
                 link.go_on_in(opened).await;
             }
-            Some(done) = link.replies.join_next() => {
-                if let Ok(done) = done {
-                    link.done(done).await;
-                }
-            }
+            Some(done) = link.replies.join_next() => link.work_ended(done).await,
             Some(line) = link.requests.lines.recv() => link.host_request(line).await,
             () = mirrored(&mut link.mirror) => link.flush_mirror().await,
             () = passed(link.deadline) => link.close(),
@@ -310,10 +306,10 @@ impl Link {
     /// The end of a turn that counts the prompts that wait here, besides those in the session.
     fn with_all_waiting(&self, event: &Event) -> Option<Event> {
         let Body::TurnEnded(report) = &event.body else { return None };
-        let here = self.turns_waiting();
+        let here = Some(self.turns_waiting()).filter(|here| *here > 0)?;
         let mut report = report.clone();
         report.queued += here;
-        (here > 0).then(|| Event { body: Body::TurnEnded(report), ..event.clone() })
+        Some(Event { body: Body::TurnEnded(report), ..event.clone() })
     }
 
     /// How many prompts wait here for their turn.
@@ -327,14 +323,10 @@ impl Link {
         while self.receipts > 0
             && let Some(done) = self.replies.join_next().await
         {
-            if let Ok(done) = done {
-                self.done(done).await;
-            }
+            self.work_ended(done).await;
         }
         while let Some(done) = self.replies.try_join_next() {
-            if let Ok(done) = done {
-                self.done(done).await;
-            }
+            self.work_ended(done).await;
         }
         while let Ok(line) = self.requests.lines.try_recv() {
             self.host_request(line).await;

@@ -2,6 +2,7 @@
 
 use gimlet_proto::{EntryId, Inquiry, Op, Reply, SessionHandle, SessionId};
 use serde_json::{Value, json};
+use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::{Change, Done, Link, Phase};
@@ -27,7 +28,20 @@ impl Link {
         });
     }
 
-    pub(super) async fn done(&mut self, done: Done) {
+    /// Work beside the session has come to its end, or to nothing: whoever waits for it must not do so for ever.
+    pub(super) async fn work_ended(&mut self, done: Result<Done, JoinError>) {
+        let error = match done {
+            Ok(done) => return self.done(done).await,
+            Err(error) => error,
+        };
+        if let Some(at) = self.under_way.iter().position(|(_, work)| work.id() == error.id()) {
+            let (id, _) = self.under_way.remove(at);
+            self.write(fit::answer(&id, Err(format!("there is no answer: {error}")))).await;
+        }
+        self.settle_at_end();
+    }
+
+    async fn done(&mut self, done: Done) {
         match done {
             Done::Answer { id, outcome } => {
                 drop(self.take_under_way(&id));

@@ -437,3 +437,15 @@ async fn the_result_is_the_last_line_whatever_still_runs() {
         assert_eq!(lines.last().unwrap()["type"], "result");
     }
 }
+
+/// What may not follow the result is said on standard error.
+#[tokio::test]
+async fn what_comes_after_the_last_result_is_not_lost() {
+    let world = world();
+    let command = json!({"command": "sleep 60", "run_in_background": true});
+    let model = Script::new().call("Bash", command).then().say("started").serve().await.unwrap();
+    let run = world.run(&model).args(["--allowedTools", "Bash"]).stream("go").finish().await;
+    assert_eq!(run.lines().last().unwrap()["type"], "result");
+    assert!(run.stderr.starts_with("gimlet: stopped what still ran in the background: "), "{}", run.stderr);
+    run.expect_code(0);
+}
