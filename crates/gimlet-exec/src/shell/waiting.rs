@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::Signal;
+use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 
 use super::wrapper;
@@ -57,15 +58,15 @@ impl Waiting {
             return None;
         }
         let mut running = starting.join_next().await?.ok()??;
-        let stdin = running.stdin.take()?;
+        let mut stdin = running.stdin.take()?;
         if running.has_ended() {
             return None;
         }
         // An earlier command may have stopped it.
         running.signal(Signal::CONT);
-        // A shell that did not get the whole of it does nothing, and ends with what is dropped here.
-        let is_told = stdin.try_write(order).is_ok_and(|written| written == order.len());
-        is_told.then_some(running)
+        // It fits into the empty pipe, so that nobody waits for the shell to read. One that did not get the whole of it does
+        // nothing, and ends with what is dropped here.
+        stdin.write_all(order).await.ok().map(|()| running)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Next>> {

@@ -124,6 +124,7 @@ tests! {
     waiting::a_shell_that_waited_is_like_any_other,
     waiting::it_reports_its_directory_in_every_form_of_exit,
     waiting::it_is_used_once_and_the_next_one_follows,
+    waiting::it_takes_a_command_that_comes_while_it_starts,
     waiting::one_that_is_gone_or_has_an_old_environment_is_not_used,
     waiting::it_keeps_nothing_busy_and_ends_with_the_session,
     waiting::a_long_command_and_an_odd_directory_are_no_trouble,

@@ -95,6 +95,19 @@ pub(crate) async fn it_is_used_once_and_the_next_one_follows() {
     assert_eq!(shells.len(), 4, "{shells:?}");
 }
 
+/// A model that answers at once names its command before the shell is there.
+pub(crate) async fn it_takes_a_command_that_comes_while_it_starts() {
+    for _ in 0..5 {
+        let session = Session::ahead(base_env());
+        session.shell.prepare(&session.exec);
+        let mut command = session.foreground("sleep 0.2; echo done").await;
+        let line = std::fs::read_to_string(format!("/proc/{}/cmdline", command.pid())).unwrap();
+        assert!(line.contains(WAITED), "{line}");
+        let finished = tokio::time::timeout(PATIENCE, command.finish()).await.unwrap();
+        assert_eq!(for_model(&finished.output.head).trim(), "done");
+    }
+}
+
 pub(crate) async fn one_that_is_gone_or_has_an_old_environment_is_not_used() {
     let session = Session::ahead(base_env());
     waiting(&session).await;
