@@ -92,6 +92,11 @@ impl Sessions {
         }
     }
 
+    /// Whether some session has this id, spelled like this or in small letters: one look into each folder.
+    pub fn has(&self, id: &str) -> bool {
+        !matches!(self.by_id_in(id, session_in), Err(FindError::NoSuchId { .. }))
+    }
+
     fn by_id_in(
         &self,
         id: &str,

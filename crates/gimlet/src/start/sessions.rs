@@ -421,10 +421,7 @@ fn wanted_id(run: &RunArgs) -> Result<Option<SessionId>, Report> {
 /// The id of the session that is about to be made.
 fn new_id(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<SessionId, Report> {
     let Some(id) = wanted_id(run)? else { return Ok(new_session_id()) };
-    match Sessions::new(places, &around.cwd, &[]).by_id(id.as_str()) {
-        Err(FindError::NoSuchId { .. }) => Ok(id),
-        _ => Err(id_in_use(id.as_str())),
-    }
+    if Sessions::new(places, &around.cwd, &[]).has(id.as_str()) { Err(id_in_use(id.as_str())) } else { Ok(id) }
 }
 
 /// Gives the session its title; while another one runs under it, one that tells them apart. A person's flag gives a
