@@ -21,7 +21,6 @@ pub(crate) fn hide_local_file(locations: &Locations) -> Result<(), SaveError> {
     if shared.iter().chain([&private]).chain(&own).any(|list| hides_already(list)) {
         return Ok(());
     }
-    let list = private;
     let change = |text: Option<&str>| {
         let text = text.unwrap_or_default();
         // Asked again under the lock: another process may have added the line since.
@@ -31,11 +30,11 @@ pub(crate) fn hide_local_file(locations: &Locations) -> Result<(), SaveError> {
         let between = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         Ok(Some(format!("{text}{between}{LINE}\n")))
     };
-    atomic::update(&list, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
+    atomic::update(&private, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
         UpdateError::Read { path, source } => SaveError::Read { path, source },
         UpdateError::Write { path, source } => SaveError::Write { path, source },
         UpdateError::Busy { path } => SaveError::Busy { path },
-        UpdateError::Change(source) => SaveError::Edit { path: list.clone(), source },
+        UpdateError::Change(source) => SaveError::Edit { path: private.clone(), source },
     })
 }
 
