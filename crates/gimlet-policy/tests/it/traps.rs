@@ -288,6 +288,35 @@ fn a_dash_before_a_document_is_a_word() {
     all_ask(&["python3 ; - <<'E'\nx\nE\n", "(ls) - <<'E'\nx\nE\n", "python3 -\n- <<'E'\nx\nE\n"], &allowed);
 }
 
+/// What only bash's own rules tell.
+#[test]
+fn signs_that_bash_takes_for_others_ask() {
+    let none = rules(&[], &[], &[]);
+    all_ask(
+        &[
+            "echo $((+()))",
+            "[[ -n a&b ]]",
+            "[[ -n \\ ]]",
+            "echo \"$${x:<((}))\"",
+            "sed -n 1p 1\\\n 2>&1",
+            "head a\\\n 2>b",
+        ],
+        &none,
+    );
+    all_run(
+        &[
+            "echo $(( (1 + 2) * 3 ))",
+            "[[ -n a && ( b == c || ! -f d ) ]]",
+            "[[ -n \\a ]]",
+            "echo \"$$ {x}\"",
+            "head a 2>&1",
+            "head a2 2>/dev/null",
+            "cat a \\\n  2>/dev/null",
+        ],
+        &none,
+    );
+}
+
 /// For a host and a port in these names bash opens a connection, and no file.
 #[test]
 fn connections_are_no_files() {

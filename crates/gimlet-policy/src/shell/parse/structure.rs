@@ -106,7 +106,8 @@ pub(super) fn opens_twice(source: &str) -> bool {
 fn arithmetic(source: &str) -> Expanded {
     let inner = source.strip_prefix("$((").and_then(|rest| rest.strip_suffix("))"));
     let inner = inner.or_else(|| source.strip_prefix("$[").and_then(|rest| rest.strip_suffix(']'))).unwrap_or("[");
-    if inner.contains('[') {
+    // Brackets with nothing in them are an error when it runs.
+    if inner.contains('[') || inner.contains("()") {
         return Expanded::Treacherous;
     }
     let plain = inner.chars().all(|c| c.is_ascii_digit() || " \t+-*/%()<>=!&|^~?:,".contains(c));
@@ -180,6 +181,12 @@ pub(super) fn condition_leaves(node: Node<'_>) -> Vec<Node<'_>> {
 pub(super) fn is_plain_bracket(leaves: &[Node<'_>]) -> bool {
     leaves.iter().all(|leaf| leaf.is_named() || matches!(kinds::name(*leaf), "[" | "]" | "!" | "=" | "==" | "!="))
         && !leaves.iter().any(|leaf| matches!(kinds::name(*leaf), "file_redirect" | "herestring_redirect" | "regex"))
+}
+
+/// Whether something stands between the operands of `[[ … ]]` that is no operator to bash.
+pub(super) fn has_odd_operator(leaves: &[Node<'_>]) -> bool {
+    const OPERATORS: &[&str] = &["[[", "]]", "!", "(", ")", "&&", "||", "=", "==", "!=", "=~", "<", ">"];
+    leaves.iter().any(|leaf| !leaf.is_named() && !OPERATORS.contains(&kinds::name(*leaf)))
 }
 
 /// Whether an operand of a comparison looks like an operator, which `[[` would take it for.

@@ -154,7 +154,7 @@ impl<'a> Walk<'a> {
             "redirected_statement" => self.redirected(node),
             "concatenation" => self.one_word(node),
             // Behind a dollar sign that stands alone the grammar takes the rest for text.
-            "string" if documents::hides_expansions(node, self.text) => {
+            "string" if documents::hides_expansions(node, self.text) || self.source(node).contains("$${") => {
                 self.parsed.unquoted.push(self.source(node).to_owned());
                 self.trouble(Trouble::Construct);
             }
@@ -206,7 +206,9 @@ impl<'a> Walk<'a> {
         let may_break = self.newline_may_follow || self.line_may_start == Some(node.start_byte());
         let swallowed = !may_break && without_continuations(gap).any(|c| c == '\n');
         let blank = is_blank(gap) || self.dashes.contains(&self.read_to);
-        if !loose && (!blank || swallowed) {
+        // Between the operands of a condition nothing else is content.
+        let between = matches!(around.parent, "test_command" | "unary_expression" | "binary_expression");
+        if (!loose && (!blank || swallowed)) || (between && !is_blank(gap)) {
             self.trouble(Trouble::Syntax);
         }
         self.parsed.unspoken |= loose && has_bare_special(gap);
@@ -323,7 +325,8 @@ impl<'a> Walk<'a> {
         let leaves = structure::condition_leaves(node);
         let single = node.child(0).is_some_and(|child| kinds::name(child) == "[");
         if (single && !structure::is_plain_bracket(&leaves))
-            || (!single && structure::has_doubtful_operand(&leaves, self.text))
+            || (!single
+                && (structure::has_odd_operator(&leaves) || structure::has_doubtful_operand(&leaves, self.text)))
         {
             self.trouble(Trouble::Construct);
         }
@@ -388,6 +391,10 @@ impl<'a> Walk<'a> {
         let mut cursor = node.walk();
         let mut end = node.start_byte();
         for child in node.children(&mut cursor) {
+            // Behind a line that goes on the grammar takes the number of a descriptor for a word.
+            if end == child.start_byte() && ends_in_number(&self.text[..end]) {
+                self.trouble(Trouble::Syntax);
+            }
             if is_lone_dash(self.text.get(end..child.start_byte()).unwrap_or("")) {
                 extra.push(Word::literal("-"));
                 self.dashes.push(end);
@@ -484,6 +491,12 @@ fn tests_an_element(words: &[Word]) -> bool {
     let conditional = matches!(words.first().and_then(Word::value), Some("test" | "[" | "[["));
     let evaluated = |name: &Word| name.value().is_none_or(|name| name.contains('['));
     conditional && words.windows(2).any(|pair| matches!(pair[0].value(), Some("-v" | "-R")) && evaluated(&pair[1]))
+}
+
+/// Whether the last word of a text is a number.
+fn ends_in_number(text: &str) -> bool {
+    let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    before.len() < text.len() && starts_word(before)
 }
 
 /// A dash between blanks, which is a word of its own.
