@@ -62,7 +62,7 @@ mod tests {
     fn around() -> Surroundings {
         Surroundings {
             env: gimlet_proto::Env::default(),
-            cwd: "/work".into(),
+            cwd: "/base".into(),
             home: Some("/home/me".into()),
             config_home: "/home/me/.claude".into(),
         }
@@ -111,7 +111,7 @@ mod tests {
             ("Read(/**)", Some("/anchor")),
             ("Read(/x)", Some("/anchor/x")),
             ("Read(/~/x)", Some("/anchor/~/x")),
-            ("Read(./x)", Some("/work/x")),
+            ("Read(./x)", Some("/base/x")),
             ("Read(x)", None),
             ("Read(**)", None),
             ("Edit(~/x)", None),
