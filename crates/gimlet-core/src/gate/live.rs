@@ -280,6 +280,15 @@ impl Gate {
         Ok(())
     }
 
+    /// Names new rules that decide nothing, and others that decide nothing because of them.
+    fn say_what_is_vain(&self, services: &Services, update: &PermissionUpdate) {
+        let Some((behavior, rules)) = update.brings() else { return };
+        for remark in self.rules().made_unreachable(behavior, &rules) {
+            let notice = Notice { level: Level::Warning, text: remark.to_string() };
+            services.publish(&AgentPath::default(), Body::Notice(notice));
+        }
+    }
+
     fn make(&self, services: &Services, update: &PermissionUpdate) -> Result<(), String> {
         let paths = services.paths();
         let source = |destination: Destination| destination.source(&paths.project_dir);
@@ -300,6 +309,7 @@ impl Gate {
             services.set_added_directories(changed.directories);
         }
         self.changes.send_replace(());
+        self.say_what_is_vain(services, update);
         let mut live = lock(&self.live);
         let Some(live) = live.as_mut() else { return Ok(()) };
         if update.destination().is_kept() {

@@ -54,6 +54,15 @@ pub enum Oddity {
     Unreachable { behavior: Behavior, by: String, source: Box<RuleSource> },
 }
 
+impl RuleRemark {
+    /// Whether it is about one of these rules, or about one that they cover.
+    pub fn concerns(&self, behavior: Behavior, written: &[String]) -> bool {
+        let is_written = |by: Behavior, rule: &str| by == behavior && written.iter().any(|text| text.trim() == rule);
+        let hides = matches!(&self.oddity, Oddity::Unreachable { behavior, by, .. } if is_written(*behavior, by));
+        hides || is_written(self.behavior, &self.rule)
+    }
+}
+
 impl fmt::Display for RuleRemark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { behavior, rule, source, oddity } = self;
@@ -122,6 +131,14 @@ impl RuleSet {
                 remarks.push(remark(behavior, rule, Oddity::Unreachable { behavior: other, by, source }));
             }
         }
+        remarks
+    }
+
+    /// The same for rules that were written just now: those among them that decide nothing, and those that they keep from
+    /// deciding.
+    pub fn made_unreachable(&self, behavior: Behavior, written: &[String]) -> Vec<RuleRemark> {
+        let mut remarks = self.unreachable();
+        remarks.retain(|remark| remark.concerns(behavior, written));
         remarks
     }
 

@@ -60,6 +60,17 @@ impl PermissionUpdate {
         }
     }
 
+    /// The rules that it brings, as they are written.
+    pub fn brings(&self) -> Option<(Behavior, Vec<String>)> {
+        match self {
+            PermissionUpdate::AddRules { rules, behavior, .. }
+            | PermissionUpdate::ReplaceRules { rules, behavior, .. } => {
+                Some((*behavior, rules.iter().map(RuleValue::text).collect()))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it brings rules that allow something.
     fn gives_leave(&self) -> bool {
         match self {

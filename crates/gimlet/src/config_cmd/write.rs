@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gimlet_config::{Edit, Effect, Item, Locations, SaveError, Scope};
-use gimlet_policy::{Behavior, Oddity, RuleRemark, RuleScope, RuleSet, RuleSource};
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use serde_json::Value;
 
 use super::{Found, find, show};
@@ -88,14 +88,9 @@ impl<'a> Writing<'a> {
         let mut rules = RuleSet::default();
         settings::add_rules(&mut rules, &found.effective);
         let written = written_rules(text);
-        let concerns = |remark: &RuleRemark| {
-            let is_written =
-                |by: Behavior, rule: &str| by == behavior && written.iter().any(|text| text.trim() == rule);
-            let hides = matches!(&remark.oddity, Oddity::Unreachable { behavior, by, .. } if is_written(*behavior, by));
-            hides || is_written(remark.behavior, &remark.rule)
-        };
         let known: Vec<&str> = crate::start::known_tools().collect();
-        let remarks = rules.unreachable().into_iter().chain(rules.remarks(&known)).filter(concerns);
+        let odd = rules.remarks(&known).into_iter().filter(|remark| remark.concerns(behavior, &written));
+        let remarks = rules.made_unreachable(behavior, &written).into_iter().chain(odd);
         remarks.for_each(|remark| crate::say_on_stderr(&gimlet_serve::sanitise(&format!("note: {remark}"))));
         if behavior == Behavior::Allow
             && self.scope != Scope::Managed

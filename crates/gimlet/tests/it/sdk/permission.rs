@@ -467,6 +467,29 @@ async fn an_answer_for_settings_that_are_not_read_holds_for_the_session_and_is_n
 }
 
 #[tokio::test]
+async fn a_rule_of_an_answer_that_decides_nothing_is_named() {
+    let world = world();
+    world.file(".claude/settings.local.json", r#"{"permissions":{"ask":["Bash(make *)"]}}"#);
+    let model = writing(&world).await;
+    let mut host = Host::start(world.run(&model).args(["--permission-prompt-tool", "stdio"]));
+    host.say("write");
+    let question = host.asked("can_use_tool").await;
+    let rule = |content: &str| json!({"toolName": "Bash", "ruleContent": content});
+    let add = json!({"type": "addRules", "rules": [rule("make all"), rule("npm test")], "behavior": "allow",
+        "destination": "localSettings"});
+    host.answer(&question, json!({"behavior": "allow", "updatedPermissions": [add]}));
+    let question = host.asked("can_use_tool").await;
+    host.answer(&question, json!({"behavior": "allow"}));
+    host.result().await;
+    let lines = host.end().await.clean(0);
+    let named = |rule: &str| {
+        lines.iter().filter(|line| line["subtype"] == "informational").any(|line| line.to_string().contains(rule))
+    };
+    assert!(named("the allow rule `Bash(make all)`"), "{lines:#?}");
+    assert!(!named("npm test"), "{lines:#?}");
+}
+
+#[tokio::test]
 async fn an_answer_can_take_a_rule_from_the_flags_and_settings_that_change_do_not_bring_it_back() {
     let world = world();
     let bash = |command: &str| json!({"command": command});
