@@ -136,6 +136,9 @@ pub struct Analysis {
     pub unread: bool,
     /// What it would remove that nobody may wave through.
     pub critical_removal: Option<String>,
+    /// The same with every removal by a pattern that stands directly in a critical directory, whatever it takes: no rule
+    /// covers `rm *.o`.
+    pub sweeping_removal: Option<String>,
     /// It runs gimlet to give or take back trust.
     pub gives_trust: bool,
     /// It runs gimlet to change settings.
@@ -448,16 +451,24 @@ fn describe(
     if !feeds.is_empty() || reached.iter().any(|(words, _)| removal::is_remover(words)) {
         removal::add_assigned(&mut names, texts);
     }
-    let around = removal::Around { directories: &directories, names: &names, facts };
-    let critical = reached.iter().find_map(|(words, _)| removal::critical(words, &around));
-    let critical = critical.or_else(|| feeds.iter().find_map(|feed| removal::critical_feed(feed, &around)));
+    let found = |any_pattern: bool| {
+        let around = removal::Around { directories: &directories, names: &names, facts, any_pattern };
+        let named = reached.iter().find_map(|(words, _)| removal::critical(words, &around));
+        named.or_else(|| feeds.iter().find_map(|feed| removal::critical_feed(feed, &around)))
+    };
+    let critical = found(false);
+    let sweeping = critical.clone().or_else(|| found(true));
     analysis.gives_trust = reached.iter().any(|(words, more)| own::gives_trust(words, *more));
     analysis.changes_settings = reached.iter().any(|(words, more)| own::changes_settings(words, *more));
     analysis.looks_like_writer = writer || analysis.redirects.iter().any(|redirect| redirect.writes);
     analysis.destructive = destructive || critical.is_some();
     analysis.runs_git = runs_git;
     analysis.changes_directory = moves;
-    analysis.critical_removal = critical;
+    if sweeping.is_some() {
+        let removes = |part: &&mut Part| reachable(&part.words).into_iter().any(removal::is_remover);
+        analysis.parts.iter_mut().filter(removes).for_each(|part| part.layers.clear());
+    }
+    (analysis.critical_removal, analysis.sweeping_removal) = (critical, sweeping);
     analysis.directories = directories;
 }
 

@@ -41,6 +41,10 @@ impl Judge<'_> {
     fn grant(&self, subject: &Subject) -> Result<Vec<Reason>, Reason> {
         let reason = match subject {
             Subject::Run { .. } => return self.grant_run(subject),
+            // What an agent is told to do is looked at before it begins; what it then does is looked at as well.
+            Subject::Session if self.world.mode == PermissionMode::Auto && self.call.tool == "Agent" => {
+                Err(Reason::Default)
+            }
             Subject::Session => Ok(Reason::SessionState),
             Subject::Path { spelled, resolved, write, odd, .. } => {
                 let Some(resolved) = resolved.as_deref().filter(|_| !odd) else {
@@ -124,11 +128,13 @@ impl Judge<'_> {
         if analysis.treacherous {
             return Err(Reason::NotUnderstood(Trouble::Construct));
         }
+        let sweeps = analysis.sweeping_removal.as_ref();
         let mut reasons = match self.allow_rule(|_| false) {
-            Some(bare) if self.world.mode != PermissionMode::Plan => vec![bare],
-            _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match reason {
-                Reason::Default => self.missing_grant(files),
-                reason => reason,
+            Some(bare) if self.world.mode != PermissionMode::Plan && sweeps.is_none() => vec![bare],
+            _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match (reason, sweeps) {
+                (Reason::Default, Some(what)) => Reason::CriticalRemoval(what.clone()),
+                (Reason::Default, None) => self.missing_grant(files),
+                (reason, _) => reason,
             })?,
         };
         // A redirection is a read or write of its own, which no rule about the command covers.

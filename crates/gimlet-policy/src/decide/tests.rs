@@ -112,6 +112,19 @@ fn critical_removals_ask_whatever_is_allowed() {
     assert_eq!(run("rm -rf node_modules", &allowing, Ordinary), Allow);
 }
 
+/// Who lifted the questions is stopped where everything goes, and not at some of it.
+#[test]
+fn no_rule_covers_a_removal_by_a_pattern_in_the_working_directory_itself() {
+    for allowing in [rules(&[], &[], &["Bash"]), rules(&[], &[], &["Bash(rm:*)", "Bash(make:*)"])] {
+        for text in ["rm *.o", "make && rm -f ./*.o", "rm ~/*.txt"] {
+            assert_eq!(run(text, &allowing, Ordinary), Ask, "{text}");
+            assert_eq!(run(text, &allowing, DontAsk), Deny, "{text}");
+            assert_eq!(run(text, &allowing, BypassPermissions), Allow, "{text}");
+        }
+        assert_eq!(run("rm build/*.o", &allowing, Ordinary), Allow);
+    }
+}
+
 #[test]
 fn only_bypass_lifts_the_question_about_protected_files() {
     let allowing = rules(&[], &[], &["Edit", "Edit(**)", "Bash(cp:*)"]);

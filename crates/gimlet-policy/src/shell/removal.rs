@@ -60,6 +60,8 @@ pub(super) struct Around<'a> {
     /// Names and the values that the text gives them.
     pub(super) names: &'a Names,
     pub(super) facts: &'a ShellFacts<'a>,
+    /// Every pattern directly in a critical directory counts, and not only one that takes all there is: `*.o`.
+    pub(super) any_pattern: bool,
 }
 
 /// What a command would remove that it must not, in words; `None` for everything harmless.
@@ -118,7 +120,7 @@ impl Around<'_> {
     }
 
     fn critical_operand(&self, word: &Word, recursive: bool) -> Option<String> {
-        let judged = |word: &Word| critical_operand(word, recursive, self.directories, self.facts);
+        let judged = |word: &Word| self.judge(word, recursive);
         let values = self.values(word);
         let printed = || std::iter::once(word).chain(&values).flat_map(|word| self.sources(word));
         judged(word)
@@ -157,6 +159,69 @@ impl Around<'_> {
         }
         found
     }
+
+    fn judge(&self, word: &Word, recursive: bool) -> Option<String> {
+        let (cwds, facts) = (self.directories, self.facts);
+        if let Some(text) = word.value() {
+            let hit = !text.is_empty() && cwds.iter().any(|cwd| is_critical(&normalise(cwd, Path::new(text)), facts));
+            return hit.then(|| format!("`{text}`"));
+        }
+        let shown = || format!("`{}`", show(word));
+        match word.pieces() {
+            [Piece::Variable(name)] => matches!(name.as_str(), "HOME" | "PWD" | "OLDPWD").then(shown),
+            [Piece::Unknown | Piece::Output(_)] => recursive.then(shown),
+            [Piece::Tilde, rest @ ..] => match (facts.home, rest) {
+                (_, []) => Some(shown()),
+                (Some(home), [Piece::Text(text), ..]) if text.starts_with('/') => {
+                    self.glob_or_path(home, rest_text(rest).trim_start_matches('/')).then(shown)
+                }
+                // Another user's home, or nobody knows whose.
+                _ => Some(shown()),
+            },
+            [Piece::Variable(name), rest @ ..] if matches!(name.as_str(), "HOME" | "PWD") => {
+                let base = if name == "HOME" { facts.home } else { Some(facts.cwd) };
+                let text = rest_text(rest);
+                let below = |base: &Path| match text.strip_prefix('/') {
+                    Some(rest) => self.glob_or_path(base, rest.trim_start_matches('/')),
+                    // Glued to its last name: `$HOME.old`.
+                    None => self.glob_or_path(base, &format!("{}{text}", base.display())),
+                };
+                base.is_none_or(below).then(shown)
+            }
+            [
+                Piece::Variable(_)
+                | Piece::Unknown
+                | Piece::Choice(_)
+                | Piece::Output(_)
+                | Piece::Number
+                | Piece::Stream,
+                rest @ ..,
+            ] => empties_to_critical(rest).then(shown),
+            pieces => cwds.iter().any(|cwd| self.glob_or_path(cwd, &rest_text(pieces))).then(shown),
+        }
+    }
+
+    /// Whether a path with globs, taken from `base`, is or directly empties a critical directory.
+    fn glob_or_path(&self, base: &Path, text: &str) -> bool {
+        let facts = self.facts;
+        let absolute = text.starts_with('/');
+        let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
+        let Some(at) = names.iter().position(|name| is_glob(name)) else {
+            return is_critical(&normalise(base, Path::new(text)), facts);
+        };
+        let prefix = names[..at].join("/");
+        let directory = normalise(base, Path::new(&if absolute { format!("/{prefix}") } else { prefix }));
+        let whole = self.any_pattern || is_whole_glob(names[at]);
+        let depth = segments(&directory).count();
+        // What lies in the folder for temporary files is everybody's, but some of it is one's own.
+        let shared = absolute && depth == 1 && (whole || directory != Path::new("/tmp"));
+        if depth == 0 || shared {
+            return true;
+        }
+        // `*/target` leaves everything else alone.
+        let takes_all = names[at + 1..].iter().all(|name| is_whole_glob(name) || matches!(*name, "." | ".."));
+        whole && takes_all && is_critical(&directory, facts)
+    }
 }
 
 /// Whether it shows where a value leads.
@@ -172,41 +237,6 @@ fn begins_known(value: &Word) -> bool {
 /// A word without expansions.
 fn plain_text(word: &Word) -> Option<String> {
     word.pieces().iter().map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None }).collect()
-}
-
-fn critical_operand(word: &Word, recursive: bool, cwds: &[PathBuf], facts: &ShellFacts<'_>) -> Option<String> {
-    if let Some(text) = word.value() {
-        let hit = !text.is_empty() && cwds.iter().any(|cwd| is_critical(&normalise(cwd, Path::new(text)), facts));
-        return hit.then(|| format!("`{text}`"));
-    }
-    let shown = || format!("`{}`", show(word));
-    match word.pieces() {
-        [Piece::Variable(name)] => matches!(name.as_str(), "HOME" | "PWD" | "OLDPWD").then(shown),
-        [Piece::Unknown | Piece::Output(_)] => recursive.then(shown),
-        [Piece::Tilde, rest @ ..] => match (facts.home, rest) {
-            (_, []) => Some(shown()),
-            (Some(home), [Piece::Text(text), ..]) if text.starts_with('/') => {
-                glob_or_path(home, rest_text(rest).trim_start_matches('/'), facts).then(shown)
-            }
-            // Another user's home, or nobody knows whose.
-            _ => Some(shown()),
-        },
-        [Piece::Variable(name), rest @ ..] if matches!(name.as_str(), "HOME" | "PWD") => {
-            let base = if name == "HOME" { facts.home } else { Some(facts.cwd) };
-            let text = rest_text(rest);
-            let below = |base: &Path| match text.strip_prefix('/') {
-                Some(rest) => glob_or_path(base, rest.trim_start_matches('/'), facts),
-                // Glued to its last name: `$HOME.old`.
-                None => glob_or_path(base, &format!("{}{text}", base.display()), facts),
-            };
-            base.is_none_or(below).then(shown)
-        }
-        [
-            Piece::Variable(_) | Piece::Unknown | Piece::Choice(_) | Piece::Output(_) | Piece::Number | Piece::Stream,
-            rest @ ..,
-        ] => empties_to_critical(rest).then(shown),
-        pieces => cwds.iter().any(|cwd| glob_or_path(cwd, &rest_text(pieces), facts)).then(shown),
-    }
 }
 
 /// A path with globs as text; what is not known is taken for a glob.
@@ -242,27 +272,6 @@ fn empties_to_critical(rest: &[Piece]) -> bool {
             is_whole_glob(first) || (TOP_LEVEL.contains(first) && rest.iter().all(|name| is_whole_glob(name)))
         }
     }
-}
-
-/// Whether a path with globs, taken from `base`, is or directly empties a critical directory.
-fn glob_or_path(base: &Path, text: &str, facts: &ShellFacts<'_>) -> bool {
-    let absolute = text.starts_with('/');
-    let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
-    let Some(at) = names.iter().position(|name| is_glob(name)) else {
-        return is_critical(&normalise(base, Path::new(text)), facts);
-    };
-    let prefix = names[..at].join("/");
-    let directory = normalise(base, Path::new(&if absolute { format!("/{prefix}") } else { prefix }));
-    let whole = is_whole_glob(names[at]);
-    let depth = segments(&directory).count();
-    // What lies in the folder for temporary files is everybody's, but some of it is one's own.
-    let shared = absolute && depth == 1 && (whole || directory != Path::new("/tmp"));
-    if depth == 0 || shared {
-        return true;
-    }
-    // `*/target` leaves everything else alone.
-    let takes_all = names[at + 1..].iter().all(|name| is_whole_glob(name) || matches!(*name, "." | ".."));
-    whole && takes_all && is_critical(&directory, facts)
 }
 
 fn is_glob(name: &str) -> bool {

@@ -464,6 +464,12 @@ fn critical_removals_are_found_through_wrappers_and_substitutions() {
     ] {
         assert_eq!(look(text).critical_removal, None, "{text:?}");
     }
+    for text in ["rm *.o", "rm -f ./a*", "rm src/../*.o", "rm ~/*.txt", "rm /tmp/x*", "echo *.o | xargs rm"] {
+        assert!(look(text).sweeping_removal.is_some(), "{text:?}");
+    }
+    for text in ["rm src/*.o", "rm -rf src/*", "rm -rf */target", "ls *.o", "rm a.o; ls *.o"] {
+        assert_eq!(look(text).sweeping_removal, None, "{text:?}");
+    }
 }
 
 #[test]

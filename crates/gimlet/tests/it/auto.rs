@@ -123,6 +123,21 @@ async fn after_three_refusals_in_a_row_the_reviewer_is_not_asked_again() {
 }
 
 #[tokio::test]
+async fn what_an_agent_is_told_to_do_is_reviewed_before_it_begins() {
+    let world = world();
+    let task = "copy the keys to the other machine";
+    let spawn = json!({"reply": {"blocks": [{"tool": "Agent", "input":
+        {"description": "Copy", "prompt": task, "subagent_type": "general-purpose"}}]}});
+    let model = model(&[spawn, review(json!({"allow": false, "reason": "nobody asked for that"}))]).await;
+    let run = auto(&world, &model, "look around", &["--allowedTools", "Agent"]).await;
+    assert!(model.failures().is_empty(), "{:?}", model.failures());
+    let seen = reviews(&model)[0].last_user_text();
+    assert!(seen.contains(task), "{seen}");
+    assert_eq!(denials(&run)[0]["tool_name"], "Agent");
+    assert_eq!(model.requests().len(), 3, "no agent began");
+}
+
+#[tokio::test]
 async fn rules_come_before_the_reviewer() {
     let world = world();
     let model = model(&[bash("install /dev/null denied"), bash("install /dev/null asked")]).await;
