@@ -153,7 +153,7 @@ fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Sugges
             continue;
         }
         let frees = |change: &Suggestion| asking.would_pass(std::slice::from_ref(change), &part);
-        let change = for_part(words, world).into_iter().find(frees)?;
+        let change = for_part(words).into_iter().find(frees)?;
         if !changes.contains(&change) {
             changes.push(change);
         }
@@ -163,16 +163,12 @@ fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Sugges
 
 /// Rules that may free one part, the best first: what a wrapper such as `timeout` runs makes a better rule than the
 /// wrapper.
-fn for_part(words: &[Word], world: &World) -> Vec<Suggestion> {
+fn for_part(words: &[Word]) -> Vec<Suggestion> {
     let mut changes = Vec::new();
     let values =
         |words: &[Word]| -> Option<Vec<String>> { words.iter().map(|word| word.value().map(str::to_owned)).collect() };
     for words in reachable(words).into_iter().rev().filter_map(values) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        if let ["cd", directory] = words.as_slice() {
-            let pattern = pattern_for(&normalise(&world.cwd, Path::new(directory)), true);
-            changes.extend(pattern.map(|pattern| allow("Read", Some(pattern), Destination::LocalSettings)));
-        }
         let rule = command_rule(&words);
         changes.extend(rule.map(|rule| allow("Bash", Some(rule), Destination::LocalSettings)));
     }
