@@ -41,6 +41,8 @@ pub struct Sandboxing {
     pub asks_about_hosts: bool,
     /// Files that patterns close, looked for before every command.
     pub closed: Option<ClosedFiles>,
+    /// Files that patterns keep from being changed, looked for in the same way.
+    pub kept: Option<ClosedFiles>,
     /// Refusals that are not worth telling: a part of the command, or `*`, and parts of what would be told.
     pub expected: Vec<(String, Vec<String>)>,
     /// What is remembered from one command to the next, also when these walls take the place of others.
@@ -83,14 +85,16 @@ impl Sandboxing {
         let look = move || {
             this.check_leftovers();
             let guard = Guard::before(&this.spec, &this.available, &mut lock(&this.state).census);
-            let closed = this.closed.as_ref().filter(|_| !this.spec.files_open);
-            let closed = closed.map(|closed| closed::closed_in(&this.spec.write, closed)).unwrap_or_default();
-            (guard, closed)
+            let found = |files: &Option<ClosedFiles>| match files {
+                Some(files) if !this.spec.files_open => closed::closed_in(&this.spec.write, files),
+                _ => Vec::new(),
+            };
+            (guard, found(&this.closed), found(&this.kept))
         };
         let looked = tokio::task::spawn_blocking(look).await;
-        let (guard, closed) =
+        let (guard, closed, kept) =
             looked.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
-        let sandbox = self.sandbox.holding(guard.held()).closing(&closed);
+        let sandbox = self.sandbox.holding(guard.held()).holding(&kept).closing(&closed);
         Ok(Watch { walls: self.clone(), sandbox, guard: Some(guard) })
     }
 

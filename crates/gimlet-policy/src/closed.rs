@@ -34,7 +34,15 @@ impl ClosedFiles {
         closes.then(|| Self { rules, working: world.forbidding_anchors(), home: world.home.clone(), secrets })
     }
 
-    /// Whether the file at this normalised path must not be read.
+    /// What rules about changing files keep as it is; `None` when that is nothing.
+    pub fn to_writers(rules: &RuleSet, world: &World) -> Option<Self> {
+        let keeps = |rule: &&Rule| rule.tool == "Edit" && matches!(rule.specifier, Specifier::Path(_));
+        let rules: Vec<Rule> = rules.deny.iter().filter(keeps).cloned().collect();
+        let (working, home) = (world.forbidding_anchors(), world.home.clone());
+        (!rules.is_empty()).then_some(Self { rules, working, home, secrets: false })
+    }
+
+    /// Whether the file at this normalised path must not be read, or not be changed.
     pub fn contains(&self, path: &Path) -> bool {
         (self.secrets && is_secret(path, self.home.as_deref()))
             || self.rules.iter().any(|rule| {

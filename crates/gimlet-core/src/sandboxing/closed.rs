@@ -1,4 +1,4 @@
-//! Files that patterns close (`**/.env`): walls know paths and no patterns, so those that match are looked for before a
+//! Files that patterns close or keep as they are (`**/.env`): walls know paths and no patterns, so those that match are looked for before a
 //! command. Blocking and bounded.
 
 use std::path::{Path, PathBuf};

@@ -41,6 +41,7 @@ fn sandboxing(dir: &Path, asks_about_hosts: bool) -> Sandboxing {
         proxy: Some(proxy),
         asks_about_hosts,
         closed: None,
+        kept: None,
         expected: Vec::new(),
         state: Default::default(),
     }

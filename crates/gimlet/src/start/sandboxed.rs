@@ -225,6 +225,7 @@ impl Walls {
         let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
         let sandbox = Sandbox::new(plan.spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
         let spec = sandbox.spec().clone();
+        let world = looked_at(configured, &spec.write);
         let sandboxing = Sandboxing {
             sandbox,
             available,
@@ -234,7 +235,8 @@ impl Walls {
             quarantine: quarantine(configured),
             proxy,
             asks_about_hosts: plan.asks_about_hosts,
-            closed: closed_by(configured, &closing, &spec.write),
+            closed: ClosedFiles::new(&closing, &world, &[]),
+            kept: ClosedFiles::to_writers(&closing, &world),
             expected: plan.expected.clone(),
             state: self.state.clone(),
             spec,
@@ -388,19 +390,22 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
     spec
 }
 
-/// What `Read(…)` deny rules and lists in settings close by patterns, which walls do not know.
+/// What `Read(…)` and `Edit(…)` deny rules and lists in settings close by patterns, which walls do not know.
 fn closing_rules(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> RuleSet {
     let Configured { around, effective, .. } = configured;
     let mut closing = RuleSet::default();
     for rule in denying(now, said) {
-        let inside = rule.text.trim().strip_prefix("Read(").and_then(|rest| rest.strip_suffix(')'));
+        let inside = |tool: &str| rule.text.trim().strip_prefix(tool)?.strip_prefix('(')?.strip_suffix(')');
+        let inside = inside("Read").or_else(|| inside("Edit"));
         // A name without a folder is meant at any depth.
         if inside.is_some_and(|inside| has_pattern(inside) || !inside.contains('/')) {
             // It was understood once already.
             drop(closing.add(Behavior::Deny, &rule.text, &rule.source));
         }
     }
-    for entry in effective.merged.entries("sandbox.filesystem.denyRead") {
+    let listed = |key: &str, tool: &'static str| effective.merged.entries(key).iter().map(move |entry| (entry, tool));
+    let unread = listed("sandbox.filesystem.denyRead", "Read");
+    for (entry, tool) in unread.chain(listed("sandbox.filesystem.denyWrite", "Edit")) {
         let Some(text) = entry.value.as_str().filter(|text| has_pattern(text)) else { continue };
         let pattern = match (text.starts_with("~/"), text.strip_prefix('/')) {
             (true, _) => text.to_owned(),
@@ -409,14 +414,15 @@ fn closing_rules(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> R
         };
         let source = RuleSource::new(RuleScope::User, base_of(entry, around));
         // A pattern that is none closes nothing; settings say so where they are checked.
-        drop(closing.add(Behavior::Deny, &format!("Read({pattern})"), &source));
+        drop(closing.add(Behavior::Deny, &format!("{tool}({pattern})"), &source));
     }
     closing
 }
 
-fn closed_by(configured: &Configured, closing: &RuleSet, roots: &[PathBuf]) -> Option<ClosedFiles> {
+/// The world in which these patterns are looked for.
+fn looked_at(configured: &Configured, roots: &[PathBuf]) -> World {
     let (cwd, home) = (configured.around.cwd.clone(), configured.around.home.clone());
-    ClosedFiles::new(closing, &World { cwd, home, roots: roots.to_vec(), ..World::default() }, &[])
+    World { cwd, home, roots: roots.to_vec(), ..World::default() }
 }
 
 /// Everything that is denied: by files and flags, and by somebody while the session runs.

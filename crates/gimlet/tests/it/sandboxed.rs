@@ -243,6 +243,24 @@ async fn patterns_that_close_files_hold_for_programs_too() {
 }
 
 #[tokio::test]
+async fn patterns_that_keep_files_from_being_changed_hold_for_programs_too() {
+    let world = world();
+    let files = [".env", "deep/er/.env", "deep/x.pem", "deep/open"];
+    for file in files {
+        world.file(file, "before");
+    }
+    world.file("Makefile", format!("all:\n\t@for f in {}; do echo after > $$f; done; true\n", files.join(" ")));
+    let model = calls(&[command("make")]).await;
+    let settings = json!({
+        "sandbox": {"enabled": true, "filesystem": {"denyWrite": [format!("{}/**/*.pem", world.project.display())]}},
+        "permissions": {"deny": ["Edit(.env)"]},
+    });
+    run(&world, &model, settings).await;
+    let held = files.map(|file| std::fs::read_to_string(world.project.join(file)).unwrap());
+    assert_eq!(held, ["before", "before", "before", "after\n"], "{:?}", results(&model));
+}
+
+#[tokio::test]
 async fn what_a_flag_denies_is_closed_to_programs_too() {
     let world = world();
     world.file("keys/one", "content of one");
