@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use gimlet_proto::{Need, PermissionMode};
+use gimlet_proto::{Need, PermissionMode, shell_word};
 
 use crate::decide::{Call, NeedFacts, World, decide_seeing};
 use crate::paths::{FileView, holds_secrets, is_inside, normalise, pattern_for};
@@ -192,15 +192,10 @@ fn command_rule(words: &[&str]) -> Option<String> {
 
 /// A command of these words, quoted where it must be; `None` for words that no one line can show.
 fn in_words(words: &[&str]) -> Option<String> {
-    let quoted = words.iter().map(|word| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
-        match word.chars().all(plain) && !word.is_empty() {
-            true => Some((*word).to_owned()),
-            false if word.chars().any(char::is_control) => None,
-            false => Some(format!("'{}'", word.replace('\'', r"'\''"))),
-        }
-    });
-    Some(quoted.collect::<Option<Vec<String>>>()?.join(" "))
+    if words.iter().any(|word| word.chars().any(char::is_control)) {
+        return None;
+    }
+    Some(words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]

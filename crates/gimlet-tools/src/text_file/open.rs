@@ -42,9 +42,7 @@ pub(crate) enum OpenError {
 
 /// A path as one word of a shell command.
 fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    gimlet_proto::shell_word(&path.display().to_string()).into_owned()
 }
 
 impl From<OpenError> for ToolError {

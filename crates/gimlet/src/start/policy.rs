@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gimlet_config::{Policy, PolicyHelper, Settings};
 use gimlet_exec::Errand;
-use gimlet_proto::COMPAT_VERSION;
+use gimlet_proto::{COMPAT_VERSION, shell_word};
 use serde_json::Value;
 
 use crate::report::Report;
@@ -26,8 +26,15 @@ pub(super) async fn ask(helper: &PolicyHelper, around: &Surroundings) -> Result<
     let env = around.env.clone().with("CLAUDE_CODE_VERSION", COMPAT_VERSION);
     let limit = Duration::from_millis(helper.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS));
     let exec = crate::sandbox::exec();
-    let printed =
-        Errand { command: &quoted(&helper.path), cwd, env: &env, limit, most_bytes: LONGEST_POLICY }.run(&exec).await;
+    let printed = Errand {
+        command: &format!("exec {}", shell_word(&helper.path)),
+        cwd,
+        env: &env,
+        limit,
+        most_bytes: LONGEST_POLICY,
+    }
+    .run(&exec)
+    .await;
     exec.shutdown(Duration::ZERO).await;
     let printed = printed.map_err(|error| failed(error.to_string()))?;
     if printed.trim_ascii().is_empty() {
@@ -42,11 +49,6 @@ pub(super) async fn ask(helper: &PolicyHelper, around: &Surroundings) -> Result<
         }
         Some(_) => Err(failed("its managedSettings are no object".to_owned())),
     }
-}
-
-/// One word for the shell.
-fn quoted(path: &str) -> String {
-    format!("exec '{}'", path.replace('\'', r"'\''"))
 }
 
 /// Whether this version may start. A bound that is no version binds nobody.
