@@ -110,8 +110,12 @@ pub enum Walls {
 impl World {
     /// What a command would do here.
     pub(crate) fn analyse(&self, text: &str) -> Analysis {
-        let facts = ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref() };
+        let facts = self.shell_facts();
         if self.zsh { analyse_for_zsh(text, &facts) } else { analyse(text, &facts) }
+    }
+
+    pub(crate) fn shell_facts(&self) -> ShellFacts<'_> {
+        ShellFacts { cwd: &self.cwd, roots: &self.roots, home: self.home.as_deref() }
     }
 
     fn working_spellings(&self) -> Vec<PathBuf> {
@@ -436,7 +440,9 @@ impl Judge<'_> {
             return Some(Reason::NotUnderstood(Trouble::TooLong));
         }
         let critical = self.subjects.iter().find_map(|subject| match subject {
-            Subject::Run { analysis, .. } => analysis.critical_removal.clone(),
+            Subject::Run { analysis, files, .. } => {
+                analysis.critical_removal.as_ref().or(files.critical_removal.as_ref()).cloned()
+            }
             _ => None,
         });
         if let Some(what) = critical {

@@ -23,6 +23,7 @@ mod word;
 mod wrappers;
 mod zsh;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
@@ -35,7 +36,7 @@ pub(crate) use launch::{Launches, launches, names_things, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
 pub(crate) use readonly::Reading;
-pub(crate) use removal::is_recursive;
+pub(crate) use removal::{critical_behind_links, is_recursive};
 pub(crate) use scan::static_words;
 pub(crate) use scene::changes_variables;
 pub(crate) use word::UNKNOWN_CHAR;
@@ -139,6 +140,8 @@ pub struct Analysis {
     /// The same with every removal by a pattern that stands directly in a critical directory, whatever it takes: no rule
     /// covers `rm *.o`.
     pub sweeping_removal: Option<String>,
+    /// What it would remove as far as that is spelled out, patterns included; links may lead it elsewhere.
+    pub removed: Vec<PathBuf>,
     /// It runs gimlet to give or take back trust.
     pub gives_trust: bool,
     /// It runs gimlet to change settings.
@@ -451,8 +454,10 @@ fn describe(
     if !feeds.is_empty() || reached.iter().any(|(words, _)| removal::is_remover(words)) {
         removal::add_assigned(&mut names, texts);
     }
+    let spelled = RefCell::default();
     let found = |any_pattern: bool| {
-        let around = removal::Around { directories: &directories, names: &names, facts, any_pattern };
+        let spelled = &spelled;
+        let around = removal::Around { directories: &directories, names: &names, facts, any_pattern, spelled };
         let named = reached.iter().find_map(|(words, _)| removal::critical(words, &around));
         named.or_else(|| feeds.iter().find_map(|feed| removal::critical_feed(feed, &around)))
     };
@@ -469,6 +474,8 @@ fn describe(
         analysis.parts.iter_mut().filter(removes).for_each(|part| part.layers.clear());
     }
     (analysis.critical_removal, analysis.sweeping_removal) = (critical, sweeping);
+    analysis.removed = spelled.into_inner().into_iter().collect();
+    analysis.removed.sort_unstable();
     analysis.directories = directories;
 }
 

@@ -35,7 +35,8 @@ impl Surroundings {
                 .hint("Start gimlet in a folder that you may read")
                 .because("cwd_unavailable")
         })?;
-        let home = env.exact("HOME").map(PathBuf::from);
+        // Rules about `~` and the guard of what lies there go by where it really is, as they do for the folder.
+        let home = env.exact("HOME").map(PathBuf::from).map(|home| home.canonicalize().unwrap_or(home));
         let config_home = match (env.get("CLAUDE_CONFIG_DIR"), &home) {
             (Some(dir), _) => PathBuf::from(dir),
             (None, Some(home)) => home.join(".claude"),

@@ -24,8 +24,8 @@ use crate::closed::Closing;
 use crate::paths::{FileView, Followed, is_process_alias, is_protected, normalise};
 use crate::rules::RuleSet;
 use crate::shell::{
-    Analysis, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, changes_variables, named_paths,
-    wildcards,
+    Analysis, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, changes_variables,
+    critical_behind_links, named_paths, wildcards,
 };
 use looking::Eyes;
 use unwritten::Use;
@@ -114,6 +114,8 @@ const READERS: &[&str] = &[
 ];
 
 pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn FileView) -> Files {
+    let follow = |folder: &Path| view.follow(folder).map(|followed| followed.real);
+    let critical_removal = critical_behind_links(&analysis.removed, &world.shell_facts(), &follow);
     // What is not understood asks wherever a path matters.
     let view = analysis.trouble.is_none().then_some(view);
     let place = Place::new(analysis, rules, world, view);
@@ -157,7 +159,7 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
         changed = spoken::changed(analysis, &place);
     }
     let git_trap = view.filter(|_| analysis.runs_git).and_then(|view| view.git_trap(&world.cwd));
-    Files { touched, redirects, protected, parts, spoken, changed, git_trap }
+    Files { touched, redirects, protected, critical_removal, parts, spoken, changed, git_trap }
 }
 
 /// Where the words of a command are looked up.

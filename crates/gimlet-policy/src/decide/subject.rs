@@ -65,6 +65,8 @@ pub(super) struct Files {
     pub(super) redirects: Vec<Touched>,
     /// A protected path that it may write.
     pub(super) protected: Option<PathBuf>,
+    /// What it would remove behind a link that nobody may wave through.
+    pub(super) critical_removal: Option<String>,
     /// What each part of the command names, in the order of the parts.
     pub(super) parts: Vec<PartFiles>,
     /// What the words of programs that nobody knows could lead to, where a rule closes files; `None` for too much.

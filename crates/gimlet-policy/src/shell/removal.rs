@@ -10,6 +10,8 @@ mod names;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
@@ -62,6 +64,8 @@ pub(super) struct Around<'a> {
     pub(super) facts: &'a ShellFacts<'a>,
     /// Every pattern directly in a critical directory counts, and not only one that takes all there is: `*.o`.
     pub(super) any_pattern: bool,
+    /// Takes down what is removed, as it is spelled, for whoever can see where links lead.
+    pub(super) spelled: &'a RefCell<HashSet<PathBuf>>,
 }
 
 /// What a command would remove that it must not, in words; `None` for everything harmless.
@@ -163,7 +167,7 @@ impl Around<'_> {
     fn judge(&self, word: &Word, recursive: bool) -> Option<String> {
         let (cwds, facts) = (self.directories, self.facts);
         if let Some(text) = word.value() {
-            let hit = !text.is_empty() && cwds.iter().any(|cwd| is_critical(&normalise(cwd, Path::new(text)), facts));
+            let hit = !text.is_empty() && cwds.iter().any(|cwd| self.glob_or_path(cwd, text, false));
             return hit.then(|| format!("`{text}`"));
         }
         let shown = || format!("`{}`", show(word));
@@ -173,7 +177,7 @@ impl Around<'_> {
             [Piece::Tilde, rest @ ..] => match (facts.home, rest) {
                 (_, []) => Some(shown()),
                 (Some(home), [Piece::Text(text), ..]) if text.starts_with('/') => {
-                    self.glob_or_path(home, rest_text(rest).trim_start_matches('/')).then(shown)
+                    self.glob_or_path(home, rest_text(rest).trim_start_matches('/'), true).then(shown)
                 }
                 // Another user's home, or nobody knows whose.
                 _ => Some(shown()),
@@ -182,9 +186,9 @@ impl Around<'_> {
                 let base = if name == "HOME" { facts.home } else { Some(facts.cwd) };
                 let text = rest_text(rest);
                 let below = |base: &Path| match text.strip_prefix('/') {
-                    Some(rest) => self.glob_or_path(base, rest.trim_start_matches('/')),
+                    Some(rest) => self.glob_or_path(base, rest.trim_start_matches('/'), true),
                     // Glued to its last name: `$HOME.old`.
-                    None => self.glob_or_path(base, &format!("{}{text}", base.display())),
+                    None => self.glob_or_path(base, &format!("{}{text}", base.display()), true),
                 };
                 base.is_none_or(below).then(shown)
             }
@@ -197,31 +201,73 @@ impl Around<'_> {
                 | Piece::Stream,
                 rest @ ..,
             ] => empties_to_critical(rest).then(shown),
-            pieces => cwds.iter().any(|cwd| self.glob_or_path(cwd, &rest_text(pieces))).then(shown),
+            pieces => cwds.iter().any(|cwd| self.glob_or_path(cwd, &rest_text(pieces), true)).then(shown),
         }
     }
 
-    /// Whether a path with globs, taken from `base`, is or directly empties a critical directory.
-    fn glob_or_path(&self, base: &Path, text: &str) -> bool {
-        let facts = self.facts;
+    /// Whether a path, with globs if it is an `expanded` one, taken from `base`, is or directly empties a critical directory.
+    fn glob_or_path(&self, base: &Path, text: &str, expanded: bool) -> bool {
+        self.spelled.borrow_mut().insert(base.join(text));
         let absolute = text.starts_with('/');
         let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
-        let Some(at) = names.iter().position(|name| is_glob(name)) else {
-            return is_critical(&normalise(base, Path::new(text)), facts);
+        let Some(at) = names.iter().position(|name| expanded && is_glob(name)) else {
+            return is_critical(&normalise(base, Path::new(text)), self.facts);
         };
         let prefix = names[..at].join("/");
         let directory = normalise(base, Path::new(&if absolute { format!("/{prefix}") } else { prefix }));
-        let whole = self.any_pattern || is_whole_glob(names[at]);
-        let depth = segments(&directory).count();
-        // What lies in the folder for temporary files is everybody's, but some of it is one's own.
-        let shared = absolute && depth == 1 && (whole || directory != Path::new("/tmp"));
-        if depth == 0 || shared {
-            return true;
-        }
-        // `*/target` leaves everything else alone.
-        let takes_all = names[at + 1..].iter().all(|name| is_whole_glob(name) || matches!(*name, "." | ".."));
-        whole && takes_all && is_critical(&directory, facts)
+        empties(&directory, &names[at..], absolute, self.any_pattern, self.facts)
     }
+}
+
+/// Whether a pattern, its names given from the first one that is a glob, empties a critical directory.
+fn empties(directory: &Path, names: &[&str], absolute: bool, any_pattern: bool, facts: &ShellFacts<'_>) -> bool {
+    let Some((first, behind)) = names.split_first() else { return is_critical(directory, facts) };
+    let whole = any_pattern || is_whole_glob(first);
+    let depth = segments(directory).count();
+    // What lies in the folder for temporary files is everybody's, but some of it is one's own.
+    let shared = absolute && depth == 1 && (whole || directory != Path::new("/tmp"));
+    if depth == 0 || shared {
+        return true;
+    }
+    // `*/target` leaves everything else alone.
+    let takes_all = behind.iter().all(|name| is_whole_glob(name) || matches!(*name, "." | ".."));
+    whole && takes_all && is_critical(directory, facts)
+}
+
+/// Folders of one text that links are followed to.
+const MOST_FOLDERS: usize = 256;
+
+/// What is removed by a path that a link turns into a critical one, in words. `follow` says where a folder really lies;
+/// what is `spelled` has been judged as it stands.
+pub(crate) fn critical_behind_links(
+    spelled: &[PathBuf],
+    facts: &ShellFacts<'_>,
+    follow: &dyn Fn(&Path) -> Option<PathBuf>,
+) -> Option<String> {
+    let mut known: HashMap<PathBuf, Option<PathBuf>> = HashMap::new();
+    for path in spelled {
+        let text = path.to_string_lossy();
+        let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
+        // The link at the end of a path goes itself, unless something is said about what lies behind it.
+        let goes_behind = text.ends_with('/') || matches!(names.last(), None | Some(&("." | "..")));
+        let end = if goes_behind { names.len() } else { names.len() - 1 };
+        let at = names.iter().position(|name| is_glob(name)).unwrap_or(end);
+        let folder = PathBuf::from(format!("/{}", names[..at].join("/")));
+        if known.len() >= MOST_FOLDERS && !known.contains_key(&folder) {
+            return Some("more than can be looked at".to_owned());
+        }
+        let real = known.entry(folder.clone()).or_insert_with(|| follow(&folder));
+        let Some(real) = real.as_ref().filter(|real| **real != normalise(Path::new("/"), &folder)) else { continue };
+        let rest = &names[at..];
+        let critical = match rest {
+            [name] if !is_glob(name) => is_critical(&real.join(name), facts),
+            _ => empties(real, rest, true, false, facts),
+        };
+        if critical {
+            return Some(format!("`{text}`, which leads to {}", real.display()));
+        }
+    }
+    None
 }
 
 /// Whether it shows where a value leads.

@@ -257,3 +257,39 @@ fn a_closed_file_is_not_opened_by_programs_that_nobody_knows() {
         }
     }
 }
+
+/// The link itself may go; what lies behind it may be the home directory.
+#[test]
+fn a_removal_behind_a_link_is_as_critical_as_what_lies_there() {
+    let files = tree(&[
+        ("home", Some("/home/dev")),
+        ("root", Some("/")),
+        ("up", Some("/repo")),
+        ("deep/in", Some("/srv/data/x")),
+        ("build/a.o", None),
+    ]);
+    let all = rules(&[], &[], &["Bash", "Bash(rm:*)", "Bash(find:*)"]);
+    for text in [
+        "rm -rf home/*",
+        "rm -rf root/etc",
+        "rm -rf root/*",
+        "rm -rf ./root/etc/",
+        "rm -rf home/",
+        "rm -rf home/.",
+        "rm -rf up/.",
+        "rm -rf deep/../up/*",
+        "rm -rf deep/in/../../../etc",
+        "find root/etc -delete",
+        "find home/ -delete",
+        "find -L home -delete",
+        "for d in home; do rm -rf $d/*; done",
+        "echo root/etc | xargs rm -rf",
+    ] {
+        for mode in [PermissionMode::Default, PermissionMode::BypassPermissions] {
+            assert_eq!(decided(text, &files, &all, mode), Ask, "{text} in {mode}");
+        }
+    }
+    for text in ["rm -rf home", "rm -rf deep/in/*", "rm -rf build/*.o", "rm home/notes.txt", "find build -delete"] {
+        assert_eq!(decided(text, &files, &all, PermissionMode::BypassPermissions), Allow, "{text}");
+    }
+}

@@ -176,7 +176,12 @@ impl Around<'_> {
             let spelled = |word: &Word| super::plain_text(word).is_some_and(|text| is_root(&text));
             spelled(word) || self.values(word).iter().any(spelled)
         };
-        places.iter().filter(|word| whole || is_root(word)).find_map(|word| self.critical_operand(word, false))
+        let walked: Vec<&Word> = places.iter().filter(|word| whole || is_root(word)).collect();
+        // A walk may be told to follow the link that it begins at.
+        let begun = walked.iter().filter_map(|word| word.value()).filter(|text| !text.is_empty());
+        let begun = begun.flat_map(|text| self.directories.iter().map(move |folder| folder.join(format!("{text}/"))));
+        self.spelled.borrow_mut().extend(begun);
+        walked.into_iter().find_map(|word| self.critical_operand(word, false))
     }
 }
 
