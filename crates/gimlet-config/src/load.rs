@@ -49,12 +49,19 @@ pub struct Loaded {
     /// The weakest first.
     pub layers: Vec<Layer>,
     pub problems: Vec<Problem>,
+    /// What keeps settings of the administrator from being read, if anything does: nobody knows what they forbid.
+    pub unread_policy: Option<Problem>,
 }
 
 /// Reads the settings of every scope that the options leave.
 pub fn load(locations: &Locations, options: &Options) -> Loaded {
-    let mut loaded =
-        Loaded { locations: locations.clone(), sources: options.sources, layers: Vec::new(), problems: Vec::new() };
+    let mut loaded = Loaded {
+        locations: locations.clone(),
+        sources: options.sources,
+        layers: Vec::new(),
+        problems: Vec::new(),
+        unread_policy: None,
+    };
     if options.sources.user {
         loaded.user_file();
     }
@@ -196,7 +203,15 @@ impl Loaded {
     }
 
     fn unreadable(&mut self, scope: Scope, path: &Path, error: &ReadError) {
-        self.problem(path, format!("{error}; {} are not used", scope.label()));
+        let what = if scope == Scope::Managed {
+            "what the administrator says there is not known".into()
+        } else {
+            format!("{} are not used", scope.label())
+        };
+        self.problem(path, format!("{error}; {what}"));
+        if scope == Scope::Managed {
+            self.unread_policy = self.problems.last().cloned();
+        }
     }
 
     fn problem(&mut self, path: &Path, message: String) {

@@ -69,6 +69,11 @@ impl Configured {
                 _ => report.about_file(problem.file.clone()),
             });
         }
+        if let Some(problem) = &loaded.unread_policy {
+            return Err(Report::new(problem.to_string())
+                .hint("Nothing starts without it: ask whoever manages this machine to make it readable")
+                .because("managed_settings_invalid"));
+        }
         let named = run.setting_sources.is_some_and(|sources| sources.project);
         let mut configured = Self {
             around: around.clone(),

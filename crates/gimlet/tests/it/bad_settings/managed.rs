@@ -84,6 +84,38 @@ async fn damaged_managed_settings_are_told_and_lift_nothing() {
     }
 }
 
+/// Nobody knows what it forbids.
+#[tokio::test]
+async fn managed_settings_that_cannot_be_read_let_nothing_start() {
+    type Spoil = fn(&std::path::Path);
+    let spoils: [Spoil; 4] = [
+        |file| std::fs::write(file, vec![b' '; 2 << 20]).unwrap(),
+        |file| {
+            std::fs::remove_file(file).unwrap();
+            std::fs::create_dir(file).unwrap();
+        },
+        |file| {
+            std::fs::remove_file(file).unwrap();
+            std::os::unix::fs::symlink(file, file).unwrap();
+        },
+        |file| {
+            let folder = file.with_file_name("managed-settings.d");
+            std::fs::create_dir_all(folder.join("10-more.json")).unwrap();
+        },
+    ];
+    for (at, spoil) in spoils.into_iter().enumerate() {
+        let (world, outer) = managed(r#"{"permissions": {"deny": ["Bash(rmdir *)"]}}"#);
+        spoil(&outer.home.join("managed/managed-settings.json"));
+        let (run, done) = tried(&world, &["--permission-mode", "bypassPermissions"]).await;
+        run.expect_code(1);
+        assert_eq!(done, [false; 4], "{at}");
+        assert!(run.stderr.contains("/etc/claude-code/managed-settings"), "{at}: {}", run.stderr);
+        assert!(run.stderr.contains("the administrator says there is not known"), "{at}: {}", run.stderr);
+        let doctor = world.run_at("http://127.0.0.1:9").args(["doctor"]).finish().await;
+        assert!(doctor.stdout.contains("the administrator says there is not known"), "{at}: {}", doctor.stdout);
+    }
+}
+
 /// A program of the administrator that does this.
 fn with_helper(script: &str) -> (World, World) {
     use std::os::unix::fs::PermissionsExt;
