@@ -3,6 +3,7 @@
 //! disagreement makes the whole text not understood. This room judges nothing.
 
 mod documents;
+mod lexed;
 mod structure;
 mod walk;
 

@@ -249,7 +249,7 @@ impl Scanner {
                 }
             },
             Some('\'') if !quoted => {
-                let end = ansi_c_end(text, at + 2).unwrap_or(text.len());
+                let end = ansi_c_end(text.as_bytes(), at + 2).unwrap_or(text.len());
                 self.top().word.ansi_c(&text[at + 2..end]);
                 skip_to(input, end + 1);
             }
@@ -356,9 +356,9 @@ pub(crate) fn assigned_name(text: &str) -> Option<&str> {
 }
 
 /// Where `$'…'` ends by bash's own rule, given the position after its opening quote.
-pub(crate) fn ansi_c_end(text: &str, start: usize) -> Option<usize> {
+pub(crate) fn ansi_c_end(text: &[u8], start: usize) -> Option<usize> {
     let mut escaped = false;
-    for (at, byte) in text.as_bytes().iter().enumerate().skip(start) {
+    for (at, byte) in text.iter().enumerate().skip(start) {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,

@@ -14,6 +14,7 @@ mod limits;
 mod links;
 mod near;
 mod own_files;
+mod parting;
 mod properties;
 mod quotes;
 mod rules;

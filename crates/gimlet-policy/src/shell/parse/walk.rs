@@ -3,6 +3,7 @@
 
 use tree_sitter::{Node, Tree};
 
+use super::lexed::{self, Mark};
 use super::structure::{self, Expanded};
 use super::{Assignment, Command, Loop, Parsed, Redirect, documents};
 use crate::shell::kinds::{self, Kind};
@@ -68,6 +69,11 @@ pub(super) struct Walk<'a> {
     extra_words: Option<(usize, Vec<Word>)>,
     /// Where gaps begin that hold an argument.
     dashes: Vec<usize>,
+    /// What bash sees and where, as far as that is certain, and which of it the leaves have been held against.
+    marks: Option<Vec<(usize, Mark)>>,
+    compared: usize,
+    /// Grammar and bash part somewhere.
+    parted: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -80,6 +86,9 @@ impl<'a> Walk<'a> {
             line_may_start: None,
             extra_words: None,
             dashes: Vec::new(),
+            marks: lexed::marks(text),
+            compared: 0,
+            parted: false,
         }
     }
 
@@ -114,6 +123,10 @@ impl<'a> Walk<'a> {
     fn end(&mut self, root: Node<'_>) {
         if !is_blank(&self.text[self.read_to.min(self.text.len())..]) {
             self.trouble(Trouble::Syntax);
+        }
+        let end = self.text.len();
+        if self.parted || !self.marks_agree(end, end, |_, _| false) {
+            self.trouble(Trouble::Construct);
         }
         let mut cursor = root.walk();
         let statement = root.named_children(&mut cursor).filter(|node| kinds::name(*node) != "comment").last();
@@ -198,6 +211,7 @@ impl<'a> Walk<'a> {
 
     fn leaf(&mut self, node: Node<'_>, kind: Kind, around: Inside) {
         let Kind { name: kind, open_ended, .. } = kind;
+        self.parted |= !self.agrees(node, kind);
         // What stands before a node is not its own.
         let opens = around.border == Some(node.start_byte());
         let loose = if opens { around.loose_outside } else { around.loose };
@@ -221,7 +235,7 @@ impl<'a> Walk<'a> {
         }
         let sound = match kind {
             "raw_string" => source.len() >= 2 && source.matches('\'').count() == 2,
-            "ansi_c_string" => ansi_c_end(source, 2).is_some_and(|end| end + 1 == source.len()),
+            "ansi_c_string" => ansi_c_end(source.as_bytes(), 2).is_some_and(|end| end + 1 == source.len()),
             "word" => {
                 let one = !has_bare_blank(source) && !source.chars().any(prescan::is_invisible);
                 !has_bare_special(source) && (loose || one)
@@ -241,6 +255,36 @@ impl<'a> Walk<'a> {
         if !sound {
             self.trouble(Trouble::Syntax);
         }
+    }
+
+    /// Whether a leaf is what bash sees in its place, and whether nothing that bash sees was passed over before it.
+    fn agrees(&mut self, node: Node<'_>, kind: &str) -> bool {
+        let (source, named) = (self.source(node), node.is_named());
+        self.marks_agree(node.start_byte(), node.end_byte(), |at, mark| match mark {
+            Mark::Word if kind == "regex" => at == 0 || source.get(..at).is_some_and(|before| before.ends_with('|')),
+            Mark::Word => at == 0 || matches!(source, ">&-" | "<&-"),
+            // In a condition it is a sign of the expression.
+            Mark::Operator if kind == "regex" => source.get(at..).is_some_and(|rest| rest.starts_with('|')),
+            Mark::Operator => !named && kind.starts_with([';', '&', '|', '<', '>', '(', ')']),
+            Mark::Newline => !named && source.trim().is_empty(),
+            Mark::Opening(length) => at == 0 && !named && source.len() == length,
+            Mark::Quote => at == 0 && (kind == "raw_string" || kind == "\""),
+        })
+    }
+
+    /// Holds every mark up to the end of a leaf against it; `fits` is told where in the leaf it is.
+    fn marks_agree(&mut self, start: usize, end: usize, fits: impl Fn(usize, Mark) -> bool) -> bool {
+        let Some(marks) = &self.marks else { return false };
+        let mut agree = true;
+        while let Some((at, mark)) = marks.get(self.compared).copied().filter(|(at, _)| *at < end) {
+            self.compared += 1;
+            agree &= match at.checked_sub(start) {
+                Some(at) => fits(at, mark),
+                // Between leaves lines end, and the grammar loses a lone dash there.
+                None => mark == Mark::Newline || (mark == Mark::Word && self.text.as_bytes()[at] == b'-'),
+            };
+        }
+        agree
     }
 
     /// The parts of one word must touch each other.
@@ -416,9 +460,16 @@ impl<'a> Walk<'a> {
     fn file_redirect(&mut self, node: Node<'_>) {
         let mut cursor = node.walk();
         let operator = node.children(&mut cursor).find(|child| !child.is_named()).map(|child| self.source(child));
-        let target = self.destinations(node).next();
-        let redirect = Redirect { operator: operator.unwrap_or("").to_owned(), target: target.unwrap_or_default() };
-        self.parsed.redirects.push(redirect);
+        let target = self.destinations(node).next().unwrap_or_default();
+        let operator = operator.unwrap_or("").to_owned();
+        // Where that is no descriptor bash expands it twice, and quotes hold for the first time only.
+        let source = node.child_by_field_name("destination").map_or("", |target| self.source(target));
+        let plain = source.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c));
+        if operator == ">&" && !plain && !target.value().is_some_and(is_number) {
+            self.parsed.unquoted.extend(target.value().map(str::to_owned));
+            self.trouble(Trouble::Construct);
+        }
+        self.parsed.redirects.push(Redirect { operator, target });
     }
 
     /// The words behind the sign of a redirection. A dollar sign inside a word is where the grammar may cut it.
@@ -443,6 +494,10 @@ impl<'a> Walk<'a> {
         self.parsed.unquoted.extend(document.body.value().filter(|_| document.hidden).map(str::to_owned));
         self.parsed.redirects.push(Redirect { operator: "<<".to_owned(), target: document.body });
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Inside `${…}` and patterns the grammar takes whole stretches for one word, substitutions included.

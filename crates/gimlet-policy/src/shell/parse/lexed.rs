@@ -1,0 +1,397 @@
+//! A second opinion on a text: where bash itself begins words, reads operators, opens quotes and substitutions, and ends
+//! here-documents. The grammar is somebody else's reading of the same rules, and every place where the two part is a
+//! place where something could run that nobody looked at; so the walk over its tree compares each of these marks with
+//! the leaf that stands there.
+//!
+//! Written after bash's own lexer and not after the grammar. What it is not sure about it does not read at all.
+
+use crate::shell::scan::ansi_c_end;
+
+/// What bash sees at a place of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The first character of a word.
+    Word,
+    /// A character of an operator.
+    Operator,
+    /// The end of a line that means something.
+    Newline,
+    /// `$(`, `${`, `$((`, `$[`, `((`, `<(`, `>(` or a backtick, by its length.
+    Opening(usize),
+    /// A quote that opens.
+    Quote,
+}
+
+/// Every mark by its place, in order; `None` for a text that could be read in more than one way.
+pub(super) fn marks(text: &str) -> Option<Vec<(usize, Mark)>> {
+    let mut lexer = Lexer { text: text.as_bytes(), marks: Vec::new(), documents: Vec::new(), depth: 0 };
+    let end = lexer.commands(0, text.len(), Closer::End)?;
+    if end != text.len() || !lexer.documents.is_empty() {
+        return None;
+    }
+    // A document is read behind the line that names it, and its marks with it.
+    lexer.marks.sort_by_key(|(at, _)| *at);
+    Some(lexer.marks)
+}
+
+/// Substitutions in substitutions; the text before has been counted, so this is a second rope.
+const DEEPEST: usize = 160;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closer {
+    End,
+    Parenthesis,
+}
+
+/// What stands around a parameter expansion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Around {
+    Nothing,
+    Quotes,
+    Document,
+}
+
+/// A here-document whose text has not come yet.
+struct Document {
+    delimiter: Vec<u8>,
+    quoted: bool,
+    tabs: bool,
+    /// How deep it was named: one that is named further out than the next line ends is read differently by different shells.
+    depth: usize,
+}
+
+struct Lexer<'a> {
+    text: &'a [u8],
+    marks: Vec<(usize, Mark)>,
+    documents: Vec<Document>,
+    depth: usize,
+}
+
+impl Lexer<'_> {
+    fn byte(&self, at: usize, end: usize) -> Option<u8> {
+        if at < end { self.text.get(at).copied() } else { None }
+    }
+
+    fn mark(&mut self, at: usize, mark: Mark) {
+        self.marks.push((at, mark));
+    }
+
+    fn starts(&self, at: usize, end: usize, with: &[u8]) -> bool {
+        self.text.get(at..end).is_some_and(|rest| rest.starts_with(with))
+    }
+
+    /// Commands up to the closer; gives the place behind it.
+    fn commands(&mut self, mut at: usize, end: usize, closer: Closer) -> Option<usize> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return None;
+        }
+        let mut in_word = false;
+        while let Some(byte) = self.byte(at, end) {
+            // Lines that go on are one line, also in the middle of a word.
+            if self.starts(at, end, b"\\\n") {
+                at += 2;
+                continue;
+            }
+            let substitutes = self.starts(at, end, b"<(") || self.starts(at, end, b">(");
+            if matches!(byte, b' ' | b'\t') {
+                (at, in_word) = (at + 1, false);
+                continue;
+            }
+            if byte == b'#' && !in_word {
+                at += self.text[at..end].iter().position(|byte| *byte == b'\n').unwrap_or(end - at);
+                continue;
+            }
+            if byte == b'\n' {
+                self.mark(at, Mark::Newline);
+                (at, in_word) = (self.read_documents(at + 1, end)?, false);
+                continue;
+            }
+            if matches!(byte, b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')') && !substitutes {
+                in_word = false;
+                if self.starts(at, end, b"((") {
+                    self.mark(at, Mark::Opening(2));
+                    at = self.arithmetic(at + 2, end, b')')?;
+                    continue;
+                }
+                self.mark(at, Mark::Operator);
+                at = match byte {
+                    b'(' => self.commands(at + 1, end, Closer::Parenthesis)?,
+                    b')' if closer == Closer::Parenthesis => {
+                        self.depth -= 1;
+                        return self.are_read_here().then_some(at + 1);
+                    }
+                    b'<' if self.starts(at, end, b"<<") && !self.starts(at, end, b"<<<") => self.document(at, end)?,
+                    b'<' if self.starts(at, end, b"<<<") => {
+                        self.mark(at + 1, Mark::Operator);
+                        self.mark(at + 2, Mark::Operator);
+                        at + 3
+                    }
+                    _ => at + 1,
+                };
+                continue;
+            }
+            if !in_word {
+                self.mark(at, Mark::Word);
+            }
+            in_word = true;
+            at = match byte {
+                b'\\' => at + 1 + usize::from(at + 1 < end),
+                b'\'' => self.single(at, end)?,
+                b'"' => self.double(at, end)?,
+                _ if substitutes => {
+                    self.mark(at, Mark::Opening(2));
+                    self.commands(at + 2, end, Closer::Parenthesis)?
+                }
+                b'$' if self.starts(at, end, b"$'") => ansi_c_end(&self.text[..end], at + 2)? + 1,
+                // Translated, and read like any other.
+                b'$' if self.starts(at, end, b"$\"") => self.double(at + 1, end)?,
+                b'$' | b'`' => self.expansion(at, end, Around::Nothing)?,
+                _ => at + 1,
+            };
+        }
+        self.depth -= 1;
+        (closer == Closer::End && at == end && self.are_read_here()).then_some(at)
+    }
+
+    /// Whether no document is left whose text would come behind what ends here.
+    fn are_read_here(&self) -> bool {
+        self.documents.iter().all(|document| document.depth <= self.depth)
+    }
+
+    /// What a `$` or a backtick begins, if anything.
+    fn expansion(&mut self, at: usize, end: usize, around: Around) -> Option<usize> {
+        if self.starts(at, end, b"$((") {
+            self.mark(at, Mark::Opening(3));
+            return self.arithmetic(at + 3, end, b')');
+        }
+        if self.starts(at, end, b"$(") {
+            self.mark(at, Mark::Opening(2));
+            return self.commands(at + 2, end, Closer::Parenthesis);
+        }
+        if self.starts(at, end, b"$[") {
+            self.mark(at, Mark::Opening(2));
+            return self.arithmetic(at + 2, end, b']');
+        }
+        if self.starts(at, end, b"${") {
+            self.mark(at, Mark::Opening(2));
+            return self.parameter(at + 2, end, around);
+        }
+        if self.text[at] == b'`' {
+            self.mark(at, Mark::Opening(1));
+            // Found first, whatever stands between; a backslash there means something else than elsewhere.
+            let close = at + 1 + self.text[at + 1..end].iter().position(|byte| *byte == b'`')?;
+            if self.text[at + 1..close].iter().any(|byte| matches!(byte, b'\\' | b'#')) {
+                return None;
+            }
+            self.commands(at + 1, close, Closer::End)?;
+            self.mark(close, Mark::Opening(1));
+            return Some(close + 1);
+        }
+        // `$\⏎(` is `$(`.
+        if self.starts(at + 1, end, b"\\\n") {
+            return None;
+        }
+        // The name of one sign goes with it: `$#` begins no comment, and `$$(` is no substitution.
+        let sign = self.byte(at + 1, end).filter(|byte| b"$#?*@!-".contains(byte));
+        Some(at + 1 + usize::from(sign.is_some()))
+    }
+
+    fn single(&mut self, at: usize, end: usize) -> Option<usize> {
+        self.mark(at, Mark::Quote);
+        let close = self.text[at + 1..end].iter().position(|byte| *byte == b'\'')?;
+        Some(at + 1 + close + 1)
+    }
+
+    /// From the opening quote.
+    fn double(&mut self, at: usize, end: usize) -> Option<usize> {
+        self.mark(at, Mark::Quote);
+        let mut at = at + 1;
+        loop {
+            at = match self.byte(at, end)? {
+                b'"' => return Some(at + 1),
+                b'\\' => at + 2,
+                b'$' | b'`' => self.expansion(at, end, Around::Quotes)?,
+                _ => at + 1,
+            };
+        }
+    }
+
+    /// The inside of `${…}`: it ends at the first brace, however many open before.
+    fn parameter(&mut self, mut at: usize, end: usize, around: Around) -> Option<usize> {
+        // A command in braces, in newer shells.
+        if matches!(self.byte(at, end)?, b' ' | b'\t' | b'\n' | b'|' | b'\\') {
+            return None;
+        }
+        // `${#}`, `${$}` and the like.
+        if b"#$?!*@-".contains(&self.byte(at, end)?) {
+            at += 1;
+            if matches!(self.byte(at, end)?, b'(' | b'{' | b'[') {
+                return None;
+            }
+        }
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return None;
+        }
+        loop {
+            at = match self.byte(at, end)? {
+                b'}' => {
+                    self.depth -= 1;
+                    return Some(at + 1);
+                }
+                b'\\' => at + 2,
+                b'\'' if around == Around::Nothing => self.single(at, end)?,
+                // Whether these quote depends on what stands in front of them.
+                b'\'' => self.plain_between(at, end)?,
+                b'"' if around == Around::Document => return None,
+                b'"' => self.double(at, end)?,
+                b'$' if self.starts(at, end, b"$'") && around == Around::Nothing => {
+                    ansi_c_end(&self.text[..end], at + 2)? + 1
+                }
+                b'$' if self.starts(at, end, b"$'") => return None,
+                b'$' | b'`' => self.expansion(at, end, around)?,
+                b'<' | b'>' if self.byte(at + 1, end) == Some(b'(') => return None,
+                _ => at + 1,
+            };
+        }
+    }
+
+    /// The place behind a pair of single quotes with nothing between them that would mean anything without them.
+    fn plain_between(&self, at: usize, end: usize) -> Option<usize> {
+        let close = at + 1 + self.text[at + 1..end].iter().position(|byte| *byte == b'\'')?;
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || b" _-+./:,@%=".contains(byte);
+        self.text[at + 1..close].iter().all(plain).then_some(close + 1)
+    }
+
+    /// The inside of arithmetic, where only expansions count; quotes there are somebody else's guess.
+    fn arithmetic(&mut self, mut at: usize, end: usize, close: u8) -> Option<usize> {
+        let (open, mut within) = (if close == b')' { b'(' } else { b'[' }, 0usize);
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return None;
+        }
+        loop {
+            at = match self.byte(at, end)? {
+                b'\\' => return None,
+                b'\'' => self.plain_between(at, end)?,
+                b'"' => {
+                    let close = self.text[at + 1..end].iter().position(|byte| *byte == b'"')?;
+                    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-+".contains(byte);
+                    if !self.text[at + 1..at + 1 + close].iter().all(plain) {
+                        return None;
+                    }
+                    at + close + 2
+                }
+                b'$' | b'`' => self.expansion(at, end, Around::Quotes)?,
+                byte if byte == open => {
+                    within += 1;
+                    at + 1
+                }
+                byte if byte == close && within > 0 => {
+                    within -= 1;
+                    at + 1
+                }
+                byte if byte == close => {
+                    self.depth -= 1;
+                    // `((a) b)` is no arithmetic.
+                    let doubled = close == b']' || self.byte(at + 1, end) == Some(close);
+                    return doubled.then_some(at + 1 + usize::from(close == b')'));
+                }
+                _ => at + 1,
+            };
+        }
+    }
+
+    /// `<<` and its delimiter.
+    fn document(&mut self, mut at: usize, end: usize) -> Option<usize> {
+        self.mark(at + 1, Mark::Operator);
+        at += 2;
+        let tabs = self.byte(at, end) == Some(b'-');
+        at += usize::from(tabs);
+        while matches!(self.byte(at, end), Some(b' ' | b'\t')) {
+            at += 1;
+        }
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.+%@:,/!".contains(byte);
+        let length = |text: &[u8]| text.iter().position(|byte| !plain(byte)).unwrap_or(text.len());
+        self.mark(at, Mark::Word);
+        let (delimiter, quoted, behind) = match self.byte(at, end)? {
+            quote @ (b'\'' | b'"') => {
+                let inner = &self.text[at + 1..end];
+                let inner = &inner[..inner.iter().position(|byte| *byte == quote)?];
+                let starts_plain = inner.first().is_some_and(plain) && inner.last().is_some_and(plain);
+                if !starts_plain || !inner.iter().all(|byte| plain(byte) || *byte == b' ') {
+                    return None;
+                }
+                (inner.to_vec(), true, at + 1 + inner.len() + 1)
+            }
+            first => {
+                let start = at + usize::from(first == b'\\');
+                let behind = start + length(&self.text[start..end]);
+                (self.text[start..behind].to_vec(), first == b'\\', behind)
+            }
+        };
+        // Where it ends must be plain to see.
+        let ends = matches!(
+            self.byte(behind, end),
+            None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')')
+        );
+        if delimiter.is_empty() || !ends {
+            return None;
+        }
+        self.documents.push(Document { delimiter, quoted, tabs, depth: self.depth });
+        Some(behind)
+    }
+
+    /// The documents that begin with this line; gives the place behind them.
+    fn read_documents(&mut self, mut at: usize, end: usize) -> Option<usize> {
+        for document in std::mem::take(&mut self.documents) {
+            if document.depth != self.depth {
+                return None;
+            }
+            let (body, behind) = self.body(&document, at, end)?;
+            if !document.quoted {
+                self.expand_document(at, body)?;
+            }
+            at = behind;
+        }
+        Some(at)
+    }
+
+    /// Where the line with the delimiter begins, and the place behind it.
+    fn body(&self, document: &Document, mut at: usize, end: usize) -> Option<(usize, usize)> {
+        while at < end {
+            let start = at;
+            let mut line: Vec<u8> = Vec::new();
+            loop {
+                let rest = &self.text[at..end];
+                let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+                let piece = &rest[..length];
+                at = (at + length + 1).min(end);
+                let slashes = piece.iter().rev().take_while(|byte| **byte == b'\\').count();
+                let goes_on = !document.quoted && slashes % 2 == 1 && length < rest.len();
+                line.extend_from_slice(if goes_on { &piece[..length - 1] } else { piece });
+                if !goes_on {
+                    break;
+                }
+            }
+            let tabs = if document.tabs { line.iter().take_while(|byte| **byte == b'\t').count() } else { 0 };
+            if line[tabs..] == document.delimiter {
+                return Some((start, at));
+            }
+        }
+        None
+    }
+
+    /// What runs inside a document.
+    fn expand_document(&mut self, mut at: usize, end: usize) -> Option<()> {
+        while let Some(byte) = self.byte(at, end) {
+            at = match byte {
+                b'\\' => at + 2,
+                b'$' | b'`' => self.expansion(at, end, Around::Document)?,
+                _ => at + 1,
+            };
+        }
+        Some(())
+    }
+}

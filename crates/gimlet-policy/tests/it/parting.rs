@@ -1,0 +1,104 @@
+//! Texts that bash and the grammar read differently: where a here-document ends, where an expansion closes, what is a
+//! comment, what a redirection goes to. Each of them once hid a command.
+
+use gimlet_policy::Decision::{Allow, Ask, Deny};
+use gimlet_proto::PermissionMode;
+
+use crate::worlds::{judge, rules, run};
+
+/// Each of them runs `touch P` or writes a file of its own.
+const HIDING: &[&str] = &[
+    "cat <<'a\\b'\na\\b\ntouch P\nab\n",
+    "cat <<\"a\\b\"\na\\b\ntouch P\nab\n",
+    "cat <<EOF\nEO\\\nF\ntouch P\nEOF\n",
+    "cat <<-EOF\n\tEO\\\nF\ntouch P\nEOF\n",
+    "cat <<E>P\nE\nE>P\n",
+    "cat <<E>>P\nE\nE>>P\n",
+    "cat <<E|sh\ntouch P\nE\nE|sh\n",
+    "cat <<E;make\nE\nE;make\n",
+    "cat <<'\tE'\n\tE\ntouch P\n\tE",
+    "cat <<' E'\n E\ntouch P\n E",
+    "cat <<\\\tE\n\tE\ntouch P\n\tE",
+    "cat <<'EOF' && ls\n\\\nEOF\ntouch P\nEOF\n",
+    "cat <<'EOF' | cat\n\\\nEOF\ntouch P\nEOF\n",
+    "cat <<EOF >/dev/null\n\\\nEOF\ntouch P\nEOF\n",
+    "cat <<E''\n$(\nls\n)\nE\ntouch P\n",
+    "cat <<1''\n$(\nls\n)\n1\ntouch P\n",
+    "cat <<-E''\n$(\nls\n)\nE\ntouch P\n",
+    "cat << E= &&\nE=\ntouch P\nE=\n",
+    "cat << E= |\nE=\ntouch P\nE=\n",
+    "echo ${x%{a}\ntouch P\n}",
+    "echo ${x%{a}|touch P\n}",
+    "echo ${x#{a}|touch P\n}",
+    "echo ${x//{a}|touch P\n}",
+    "echo ${x^{a}|touch P\n}",
+    "echo ${x,,{a}|touch P\n}",
+    "cat <<< ${x%{a,b}|touch P }",
+    "echo ${x%{a};touch P\n}",
+    "echo hi >&'--'",
+    "echo hi >&'2-'",
+    "echo hi >&\"1-\"",
+    "echo hi >&'$(touch P)'",
+    "echo hi >&'`touch P`'",
+    "echo hi >&\\$\\(touch\\ P\\)",
+    "echo hi >&$'$(touch P)'",
+    "echo hi >&\"\\$(touch P)\"",
+    "echo hi 1>&'$(touch P)'",
+    "ls >&'a$(touch P)'",
+    "echo hi >&'~/zz'",
+    "echo hi >&'$HOME/zz'",
+    "echo $(( 1 # $(touch P)\n))",
+    "echo $[1 # $(touch P)\n]",
+    "((1 # $(touch P)\n))",
+];
+
+#[test]
+fn what_only_bash_sees_is_never_let_through() {
+    let bare = rules(&[], &[], &["Bash"]);
+    let edits = rules(&[], &[], &["Edit(**)"]);
+    for text in HIDING {
+        assert_ne!(judge(text, &rules(&[], &[], &[])), Allow, "{text:?}");
+        assert_ne!(judge(text, &bare), Allow, "{text:?}");
+        assert_ne!(judge(text, &edits), Allow, "{text:?}");
+        assert_ne!(run(text, &rules(&[], &[], &[]), PermissionMode::AcceptEdits), Allow, "{text:?}");
+    }
+}
+
+#[test]
+fn a_rule_holds_for_what_only_bash_sees() {
+    let denied = rules(&["Bash(touch *)"], &[], &[]);
+    for text in HIDING.iter().filter(|text| text.contains("touch P")) {
+        let found = run(text, &denied, PermissionMode::BypassPermissions);
+        assert!(matches!(found, Ask | Deny), "{text:?} was allowed");
+    }
+}
+
+#[test]
+fn what_both_read_alike_runs() {
+    for text in [
+        "cat <<EOF\na $x\nEOF\n",
+        "cat <<'EOF'\n$(touch P)\nEOF",
+        "cat <<\"E O F\"\ntext\nE O F\n",
+        "cat <<\\EOF\n`x`\nEOF\n",
+        "cat <<-EOF\n\ta\n\tEOF\n",
+        "cat <<EOF | head -n 3\na\nEOF\n",
+        "cat <<EOF && ls\nline \\\ngoes on\nEOF\nls",
+        "cat - <<EOF\nit's \"x\" # y\nEOF",
+        "echo \"$(cat <<'EOF'\na)\nEOF\n)\"",
+        "echo ${x%\\{a\\}} ${x:-a} ${x/a/b}",
+        "echo \"${x%\"}\"}\" \"a $(echo \"b $(echo 'c')\")\"",
+        "echo $((1 + 2)) 2>&1",
+        "ls >&2",
+        "ls 2>&- # it's here",
+        "echo a#b '#' \"#\" $# ${#x}",
+        "[[ $x =~ a|b ]] && echo 'yes'",
+        "for f in *.rs; do\n  # it's a comment\n  wc -l \"$f\"\ndone",
+        "case \"$x\" in a|b) ls ;; *) echo 'x' ;; esac",
+        "if [ -f a ]; then\n  cat a\nfi\n",
+        "ls \\\n  -l \\\n  src",
+        "diff <(ls a) <(ls b)",
+        "echo `ls` \"`pwd`\"",
+    ] {
+        assert_eq!(judge(text, &rules(&[], &[], &[])), Allow, "{text:?}");
+    }
+}
