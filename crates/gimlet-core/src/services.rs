@@ -414,6 +414,11 @@ impl Services {
         for task in self.tasks.running() {
             task.stop().await;
         }
+        self.abandon().await;
+    }
+
+    /// Ends everything that runs, without waiting for what it has to say about that.
+    pub(crate) async fn abandon(&self) {
         let mut background = std::mem::take(&mut *self.background.lock().unwrap_or_else(PoisonError::into_inner));
         background.shutdown().await;
         if let Some(processes) = &self.processes {

@@ -69,7 +69,7 @@ pub use protected::{PROTECTED_NAMES, ProtectedName};
 pub use sandbox::{SandboxNetwork, SandboxSpec, Violation};
 pub use secret::Secret;
 pub use servers::{ServerName, ServerStatus, ServerTool, ServerView, ServerWish, Servers, ServersChanged, plain_name};
-pub use session::{SessionHandle, Snapshot};
+pub use session::{Leaving, SessionHandle, Snapshot};
 pub use shell_word::shell_word;
 pub use slip::edit_distance;
 pub use stop::StopReason;

@@ -29,6 +29,20 @@ pub struct SessionHandle {
     ops: mpsc::UnboundedSender<Op>,
     hub: Hub,
     snapshot: watch::Receiver<Arc<Snapshot>>,
+    leaving: watch::Sender<bool>,
+}
+
+/// Tells a session that gimlet itself has to go.
+#[derive(Clone)]
+pub struct Leaving(watch::Receiver<bool>);
+
+impl Leaving {
+    /// Resolves when it is so, also when it has been so before; never otherwise.
+    pub async fn wanted(&mut self) {
+        if self.0.wait_for(|leaving| *leaving).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl SessionHandle {
@@ -38,12 +52,22 @@ impl SessionHandle {
         hub: Hub,
         snapshot: watch::Receiver<Arc<Snapshot>>,
     ) -> Self {
-        Self { id, ops, hub, snapshot }
+        Self { id, ops, hub, snapshot, leaving: watch::Sender::new(false) }
     }
 
     /// Sends an operation. After the session closed it is dropped, as everything is then.
     pub fn send(&self, op: Op) {
         drop(self.ops.send(op));
+    }
+
+    /// gimlet has to go now: the session leaves what runs unfinished, so that it can be gone on with, and closes.
+    pub fn leave(&self) {
+        self.leaving.send_replace(true);
+    }
+
+    /// For the session itself.
+    pub fn leaving(&self) -> Leaving {
+        Leaving(self.leaving.subscribe())
     }
 
     pub fn subscribe(&self) -> Reader {

@@ -15,6 +15,7 @@ mod sandbox;
 mod sdk;
 mod sessions_cmd;
 mod settings;
+mod signals;
 mod start;
 mod surroundings;
 mod trust;

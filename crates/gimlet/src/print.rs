@@ -8,24 +8,18 @@ use std::time::Duration;
 use gimlet_proto::{Mentions, Say, SessionHandle, enclosed};
 use gimlet_serve::print::{self, Format, PrintEnd, PrintJob};
 use gimlet_serve::{Face, Feed, Filter, Output, Patience, PipedInput, StdinError, write_log};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::args::{OutputFormat, RunArgs};
 use crate::report::Report;
+use crate::signals::{INTERRUPTED, Signals, Stop};
 use crate::start::{self, Manner};
 use crate::surroundings::Surroundings;
-
-/// A second interrupt within this time ends gimlet at once.
-const TWICE: Duration = Duration::from_secs(2);
 
 /// How long the debug log may take for its last lines.
 pub(crate) const LOG_GRACE: Duration = Duration::from_secs(1);
 
-pub(crate) const INTERRUPTED: u8 = 130;
-const TERMINATED: u8 = 143;
-const HUNG_UP: u8 = 129;
 /// What a shell reports for a program whose reader went away.
 pub(crate) const PIPE_CLOSED: u8 = 141;
 
@@ -65,16 +59,19 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     }
     let mut life = JoinSet::new();
     life.spawn(started.life);
+    let mut signals = Signals::listen(interrupt);
     let end = tokio::select! {
         end = print::run(started.handle.clone(), job) => end,
         () = breaks_down(&mut life) => PrintEnd::Failure,
-        code = stop_signals(interrupt) => {
-            // The turn stays unfinished, to be continued when the session is resumed: before its commands are killed
-            // it must stop listening to them.
+        stop = signals.stop() => {
+            if let Stop::Soon(_) = stop {
+                started.handle.leave();
+                signals.bear(async { while life.join_next().await.is_some() {} }).await;
+            }
             life.shutdown().await;
             tasks.shutdown().await;
             started.exec.shutdown(gimlet_exec::KILL_GRACE).await;
-            return Ok(ExitCode::from(code));
+            return Ok(ExitCode::from(stop.code()));
         }
     };
     while life.join_next().await.is_some() {}
@@ -145,38 +142,6 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
 
 pub(crate) fn no_thread(error: std::io::Error) -> Report {
     Report::new(format!("no thread could be started: {error}")).hint("Free some memory or raise the process limit")
-}
-
-/// Passes interrupts on; gives the exit code when gimlet has to go at once.
-pub(crate) async fn stop_signals(interrupt: mpsc::UnboundedSender<()>) -> u8 {
-    let listen = |kind| signal(kind).ok();
-    let (mut int, mut term, mut hup) =
-        (listen(SignalKind::interrupt()), listen(SignalKind::terminate()), listen(SignalKind::hangup()));
-    let mut last_interrupt: Option<tokio::time::Instant> = None;
-    loop {
-        tokio::select! {
-            () = next(&mut int) => {
-                if last_interrupt.is_some_and(|last| last.elapsed() < TWICE) {
-                    return INTERRUPTED;
-                }
-                last_interrupt = Some(tokio::time::Instant::now());
-                // A print run that is already over has nobody left to interrupt.
-                let _ = interrupt.send(());
-            }
-            () = next(&mut term) => return TERMINATED,
-            () = next(&mut hup) => return HUNG_UP,
-        }
-    }
-}
-
-async fn next(signal: &mut Option<tokio::signal::unix::Signal>) {
-    let received = match signal {
-        Some(signal) => signal.recv().await,
-        None => None,
-    };
-    if received.is_none() {
-        std::future::pending().await
-    }
 }
 
 /// The first prompt from the argument and standard input, and the rest of an endless pipe.

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use crate::args::{OutputFormat, PermissionPrompts, RunArgs, Snapshot};
 use crate::print;
 use crate::report::Report;
+use crate::signals::{INTERRUPTED, Signals, Stop};
 use crate::start::{self, Facts, Manner};
 use crate::surroundings::Surroundings;
 use backstage::{Stage, Troupe};
@@ -39,14 +40,13 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     let notes = Output::new(std::io::stderr()).map_err(print::no_thread)?;
     let mut lines = HostLines::start(std::io::stdin()).map_err(print::no_thread)?;
     let (interrupt, mut interrupts) = mpsc::unbounded_channel();
-    let signals = print::stop_signals(interrupt);
-    tokio::pin!(signals);
+    let mut signals = Signals::listen(interrupt);
     // What the host wants of the session must be known before there is one.
     let first = tokio::select! {
         biased;
-        code = &mut signals => return Ok(ExitCode::from(code)),
+        stop = signals.stop() => return Ok(ExitCode::from(stop.code())),
         // There is no turn yet that could end with a result.
-        Some(()) = interrupts.recv() => return Ok(ExitCode::from(print::INTERRUPTED)),
+        Some(()) = interrupts.recv() => return Ok(ExitCode::from(INTERRUPTED)),
         first = first_request(&mut lines) => first,
     };
     let wishes = match &first {
@@ -80,7 +80,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     }
     let started = tokio::select! {
         biased;
-        code = &mut signals => return Ok(ExitCode::from(code)),
+        stop = signals.stop() => return Ok(ExitCode::from(stop.code())),
         started = start::start(&run, around, &manner) => started,
     };
     let started = match started {
@@ -131,11 +131,23 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
                 end = &mut driving => break end,
                 // One that ends in good order has told the front end itself.
                 Some(Err(_)) = lives.join_next() => break SdkEnd::Failure,
-                code = &mut signals => {
+                stop = signals.stop() => {
+                    if let Stop::Soon(_) = stop {
+                        troupe.part();
+                        // Hooks of the program are called meanwhile.
+                        signals.bear(async {
+                            loop {
+                                tokio::select! {
+                                    _ = &mut driving => break,
+                                    Some(_) = lives.join_next() => {}
+                                }
+                            }
+                        }).await;
+                    }
                     lives.shutdown().await;
                     tasks.shutdown().await;
                     troupe.shut_down().await;
-                    return Ok(ExitCode::from(code));
+                    return Ok(ExitCode::from(stop.code()));
                 }
             }
         }
@@ -147,7 +159,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     Ok(match end {
         SdkEnd::Success => ExitCode::SUCCESS,
         SdkEnd::Failure => ExitCode::from(1),
-        SdkEnd::Interrupted => ExitCode::from(print::INTERRUPTED),
+        SdkEnd::Interrupted => ExitCode::from(INTERRUPTED),
         SdkEnd::OutputClosed => ExitCode::from(print::PIPE_CLOSED),
     })
 }

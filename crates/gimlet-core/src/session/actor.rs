@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Level, Model, Notice, Op,
-    Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
+    AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Leaving, Level, Model, Notice,
+    Op, Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
 use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -38,7 +38,7 @@ const TASK_GRACE: Duration = Duration::from_secs(5);
 
 const AGENT_GRACE: Duration = Duration::from_secs(600);
 
-/// How long hooks may take when the session ends, at least and at most.
+/// How long hooks may take when the session ends, at least and at most; where gimlet has to go, never more than the least.
 const END_HOOKS: Duration = Duration::from_millis(1_500);
 const MAX_END_HOOKS: Duration = Duration::from_secs(60);
 
@@ -196,6 +196,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         odd_hooks,
         closing: false,
         interrupted: false,
+        leaving: handle.leaving(),
     };
     // Whoever looks before the session's life begins sees where it will be.
     actor.publish_snapshot(false);
@@ -225,10 +226,33 @@ struct Actor {
     closing: bool,
     /// The last turn was stopped before its end, or somebody wanted to go after it.
     interrupted: bool,
+    leaving: Leaving,
 }
 
 impl Actor {
     async fn run(mut self) {
+        let mut leaving = self.leaving.clone();
+        let left = tokio::select! {
+            biased;
+            // The turn stays where it is: before its commands are killed it must stop listening to them.
+            () = leaving.wanted() => true,
+            () = self.live() => false,
+        };
+        if left {
+            self.desk.asks.close_all(&self.desk.services);
+            self.desk.services.abandon().await;
+            self.tell_hooks_of_the_end().await;
+        } else {
+            self.tell_hooks_of_the_end().await;
+            self.desk.services.close().await;
+        }
+        self.conversation.record.close().await;
+        self.tell_trouble();
+        self.publish(Body::Closed);
+    }
+
+    /// Turn after turn, until nobody wants another.
+    async fn live(&mut self) {
         if let Some(text) = self.odd_hooks.take() {
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
         }
@@ -245,7 +269,7 @@ impl Actor {
                 None => {}
             }
         }
-        self.close().await;
+        self.wind_up().await;
     }
 
     /// Before anything else: may what this folder's files name be used? Until the answer is yes, nothing of it is.
@@ -456,12 +480,20 @@ impl Actor {
         let budget = end_budget(&services.env, longest);
         let end = Occasion::SessionEnd { reason: if self.desk.cleared { "clear" } else { "other" } };
         let told = hooks.fire(&scope, &end);
+        let mut leaving = self.leaving.clone();
+        let hurry = async {
+            leaving.wanted().await;
+            tokio::time::sleep(END_HOOKS).await;
+        };
         // Hooks that are not done by then are withdrawn.
-        drop(tokio::time::timeout(budget, told).await);
+        tokio::select! {
+            _ = tokio::time::timeout(budget, told) => {}
+            () = hurry => {}
+        }
     }
 
-    /// Background work gets a short grace, then everything ends and everything is written.
-    async fn close(mut self) {
+    /// Background work gets a short grace.
+    async fn wind_up(&mut self) {
         self.desk.withdraw_all();
         let (agents, commands): (Vec<_>, Vec<_>) =
             self.desk.services.tasks.running().into_iter().partition(|task| task.agent.is_some());
@@ -484,11 +516,6 @@ impl Actor {
             let text = format!("stopped what still ran in the background: {}", names.join(", "));
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
         }
-        self.tell_hooks_of_the_end().await;
-        self.desk.services.close().await;
-        self.conversation.record.close().await;
-        self.tell_trouble();
-        self.publish(Body::Closed);
     }
 }
 

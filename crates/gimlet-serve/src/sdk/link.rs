@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_proto::{
-    Answer, AskId, AskView, Body, BoxFuture, DriverError, DriverHook, EntryId, Event, Inquiry, Op, PermissionMode,
-    PromptFate, Reader, Reply, ServerWish, SessionHandle, Standing, TaskState, TaskView,
+    Answer, AskId, AskView, Body, BoxFuture, DriverError, DriverHook, EntryId, Event, Inquiry, Leaving, Op,
+    PermissionMode, PromptFate, Reader, Reply, ServerWish, SessionHandle, Standing, TaskState, TaskView,
 };
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -68,6 +68,7 @@ enum Change {
 
 struct Link {
     session: SessionHandle,
+    leaving: Leaving,
     events: Reader,
     phase: Phase,
     wire: Wire,
@@ -126,6 +127,8 @@ struct Link {
     ended: bool,
     deadline: Option<Instant>,
     closing: bool,
+    /// gimlet has to go: nothing that was begun comes to a result.
+    left: bool,
     /// What waits will never have its turn.
     forgets: bool,
     interrupted: bool,
@@ -145,6 +148,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
     let outset = (session.snapshot().model.clone(), session.snapshot().mode);
     let mut link = Link {
         events: session.subscribe(),
+        leaving: session.leaving(),
         session,
         phase: Phase::Live,
         wire: Wire::new(wanted, Listener::Counts, job.face),
@@ -184,6 +188,7 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         ended: false,
         deadline: None,
         closing: false,
+        left: false,
         forgets: false,
         interrupted: false,
         failed: false,
@@ -195,8 +200,11 @@ pub(super) async fn drive(session: SessionHandle, job: SdkJob) -> Ended {
         tokio::select! {
             biased;
             Some(()) = interrupts.recv() => link.stop().await,
+            () = link.leaving.wanted(), if !link.left => (link.left, link.closing, link.deadline) = (true, true, None),
             () = link.out.gone(), if !gone => {
                 gone = true;
+                // Whoever cannot be asked does not answer either.
+                link.end_of_lines();
                 link.session.send(Op::interrupt());
                 link.close();
             }
@@ -478,7 +486,7 @@ impl Link {
             self.write(frames::answer(&id, Err("gimlet ended before it had the answer".to_owned()))).await;
         }
         match std::mem::replace(&mut self.phase, Phase::Over(None)) {
-            Phase::Over(Some(Change::Clear(said))) => {
+            Phase::Over(Some(Change::Clear(said))) if !self.left => {
                 let problem = "gimlet was stopped before the new conversation began".to_owned();
                 self.end_local(&said, Err(problem)).await;
             }

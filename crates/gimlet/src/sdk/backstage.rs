@@ -34,6 +34,7 @@ pub(super) struct Troupe {
 
 #[derive(Default)]
 struct Props {
+    session: Option<SessionHandle>,
     behind: Vec<(Exec, [Scratch; 2])>,
     /// Those of the session that runs.
     servers: Option<Arc<McpServers>>,
@@ -55,6 +56,7 @@ impl Troupe {
     /// Takes a session in; gives its handle.
     pub(super) fn join(&self, started: Started<impl Future<Output = ()> + Send + 'static>) -> SessionHandle {
         let mut props = self.lock();
+        props.session = Some(started.handle.clone());
         props.behind.push((started.exec, started.scratch));
         props.servers = started.servers;
         props.name_plate = Some(started.name_plate);
@@ -69,6 +71,13 @@ impl Troupe {
     pub(super) fn news(&self, remarks: &[String]) -> Vec<String> {
         let mut props = self.lock();
         remarks.iter().filter(|remark| props.told.insert((*remark).clone())).cloned().collect()
+    }
+
+    /// gimlet has to go: the session that runs ends where it is.
+    pub(super) fn part(&self) {
+        if let Some(session) = &self.lock().session {
+            session.leave();
+        }
     }
 
     /// Ends what runs for any of them.

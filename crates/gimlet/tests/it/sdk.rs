@@ -11,6 +11,7 @@ mod files;
 mod flags;
 mod greeting;
 mod items;
+mod leaving;
 mod lifecycle;
 mod live_settings;
 mod logged_out;

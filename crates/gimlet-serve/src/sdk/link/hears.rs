@@ -68,7 +68,7 @@ impl Link {
             }
             return;
         }
-        if !matches!(self.phase, Phase::Live) {
+        if self.left || !matches!(self.phase, Phase::Live) {
             self.held.push_back(line);
             return;
         }

@@ -74,7 +74,7 @@ impl Link {
 
     /// No turn runs or begins. Events that were published before a settling answer have been read by then.
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.busy && !self.session.snapshot().busy && matches!(self.phase, Phase::Live)
+        !self.busy && !self.left && !self.session.snapshot().busy && matches!(self.phase, Phase::Live)
     }
 
     pub(super) async fn rest(&mut self) {
@@ -219,6 +219,7 @@ impl Link {
     fn move_into(&mut self, new: Reopened, change: &Change) -> SessionHandle {
         // Before anything can happen in it.
         self.events = new.session.subscribe();
+        self.leaving = new.session.leaving();
         self.welcome = new.welcome;
         self.wire.set_face(new.face);
         let old = std::mem::replace(&mut self.session, new.session);
