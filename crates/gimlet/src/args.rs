@@ -267,6 +267,9 @@ pub(crate) struct RunArgs {
     /// Whether the agents are those of the program that drives the session, and none of a flag's.
     #[arg(skip)]
     pub(crate) agents_of_host: bool,
+    /// Whether that program wished for the form of the answer.
+    #[arg(skip)]
+    pub(crate) schema_of_host: bool,
     /// The flags that were given and set aside.
     #[arg(skip)]
     pub(crate) without: Vec<String>,

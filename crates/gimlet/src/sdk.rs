@@ -235,6 +235,7 @@ fn as_wished(run: &RunArgs, wishes: Initialize) -> RunArgs {
     run.plan_instructions = wishes.plan_mode_instructions.or(run.plan_instructions);
     run.tool_aliases = wishes.tool_aliases.unwrap_or(run.tool_aliases);
     run.wished_title = wishes.title.or(run.wished_title);
+    run.schema_of_host |= wishes.json_schema.is_some();
     run.json_schema = wishes.json_schema.map(|schema| schema.get().to_owned()).or(run.json_schema);
     run.forward_subagent_text |= wishes.forward_subagent_text.unwrap_or(false);
     run.agents_of_host |= run.agents.is_none() && wishes.agents.is_some();

@@ -67,6 +67,9 @@ pub(super) fn names_a_file(given: &str) -> bool {
 fn output_schema(run: &RunArgs, env: &Env) -> Result<Option<Arc<OutputSchema>>, Report> {
     let parsed = run.json_schema.as_deref().map(|text| OutputSchema::parse(text, env));
     parsed.transpose().map_err(|error| {
+        if run.schema_of_host {
+            return Report::new(format!("the jsonSchema of initialize cannot be used: {error}"));
+        }
         let report = Report::new(format!("--json-schema: {error}"));
         if run.json_schema.as_deref().is_some_and(names_a_file) { report.hint(NOT_A_FILE) } else { report }
     })

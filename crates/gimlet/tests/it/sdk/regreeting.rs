@@ -190,7 +190,7 @@ async fn a_shape_that_cannot_be_had_is_refused_and_the_session_goes_on() {
     let mut host = Host::start(world.run(&model));
     host.ask(json!({"subtype": "get_binary_version"})).await;
     for (bad, word) in [
-        (json!({"jsonSchema": {"type": 7}}), "json-schema"),
+        (json!({"jsonSchema": {"type": 7}}), "the jsonSchema of initialize"),
         (json!({"agents": {"x": {"description": 7}}}), "agents"),
         (json!({"agents": "none"}), "agents"),
         (json!({"agents": agents(), "title": "long ".repeat(100)}), "title"),
