@@ -2,6 +2,7 @@
 //! time, also while a turn runs, without looking at the history.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use gimlet_proto::{
     Block, BlockKind, ContextCategory, ContextKind, ContextMessages, ContextTool, ContextUsage, ModelFacts, Role,
@@ -27,6 +28,13 @@ struct Sizes {
     /// In bytes.
     messages: ContextMessages,
     counted: Option<Counted>,
+    cached: Option<Cached>,
+}
+
+/// The last request that the provider's cache had a part in.
+struct Cached {
+    model: String,
+    at: Instant,
 }
 
 /// What the provider counted, and how many bytes that was.
@@ -93,11 +101,13 @@ impl Gauge {
     }
 
     /// Notes what the provider counted for a request and its reply. Some servers count nothing, which says nothing.
-    pub(crate) fn count(&self, usage: &Usage) {
+    pub(crate) fn count(&self, model: &str, usage: &Usage) {
         if usage.prompt_tokens() == 0 {
             return;
         }
         let mut sizes = self.lock();
+        let in_cache = usage.cache_read_input_tokens + usage.cache_creation_input_tokens > 0;
+        sizes.cached = in_cache.then(|| Cached { model: model.to_owned(), at: Instant::now() });
         let bytes = sizes.bytes();
         let tokens = usage.prompt_tokens() + usage.output_tokens;
         sizes.counted = Some(Counted { usage: *usage, tokens, bytes, awaits_reply: true });
@@ -118,6 +128,13 @@ impl Gauge {
         let mut sizes = self.lock();
         sizes.messages = ContextMessages::default();
         sizes.counted = None;
+        sizes.cached = None;
+    }
+
+    /// Whether this model would find the conversation in the provider's cache, where entries live for so long after
+    /// they were last used.
+    pub(crate) fn is_warm(&self, model: &str, life: Duration) -> bool {
+        self.lock().cached.as_ref().is_some_and(|cached| cached.model == model && cached.at.elapsed() < life)
     }
 
     /// The figures of this moment.
@@ -209,12 +226,12 @@ mod tests {
     fn figures_add_up_and_follow_what_the_provider_counted() {
         let gauge = Gauge::new(&["x".repeat(400)], &[]);
         gauge.add(Role::User, &[Block::text(&"y".repeat(1_000))]);
-        gauge.count(&Usage::default());
+        gauge.count("m", &Usage::default());
         let rough = gauge.read(facts());
         assert!(rough.total_tokens >= 350 && rough.last_request.is_none(), "{rough:?}");
         let finer = gauge.read(ModelFacts { bytes_per_token: 3.5, ..facts() });
         assert!(finer.total_tokens.abs_diff(rough.total_tokens * 8 / 7) <= 1, "{finer:?}");
-        gauge.count(&Usage { input_tokens: 1_000, output_tokens: 20, ..Usage::default() });
+        gauge.count("m", &Usage { input_tokens: 1_000, output_tokens: 20, ..Usage::default() });
         gauge.add(Role::User, &[Block::text(&"z".repeat(4_000))]);
         let usage = gauge.read(facts());
         assert!((2_020..2_040).contains(&usage.total_tokens), "{usage:?}");
@@ -223,5 +240,16 @@ mod tests {
         let free = usage.categories.last().unwrap();
         assert_eq!((free.kind, free.tokens), (ContextKind::Free, 10_000 - usage.total_tokens));
         assert!(usage.messages.user > 1_500 && usage.messages.assistant == 0);
+    }
+
+    #[test]
+    fn a_cache_is_warm_for_the_model_that_used_it_and_for_as_long_as_it_lives() {
+        let (gauge, life) = (Gauge::default(), Duration::from_secs(300));
+        gauge.count("m", &Usage { input_tokens: 1_000, ..Usage::default() });
+        assert!(!gauge.is_warm("m", life), "nothing was cached");
+        gauge.count("m", &Usage { cache_creation_input_tokens: 1_000, ..Usage::default() });
+        assert!(gauge.is_warm("m", life) && !gauge.is_warm("n", life) && !gauge.is_warm("m", Duration::ZERO));
+        gauge.forget();
+        assert!(!gauge.is_warm("m", life));
     }
 }

@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_core::Stream;
 use serde_json::value::RawValue;
@@ -109,6 +110,12 @@ impl Price {
             + usage.cache_read_input_tokens as f64 * read)
             / 1e6
     }
+
+    /// What it costs to put a prompt of this many tokens into the cache.
+    pub fn write_usd(&self, tokens: u64, ttl: CacheTtl) -> f64 {
+        let long = if ttl == CacheTtl::OneHour { tokens } else { 0 };
+        self.cost_usd(&Usage { cache_creation_input_tokens: tokens, cache_creation_1h: long, ..Usage::default() })
+    }
 }
 
 /// One request. System and tools are frozen for a conversation segment; messages only grow.
@@ -193,6 +200,22 @@ impl ThinkingDisplay {
 pub enum CacheTtl {
     FiveMinutes,
     OneHour,
+}
+
+impl CacheTtl {
+    pub fn life(self) -> Duration {
+        match self {
+            CacheTtl::FiveMinutes => Duration::from_secs(300),
+            CacheTtl::OneHour => Duration::from_secs(3_600),
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CacheTtl::FiveMinutes => "5m",
+            CacheTtl::OneHour => "1h",
+        }
+    }
 }
 
 /// Where the cache breakpoints go.

@@ -29,7 +29,7 @@ pub(crate) struct AgentHost {
     pub(super) items: Arc<AtomicU64>,
     pub(super) result_files: ResultFiles,
     pub(super) transcripts: AgentTranscripts,
-    pub(super) cache_ttl: Option<CacheTtl>,
+    pub(crate) cache_ttl: Option<CacheTtl>,
     /// Shares its purse with the main conversation's.
     pub(super) ledger: Ledger,
     pub(super) limits: Limits,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gimlet_proto::{ServerName, TaskState, ToolUseId};
+use gimlet_proto::{CacheTtl, ServerName, TaskState, ToolUseId};
 use gimlet_store::preview;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -68,6 +68,12 @@ pub(crate) struct ModelSwitch {
     pub(crate) requested: Option<String>,
     /// What the new model has to read anew.
     pub(crate) context_tokens: u64,
+    /// Whether the old model would find the conversation in the provider's cache.
+    pub(crate) cache_warm: bool,
+    /// `None` where nothing is cached.
+    pub(crate) cache_ttl: Option<CacheTtl>,
+    /// What the new model's cache costs to fill; `None` where nothing is cached, or no price known.
+    pub(crate) cache_write_usd: Option<f64>,
 }
 
 impl<'a> Occasion<'a> {
@@ -227,6 +233,15 @@ impl<'a> Occasion<'a> {
                 set("requested_model", json!(switch.requested));
                 set("source", json!("sdk"));
                 set("context_tokens", json!(switch.context_tokens));
+                set("prompt_cache_warm", json!(switch.cache_warm));
+                if let Some(ttl) = switch.cache_ttl {
+                    set("cache_ttl", json!(ttl.as_str()));
+                }
+                if let Some(usd) = switch.cache_write_usd {
+                    set("estimated_cache_write_usd", json!(usd));
+                    // All prices are those of the table of models.
+                    set("pricing", json!("catalog"));
+                }
             }
             Occasion::SessionEnd { reason } => set("reason", json!(reason)),
         }

@@ -86,8 +86,19 @@ impl Wish {
         if !self.asks || id(&from) == id(&to) {
             return dials.set_model(self.requested);
         }
-        let context_tokens = self.gauge.read(self.model.facts(&id(&from))).total_tokens;
-        let switch = ModelSwitch { from: id(&from), to: id(&to), requested: self.requested, context_tokens };
+        let (from, to) = (id(&from), id(&to));
+        let context_tokens = self.gauge.read(self.model.facts(&from)).total_tokens;
+        let ttl = self.scope.host.cache_ttl;
+        let price = self.model.facts(&to).price;
+        let switch = ModelSwitch {
+            cache_warm: ttl.is_some_and(|ttl| self.gauge.is_warm(&from, ttl.life())),
+            cache_write_usd: ttl.zip(price).map(|(ttl, price)| price.write_usd(context_tokens, ttl)),
+            cache_ttl: ttl,
+            from,
+            to,
+            requested: self.requested,
+            context_tokens,
+        };
         switch_with_leave(&self.scope, &switch).await
     }
 }

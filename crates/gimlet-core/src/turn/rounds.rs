@@ -249,7 +249,7 @@ fn count(conversation: &mut Conversation, turn: &Turn, facts: &ModelFacts, reply
     match &reply.ending {
         Ending::Complete(end) => {
             conversation.ledger.count_with_prompt(facts, &end.usage, end.context.prompt_tokens(), asked.elapsed());
-            conversation.gauge.count(&end.context);
+            conversation.gauge.count(&facts.id, &end.context);
             if let Some(who) = &turn.scope.subagent {
                 who.meter.count(&end.usage);
             }

@@ -70,7 +70,8 @@ async fn hooks_decide_on_another_model_and_may_say_something_to_it() {
     let mut host = Host::start(world.run(&model).args(["--model", "claude-opus-4-6"]));
     let events = ["PreModelSwitch", "PostModelSwitch"];
     host.ask(json!({"subtype": "initialize", "hooks": hooks(&events)})).await;
-    host.say("one");
+    // Short prompts are not cached.
+    host.say(&"one ".repeat(10_000));
     host.result().await;
     let deny = json!({"hookSpecificOutput": {"hookEventName": "PreModelSwitch", "permissionDecision": "deny",
         "permissionDecisionReason": "too dear"}});
@@ -101,10 +102,40 @@ async fn hooks_decide_on_another_model_and_may_say_something_to_it() {
         (&last["from_model"], &last["to_model"], &last["requested_model"]),
         (&json!("claude-opus-4-6"), &json!("claude-opus-4-5"), &json!("claude-opus-4-5"))
     );
-    assert!(last["context_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{last}");
+    let tokens = last["context_tokens"].as_u64().unwrap();
+    assert!(tokens > 0, "{last}");
+    assert_eq!(
+        (&last["prompt_cache_warm"], &last["cache_ttl"], &last["pricing"]),
+        (&json!(true), &json!("5m"), &json!("catalog"))
+    );
+    let cost = last["estimated_cache_write_usd"].as_f64().unwrap();
+    assert!((cost - tokens as f64 * 6.25 / 1e6).abs() < 1e-9, "{last}");
     let request = model.request(1);
     assert_eq!(request.json()["model"], "claude-opus-4-5");
     assert!(request.body_text().contains("Be brief now."), "{}", request.body_text());
+}
+
+#[tokio::test]
+async fn nothing_is_said_about_a_cache_or_a_price_that_are_not_there() {
+    let cases = [
+        ("claude-opus-4-5", "1", (json!(false), Value::Null)),
+        ("claude-opus-4-5", "0", (json!(false), json!("catalog"))),
+        ("my-own-model", "0", (json!(false), Value::Null)),
+    ];
+    for (wanted, without_cache, expected) in cases {
+        let world = world();
+        let model = Script::new().serve().await.unwrap();
+        let run = world.run(&model).args(["--model", "claude-opus-4-6"]);
+        let mut host = Host::start(run.env("DISABLE_PROMPT_CACHING", without_cache));
+        host.ask(json!({"subtype": "initialize", "hooks": hooks(&["PreModelSwitch"])})).await;
+        host.send(json!({"type": "control_request", "request_id": "s",
+            "request": {"subtype": "set_model", "model": wanted}}));
+        until(&mut host, &[], |line| line["response"]["request_id"] == "s").await;
+        let asked = told(&host.end().await.clean(0), "PreModelSwitch")[0].clone();
+        assert_eq!((&asked["prompt_cache_warm"], &asked["pricing"]), (&expected.0, &expected.1), "{asked}");
+        assert_eq!(asked.get("cache_ttl").is_some(), without_cache == "0", "{asked}");
+        assert_eq!(asked.get("estimated_cache_write_usd").is_some(), !expected.1.is_null(), "{asked}");
+    }
 }
 
 #[tokio::test]
