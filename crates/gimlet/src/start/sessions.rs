@@ -135,7 +135,7 @@ impl Wanted<'_> {
         // Before what is long: it is looked for at both ends of the file.
         record_agent(&mut transcript, agent.or(refused_agent(run)));
         freeze(&mut transcript, &segment);
-        name(&mut transcript, run, None, &Sessions::new(&places, &around.cwd, &[]));
+        name(&mut transcript, run, &Titles::default(), &Sessions::new(&places, &around.cwd, &[]));
         let (result_files, scratch) = result_files(run, around, &files);
         let name_plate = NamePlate { files: files.clone(), early: transcript.early_title(), titled: false };
         Ok(Past {
@@ -164,6 +164,9 @@ impl Wanted<'_> {
         // Before a copy is made, so that one that cannot be taken up leaves nothing behind.
         let loaded = load_session(source, &options)?;
         let agent_before = loaded.labels.agent.clone();
+        // The original's is not the copy's: a title that two sessions have finds neither of them.
+        let title_of_fork =
+            loaded.labels.title.as_ref().filter(|_| run.fork_session).map(|title| format!("{title} (fork)"));
         let (files, loaded) = match run.fork_session {
             false => (source.clone(), loaded),
             true => {
@@ -201,7 +204,8 @@ impl Wanted<'_> {
         };
         let own_title = loaded.labels.title.as_deref();
         if own_title.is_none() || own_title != run.name.as_deref() {
-            name(&mut transcript, run, own_title, &Sessions::new(&places, &around.cwd, &[]));
+            let titles = Titles { own: own_title, fallback: title_of_fork.as_deref() };
+            name(&mut transcript, run, &titles, &Sessions::new(&places, &around.cwd, &[]));
         }
         let titled = own_title.is_some();
         let remarks = damage_remark(&loaded).into_iter().collect();
@@ -424,12 +428,20 @@ fn new_id(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Se
     if Sessions::new(places, &around.cwd, &[]).has(id.as_str()) { Err(id_in_use(id.as_str())) } else { Ok(id) }
 }
 
+/// What a session may be called where nobody says so.
+#[derive(Default)]
+struct Titles<'a> {
+    own: Option<&'a str>,
+    /// For one that nobody names.
+    fallback: Option<&'a str>,
+}
+
 /// Gives the session its title; while another one runs under it, one that tells them apart. A person's flag gives a
 /// session with a title of its own another; what a program would call it does not.
-fn name(transcript: &mut Transcript, run: &RunArgs, own: Option<&str>, here: &Sessions) {
-    let wished = run.wished_title.as_deref().filter(|_| own.is_none());
-    // What is no title was refused with the flags.
-    let Some(Ok(name)) = wished.or(run.name.as_deref()).map(clean_title) else { return };
+fn name(transcript: &mut Transcript, run: &RunArgs, titles: &Titles<'_>, here: &Sessions) {
+    let wished = run.wished_title.as_deref().filter(|_| titles.own.is_none());
+    // What is no title was refused with the flags; one that grew too long is none.
+    let Some(Ok(name)) = wished.or(run.name.as_deref()).or(titles.fallback).map(clean_title) else { return };
     let numbered = (2..).map(|number| format!("{name} ({number})"));
     let taken = here.running_titles();
     let free = std::iter::once(name.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !taken.contains(name));

@@ -1,5 +1,7 @@
 //! Which session a run belongs to, and what of it is on disk.
 
+use std::io::Write;
+
 use gimlet_script::{Script, Server};
 use gimlet_testkit::{RunOutput, World, entries_of};
 use serde_json::{Value, json};
@@ -129,6 +131,30 @@ async fn a_fork_has_its_own_id_and_leaves_its_source_alone() {
     let chosen = "0195c9f4-3a88-4b44-9d41-3f6a1f1a0001";
     let named = turn(&world, &said("three").await, &["--continue", "--fork-session", "--session-id", chosen]).await;
     assert_eq!(id_of(&named), chosen);
+}
+
+#[tokio::test]
+async fn a_fork_is_called_after_its_source_unless_it_is_named() {
+    let world = world();
+    turn(&world, &said("one").await, &["--name", "build"]).await;
+    let path = world.transcripts()[0].clone();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| writeln!(file, r#"{{"type":"tag","tag":"later","sessionId":"x"}}"#))
+        .unwrap();
+    let labels = |id: &str, kind: &str| -> Vec<Value> {
+        let file = world.transcripts().into_iter().find(|file| file.ends_with(format!("{id}.jsonl"))).unwrap();
+        entries_of(&file).into_iter().filter(|entry| entry["type"] == kind).collect()
+    };
+    let cases: [(&[&str], &str); 2] = [(&[], "build (fork)"), (&["--name", "other"], "other")];
+    for (more, title) in cases {
+        let flags = [&["--resume", "build", "--fork-session"], more].concat();
+        let fork = turn(&world, &said("two").await, &flags).await;
+        let titles = labels(&id_of(&fork), "custom-title");
+        assert!(!titles.is_empty() && titles.iter().all(|entry| entry["customTitle"] == title), "{titles:?}");
+        assert!(labels(&id_of(&fork), "tag").is_empty());
+    }
 }
 
 #[tokio::test]
