@@ -137,6 +137,28 @@ async fn an_interrupt_ends_a_call_that_began_while_the_model_still_spoke() {
 }
 
 #[tokio::test]
+async fn no_call_begins_while_the_model_still_speaks_where_that_is_turned_off() {
+    let world = world();
+    rustix::fs::mkfifoat(rustix::fs::CWD, world.project.join("gate"), rustix::fs::Mode::RWXU).unwrap();
+    let marker = world.path("gate");
+    let script = Script::new().call("Bash", json!({"command": format!("cat {marker}")})).fault(Fault::Stall {
+        at: At::AfterTool,
+        ping_every_ms: Some(50),
+        for_ms: None,
+    });
+    let model = serve(script).await;
+    let child = world.run(&model).stream("go").env("CLAUDE_CODE_DISABLE_STREAMING_EXECUTION", "1").start();
+    let called = || {
+        let transcript = world.transcripts().first().and_then(|file| std::fs::read_to_string(file).ok());
+        transcript.is_some_and(|text| text.contains(r#""type":"tool_use""#))
+    };
+    eventually("the call is there", called).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(alive("cat", &marker), 0, "the reply is not complete");
+    interrupt_when(child, "nothing", || true).await.expect_code(130);
+}
+
+#[tokio::test]
 async fn an_interrupt_after_the_answer_ends_the_wait_for_background_commands() {
     let world = world();
     let sleep = unique_sleep();
