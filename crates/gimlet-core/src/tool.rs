@@ -55,6 +55,8 @@ pub enum PermissionVerdict {
 /// What lets a tool expect a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
+    /// The session begins, and there is a prompt for the model.
+    Prompted,
     /// The model has been asked and may call any tool that it was offered.
     Asked,
     /// The model has said the tool's name and not yet the input.

@@ -143,7 +143,7 @@ impl Tool for Bash {
     /// Loading a shell takes longer than most commands. Behind walls it is another one for each command.
     fn anticipate(&self, sign: Sign, services: &Services) {
         match (sign, services.processes()) {
-            (Sign::Asked, Ok((exec, _))) => exec.make_ready(),
+            (Sign::Prompted | Sign::Asked, Ok((exec, _))) => exec.make_ready(),
             (Sign::Named, Ok((exec, shell))) if !services.is_walled() => shell.prepare(exec),
             _ => {}
         }

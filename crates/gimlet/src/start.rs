@@ -199,10 +199,6 @@ pub(crate) async fn start(
     if let Some(group) = memory.group {
         exec.share_memory(group);
     }
-    // A prompt is at hand, and what the model answers first may be a command: its keeper comes up beside the rest.
-    if !run.is_driven() && toolbox.tools.offered().any(|tool| tool.name() == "Bash") {
-        exec.make_ready();
-    }
     if let Some(helper) = key_helper {
         helper.start_with(exec.clone());
     }
@@ -240,6 +236,7 @@ pub(crate) async fn start(
         },
         attended: manner.attended,
         wakes: manner.driver.is_some(),
+        prompted: !run.is_driven(),
         options,
         cache_ttl: provider::cache_ttl(env),
         record: past.record,

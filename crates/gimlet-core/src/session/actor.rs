@@ -30,7 +30,7 @@ use crate::sandboxing::Sandboxing;
 use crate::services::{Processes, Services};
 use crate::structured::OutputSchema;
 use crate::tasks::Task;
-use crate::tool::{ToolSet, ToolSource};
+use crate::tool::{Sign, ToolSet, ToolSource};
 use crate::turn::{self, Turn, TurnOptions};
 
 /// How long background work may go on after the last answer.
@@ -67,6 +67,8 @@ pub struct SessionConfig {
     pub attended: bool,
     /// What ended in the background may begin a turn by itself; else it waits for the next prompt.
     pub wakes: bool,
+    /// A prompt is at hand: what calls will need can come up beside the rest of the start.
+    pub prompted: bool,
     pub options: TurnOptions,
     pub cache_ttl: Option<CacheTtl>,
     pub record: Record,
@@ -163,6 +165,9 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         ledger: &conversation.ledger,
     }));
     services.walls().ask_about_hosts(Arc::new(HostGate::new(&gate, &services, &dials, &host)));
+    if config.prompted {
+        config.tools.offered().for_each(|tool| tool.anticipate(Sign::Prompted, &services));
+    }
     let steering = services.mailboxes().main().clone();
     let actor = Actor {
         desk: Desk {

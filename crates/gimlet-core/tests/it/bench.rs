@@ -10,12 +10,12 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use gimlet_core::files::{FileHabits, Stamp as FileStamp};
 use gimlet_core::tool::{
-    AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Tool, ToolContext, ToolError, ToolResult, ToolSet,
-    ToolSource,
+    AnyTool, ErrorClass, ForAgents, PathContext, PromptContext, Sign, Tool, ToolContext, ToolError, ToolResult,
+    ToolSet, ToolSource,
 };
 use gimlet_core::{
     Launch, Launched, LiveSettings, MainAgent, OutputSchema, Permissions, Plans, Processes, Record, Review, Sandboxing,
-    SessionConfig, SessionState, TurnOptions, open,
+    Services, SessionConfig, SessionState, TurnOptions, open,
 };
 use gimlet_exec::{CustodianProgram, Exec, ExecConfig, Shell, ShellConfig};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
@@ -134,6 +134,8 @@ fn log_of(session: &str) -> Arc<Log> {
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) lines: Mutex<Vec<String>>,
+    /// What let the tools expect a call.
+    pub(crate) signs: Mutex<Vec<Sign>>,
     running: AtomicUsize,
     pub(crate) most: AtomicUsize,
     pub(crate) gate: Notify,
@@ -237,6 +239,9 @@ macro_rules! test_tool {
             fn requires_user_interaction(&self, _input: &Step) -> bool {
                 $person
             }
+            fn anticipate(&self, sign: Sign, services: &Services) {
+                log_of(services.session.as_str()).signs.lock().unwrap().push(sign);
+            }
             fn read_output(&self, json: &str) -> Option<String> {
                 serde_json::from_str(json).ok()
             }
@@ -330,6 +335,8 @@ pub(crate) struct Setup {
     /// Auto mode is to be had.
     pub(crate) review: bool,
     pub(crate) attended: bool,
+    /// A prompt is at hand from the start.
+    pub(crate) prompted: bool,
     pub(crate) concurrency: usize,
     /// Calls may begin while the reply still streams.
     pub(crate) early: bool,
@@ -372,6 +379,7 @@ impl Default for Setup {
             may_bypass: false,
             review: false,
             attended: false,
+            prompted: false,
             concurrency: 10,
             early: true,
             max_budget_usd: None,
@@ -479,6 +487,7 @@ impl Bench {
             },
             attended: setup.attended,
             wakes: setup.attended,
+            prompted: setup.prompted,
             options: TurnOptions {
                 concurrency: setup.concurrency,
                 streaming_execution: setup.early,

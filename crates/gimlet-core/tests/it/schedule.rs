@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use gimlet_core::tool::Sign;
 use gimlet_proto::{Block, Body, Env, ModelEvent, Op, Say, StopReason, ToolPhase, TurnEnd, When};
 use serde_json::json;
 
@@ -121,6 +122,16 @@ async fn nothing_starts_while_the_reply_streams_where_that_is_not_wanted() {
     bench.turn(|_, _| {}).await;
     assert_eq!(bench.lines()[0], "look a begins");
     bench.close().await;
+}
+
+#[tokio::test]
+async fn tools_expect_calls_from_the_start_where_a_prompt_is_at_hand() {
+    for prompted in [true, false] {
+        let bench = Bench::new(Setup { prompted, ..Setup::default() }, vec![]);
+        let told = bench.log.signs.lock().unwrap().clone();
+        assert_eq!(told.contains(&Sign::Prompted), prompted, "before anything is said");
+        bench.close().await;
+    }
 }
 
 #[tokio::test]

@@ -114,6 +114,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         permissions: gimlet_core::Permissions::default(),
         attended: false,
         wakes: false,
+        prompted: false,
         options: TurnOptions { concurrency: 1, ..TurnOptions::default() },
         cache_ttl: None,
         record: Record::new(Transcript::unsaved(id.clone(), stamp)),
