@@ -19,7 +19,7 @@ use crate::record::Record;
 use crate::repeats::Repeats;
 use cache_watch::{CacheWatch, Sent};
 use room::Full;
-pub(crate) use room::Room;
+pub(crate) use room::{Room, most_pictures};
 
 /// Of the window, what a prompt must at least take to be called too long: a short one is not what filled it.
 const LONG_PROMPT: u64 = 20;

@@ -55,8 +55,10 @@ fn decoded(base64: &[u8]) -> Vec<u8> {
 }
 
 impl Picture {
-    /// Every model takes so many images in a request, and some no more.
-    pub const MOST: usize = 100;
+    /// No model takes more images in a request.
+    pub const MOST: usize = 600;
+    /// Every model takes so many, and those with the short window no more.
+    pub const MOST_FOR_ALL: usize = 100;
     /// Of more images than this each must be small.
     pub const MANY: usize = 20;
     /// The longest side of a small image in pixels.

@@ -283,7 +283,7 @@ fn limit_pictures(index: &Index, lives: &mut [Live], damage: &mut DamageReport) 
             let mended = without_pictures(block, |picture| {
                 let why = if surplus > 0 {
                     surplus -= 1;
-                    Some("a request can carry 100 images, and newer ones came after it")
+                    Some("a request can carry 600 images, and newer ones came after it")
                 } else {
                     let large = many && picture.side > Picture::SMALL_SIDE;
                     large.then_some("it has more than 2,000 pixels on a side, which is too much among many images")

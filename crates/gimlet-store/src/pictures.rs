@@ -1,6 +1,7 @@
 //! The images of a conversation: which of them can be sent, and what stands in the place of those that cannot.
 
-use gimlet_proto::{Block, BlockKind, Picture};
+use gimlet_proto::{Block, BlockKind, Message, Picture};
+use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -85,6 +86,35 @@ pub(crate) fn without_pictures(
     }
 }
 
+/// Leaves out the oldest images beyond so many; says how many those were.
+pub fn keep_newest_pictures(messages: &mut [Message], most: usize) -> usize {
+    let blocks = || messages.iter().flat_map(|message| &message.blocks);
+    // Looking at an image takes time, and nearly no conversation has so many.
+    let mentioned = |block: &Block| match block.kind() {
+        BlockKind::Image => 1,
+        BlockKind::ToolResult => memmem::find_iter(block.json().as_bytes(), b"\"image\"").count(),
+        _ => 0,
+    };
+    if blocks().map(mentioned).sum::<usize>() <= most {
+        return 0;
+    }
+    let surplus = blocks().map(|block| pictures_in(block).len()).sum::<usize>().saturating_sub(most);
+    let mut left = surplus;
+    for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
+        let mended = without_pictures(block, |_| {
+            left = left.checked_sub(1)?;
+            Some("the model takes no more images in a request, and newer ones came after it")
+        });
+        if let Some(mended) = mended {
+            *block = mended;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    surplus
+}
+
 /// The block with a note in the place of every image and document; nothing when it has none.
 pub fn without_attachments(block: &Block, why: &str) -> Option<Block> {
     match block.kind() {
@@ -151,5 +181,18 @@ pub(crate) mod tests {
         assert_eq!((pictures_in(&block).len(), pictures_in(&left).len()), (2, 1));
         assert!(left.json().contains("too wide"));
         assert!(without_pictures(&block, |_| None).is_none());
+    }
+
+    #[test]
+    fn of_too_many_images_the_newest_stay() {
+        let image = |side| Block::image(&png(side, side)).unwrap();
+        let messages = || vec![Message::user(vec![image(1), image(2)]), Message::user(vec![image(3), image(4)])];
+        for (most, left_out) in [(4, vec![]), (3, vec![1]), (1, vec![1, 2, 3])] {
+            let mut kept = messages();
+            assert_eq!(keep_newest_pictures(&mut kept, most), left_out.len());
+            let sides: Vec<u32> =
+                kept.iter().flat_map(|message| &message.blocks).flat_map(pictures_in).map(|found| found.side).collect();
+            assert_eq!(sides, (1..=4).filter(|side| !left_out.contains(side)).collect::<Vec<u32>>());
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gimlet_policy::{Call, Decision, NeedFacts, World};
 use gimlet_proto::{AgentPath, Need, Say, ToolUseId, effort_of};
-use gimlet_store::{AgentMeta, KnownAgent, LoadOptions, MAX_HISTORY};
+use gimlet_store::{AgentMeta, KnownAgent, LoadOptions, MAX_HISTORY, keep_newest_pictures};
 use serde_json::{Map, Value};
 
 use super::identity::{AgentIdentity, Meter, WantedMode};
@@ -16,6 +16,7 @@ use super::outset::{Outset, Past};
 use super::roster::AgentKind;
 use super::toolbox::{self, Circumstances};
 use crate::call::CallScope;
+use crate::conversation::most_pictures;
 use crate::dials::{Choice, Dials};
 use crate::tool::{ForAgents, ToolContext, ToolError, ToolSet};
 
@@ -192,7 +193,8 @@ async fn decide<'a>(
     let circumstances = Circumstances { background, may_launch: agent.meta.spawn_depth < host.limits.depth };
     let tools = toolbox::choose(&kind.name, &kind.spec, &tools, circumstances)?;
     let dials = dials(scope, kind, agent.meta.model.clone())?;
-    let past = load(scope, &agent.id).await?;
+    let window = host.facts(&dials.model(scope.gate.mode())).context_window;
+    let past = load(scope, &agent.id, window).await?;
     Ok(Outset {
         id: agent.id.clone(),
         kind,
@@ -226,7 +228,7 @@ fn dials(scope: &CallScope, kind: &AgentKind, model: Option<String>) -> Result<D
     Ok(dials)
 }
 
-async fn load(scope: &CallScope, id: &str) -> Result<Past, ToolError> {
+async fn load(scope: &CallScope, id: &str, window: u64) -> Result<Past, ToolError> {
     let (transcripts, owned) = (scope.host.transcripts.clone(), id.to_owned());
     let options = LoadOptions { max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
     let loaded = tokio::task::spawn_blocking(move || transcripts.resume(&owned, &options)).await;
@@ -234,11 +236,11 @@ async fn load(scope: &CallScope, id: &str) -> Result<Past, ToolError> {
         ToolError::failed(format!("The conversation of agent {id} cannot be taken up again: {why}. Launch a new one."))
     };
     match loaded {
-        Ok(Ok(Some((transcript, loaded)))) => Ok(Past {
-            transcript,
-            history: loaded.messages.into_iter().map(Arc::new).collect(),
-            outputs: loaded.outputs,
-        }),
+        Ok(Ok(Some((transcript, mut loaded)))) => {
+            keep_newest_pictures(&mut loaded.messages, most_pictures(window));
+            let history = loaded.messages.into_iter().map(Arc::new).collect();
+            Ok(Past { transcript, history, outputs: loaded.outputs })
+        }
         Ok(Ok(None)) => Err(unreadable(&"nothing of this session is kept")),
         Ok(Err(error)) => Err(unreadable(&error)),
         Err(error) => Err(unreadable(&error)),

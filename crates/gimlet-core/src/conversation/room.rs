@@ -10,10 +10,13 @@ use gimlet_store::pictures_in;
 /// The bytes of all messages together; servers take 32 MB, and the rest of a request needs its place.
 const MAX_BYTES: usize = 28_000_000;
 
-/// How many images a request may carry to a model with more than the short window.
-const MOST_PICTURES: usize = 600;
 /// The short window, in tokens.
 const SHORT_WINDOW: u64 = 200_000;
+
+/// How many images a request may carry to a model with this window.
+pub(crate) fn most_pictures(window: u64) -> usize {
+    if window > SHORT_WINDOW { Picture::MOST } else { Picture::MOST_FOR_ALL }
+}
 
 /// What a conversation carries that servers set limits on.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +29,7 @@ pub(crate) struct Room {
 
 impl Default for Room {
     fn default() -> Self {
-        Self { bytes: 0, pictures: 0, largest_side: 0, most_pictures: Picture::MOST }
+        Self { bytes: 0, pictures: 0, largest_side: 0, most_pictures: Picture::MOST_FOR_ALL }
     }
 }
 
@@ -63,8 +66,7 @@ impl Room {
 
     /// With as many images as go to a model with this window.
     pub(crate) fn within(self, window: u64) -> Self {
-        let most_pictures = if window > SHORT_WINDOW { MOST_PICTURES } else { Picture::MOST };
-        Self { most_pictures, ..self }
+        Self { most_pictures: most_pictures(window), ..self }
     }
 
     /// Takes note of what entered the conversation.

@@ -9,7 +9,7 @@ use gimlet_proto::{
     AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Leaving, Level, Model, Notice,
     Op, Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
 };
-use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs};
+use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs, keep_newest_pictures};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +17,7 @@ use super::SessionState;
 use super::desk::{Call, Desk, Switches};
 use crate::agents::{AgentHost, AgentSource, HostParts, MainAgent, Roster};
 use crate::call::CallScope;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, most_pictures};
 use crate::dials::{Choice, Dials};
 use crate::files::FileHabits;
 use crate::gate::{Asked, Asks, Gate, HostGate, Permissions};
@@ -115,7 +115,12 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         source: Some(config.source),
         agent: config.main_agent.as_ref().map(|agent| agent.name.clone()),
     });
-    let odd_hooks = hooks.set_driver_hooks(&config.hooks).err();
+    let mut remarks: Vec<String> = hooks.set_driver_hooks(&config.hooks).err().into_iter().collect();
+    let most = most_pictures(config.model.facts(&dials.now().model).context_window);
+    match keep_newest_pictures(&mut config.history, most) {
+        0 => {}
+        count => remarks.push(format!("the oldest {count} images are left out: the model takes {most} in a request")),
+    }
     let history: Vec<_> = config.history.into_iter().map(Arc::new).collect();
     let (initial_prompt, main_launches) =
         config.main_agent.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
@@ -198,7 +203,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         output: config.output,
         snapshot,
         wakes: config.wakes,
-        odd_hooks,
+        remarks,
         closing: false,
         interrupted: false,
         leaving: handle.leaving(),
@@ -226,8 +231,8 @@ struct Actor {
     output: Option<Arc<OutputSchema>>,
     snapshot: watch::Sender<Arc<Snapshot>>,
     wakes: bool,
-    /// What is wrong with hooks that the session was opened with.
-    odd_hooks: Option<String>,
+    /// What is wrong with what the session was opened with.
+    remarks: Vec<String>,
     closing: bool,
     /// The last turn was stopped before its end, or somebody wanted to go after it.
     interrupted: bool,
@@ -258,7 +263,7 @@ impl Actor {
 
     /// Turn after turn, until nobody wants another.
     async fn live(&mut self) {
-        if let Some(text) = self.odd_hooks.take() {
+        for text in std::mem::take(&mut self.remarks) {
             self.publish(Body::Notice(Notice { level: Level::Warning, text }));
         }
         self.ask_for_trust().await;

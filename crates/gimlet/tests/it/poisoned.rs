@@ -72,6 +72,7 @@ const POISONS: &[Poison] = &[
     ("no content", |session| *session.prompt() = json!([])),
     ("an empty text", |session| *session.prompt() = json!([{"type": "text", "text": ""}])),
     ("150 images", |session| session.result()["content"] = json!(vec![image("image/gif", GIF); 150])),
+    ("650 images", |session| session.result()["content"] = json!(vec![image("image/gif", GIF); 650])),
     ("a part of no kind", |session| {
         session.result()["content"] = json!([{"type": "audio"}, {"type": "text", "text": " "}])
     }),
@@ -117,5 +118,28 @@ async fn a_session_that_was_spoilt_before_goes_on() {
             assert_eq!((run.code, run.stdout.as_str()), (0, answer), "{name}: {} {:?}", run.stderr, model.rejections());
         }
         assert!(model.rejections().is_empty(), "{name}: {:?}", model.rejections());
+    }
+}
+
+#[tokio::test]
+async fn a_session_keeps_as_many_images_as_its_model_takes() {
+    for (name, window_takes) in [("claude-opus-4-6", 130), ("claude-haiku-4-5", 100)] {
+        let world = world();
+        world.file("a.txt", "alpha\n");
+        let read = json!({"file_path": world.path("a.txt")});
+        let first = Script::new().call("Read", read).then().say("done").serve().await.unwrap();
+        world.run(&first).args(["--model", name]).print("go").finish().await.expect_code(0);
+        let mut session = Session { entries: world.entries() };
+        session.result()["content"] = json!(vec![image("image/gif", GIF); 130]);
+        let lines: String = session.entries.iter().map(|entry| format!("{entry}\n")).collect();
+        std::fs::write(world.transcripts().remove(0), lines).unwrap();
+        let model = Script::new().say("resumed").serve().await.unwrap();
+        let run = world.run(&model).args(["-p", "--continue", "and now?"]).finish().await;
+        run.expect_code(0);
+        assert!(model.rejections().is_empty(), "{name}: {:?}", model.rejections());
+        let sent = model.request(0).body_text().matches(r#""type":"base64""#).count();
+        assert_eq!(sent, window_takes, "{name}");
+        let told = run.stderr.contains("the oldest 30 images are left out: the model takes 100 in a request");
+        assert_eq!(told, window_takes == 100, "{name}: {}", run.stderr);
     }
 }
