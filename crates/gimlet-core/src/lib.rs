@@ -14,6 +14,7 @@ pub mod files;
 mod gate;
 mod hooks;
 mod ledger;
+pub mod marks;
 mod mentions;
 mod movable;
 mod past;

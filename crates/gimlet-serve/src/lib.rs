@@ -5,7 +5,6 @@
 
 mod debug_log;
 pub mod print;
-mod sanitise;
 pub mod sdk;
 mod stdin;
 mod watch;
@@ -13,7 +12,7 @@ mod wire;
 mod writer;
 
 pub use debug_log::{Filter, Mask, write_log};
-pub use sanitise::sanitise;
+pub use gimlet_proto::sanitise;
 pub use stdin::{Feed, Patience, PipedInput, StdinError};
 pub use watch::{Colour, Watcher};
 pub use wire::{Face, StartupFailure, startup_failure};

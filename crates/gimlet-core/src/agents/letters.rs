@@ -10,9 +10,9 @@ use gimlet_proto::{AgentPath, Block, Origin, Say, TaskState};
 use gimlet_store::KnownAgent;
 
 use super::launch::AgentReport;
-use super::report;
 use super::resume;
 use crate::call::CallScope;
+use crate::marks::tame;
 use crate::steering::{MOST_LETTERS, Room};
 use crate::tasks::Task;
 use crate::tool::{ToolContext, ToolError};
@@ -137,7 +137,7 @@ pub(super) fn refuse_another(
 
 /// A letter as its receiver reads it.
 fn words(from: &str, text: &str) -> Say {
-    let text = report::tame(text.trim());
+    let text = tame(text.trim());
     let text = format!(
         "<agent-message from=\"{from}\">\n{text}\n</agent-message>\n(Another agent of this session wrote this, not the user.)"
     );

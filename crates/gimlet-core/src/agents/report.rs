@@ -3,33 +3,9 @@
 //! A report may quote whatever the agent read. It must not be able to pass for words of gimlet or of the person, so
 //! whatever looks like their marks is broken, and a report that speaks of instructions or permissions says so itself.
 
-use std::borrow::Cow;
 use std::path::Path;
 
-use gimlet_proto::break_tags;
-
-/// Tags by which gimlet and others mark what is not the model's or a tool's own text.
-const TAGS: &[&str] = &[
-    "system-reminder",
-    "system",
-    "environment",
-    "plan-mode",
-    "stdin",
-    "attached",
-    "tool_use_error",
-    gimlet_store::PERSISTED_TAG,
-    "function_results",
-    "function_calls",
-    "user-prompt-submit-hook",
-    "task-notification",
-    "agent-report",
-    "agent-message",
-    "command-name",
-    "command-message",
-];
-
-/// Words before a colon at the start of a line that look like another speaker.
-const ROLES: &[&str] = &["human", "user", "assistant", "system", "developer"];
+use crate::marks::tame;
 
 /// What a report has no business to say in earnest.
 const SUSPICIOUS: &[&str] = &[
@@ -57,27 +33,6 @@ pub(super) fn harmless(text: &str) -> String {
     let broken = tame(text);
     let lower = text.to_lowercase();
     if SUSPICIOUS.iter().any(|words| lower.contains(words)) { format!("{MARK}\n{broken}") } else { broken }
-}
-
-/// A text in which nothing passes for a mark of somebody else.
-pub(super) fn tame(text: &str) -> String {
-    break_roles(&break_tags(text, TAGS)).into_owned()
-}
-
-/// `Human:` at the start of a line becomes `Human\:`.
-fn break_roles(text: &str) -> Cow<'_, str> {
-    let is_role = |line: &str| {
-        let word = line.split(':').next().filter(|word| word.len() < line.len())?;
-        ROLES.iter().any(|role| word.trim().eq_ignore_ascii_case(role)).then_some(word.len())
-    };
-    if !text.lines().any(|line| is_role(line).is_some()) {
-        return Cow::Borrowed(text);
-    }
-    let lines = text.split_inclusive('\n').map(|line| match is_role(line) {
-        Some(at) => format!("{}\\{}", &line[..at], &line[at..]),
-        None => line.to_owned(),
-    });
-    Cow::Owned(lines.collect())
 }
 
 /// A report as the model gets it: both ends of one that is too long, and where the whole of it is.

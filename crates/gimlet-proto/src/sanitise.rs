@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use gimlet_proto::Unseen;
+use crate::Unseen;
 
 /// Removes escape sequences and control characters (tab and line feed stay) and shows bidirectional controls and tags.
 pub fn sanitise(text: &str) -> Cow<'_, str> {
