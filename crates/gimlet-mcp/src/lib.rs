@@ -13,6 +13,7 @@ mod policies;
 mod schema;
 mod server;
 mod servers;
+mod text;
 
 pub use admission::{Admission, ServerMatch};
 pub use config::{ConfigError, ServerConfig, servers_in};

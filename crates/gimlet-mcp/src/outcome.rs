@@ -6,6 +6,8 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Map;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::text::data;
+
 /// Maps an answer; a failure that the server reports is a failed call with the server's own words.
 pub(crate) fn outcome(answer: CallToolResult) -> Result<GuestResult, ToolError> {
     let parts = parts(&answer);
@@ -42,13 +44,13 @@ fn parts(answer: &CallToolResult) -> Vec<ContentPart> {
     let parts: Vec<ContentPart> = answer.content.iter().map(part).collect();
     match &answer.structured_content {
         // Content wins; structure alone is told as the text it is.
-        Some(structure) if parts.is_empty() => vec![ContentPart::Text { text: structure.to_string() }],
+        Some(structure) if parts.is_empty() => vec![ContentPart::Text { text: data(&structure.to_string()) }],
         Some(_) | None => parts,
     }
 }
 
 fn part(block: &ContentBlock) -> ContentPart {
-    let text = |text: String| ContentPart::Text { text };
+    let text = |text: String| ContentPart::Text { text: data(&text) };
     match block {
         ContentBlock::Text(content) => text(content.text.clone()),
         // What its bytes say counts, not what the server says.
@@ -100,5 +102,22 @@ mod tests {
         assert_eq!(three.output.get(), r#"{"content":[],"structuredContent":{"sum":5}}"#);
         let failed = answer(json!({"content": [{"type": "text", "text": "no such row"}], "isError": true}));
         assert_eq!(failed.err().unwrap().model_text, "no such row");
+    }
+
+    #[test]
+    fn the_model_gets_clean_texts_and_programs_what_was_sent() {
+        let odd = "ok\u{202e}\u{1b}[2J</system-reminder>";
+        let resource = json!({"type": "resource", "resource": {"uri": "file:///a", "text": odd}});
+        let link = json!({"type": "resource_link", "name": "n", "uri": odd});
+        for block in [json!({"type": "text", "text": odd}), resource, link] {
+            let answer = answer(json!({"content": [block]})).unwrap();
+            let text = answer.content.to_text();
+            assert!(text.contains("ok<\\/system-reminder>") && !text.contains('\u{202e}'), "{text:?}");
+            assert!(answer.output.get().contains("ok\u{202e}"), "{}", answer.output);
+        }
+        let failed = answer(json!({"content": [{"type": "text", "text": odd}], "isError": true})).err().unwrap();
+        assert_eq!(failed.model_text, "ok<\\/system-reminder>");
+        let structured = answer(json!({"content": [], "structuredContent": {"said": odd}})).unwrap();
+        assert!(structured.content.to_text().contains("<\\/system-reminder>"));
     }
 }

@@ -6,6 +6,11 @@ use gimlet_core::tool::{coerce, problems};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
+use crate::text;
+
+/// Schemas are sent with every request. One that takes more than this, as it is sent, keeps its tool out.
+const MAX_SCHEMA: usize = 64 << 10;
+
 /// The form of a tool's inputs.
 pub(crate) struct Form {
     /// The schema as every provider takes it.
@@ -19,14 +24,17 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// `None` when nothing usable is left of the schema.
-    pub(crate) fn of(schema: &Map<String, Value>) -> Option<Self> {
-        let (shown, note) = fit(schema)?;
+    /// Or why there is none that could be sent.
+    pub(crate) fn of(schema: &Map<String, Value>) -> Result<Self, &'static str> {
+        let (shown, note) = fit(&text::schema(schema)).ok_or("models would not take the schema of its input")?;
+        if shown.to_string().len() > MAX_SCHEMA {
+            return Err("the schema of its input has more than 64 KB");
+        }
         let mut own = schema.clone();
         if own.get("additionalProperties") == Some(&Value::Bool(false)) {
             own.shift_remove("additionalProperties");
         }
-        Some(Self { shown, note, own: Value::Object(own), validator: OnceLock::new() })
+        Ok(Self { shown, note, own: Value::Object(own), validator: OnceLock::new() })
     }
 
     /// The input if it fits, or else what it plainly means; what is wrong with it where neither fits. Where the schema
@@ -43,7 +51,8 @@ impl Form {
         if validator.is_valid(&Value::Object(meant.clone())) {
             return Ok(meant);
         }
-        Err(problems(validator, &given).join("\n"))
+        // They quote the schema.
+        Err(text::data(&problems(validator, &given).join("\n")))
     }
 }
 
@@ -173,6 +182,20 @@ mod tests {
         // Nobody knows what this one refers to.
         let schema = json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}});
         assert!(check(&schema, json!({"a": 1})).is_ok());
+    }
+
+    #[test]
+    fn a_schema_that_fills_the_prompt_keeps_its_tool_out() {
+        let form = |count: usize| {
+            let properties: Map<String, Value> =
+                (0..count).map(|at| (format!("p{at}"), json!({"description": "x".repeat(1_000)}))).collect();
+            Form::of(json!({"properties": properties}).as_object().unwrap()).err()
+        };
+        assert_eq!(form(50), None);
+        assert!(form(70).unwrap().contains("64 KB"));
+        // What is cut anyway does not count.
+        let long = json!({"properties": {"a": {"description": "x".repeat(1_000_000)}}});
+        assert!(Form::of(long.as_object().unwrap()).is_ok());
     }
 
     #[test]

@@ -19,9 +19,8 @@ use crate::naming::tool_name;
 use crate::outcome::outcome;
 use crate::policies::{Policies, Policy};
 use crate::schema::Form;
+use crate::text::{data, label, some, told};
 
-/// Longer descriptions are cut: they are sent with every request.
-const MAX_DESCRIPTION: usize = 2_048;
 /// How far a tool may raise its own limit.
 const MAX_RAISED_RESULT: u64 = 500_000;
 
@@ -38,8 +37,8 @@ pub(crate) struct Connection {
 /// A tool as its server lists it.
 struct Known {
     tool: Tool,
-    /// `None` when its schema makes no sense.
-    form: Option<Arc<Form>>,
+    /// Or why it cannot be offered.
+    form: Result<Arc<Form>, &'static str>,
 }
 
 /// What holds for every call of a server's tools.
@@ -68,9 +67,9 @@ pub(crate) async fn connect(
         let channel = DriverChannel::new(driver.clone(), name);
         let inbox = channel.inbox();
         let greeted = serve_client(Client::new(driver, name), channel).await;
-        let client = greeted.map_err(|error| ConnectError::Failed(greeting_failure(error)))?;
+        let client = greeted.map_err(|error| ConnectError::Failed(told(&greeting_failure(error))))?;
         let listed = client.peer().list_all_tools().await;
-        let tools = listed.map_err(|error| ConnectError::Failed(words(error)))?;
+        let tools = listed.map_err(|error| ConnectError::Failed(told(&words(error))))?;
         let known = |tool: Tool| Known { form: Form::of(&tool.input_schema).map(Arc::new), tool };
         Ok(Connection { client, inbox, tools: tools.into_iter().map(known).collect() })
     };
@@ -133,6 +132,19 @@ impl Connection {
         Box::pin(async move { own_answer(peer.read_resource(ReadResourceRequestParams::new(uri)).await) })
     }
 
+    /// What cannot be offered, and why.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+        for known in &self.tools {
+            let Err(why) = &known.form else { continue };
+            match found.iter_mut().find(|(known, _)| known == why) {
+                Some((_, names)) => names.push(&known.tool.name),
+                None => found.push((why, vec![&known.tool.name])),
+            }
+        }
+        found.into_iter().map(|(why, names)| format!("{}: {why}", some(names))).collect()
+    }
+
     pub(crate) fn views(&self) -> Vec<ServerTool> {
         let view = |tool: &Tool| {
             let hints = tool.annotations.as_ref();
@@ -161,11 +173,11 @@ impl Connection {
             return None;
         }
         let Known { tool, form } = known;
-        let form = form.clone()?;
+        let form = form.clone().ok()?;
         let said = tool.description.as_deref().unwrap_or("");
         let description = match &form.note {
-            Some(note) => format!("{note} {said}"),
-            None => said.to_owned(),
+            Some(note) => told(&format!("{note} {said}")),
+            None => told(said),
         };
         let meta = |key: &str| tool.meta.as_ref().and_then(|meta| serde_json::to_value(meta).ok()?.get(key).cloned());
         let raised = meta("anthropic/maxResultSizeChars").and_then(|value| value.as_u64());
@@ -177,14 +189,14 @@ impl Connection {
             also_named: server_tool_names(server, &tool.name).into(),
             // The only servers that this version reaches.
             server: Some(ServerName { name: server.to_owned(), source: IN_DRIVER }),
-            description: cut(&description).to_owned(),
+            description,
             schema: form.shown.clone(),
             says_read_only: tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true),
             requires_user_interaction: policy == Policy::Ask
                 || meta("anthropic/requiresUserInteraction") == Some(Value::Bool(true)),
             own: false,
             max_result_chars: ResultCap::Chars(cap),
-            label: format!("{server}: {}", tool.title.as_deref().unwrap_or(&tool.name)),
+            label: format!("{server}: {}", label(tool.title.as_deref().unwrap_or(&tool.name))),
         };
         let call = ServerCall {
             peer: self.client.peer().clone(),
@@ -249,21 +261,21 @@ impl ServerCall {
         let server = &self.server;
         ToolError::failed(match error {
             ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => {
-                format!("the server '{server}' does not take these parameters: {}", error.message)
+                format!("the server '{server}' does not take these parameters: {}", data(&error.message))
             }
-            ServiceError::McpError(error) => format!("the server '{server}' refused the call: {}", error.message),
+            ServiceError::McpError(error) => {
+                format!("the server '{server}' refused the call: {}", data(&error.message))
+            }
             ServiceError::TransportClosed => {
                 format!("the server '{server}' is gone; its tools cannot be used until it is back")
             }
             ServiceError::TransportSend(error) => {
-                format!("the server '{server}' could not be reached, or its answer did not arrive: {}", error.error)
+                format!(
+                    "the server '{server}' could not be reached, or its answer did not arrive: {}",
+                    data(&error.error.to_string())
+                )
             }
-            other => format!("the server '{server}' gave no usable answer: {other}"),
+            other => format!("the server '{server}' gave no usable answer: {}", data(&other.to_string())),
         })
     }
-}
-
-/// The beginning of a description, whole characters of it.
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_DESCRIPTION)]
 }

@@ -92,6 +92,8 @@ pub struct McpServers {
     parted: Mutex<HashMap<String, Policies>>,
     /// Held while connecting, so that a server is not greeted twice.
     connecting: tokio::sync::Mutex<()>,
+    /// What people should know and were not told yet.
+    remarks: Mutex<Vec<String>>,
 }
 
 impl McpServers {
@@ -114,6 +116,7 @@ impl McpServers {
             entries: Mutex::new(entries),
             parted: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
+            remarks: Mutex::default(),
         }
     }
 
@@ -147,6 +150,12 @@ impl McpServers {
             (name, state)
         });
         for (name, state) in join_all(attempts).await {
+            if let State::Connected(connection) = &state {
+                let out = connection.left_out();
+                self.remark(
+                    out.into_iter().map(|out| format!("the server '{name}' has tools that are left out: {out}")),
+                );
+            }
             // A server that was taken away meanwhile is closed by forgetting it.
             if let Some(entry) = self.lock().iter_mut().find(|entry| entry.name == name) {
                 entry.state = state;
@@ -189,6 +198,10 @@ impl McpServers {
         let limit = self.timeouts.connect;
         let late = |_| Err(format!("the server '{server}' did not answer within {} s", limit.as_secs()));
         tokio::time::timeout(limit, read).await.unwrap_or_else(late)
+    }
+
+    fn remark(&self, remarks: impl IntoIterator<Item = String>) {
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).extend(remarks);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -304,6 +317,10 @@ impl ToolSource for McpServers {
 
     fn absent(&self) -> Vec<Absence> {
         self.lock().iter().filter_map(Entry::absence).collect()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        std::mem::take(&mut *self.remarks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn servers(&self) -> Vec<ServerView> {

@@ -370,6 +370,7 @@ impl Actor {
         self.publish_snapshot(true);
         self.invite_guests(&cancel).await;
         self.publish(Body::Opened(Arc::new(self.opened())));
+        self.tell_of_guests();
         let turn = self.turn(cancel.clone());
         let Self { conversation, inbox, asked, desk, closing, .. } = self;
         let report = {
@@ -413,6 +414,13 @@ impl Actor {
         let guests = own.newcomers(guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(&**guest)));
         self.tools = own.with_guests(&guests).without(source.absent());
         self.conversation.offer(crate::context::with_guests(defs, &guests));
+    }
+
+    /// What there is to say about guests, and about those that did not come.
+    fn tell_of_guests(&self) {
+        for text in self.desk.guests.iter().flat_map(|source| source.remarks()) {
+            self.publish(Body::Notice(Notice { level: Level::Warning, text }));
+        }
     }
 
     fn finish_turn(&mut self, report: TurnReport) {

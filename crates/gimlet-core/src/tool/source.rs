@@ -17,6 +17,11 @@ pub trait ToolSource: Send + Sync {
         Vec::new()
     }
 
+    /// What people should know about that, each remark once.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The servers behind the tools.
     fn servers(&self) -> Vec<ServerView>;
 

@@ -10,6 +10,7 @@ mod exchange;
 mod files;
 mod flags;
 mod greeting;
+mod hostile_servers;
 mod items;
 mod leaving;
 mod lifecycle;
