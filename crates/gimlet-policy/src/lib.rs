@@ -22,7 +22,7 @@ pub use paths::{
 pub use rules::{
     Behavior, Destination, Oddity, PermissionUpdate, Permissions, Rule, RuleError, RuleProblem, RuleRemark, RuleScope,
     RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, names_in_list, removes_agent, removes_tool,
-    server_tool_names, split_rules, wildcard,
+    server_tool_names, spellings, split_rules, wildcard,
 };
 pub use suggest::{Suggestion, suggestions};
 pub use verdict::{Decision, NearRule, PartVerdict, Reason, Verdict};

@@ -21,7 +21,7 @@ pub(crate) use auto::{is_interpreter, is_set_aside};
 pub use command::wildcard;
 pub(crate) use command::{CommandPattern, Fit};
 pub(crate) use domain::{DomainPattern, host_of};
-pub use names::{names_in_list, server_tool_names};
+pub use names::{names_in_list, server_tool_names, spellings};
 pub(crate) use offered::{fixed_words, runs_more};
 pub use remarks::{Oddity, RuleProblem, RuleRemark};
 pub use source::{RuleScope, RuleSource};
@@ -141,26 +141,26 @@ impl Rule {
     }
 
     /// Whether an allow rule names this tool, whatever its specifier. `also` are further names of a server's tool, and
-    /// those of its server; where they are known, a server is only named by one of them.
+    /// those of its server; where they are known, tool and server are only named by one of them.
     pub(crate) fn names(&self, tool: &str, also: &[String]) -> bool {
         let tool = canonical_tool(tool);
-        let plain = names::plain(&self.tool);
         let spelled = |rule: &str| rule == tool || also.iter().any(|name| name == rule);
-        if spelled(&self.tool) || spelled(&plain) {
+        let globbed = |rule: &str| rule.contains('*') && names::glob(rule, tool, also);
+        if spelled(&self.tool) || globbed(&self.tool) {
             return true;
         }
-        if self.tool.contains('*') {
-            return names::glob(&self.tool, tool, also) || names::glob(&plain, tool, also);
-        }
-        also.is_empty() && names::is_server(&plain) && names::is_tool_of(&plain, tool)
+        // Two names can have one plain form, so this is for those of whom nothing else is known.
+        let plain = names::plain(&self.tool);
+        let of_server = || names::is_server(&plain) && names::is_tool_of(&plain, tool);
+        also.is_empty() && (spelled(&plain) || globbed(&plain) || of_server())
     }
 
     /// Whether a rule that forbids may mean this tool. Where a name can be taken in two ways, it is taken in both.
     pub(crate) fn may_name(&self, tool: &str, also: &[String]) -> bool {
         let plain = names::plain(&self.tool);
-        let all = || also.iter().map(String::as_str).chain([canonical_tool(tool)]);
+        let all = || names::taken_for(also).chain([canonical_tool(tool).into()]);
         self.names(tool, also)
-            || [self.tool.as_str(), &plain].iter().any(|rule| all().any(|name| wildcard(rule, name)))
+            || [self.tool.as_str(), &plain].iter().any(|rule| all().any(|name| wildcard(rule, &name)))
             || (plain.starts_with(names::SERVERS) && names::is_tool_of(&plain, tool))
     }
 }
@@ -405,6 +405,44 @@ mod tests {
         let one = parse("mcp__a__get", Behavior::Allow).unwrap();
         assert!(!one.names("mcp__a__get__all", &also_of("a", "get__all")));
         assert!(parse("mcp__my server__x", Behavior::Deny).unwrap().may_name("mcp__my_server__x", &[]));
+    }
+
+    #[test]
+    fn of_two_names_with_one_plain_form_an_allow_rule_means_one_and_a_deny_rule_both() {
+        // Each is sent by a name of its own, and known by the spellings that are not the other's.
+        let dotted = ("mcp__s__get_user__1a2b3c4d", spellings(&["s"], &["get.user"]));
+        let plain = ("mcp__s__get_user", spellings(&["s"], &["get_user"]));
+        for (rule, means_dotted, means_plain) in [
+            ("mcp__s__get.user", true, false),
+            ("mcp__s__get_user", false, true),
+            ("mcp__s__get_user__1a2b3c4d", true, false),
+            ("mcp__s__get_user*", true, true),
+            ("mcp__s__get.*", true, false),
+            ("mcp__s", true, true),
+            ("mcp__s__*", true, true),
+        ] {
+            let allow = parse(rule, Behavior::Allow).unwrap();
+            assert_eq!((allow.names(dotted.0, &dotted.1), allow.names(plain.0, &plain.1)), (means_dotted, means_plain));
+            if rule != "mcp__s__get_user__1a2b3c4d" {
+                let deny = parse(rule, Behavior::Deny).unwrap();
+                assert!(deny.may_name(dotted.0, &dotted.1) && deny.may_name(plain.0, &plain.1), "{rule}");
+                assert!(names_in_list("mcp__s__get_user", dotted.0, &dotted.1));
+            }
+        }
+        for pattern in ["mcp__s__g*_user", "mcp__*_user"] {
+            assert!(parse(pattern, Behavior::Deny).unwrap().may_name(dotted.0, &dotted.1), "{pattern}");
+        }
+        // The same for two servers.
+        let (odd, even) = (spellings(&["my.srv"], &["t"]), spellings(&["my_srv"], &["t"]));
+        for rule in ["mcp__my_srv", "mcp__my_srv__t", "mcp__my_srv__*"] {
+            let allow = parse(rule, Behavior::Allow).unwrap();
+            assert!(allow.names("mcp__my_srv__t", &even) && !allow.names("mcp__my_srv__t__0a0b0c0d", &odd), "{rule}");
+            assert!(allow.may_name("mcp__my_srv__t__0a0b0c0d", &odd), "{rule}");
+        }
+        for rule in ["mcp__my.srv", "mcp__my.srv__t", "mcp__my.srv__*"] {
+            let allow = parse(rule, Behavior::Allow).unwrap();
+            assert!(!allow.names("mcp__my_srv__t", &even) && allow.names("mcp__my_srv__t__0a0b0c0d", &odd), "{rule}");
+        }
     }
 
     fn also(server: &str) -> Vec<String> {

@@ -3,6 +3,8 @@
 //! A server may be called anything, and models take few characters. People write rules with the name that they gave the
 //! server or with the one that they see in a transcript, and both mean the same.
 
+use std::borrow::Cow;
+
 use gimlet_proto::plain_name;
 
 use super::{canonical_tool, wildcard};
@@ -18,17 +20,27 @@ pub(crate) fn plain(name: &str) -> String {
     name.split('*').map(plain_name).collect::<Vec<_>>().join("*")
 }
 
-/// The names that rules may use for a tool of a server beside the one that is sent: first those of the server, then
-/// those of the tool; each as it is and in the characters that can be sent.
+/// The names that rules may use for a tool of a server beside the one that is sent: each as it is and in the characters
+/// that can be sent.
 pub fn server_tool_names(server: &str, tool: &str) -> Vec<String> {
-    let mut names = vec![format!("{SERVERS}{server}"), format!("{SERVERS}{server}__{tool}")];
-    for at in 0..names.len() {
-        let plain = plain(&names[at]);
-        if !names.contains(&plain) {
-            names.push(plain);
+    spellings(&[server, &plain_name(server)], &[tool, &plain_name(tool)])
+}
+
+/// The names of a tool whose server and which itself may be spelled in these ways: first those of the server.
+pub fn spellings(servers: &[&str], tools: &[&str]) -> Vec<String> {
+    let of_tools = servers.iter().flat_map(|server| tools.iter().map(move |tool| format!("{SERVERS}{server}__{tool}")));
+    let mut names = Vec::new();
+    for name in servers.iter().map(|server| format!("{SERVERS}{server}")).chain(of_tools) {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     names
+}
+
+/// The names that a tool's own may be taken for: theirs, and what can be sent of them.
+pub(super) fn taken_for(also: &[String]) -> impl Iterator<Item = Cow<'_, str>> {
+    also.iter().flat_map(|name| [Cow::Borrowed(name.as_str()), Cow::Owned(plain(name))])
 }
 
 /// Whether a name is that of a server: there is nothing behind it that could be a tool.
@@ -61,7 +73,7 @@ pub(super) fn glob(pattern: &str, tool: &str, also: &[String]) -> bool {
 pub fn names_in_list(entry: &str, tool: &str, also: &[String]) -> bool {
     let entry = canonical_tool(entry.split('(').next().unwrap_or(entry).trim());
     let plain = plain(entry);
-    let names = || also.iter().map(String::as_str).chain([tool, canonical_tool(tool)]);
-    [entry, &plain].iter().any(|entry| names().any(|name| wildcard(entry, name)))
+    let names = || taken_for(also).chain([tool.into(), canonical_tool(tool).into()]);
+    [entry, &plain].iter().any(|entry| names().any(|name| wildcard(entry, &name)))
         || (also.is_empty() && is_server(&plain) && is_tool_of(&plain, tool))
 }
