@@ -1,35 +1,174 @@
-//! The names under which the model calls the tools of servers.
+//! The names under which the model calls the tools of servers. No two tools have one name, and which of them has which
+//! depends on nothing but what they are called.
+//!
+//! Few characters can be sent, so several names may come to one. Whatever is really called by it keeps it; the others get
+//! a name with a hash, and rules find those by what they are really called. A rule that forbids means all of them.
 
+use std::collections::HashMap;
+
+use gimlet_policy::spellings;
 use gimlet_proto::plain_name;
 use sha2::{Digest, Sha256};
 
+use crate::text::label;
+
 /// The longest name that every provider accepts for a tool; some take longer ones.
 const MAX_NAME: usize = 64;
-/// How much of a name that had to be shortened tells it from others.
+/// How much of a name that had to be changed tells it from others.
 const HASH_DIGITS: usize = 8;
 
 /// How the names of a server's tools begin, as far as they did not have to be shortened there.
 pub(crate) fn name_prefix(server: &str) -> String {
-    let mut prefix = format!("mcp__{}__", plain_name(server));
+    let mut prefix = full_prefix(server);
     prefix.truncate(MAX_NAME - HASH_DIGITS - 1);
     prefix
+}
+
+fn full_prefix(server: &str) -> String {
+    format!("mcp__{}__", plain_name(server))
 }
 
 /// `mcp__<server>__<tool>`, in the characters and the length that providers accept. The same names give the same result
 /// in every process.
 pub fn tool_name(server: &str, tool: &str) -> String {
-    let name = format!("mcp__{}__{}", plain_name(server), plain_name(tool));
+    let name = full_prefix(server) + &plain_name(tool);
     if name.len() <= MAX_NAME {
         return name;
     }
-    let hash: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     // Only ASCII is left, so every position is a border of characters.
-    format!("{}_{}", &name[..MAX_NAME - HASH_DIGITS - 1], &hash[..HASH_DIGITS])
+    format!("{}_{}", &name[..MAX_NAME - HASH_DIGITS - 1], hash(&name))
+}
+
+/// The name of a tool whose plain one is another's as well.
+fn distinct_name(server: &str, tool: &str) -> String {
+    let mut name = full_prefix(server) + &plain_name(tool);
+    name.truncate(MAX_NAME - HASH_DIGITS - 2);
+    format!("{name}__{}", hash(&format!("{server}\0{tool}")))
+}
+
+fn hash(text: &str) -> String {
+    let digits: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    digits[..HASH_DIGITS].to_owned()
+}
+
+/// What a tool is called in a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Called {
+    /// By the model.
+    pub(crate) name: String,
+    /// By rules, besides.
+    pub(crate) also: Vec<String>,
+}
+
+/// The names of all tools of a session's servers, by server and own name.
+#[derive(Default)]
+pub(crate) struct Names {
+    called: HashMap<(String, String), Called>,
+    /// Which have none, and why.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Names {
+    /// Those of servers with their tools. A server that is not there has none, and its names are kept for it all the same.
+    pub(crate) fn of(servers: &[(String, Vec<String>)]) -> Self {
+        let mut names = Self::default();
+        let of_servers = counted(servers.iter().map(|(server, _)| server));
+        for (server, tools) in servers {
+            let plain_server = plain_name(server);
+            let server_is_taken = is_taken(server, &plain_server, &of_servers);
+            let server_names: &[&str] = if server_is_taken { &[server] } else { &[server, &plain_server] };
+            let longer = of_servers.keys().filter(|other| other.len() > plain_server.len());
+            let longer: Vec<String> = longer.map(|other| full_prefix(other)).collect();
+            let of_tools = counted(tools.iter());
+            for tool in tools {
+                let plain_tool = plain_name(tool);
+                let full = full_prefix(server) + &plain_tool;
+                if let Some(other) = longer.iter().find(|other| full.starts_with(*other)) {
+                    names.leave_out(server, tool, &format!("tools of another server, {other}…"));
+                    continue;
+                }
+                let tool_is_taken = is_taken(tool, &plain_tool, &of_tools);
+                let tool_names: &[&str] = if tool_is_taken { &[tool] } else { &[tool, &plain_tool] };
+                let is_taken = server_is_taken || tool_is_taken;
+                let name = if is_taken { distinct_name(server, tool) } else { tool_name(server, tool) };
+                let called = Called { name, also: spellings(server_names, tool_names) };
+                names.called.insert((server.clone(), tool.clone()), called);
+            }
+        }
+        names.part();
+        names
+    }
+
+    /// A name with a hash can be another tool's, by chance or because somebody looked for one.
+    fn part(&mut self) {
+        let mut by_name: HashMap<String, Vec<(String, String)>> = HashMap::new();
+        for (tool, called) in &self.called {
+            by_name.entry(called.name.clone()).or_default().push(tool.clone());
+        }
+        let mut shared: Vec<(String, Vec<(String, String)>)> =
+            by_name.into_iter().filter(|(_, all)| all.len() > 1).collect();
+        shared.sort();
+        for (name, tools) in shared {
+            for (server, tool) in tools.into_iter().filter(|(server, tool)| format!("mcp__{server}__{tool}") != name) {
+                self.leave_out(&server, &tool, &format!("another tool, {name}"));
+                self.called.remove(&(server, tool));
+            }
+        }
+    }
+
+    fn leave_out(&mut self, server: &str, tool: &str, whose: &str) {
+        let tool = label(tool);
+        self.left_out
+            .push(format!("the tool '{tool}' of the server '{server}' is left out: its name would be that of {whose}"));
+    }
+
+    /// What a tool is called, unless it is left out.
+    pub(crate) fn get(&self, server: &str, tool: &str) -> Option<&Called> {
+        self.called.get(&(server.to_owned(), tool.to_owned()))
+    }
+
+    /// Server and own name of the tool that the model calls so.
+    pub(crate) fn owner(&self, name: &str) -> Option<(&str, &str)> {
+        let found = self.called.iter().find(|(_, called)| called.name == name);
+        found.map(|((server, tool), _)| (server.as_str(), tool.as_str()))
+    }
+}
+
+/// How often each plain form comes.
+fn counted<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    names.for_each(|name| *counts.entry(plain_name(name)).or_default() += 1);
+    counts
+}
+
+/// Whether a name can be sent only in a form that others have, too.
+fn is_taken(name: &str, plain: &str, counts: &HashMap<String, usize>) -> bool {
+    name != plain && counts.get(plain).is_some_and(|count| *count > 1)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::tool_name;
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn names(servers: &[(&str, &[&str])]) -> Names {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let servers: Vec<(String, Vec<String>)> =
+            servers.iter().map(|(server, tools)| ((*server).to_owned(), owned(tools))).collect();
+        let (names, mut back) = (Names::of(&servers), servers);
+        back.reverse();
+        back.iter_mut().for_each(|(_, tools)| tools.reverse());
+        assert_eq!(names.called, Names::of(&back).called, "the order does not matter");
+        let all: HashSet<&str> = names.called.values().map(|called| called.name.as_str()).collect();
+        assert_eq!(all.len(), names.called.len(), "each has a name of its own");
+        assert!(all.iter().all(|name| name.len() <= MAX_NAME && plain_name(name) == *name), "{all:?}");
+        names
+    }
+
+    fn name(names: &Names, server: &str, tool: &str) -> String {
+        names.get(server, tool).map(|called| called.name.clone()).unwrap_or_default()
+    }
 
     #[test]
     fn names_fit_every_provider_and_stay_apart() {
@@ -40,5 +179,60 @@ mod tests {
         assert_eq!(one.len(), 64);
         assert_ne!(one, two);
         assert_eq!(one, tool_name("s", &format!("{long}1")));
+    }
+
+    #[test]
+    fn a_name_that_nobody_else_has_is_plain() {
+        let names = names(&[("s", &["get.user"]), ("my.srv", &["t"])]);
+        assert_eq!(name(&names, "s", "get.user"), "mcp__s__get_user");
+        assert_eq!(name(&names, "my.srv", "t"), "mcp__my_srv__t");
+        assert!(names.left_out.is_empty());
+        assert_eq!(names.owner("mcp__my_srv__t"), Some(("my.srv", "t")));
+    }
+
+    #[test]
+    fn of_tools_with_one_plain_name_the_one_that_is_called_so_keeps_it() {
+        let both = names(&[("s", &["get.user", "get_user", "get/user"])]);
+        assert_eq!(name(&both, "s", "get_user"), "mcp__s__get_user");
+        let dotted = both.get("s", "get.user").unwrap();
+        assert_eq!(dotted.name, distinct_name("s", "get.user"));
+        assert!(dotted.name.starts_with("mcp__s__get_user__"));
+        assert_eq!(dotted.also, ["mcp__s", "mcp__s__get.user"], "the plain one is not its own");
+        let neither = names(&[("s", &["get.user", "get/user"])]);
+        assert_eq!(neither.owner("mcp__s__get_user"), None);
+        assert_eq!(name(&neither, "s", "get.user"), name(&both, "s", "get.user"));
+        let long = "x".repeat(70);
+        let pair = [format!("{long}.a"), format!("{long}/a")];
+        assert_eq!(names(&[("s", &[&pair[0], &pair[1]])]).called.len(), 2);
+    }
+
+    #[test]
+    fn servers_with_one_plain_name_share_nothing_even_if_one_is_not_there() {
+        let names = names(&[("my.srv", &["t", "u"]), ("my_srv", &[])]);
+        for tool in ["t", "u"] {
+            let called = names.get("my.srv", tool).unwrap();
+            assert_eq!(called.name, distinct_name("my.srv", tool));
+            assert_eq!(called.also, ["mcp__my.srv".to_owned(), format!("mcp__my.srv__{tool}")]);
+        }
+    }
+
+    #[test]
+    fn what_reads_like_the_tool_of_another_server_is_left_out() {
+        for (other, own) in [("a__b", "b__c"), ("a_", "_c"), ("a__b", "b__d")] {
+            let names = names(&[("a", &[own, "fine"]), (other, &["c"])]);
+            assert_eq!(name(&names, other, "c"), format!("mcp__{other}__c"));
+            assert!(names.get("a", own).is_none() && names.get("a", "fine").is_some());
+            let [remark] = names.left_out.as_slice() else { panic!("{:?}", names.left_out) };
+            assert!(remark.contains(own) && remark.contains(other), "{remark}");
+        }
+    }
+
+    #[test]
+    fn nobody_gets_a_name_by_guessing_the_hash() {
+        let wanted = distinct_name("s", "get.user");
+        let guess = wanted.strip_prefix("mcp__s__").unwrap();
+        let names = names(&[("s", &["get.user", "get_user", guess])]);
+        assert_eq!(names.owner(&wanted), Some(("s", guess)), "it is called so");
+        assert!(names.get("s", "get.user").is_none() && names.left_out[0].contains("get.user"));
     }
 }

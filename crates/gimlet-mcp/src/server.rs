@@ -1,12 +1,12 @@
 //! One connection to a server, and its tools as guests.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_core::tool::{
     ErrorClass, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef,
 };
-use gimlet_policy::server_tool_names;
 use gimlet_proto::{BoxFuture, Driver, ServerName, ServerTool};
 use rmcp::model::{CallToolRequestParams, ErrorCode, ReadResourceRequestParams, Tool};
 use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::channel::{DriverChannel, Inbox};
 use crate::client::Client;
-use crate::naming::tool_name;
+use crate::naming::{Called, Names};
 use crate::outcome::outcome;
 use crate::policies::{Policies, Policy};
 use crate::schema::Form;
@@ -70,13 +70,25 @@ pub(crate) async fn connect(
         let client = greeted.map_err(|error| ConnectError::Failed(told(&greeting_failure(error))))?;
         let listed = client.peer().list_all_tools().await;
         let tools = listed.map_err(|error| ConnectError::Failed(told(&words(error))))?;
-        let known = |tool: Tool| Known { form: Form::of(&tool.input_schema).map(Arc::new), tool };
-        Ok(Connection { client, inbox, tools: tools.into_iter().map(known).collect() })
+        Ok(Connection { client, inbox, tools: known(tools) })
     };
     match tokio::time::timeout(patience, opening).await {
         Ok(opened) => opened,
         Err(_) => Err(ConnectError::TimedOut(patience)),
     }
+}
+
+/// Of two tools with one name only the first can be called.
+fn known(tools: Vec<Tool>) -> Vec<Known> {
+    let mut seen = HashSet::new();
+    let known = |tool: Tool| {
+        let form = match seen.insert(tool.name.clone()) {
+            true => Form::of(&tool.input_schema).map(Arc::new),
+            false => Err("the server lists it more than once, and the first counts"),
+        };
+        Known { form, tool }
+    };
+    tools.into_iter().map(known).collect()
 }
 
 /// What went wrong, without the names of the parts that it went through.
@@ -113,9 +125,9 @@ impl Connection {
         Some((text("name")?, text("version")?))
     }
 
-    /// The server's own name of the tool that goes by this full name.
-    pub(crate) fn own_name(&self, server: &str, full: &str) -> Option<String> {
-        self.tools.iter().map(|known| known.tool.name.to_string()).find(|tool| tool_name(server, tool) == full)
+    /// What the server calls its tools.
+    pub(crate) fn tool_names(&self) -> Vec<String> {
+        self.tools.iter().map(|known| known.tool.name.to_string()).collect()
     }
 
     /// Calls a tool for somebody who wants the server's own answer.
@@ -159,16 +171,17 @@ impl Connection {
         self.tools.iter().map(|known| view(&known.tool)).collect()
     }
 
-    /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay.
-    /// Neither is one offered that its configuration denies.
-    pub(crate) fn guests(&self, server: &str, policies: &Policies, limits: Limits) -> Vec<ToolRef> {
-        self.tools
-            .iter()
-            .filter_map(|known| self.guest(server, known, policies.about(server, &known.tool.name), limits))
-            .collect()
+    /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay. Neither is
+    /// one offered that has no name of its own, or that its configuration denies.
+    pub(crate) fn guests(&self, server: &str, names: &Names, policies: &Policies, limits: Limits) -> Vec<ToolRef> {
+        let guest = |known: &Known| {
+            let called = names.get(server, &known.tool.name)?;
+            self.guest(server, known, called, policies.about(server, &known.tool.name), limits)
+        };
+        self.tools.iter().filter_map(guest).collect()
     }
 
-    fn guest(&self, server: &str, known: &Known, policy: Policy, limits: Limits) -> Option<ToolRef> {
+    fn guest(&self, server: &str, known: &Known, called: &Called, policy: Policy, limits: Limits) -> Option<ToolRef> {
         if policy == Policy::Deny {
             return None;
         }
@@ -185,8 +198,8 @@ impl Connection {
             usize::try_from(chars.min(MAX_RAISED_RESULT)).unwrap_or(limits.result_chars)
         });
         let guest = Guest {
-            name: tool_name(server, &tool.name),
-            also_named: server_tool_names(server, &tool.name).into(),
+            name: called.name.clone(),
+            also_named: called.also.clone().into(),
             // The only servers that this version reaches.
             server: Some(ServerName { name: server.to_owned(), source: IN_DRIVER }),
             description,

@@ -7,14 +7,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use gimlet_core::tool::{Absence, PermissionVerdict, Sought, ToolRef, ToolSource};
 use gimlet_core::{Leave, Redactor};
-use gimlet_policy::server_tool_names;
 use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, ServerWish, Servers, ServersChanged, plain_name};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::admission::Admission;
 use crate::config::{ServerConfig, ServerKind, servers_of};
-use crate::naming::name_prefix;
+use crate::naming::{Names, name_prefix};
 use crate::policies::{Policies, Policy};
 use crate::server::{ConnectError, Connection, IN_DRIVER, Limits, connect};
 
@@ -94,6 +93,8 @@ pub struct McpServers {
     connecting: tokio::sync::Mutex<()>,
     /// What people should know and were not told yet.
     remarks: Mutex<Vec<String>>,
+    /// What was said about tools without a name of their own, as far as it is still so.
+    nameless: Mutex<Vec<String>>,
 }
 
 impl McpServers {
@@ -117,6 +118,7 @@ impl McpServers {
             parted: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
             remarks: Mutex::default(),
+            nameless: Mutex::default(),
         }
     }
 
@@ -181,7 +183,7 @@ impl McpServers {
     async fn call(&self, tool: &str, input: Map<String, Value>) -> Result<Value, String> {
         let (called, limit) = {
             let entries = self.lock();
-            let (entry, connection, own) = owner(&entries, tool)?;
+            let (entry, connection, own) = owner(&entries, &names(&entries), tool)?;
             // The gate has decided already; servers may have changed since then.
             if entry.config.policies.about(&entry.name, &own) == Policy::Deny {
                 return Err(denied(tool));
@@ -198,6 +200,13 @@ impl McpServers {
         let limit = self.timeouts.connect;
         let late = |_| Err(format!("the server '{server}' did not answer within {} s", limit.as_secs()));
         tokio::time::timeout(limit, read).await.unwrap_or_else(late)
+    }
+
+    /// Says once which tools have no name of their own.
+    fn remark_on(&self, names: &Names) {
+        let mut told = self.nameless.lock().unwrap_or_else(PoisonError::into_inner);
+        self.remark(names.left_out.iter().filter(|remark| !told.contains(remark)).cloned());
+        told.clone_from(&names.left_out);
     }
 
     fn remark(&self, remarks: impl IntoIterator<Item = String>) {
@@ -301,10 +310,13 @@ impl ToolSource for McpServers {
         Box::pin(async move {
             self.connect_all(true).await;
             let entries = self.lock();
+            let names = names(&entries);
+            self.remark_on(&names);
             let guests = entries.iter().filter(|entry| entry.enabled).flat_map(|entry| match &entry.state {
                 State::Connected(connection) => {
                     let call = entry.config.timeout.unwrap_or(self.timeouts.limits.call);
-                    connection.guests(&entry.name, &entry.config.policies, Limits { call, ..self.timeouts.limits })
+                    let limits = Limits { call, ..self.timeouts.limits };
+                    connection.guests(&entry.name, &names, &entry.config.policies, limits)
                 }
                 State::Waiting | State::Failed(_) => Vec::new(),
             });
@@ -334,12 +346,14 @@ impl ToolSource for McpServers {
                 return Sought::default();
             };
             let entries = self.lock();
-            let Ok((entry, _, own)) = owner(&entries, tool) else { return Sought::default() };
+            let names = names(&entries);
+            let Ok((entry, _, own)) = owner(&entries, &names, tool) else { return Sought::default() };
             let verdict = match entry.config.policies.about(&entry.name, &own) {
                 Policy::Deny => PermissionVerdict::Deny(denied(tool)),
                 Policy::Ask | Policy::AsUsual => PermissionVerdict::Passthrough,
             };
-            Sought { also_named: server_tool_names(&entry.name, &own), verdict }
+            let also_named = names.get(&entry.name, &own).map(|called| called.also.clone());
+            Sought { also_named: also_named.unwrap_or_default(), verdict }
         })
     }
 
@@ -409,7 +423,8 @@ impl Servers for McpServers {
     }
 
     fn server_of(&self, tool: &str) -> Option<String> {
-        owner(&self.lock(), tool).ok().map(|(entry, ..)| entry.name.clone())
+        let entries = self.lock();
+        owner(&entries, &names(&entries), tool).ok().map(|(entry, ..)| entry.name.clone())
     }
 
     fn deliver(&self, server: &str, message: &RawValue) -> Result<(), String> {
@@ -465,13 +480,25 @@ impl Servers for McpServers {
     }
 }
 
+/// What the tools of all servers are called.
+fn names(entries: &[Entry]) -> Names {
+    let tools = |entry: &Entry| entry.connection().map(|connection| connection.tool_names()).unwrap_or_default();
+    let servers: Vec<_> = entries.iter().map(|entry| (entry.name.clone(), tools(entry))).collect();
+    Names::of(&servers)
+}
+
 /// The connected server that has the tool of this full name, and the tool's own name there.
-fn owner<'a>(entries: &'a [Entry], tool: &str) -> Result<(&'a Entry, &'a Arc<Connection>, String), String> {
-    let mut found = entries.iter().filter_map(|entry| {
-        let connection = entry.connection()?;
-        Some((entry, connection, connection.own_name(&entry.name, tool)?))
-    });
-    found.next().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))
+fn owner<'a>(
+    entries: &'a [Entry],
+    names: &Names,
+    tool: &str,
+) -> Result<(&'a Entry, &'a Arc<Connection>, String), String> {
+    let found = || {
+        let (server, own) = names.owner(tool)?;
+        let entry = entries.iter().find(|entry| entry.name == server)?;
+        Some((entry, entry.connection()?, own.to_owned()))
+    };
+    found().ok_or_else(|| format!("no connected server has a tool named '{tool}'"))
 }
 
 /// The open connection of a server.
