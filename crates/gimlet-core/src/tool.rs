@@ -18,7 +18,7 @@ pub use guest::{Guest, GuestCall, GuestResult, GuestTool};
 pub use input::{InputProblem, Problem, coerce, problems};
 pub use outcome::{Change, ErrorClass, Outcome, ToolError, ToolResult};
 pub use set::{ToolRef, ToolSet, nearest};
-pub use source::{Absence, Sought, ToolSource};
+pub use source::{Absence, News, Sought, ToolSource};
 
 pub use crate::session::ModeWish;
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{Driver, DriverError};
 use rmcp::RoleClient;
-use rmcp::model::{ClientNotification, RequestId};
+use rmcp::model::{ClientNotification, RequestId, ServerNotification};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::value::{RawValue, to_raw_value};
@@ -80,12 +81,16 @@ impl DriverChannel {
 
     /// Where messages come in that the server sends by itself.
     pub(crate) fn inbox(&self) -> Inbox {
-        Inbox(self.sender.clone())
+        Inbox { messages: self.sender.clone(), relisted: AtomicBool::new(false) }
     }
 }
 
 /// The way in for what a server has to say without being asked.
-pub(crate) struct Inbox(mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>);
+pub(crate) struct Inbox {
+    messages: mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>,
+    /// The server said that its tools have changed.
+    relisted: AtomicBool,
+}
 
 impl Inbox {
     /// Takes a request or a notification. What looks like an answer is none of ours: those come back with the question.
@@ -98,7 +103,18 @@ impl Inbox {
         ) {
             return Ok(());
         }
-        self.0.send(message).map_err(|_| "the connection is closed".to_owned())
+        // Noted here and at once: whatever the program says next finds the new list.
+        if let RxJsonRpcMessage::<RoleClient>::Notification(told) = &message
+            && matches!(told.notification, ServerNotification::ToolListChangedNotification(_))
+        {
+            self.relisted.store(true, Ordering::SeqCst);
+        }
+        self.messages.send(message).map_err(|_| "the connection is closed".to_owned())
+    }
+
+    /// Whether the server said since the last time that its tools have changed.
+    pub(crate) fn take_relisted(&self) -> bool {
+        self.relisted.swap(false, Ordering::SeqCst)
     }
 }
 

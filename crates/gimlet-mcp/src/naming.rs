@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use gimlet_policy::spellings;
+use gimlet_policy::{server_tool_names, spellings};
 use gimlet_proto::plain_name;
 use sha2::{Digest, Sha256};
 
@@ -44,6 +44,14 @@ fn distinct_name(server: &str, tool: &str) -> String {
     let mut name = full_prefix(server) + &plain_name(tool);
     name.truncate(MAX_NAME - HASH_DIGITS - 2);
     format!("{name}__{}", hash(&format!("{server}\0{tool}")))
+}
+
+/// Every name that a tool may have had, whatever others there were.
+pub(crate) fn every_name(server: &str, tool: &str) -> Vec<String> {
+    let mut names = server_tool_names(server, tool);
+    names.retain(|name| name.starts_with(&format!("mcp__{server}__")) || name.starts_with(&full_prefix(server)));
+    names.extend([tool_name(server, tool), distinct_name(server, tool)]);
+    names
 }
 
 fn hash(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! One connection to a server, and its tools as guests.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gimlet_core::tool::{
@@ -19,7 +19,7 @@ use crate::naming::{Called, Names};
 use crate::outcome::outcome;
 use crate::policies::{Policies, Policy};
 use crate::schema::Form;
-use crate::text::{data, label, some, told};
+use crate::text::{data, label, told};
 
 /// How far a tool may raise its own limit.
 const MAX_RAISED_RESULT: u64 = 500_000;
@@ -31,14 +31,14 @@ pub(crate) const IN_DRIVER: &str = "sdk";
 pub(crate) struct Connection {
     client: RunningService<RoleClient, Client>,
     inbox: Inbox,
-    tools: Vec<Known>,
+    tools: Mutex<Arc<[Known]>>,
 }
 
 /// A tool as its server lists it.
-struct Known {
-    tool: Tool,
+pub(crate) struct Known {
+    pub(crate) tool: Tool,
     /// Or why it cannot be offered.
-    form: Result<Arc<Form>, &'static str>,
+    pub(crate) form: Result<Arc<Form>, &'static str>,
 }
 
 /// What holds for every call of a server's tools.
@@ -70,7 +70,7 @@ pub(crate) async fn connect(
         let client = greeted.map_err(|error| ConnectError::Failed(told(&greeting_failure(error))))?;
         let listed = client.peer().list_all_tools().await;
         let tools = listed.map_err(|error| ConnectError::Failed(told(&words(error))))?;
-        Ok(Connection { client, inbox, tools: known(tools) })
+        Ok(Connection { client, inbox, tools: Mutex::new(known(tools)) })
     };
     match tokio::time::timeout(patience, opening).await {
         Ok(opened) => opened,
@@ -79,7 +79,7 @@ pub(crate) async fn connect(
 }
 
 /// Of two tools with one name only the first can be called.
-fn known(tools: Vec<Tool>) -> Vec<Known> {
+pub(crate) fn known(tools: Vec<Tool>) -> Arc<[Known]> {
     let mut seen = HashSet::new();
     let known = |tool: Tool| {
         let form = match seen.insert(tool.name.clone()) {
@@ -125,9 +125,23 @@ impl Connection {
         Some((text("name")?, text("version")?))
     }
 
+    /// The tools that it listed last.
+    pub(crate) fn tools(&self) -> Arc<[Known]> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks for the tools again. They stay what they were if no list comes.
+    pub(crate) async fn list_again(&self, patience: Duration) -> Result<(), String> {
+        let asked = tokio::time::timeout(patience, self.client.peer().list_all_tools()).await;
+        let listed = asked.map_err(|_| format!("it did not answer within {} s", patience.as_secs()))?;
+        let tools = known(listed.map_err(|error| told(&words(error)))?);
+        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;
+        Ok(())
+    }
+
     /// What the server calls its tools.
     pub(crate) fn tool_names(&self) -> Vec<String> {
-        self.tools.iter().map(|known| known.tool.name.to_string()).collect()
+        self.tools().iter().map(|known| known.tool.name.to_string()).collect()
     }
 
     /// Calls a tool for somebody who wants the server's own answer.
@@ -144,19 +158,6 @@ impl Connection {
         Box::pin(async move { own_answer(peer.read_resource(ReadResourceRequestParams::new(uri)).await) })
     }
 
-    /// What cannot be offered, and why.
-    pub(crate) fn left_out(&self) -> Vec<String> {
-        let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
-        for known in &self.tools {
-            let Err(why) = &known.form else { continue };
-            match found.iter_mut().find(|(known, _)| known == why) {
-                Some((_, names)) => names.push(&known.tool.name),
-                None => found.push((why, vec![&known.tool.name])),
-            }
-        }
-        found.into_iter().map(|(why, names)| format!("{}: {why}", some(names))).collect()
-    }
-
     pub(crate) fn views(&self) -> Vec<ServerTool> {
         let view = |tool: &Tool| {
             let hints = tool.annotations.as_ref();
@@ -168,7 +169,7 @@ impl Connection {
                 open_world: hints.and_then(|hints| hints.open_world_hint),
             }
         };
-        self.tools.iter().map(|known| view(&known.tool)).collect()
+        self.tools().iter().map(|known| view(&known.tool)).collect()
     }
 
     /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay. Neither is
@@ -178,7 +179,7 @@ impl Connection {
             let called = names.get(server, &known.tool.name)?;
             self.guest(server, known, called, policies.about(server, &known.tool.name), limits)
         };
-        self.tools.iter().filter_map(guest).collect()
+        self.tools().iter().filter_map(guest).collect()
     }
 
     fn guest(&self, server: &str, known: &Known, called: &Called, policy: Policy, limits: Limits) -> Option<ToolRef> {

@@ -5,17 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use gimlet_core::tool::{Absence, PermissionVerdict, Sought, ToolRef, ToolSource};
+use gimlet_core::tool::{Absence, News, PermissionVerdict, Sought, ToolRef, ToolSource};
 use gimlet_core::{Leave, Redactor};
-use gimlet_proto::{BoxFuture, Driver, Env, ServerStatus, ServerView, ServerWish, Servers, ServersChanged, plain_name};
+use gimlet_proto::{
+    BoxFuture, Driver, Env, Level, Notice, ServerStatus, ServerView, ServerWish, Servers, ServersChanged, plain_name,
+};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::admission::Admission;
 use crate::config::{ServerConfig, ServerKind, servers_of};
-use crate::naming::{Names, name_prefix};
+use crate::listing::{Difference, left_out};
+use crate::naming::{Names, every_name, name_prefix};
 use crate::policies::{Policies, Policy};
-use crate::server::{ConnectError, Connection, IN_DRIVER, Limits, connect};
+use crate::server::{ConnectError, Connection, IN_DRIVER, Known, Limits, connect};
 
 /// How long a server may take to answer at first.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -29,6 +32,8 @@ const CHARS_PER_TOKEN: u64 = 4;
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often it is halved.
 const MOST_HALVES: u32 = 4;
+/// How long a server that said that it has other tools may hold up the next turn.
+const LIST_AGAIN: Duration = Duration::from_secs(5);
 
 /// How long servers are waited for, and how much of them is kept.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +75,8 @@ struct Entry {
     state: State,
     /// How often in a row it did not answer a greeting.
     silences: u32,
+    /// The tools that it listed last, whatever became of it since.
+    listed: Option<Arc<[Known]>>,
 }
 
 #[derive(Clone)]
@@ -92,7 +99,7 @@ pub struct McpServers {
     /// Held while connecting, so that a server is not greeted twice.
     connecting: tokio::sync::Mutex<()>,
     /// What people should know and were not told yet.
-    remarks: Mutex<Vec<String>>,
+    news: Mutex<News>,
     /// What was said about tools without a name of their own, as far as it is still so.
     nameless: Mutex<Vec<String>>,
 }
@@ -117,7 +124,7 @@ impl McpServers {
             entries: Mutex::new(entries),
             parted: Mutex::default(),
             connecting: tokio::sync::Mutex::default(),
-            remarks: Mutex::default(),
+            news: Mutex::default(),
             nameless: Mutex::default(),
         }
     }
@@ -152,18 +159,47 @@ impl McpServers {
             (name, state)
         });
         for (name, state) in join_all(attempts).await {
-            if let State::Connected(connection) = &state {
-                let out = connection.left_out();
-                self.remark(
-                    out.into_iter().map(|out| format!("the server '{name}' has tools that are left out: {out}")),
-                );
-            }
             // A server that was taken away meanwhile is closed by forgetting it.
             if let Some(entry) = self.lock().iter_mut().find(|entry| entry.name == name) {
                 entry.state = state;
+                self.take_list(entry);
                 entry.silences = if entry.was_silent() { entry.silences.saturating_add(1) } else { 0 };
             }
         }
+    }
+
+    /// Asks those for their tools again that said that they have others. Whoever does not answer keeps what they had.
+    async fn list_again(&self) {
+        let relisted = |entry: &Entry| Some(entry.connection()?.clone()).filter(|found| found.inbox().take_relisted());
+        let asked: Vec<_> =
+            self.lock().iter().filter_map(|entry| Some((entry.name.clone(), relisted(entry)?))).collect();
+        let patience = self.timeouts.connect.min(LIST_AGAIN);
+        let asked = asked.into_iter().map(|(name, found)| async move { (name, found.list_again(patience).await) });
+        for (name, listed) in join_all(asked).await {
+            match listed {
+                Ok(()) => {
+                    self.lock().iter_mut().filter(|entry| entry.name == name).for_each(|entry| self.take_list(entry))
+                }
+                Err(why) => self.remark([format!("the server '{name}' keeps the tools that it had: {why}")]),
+            }
+        }
+    }
+
+    /// Takes note of a list that came, and of what is different in it.
+    fn take_list(&self, entry: &mut Entry) {
+        let Some(tools) = entry.connection().map(|connection| connection.tools()) else { return };
+        let name = &entry.name;
+        let out = left_out(&tools);
+        self.remark(out.into_iter().map(|out| format!("the server '{name}' has tools that are left out: {out}")));
+        if let Some(before) = &entry.listed {
+            let difference = Difference::between(before, &tools);
+            let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+            let text =
+                difference.words().map(|words| format!("the tools of the server '{name}' are others now: {words}"));
+            news.notices.extend(text.map(|text| Notice { level: Level::Info, text }));
+            news.changed.extend(difference.tools().flat_map(|tool| every_name(name, tool)));
+        }
+        entry.listed = Some(tools);
     }
 
     async fn reach(&self, name: &str, config: &ServerConfig, patience: Duration) -> Result<Connection, ConnectError> {
@@ -210,7 +246,8 @@ impl McpServers {
     }
 
     fn remark(&self, remarks: impl IntoIterator<Item = String>) {
-        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).extend(remarks);
+        let notices = remarks.into_iter().map(|text| Notice { level: Level::Warning, text });
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).notices.extend(notices);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
@@ -230,7 +267,7 @@ impl McpServers {
 
 impl Entry {
     fn new(name: String, config: ServerConfig, origin: Origin) -> Self {
-        Self { name, config, origin, enabled: true, state: State::Waiting, silences: 0 }
+        Self { name, config, origin, enabled: true, state: State::Waiting, silences: 0, listed: None }
     }
 
     fn is_connected(&self) -> bool {
@@ -309,6 +346,7 @@ impl ToolSource for McpServers {
     fn tools(&self) -> BoxFuture<'_, Vec<ToolRef>> {
         Box::pin(async move {
             self.connect_all(true).await;
+            self.list_again().await;
             let entries = self.lock();
             let names = names(&entries);
             self.remark_on(&names);
@@ -331,8 +369,8 @@ impl ToolSource for McpServers {
         self.lock().iter().filter_map(Entry::absence).collect()
     }
 
-    fn remarks(&self) -> Vec<String> {
-        std::mem::take(&mut *self.remarks.lock().unwrap_or_else(PoisonError::into_inner))
+    fn news(&self) -> News {
+        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn servers(&self) -> Vec<ServerView> {

@@ -166,6 +166,22 @@ impl Gate {
         (changes.collect(), in_force.before_plan)
     }
 
+    /// Takes back what was allowed for this session by one of these names.
+    pub(crate) fn forget_allowed(&self, services: &Services, names: &[String]) {
+        let rules = self.rules();
+        let of_session = rules.rules(Behavior::Allow).iter().filter(|rule| rule.source.scope == RuleScope::Session);
+        let named =
+            of_session.map(|rule| RuleValue::of_text(&rule.text)).filter(|rule| names.contains(&rule.tool_name));
+        let rules: Vec<RuleValue> = named.collect();
+        if rules.is_empty() {
+            return;
+        }
+        let (behavior, destination) = (Behavior::Allow, Destination::Session);
+        if let Err(text) = self.apply(services, &PermissionUpdate::RemoveRules { rules, behavior, destination }) {
+            services.publish(&AgentPath::default(), Body::Notice(Notice { level: Level::Warning, text }));
+        }
+    }
+
     /// Takes over what was said to the session before this one. What cannot be made is said.
     pub(crate) fn adopt(&self, services: &Services, standing: &Standing) {
         lock(&self.in_force).before_plan = standing.before_plan;

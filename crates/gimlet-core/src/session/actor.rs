@@ -418,9 +418,10 @@ impl Actor {
 
     /// What there is to say about guests, and about those that did not come.
     fn tell_of_guests(&self) {
-        for text in self.desk.guests.iter().flat_map(|source| source.remarks()) {
-            self.publish(Body::Notice(Notice { level: Level::Warning, text }));
-        }
+        let Some(source) = &self.desk.guests else { return };
+        let news = source.news();
+        self.desk.gate.forget_allowed(&self.desk.services, &news.changed);
+        news.notices.into_iter().for_each(|notice| self.publish(Body::Notice(notice)));
     }
 
     fn finish_turn(&mut self, report: TurnReport) {

@@ -1,6 +1,6 @@
 //! Where guests come from.
 
-use gimlet_proto::{BoxFuture, ServerView, ServerWish};
+use gimlet_proto::{BoxFuture, Notice, ServerView, ServerWish};
 use serde_json::Value;
 
 use super::{PermissionVerdict, ToolRef};
@@ -17,9 +17,9 @@ pub trait ToolSource: Send + Sync {
         Vec::new()
     }
 
-    /// What people should know about that, each remark once.
-    fn remarks(&self) -> Vec<String> {
-        Vec::new()
+    /// What is to be known about that and was not told yet.
+    fn news(&self) -> News {
+        News::default()
     }
 
     /// The servers behind the tools.
@@ -31,6 +31,15 @@ pub trait ToolSource: Send + Sync {
 
     /// Does what the gate gave leave for; gives the server's own result, an object.
     fn fulfil(&self, leave: Leave) -> BoxFuture<'_, Result<Value, String>>;
+}
+
+/// What happened among guests.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    /// For people and programs.
+    pub notices: Vec<Notice>,
+    /// Every name of tools that are not what they were: who allowed one of them for the session allowed something else.
+    pub changed: Vec<String>,
 }
 
 /// Tools that a session would have if their server were there.

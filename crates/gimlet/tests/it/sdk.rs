@@ -25,6 +25,7 @@ mod opening;
 mod permission;
 mod policies;
 mod regreeting;
+mod relisting;
 mod servers;
 mod silence;
 mod stopping;
