@@ -50,8 +50,10 @@ pub(crate) struct Conversation {
     /// What the messages carry that servers set limits on.
     room: Room,
     cache_watch: CacheWatch,
-    /// What hooks want said before the next prompt, and a prompt of theirs.
+    /// What hooks and servers want said before the next prompt, and a prompt of theirs.
     pub(crate) opening: Vec<String>,
+    /// What is said once and was.
+    said_once: HashSet<String>,
     pub(crate) opening_prompt: Option<String>,
     /// The call that a hook left for later; the conversation ends with it, and it has no result.
     pub(crate) deferred: Option<Incoming>,
@@ -87,6 +89,7 @@ impl Conversation {
             room,
             cache_watch: CacheWatch::default(),
             opening: Vec::new(),
+            said_once: HashSet::new(),
             opening_prompt: None,
             deferred: None,
         }
@@ -98,6 +101,19 @@ impl Conversation {
             self.gauge.offer(&tools);
             self.tools = tools;
         }
+    }
+
+    /// Has this said before the next prompt, unless the model was told so before, also in an earlier run.
+    pub(crate) fn say_once(&mut self, text: String) {
+        if self.said_once.contains(&text) {
+            return;
+        }
+        let mut blocks =
+            self.messages.iter().filter(|message| message.role == Role::User).flat_map(|message| &message.blocks);
+        if !blocks.any(|block| block.as_text().as_deref() == Some(text.as_str())) {
+            self.opening.push(text.clone());
+        }
+        self.said_once.insert(text);
     }
 
     /// Counts into the purse of another conversation.

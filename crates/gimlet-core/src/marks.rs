@@ -20,9 +20,13 @@ const TAGS: &[&str] = &[
     "task-notification",
     "agent-report",
     "agent-message",
+    SERVER_INSTRUCTIONS,
     "command-name",
     "command-message",
 ];
+
+/// Around what a server says about using it.
+pub(crate) const SERVER_INSTRUCTIONS: &str = "server-instructions";
 
 /// Words before a colon at the start of a line that look like another speaker.
 const ROLES: &[&str] = &["human", "user", "assistant", "system", "developer"];

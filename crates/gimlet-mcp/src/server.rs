@@ -125,6 +125,13 @@ impl Connection {
         Some((text("name")?, text("version")?))
     }
 
+    /// What it wants known about using it.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        let info = self.client.peer().peer_info()?;
+        let said = told(info.instructions.as_deref()?);
+        Some(said).filter(|said| !said.trim().is_empty())
+    }
+
     /// The tools that it listed last.
     pub(crate) fn tools(&self) -> Arc<[Known]> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()

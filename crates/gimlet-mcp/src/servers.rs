@@ -373,6 +373,11 @@ impl ToolSource for McpServers {
         std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn instructions(&self) -> Vec<(String, String)> {
+        let said = |entry: &Entry| Some((entry.name.clone(), entry.connection()?.instructions()?));
+        self.lock().iter().filter_map(said).collect()
+    }
+
     fn servers(&self) -> Vec<ServerView> {
         self.list()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gimlet_proto::{
     AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Leaving, Level, Model, Notice,
-    Op, Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport,
+    Op, Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport, enclosed,
 };
 use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs, keep_newest_pictures};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -22,6 +22,7 @@ use crate::dials::{Choice, Dials};
 use crate::files::FileHabits;
 use crate::gate::{Asked, Asks, Gate, HostGate, Permissions};
 use crate::hooks::{HookEvent, HookSurroundings, Hooks, Occasion, StartSource};
+use crate::marks::SERVER_INSTRUCTIONS;
 use crate::past::PastCalls;
 use crate::plans::Plans;
 use crate::record::Record;
@@ -414,6 +415,12 @@ impl Actor {
         let guests = own.newcomers(guests.into_iter().filter(|guest| !self.desk.gate.removes_tool(&**guest)));
         self.tools = own.with_guests(&guests).without(source.absent());
         self.conversation.offer(crate::context::with_guests(defs, &guests));
+        // Who has nothing to offer has nothing to say.
+        let is_here = |server: &str| guests.iter().any(|guest| guest.server().is_some_and(|of| of.name == server));
+        for (server, said) in source.instructions().into_iter().filter(|(server, _)| is_here(server)) {
+            let text = format!("The server '{server}' says this about using its tools:\n{said}");
+            self.conversation.say_once(enclosed(SERVER_INSTRUCTIONS, &text));
+        }
     }
 
     /// What there is to say about guests, and about those that did not come.

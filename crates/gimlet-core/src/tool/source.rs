@@ -22,6 +22,11 @@ pub trait ToolSource: Send + Sync {
         News::default()
     }
 
+    /// What servers want the model to know about using them, by name. It is theirs, and clean.
+    fn instructions(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// The servers behind the tools.
     fn servers(&self) -> Vec<ServerView>;
 

@@ -16,7 +16,7 @@ use crate::results::Settled;
 /// How often hooks may keep one turn from ending, unless the environment says otherwise.
 const MAX_STOP_BLOCKS: u32 = 8;
 
-/// How much of what hooks say stands before the first prompt, in bytes on disk. Lists read the first 64 KiB.
+/// How much of what hooks and servers say stands before the first prompt, in bytes on disk. Lists read the first 64 KiB.
 const MAX_OPENING: usize = 32 << 10;
 
 /// Lets hooks add to the beginning of a session or of a subagent's work. What they say is kept until the prompt that it
@@ -112,7 +112,7 @@ fn fitted(turn: &Turn, opening: Vec<String>) -> Vec<String> {
     let rest = texts.split_off(kept);
     if !rest.is_empty() {
         let preview = spilled(Some(&turn.result_files), &rest.join("\n"));
-        texts.push(enclosed("system-reminder", &format!("Hooks have said more than fits here:\n{preview}")));
+        texts.push(enclosed("system-reminder", &format!("More was to be said here than fits:\n{preview}")));
     }
     texts
 }

@@ -11,6 +11,7 @@ mod files;
 mod flags;
 mod greeting;
 mod hostile_servers;
+mod instructions;
 mod items;
 mod leaving;
 mod lifecycle;
