@@ -20,3 +20,6 @@ pub use admission::{Admission, ServerMatch};
 pub use config::{ConfigError, ServerConfig, servers_in};
 pub use naming::tool_name;
 pub use servers::{McpServers, Origin, Timeouts};
+
+/// How answers are counted.
+const CHARS_PER_TOKEN: usize = 4;

@@ -7,12 +7,13 @@ use std::time::Duration;
 use gimlet_core::tool::{
     ErrorClass, Guest, GuestCall, GuestResult, GuestTool, ResultCap, ToolContext, ToolError, ToolRef,
 };
-use gimlet_proto::{BoxFuture, Driver, ServerName, ServerTool};
+use gimlet_proto::{Body, BoxFuture, Driver, Level, Notice, ServerName, ServerTool};
 use rmcp::model::{CallToolRequestParams, ErrorCode, ReadResourceRequestParams, Tool};
 use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
 use rmcp::{Peer, RoleClient, serve_client};
 use serde_json::{Map, Value};
 
+use crate::CHARS_PER_TOKEN;
 use crate::channel::{DriverChannel, Inbox};
 use crate::client::Client;
 use crate::naming::{Called, Names};
@@ -21,6 +22,8 @@ use crate::policies::{Policies, Policy};
 use crate::schema::Form;
 use crate::text::{data, label, told};
 
+/// An answer with more characters than this is remarked on: about 10,000 tokens.
+const LONG_ANSWER: usize = 40_000;
 /// How far a tool may raise its own limit.
 const MAX_RAISED_RESULT: u64 = 500_000;
 
@@ -225,6 +228,7 @@ impl Connection {
             tool: tool.name.to_string(),
             form,
             limit: limits.call,
+            keeps: cap,
         };
         Some(ToolRef::Guest(Arc::new(GuestTool::new(guest, Arc::new(call)))))
     }
@@ -242,6 +246,8 @@ struct ServerCall {
     tool: String,
     form: Arc<Form>,
     limit: Duration,
+    /// How many characters of an answer stay in the conversation.
+    keeps: usize,
 }
 
 impl GuestCall for ServerCall {
@@ -263,7 +269,7 @@ impl GuestCall for ServerCall {
                     Err(ToolError::interrupted(format!("the call to the server '{}' was stopped", self.server)))
                 }
                 answer = tokio::time::timeout(self.limit, self.peer.call_tool(params)) => match answer {
-                    Ok(Ok(answer)) => outcome(answer),
+                    Ok(Ok(answer)) => outcome(answer).inspect(|result| self.remark_on_length(result, cx)),
                     Ok(Err(error)) => Err(self.failure(error)),
                     Err(_) => {
                         let limit = self.limit.as_secs();
@@ -277,6 +283,22 @@ impl GuestCall for ServerCall {
 }
 
 impl ServerCall {
+    /// Says that an answer is long, and what sets the limit.
+    fn remark_on_length(&self, result: &GuestResult, cx: &ToolContext) {
+        let chars = result.content.text_len();
+        if chars <= LONG_ANSWER {
+            return;
+        }
+        let fate = if chars > self.keeps { "it goes to a file" } else { "it stays in the conversation" };
+        let text = format!(
+            "the answer of the tool '{}' of the server '{}' has about {} tokens: {fate} (MAX_MCP_OUTPUT_TOKENS sets the limit)",
+            label(&self.tool),
+            self.server,
+            chars / CHARS_PER_TOKEN
+        );
+        cx.services.publish(&cx.agent, Body::Notice(Notice { level: Level::Warning, text }));
+    }
+
     /// Wrong parameters, a server that fails and one that cannot be reached are different troubles.
     fn failure(&self, error: ServiceError) -> ToolError {
         let server = &self.server;

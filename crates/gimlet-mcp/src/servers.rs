@@ -13,6 +13,7 @@ use gimlet_proto::{
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
+use crate::CHARS_PER_TOKEN;
 use crate::admission::Admission;
 use crate::config::{ServerConfig, ServerKind, servers_of};
 use crate::listing::{Difference, left_out};
@@ -26,7 +27,6 @@ const CONNECT: Duration = Duration::from_secs(30);
 const CALL: Duration = Duration::from_secs(100_000);
 /// What stays of a result in the conversation unless somebody says otherwise: as much as of any tool's.
 const RESULT_CHARS: usize = 50_000;
-const CHARS_PER_TOKEN: u64 = 4;
 
 /// How long a server that was silent once may hold up the next turn; each further silence halves it.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ impl Timeouts {
     pub fn from_env(env: &Env) -> Self {
         let ms = |name| env.integer(name).filter(|ms| *ms > 0).map(Duration::from_millis);
         let tokens = env.integer("MAX_MCP_OUTPUT_TOKENS").filter(|tokens| *tokens > 0);
-        let chars = |tokens: u64| usize::try_from(tokens.saturating_mul(CHARS_PER_TOKEN)).unwrap_or(usize::MAX);
+        let chars = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(CHARS_PER_TOKEN);
         Self {
             connect: ms("MCP_TIMEOUT").unwrap_or(CONNECT),
             limits: Limits {

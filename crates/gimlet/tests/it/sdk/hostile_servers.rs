@@ -157,3 +157,26 @@ async fn a_server_does_not_get_at_the_rules_of_another() {
         assert!(!result.starts_with("my."), "{rule}: {result}");
     }
 }
+
+#[tokio::test]
+async fn a_long_answer_is_remarked_on_with_the_setting_that_limits_it() {
+    for (length, words) in
+        [(40_000, None), (44_000, Some("about 11000 tokens: it stays")), (60_000, Some("goes to a file"))]
+    {
+        let world = world();
+        let model = Script::new().call("mcp__s__t", json!({})).then().say("done").serve().await.unwrap();
+        let config = r#"{"mcpServers":{"s":{"type":"sdk"}}}"#;
+        let mut host = Host::start(world.run(&model).args(["--allowedTools", "mcp__s", "--mcp-config", config]));
+        host.say("call it");
+        serve(&mut host, &|_, message| match message["method"].as_str()? {
+            "tools/list" => Some(json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})),
+            "tools/call" => Some(json!({"content": [{"type": "text", "text": "x".repeat(length)}]})),
+            _ => None,
+        })
+        .await;
+        let remarks = remarks(&host.end().await.clean(0));
+        let told =
+            |words: &str| remarks.iter().any(|text| text.contains(words) && text.contains("MAX_MCP_OUTPUT_TOKENS"));
+        assert!(words.map_or(remarks.is_empty(), told), "{length}: {remarks:?}");
+    }
+}
