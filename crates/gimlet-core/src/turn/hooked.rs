@@ -112,7 +112,8 @@ fn fitted(turn: &Turn, opening: Vec<String>) -> Vec<String> {
     let rest = texts.split_off(kept);
     if !rest.is_empty() {
         let preview = spilled(Some(&turn.result_files), &rest.join("\n"));
-        texts.push(enclosed("system-reminder", &format!("More was to be said here than fits:\n{preview}")));
+        texts
+            .push(enclosed("system-reminder", &format!("Hooks and servers have said more than fits here:\n{preview}")));
     }
     texts
 }
