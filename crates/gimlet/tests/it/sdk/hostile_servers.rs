@@ -82,10 +82,13 @@ async fn texts_of_a_server_are_clean_short_and_in_its_own_voice() {
     assert_eq!(result["tool_use_result"][0]["text"], wicked, "programs get it as it came");
 }
 
+/// A server and its tools.
+type Listed<'a> = (&'a str, &'a [&'a str]);
+
 /// Calls a tool of one of two servers under a rule; gives whether it was offered, who served it, and all lines.
 async fn called(
-    (one, tools): (&str, &[&str]),
-    (two, more): (&str, &[&str]),
+    (one, tools): Listed<'_>,
+    (two, more): Listed<'_>,
     sent: &str,
     (flag, rule): (&str, &str),
 ) -> (bool, String, Vec<Value>) {
@@ -117,7 +120,7 @@ async fn called(
 async fn tools_that_would_have_one_name_have_two_and_rules_for_one_do_not_reach_the_other() {
     // The name that `get.user` has beside `get_user`; it is the same in every process.
     let dotted = "mcp__s__get_user__9401c551";
-    let (own, other): ((&str, &[&str]), (&str, &[&str])) = (("s", &["get.user", "get_user"]), ("x", &[]));
+    let (own, other): (Listed<'_>, Listed<'_>) = (("s", &["get.user", "get_user"]), ("x", &[]));
     for (sent, rule, served) in [
         ("mcp__s__get_user", "mcp__s__get_user", "s get_user"),
         ("mcp__s__get_user", "mcp__s__get.user", ""),
@@ -152,7 +155,7 @@ async fn a_server_does_not_get_at_the_rules_of_another() {
     }
     // Nor does a rule about `my_srv` open `my.srv`.
     for rule in ["mcp__my_srv", "mcp__my_srv__t", "mcp__my_srv__*"] {
-        let (own, other): ((&str, &[&str]), (&str, &[&str])) = (("my.srv", &["t"]), ("my_srv", &[]));
+        let (own, other): (Listed<'_>, Listed<'_>) = (("my.srv", &["t"]), ("my_srv", &[]));
         let (_, result, _) = called(own, other, "mcp__my_srv__t", ("--allowedTools", rule)).await;
         assert!(!result.starts_with("my."), "{rule}: {result}");
     }
