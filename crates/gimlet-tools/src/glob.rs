@@ -93,8 +93,8 @@ impl Tool for Glob {
         walk::expand_path(&mut input.path, cx);
     }
 
-    fn validate_input(&self, input: &GlobInput, _cx: &PathContext) -> Result<(), InputProblem> {
-        walk::check_path(input.path.as_deref())?;
+    fn validate_input(&self, input: &GlobInput, cx: &PathContext) -> Result<(), InputProblem> {
+        walk::check_path(input.path.as_deref(), cx)?;
         walk::check_no_nul("pattern", &input.pattern)?;
         match input.pattern.is_empty() {
             true => Err(InputProblem::new(3, "`pattern` is empty; `**/*` matches every file")),

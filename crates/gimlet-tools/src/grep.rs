@@ -220,8 +220,8 @@ impl Tool for Grep {
         walk::expand_path(&mut input.path, cx);
     }
 
-    fn validate_input(&self, input: &GrepInput, _cx: &PathContext) -> Result<(), InputProblem> {
-        walk::check_path(input.path.as_deref())?;
+    fn validate_input(&self, input: &GrepInput, cx: &PathContext) -> Result<(), InputProblem> {
+        walk::check_path(input.path.as_deref(), cx)?;
         walk::check_no_nul("glob", input.glob.as_deref().unwrap_or_default())?;
         match input.pattern.is_empty() {
             true => Err(InputProblem::new(3, "`pattern` is empty; to list files, use Glob")),

@@ -18,6 +18,8 @@ use gimlet_policy::ClosedFiles;
 use gimlet_proto::Env;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
+use crate::text_file::file_path::{is_special, special_text};
+
 /// Directories of version control systems: never content.
 const VCS_DIRS: [&str; 6] = [".git", ".svn", ".hg", ".bzr", ".jj", ".sl"];
 
@@ -53,11 +55,14 @@ pub(crate) fn expand_path(path: &mut Option<PathBuf>, cx: &PathContext) {
 }
 
 /// Refuses values of an optional path parameter that cannot name a file.
-pub(crate) fn check_path(path: Option<&Path>) -> Result<(), InputProblem> {
+pub(crate) fn check_path(path: Option<&Path>, cx: &PathContext) -> Result<(), InputProblem> {
     let Some(path) = path else { return Ok(()) };
     if stands_for_nothing(path) {
         let hint = "leave `path` out to search the working directory";
         return Err(InputProblem::new(1, format!("`path` is the word \"{}\"; {hint}", path.display())));
+    }
+    if is_special(&cx.expand(path)) {
+        return Err(InputProblem::new(4, special_text(&path.display().to_string())));
     }
     check_no_nul("path", &path.to_string_lossy())
 }
@@ -153,9 +158,14 @@ pub(crate) fn builder(
     if ignore_files == IgnoreFiles::Obey {
         walk.add_custom_ignore_filename(".rgignore");
     }
+    // Kernel files are met only from above, or behind a link that the search begins at.
+    let meets_special = root.parent().is_none() || is_special(root);
     walk.filter_entry(move |entry| {
         let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
         let is_root = entry.depth() == 0;
+        if meets_special && is_special(entry.path()) {
+            return false;
+        }
         if is_dir { is_root || (!is_vcs_dir(entry) && enters(entry)) } else { !base.is_closed(entry) }
     });
     walk

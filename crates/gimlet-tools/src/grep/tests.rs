@@ -185,6 +185,10 @@ async fn bad_patterns_give_the_engine_s_words_and_a_hint() {
     assert!(error.model_text.contains("Did you mean: rust"), "{error}");
     assert!(refused(&tree, json!({"pattern": ""})).await.model_text.contains("Glob"));
     assert!(refused(&tree, json!({"pattern": "a", "path": "undefined"})).await.model_text.contains("leave `path` out"));
+    for path in ["/proc/1/environ", "/proc", "/sys/../dev"] {
+        let text = refused(&tree, json!({"pattern": "a", "path": path})).await.model_text;
+        assert!(text.contains("device or kernel file"), "{path}: {text}");
+    }
     let error = refused(&tree, json!({"pattern": "a", "path": "absent"})).await;
     assert!(error.model_text.contains("absent") && error.model_text.contains("working directory"), "{error}");
     assert!(refused(&tree, json!({"pattern": "a", "-x": 1})).await.model_text.contains("`-x`"));
