@@ -48,6 +48,8 @@ pub enum Oddity {
     OtherSystem,
     /// Nothing does what it speaks of.
     Directory,
+    /// A sign in its path means less than its author may think.
+    Literal(&'static str),
     /// No tool has this name; perhaps another was meant.
     UnknownTool { name: String, nearest: Option<String> },
     /// Another rule decides whatever this one could.
@@ -76,6 +78,7 @@ impl fmt::Display for RuleRemark {
             }
             Oddity::OtherSystem => f.write_str("has no effect; there is no such tool on this system"),
             Oddity::Directory => f.write_str("has no effect; a command's own `cd` is judged with the command"),
+            Oddity::Literal(what) => write!(f, "is about files whose names have that sign in them: {what}"),
             Oddity::UnknownTool { name, nearest: Some(nearest) } => {
                 write!(f, "names the tool `{name}`, which nobody knows; did you mean `{nearest}`?")
             }
@@ -112,6 +115,7 @@ impl RuleSet {
                 Specifier::Inert(Inert::PrimaryField(field)) => Some(Oddity::PrimaryField(field.clone())),
                 Specifier::Inert(Inert::OtherSystem) => Some(Oddity::OtherSystem),
                 Specifier::Inert(Inert::Directory) => Some(Oddity::Directory),
+                Specifier::Path(_) => literal_sign(&rule.text),
                 _ if behavior != Behavior::Allow => unknown_tool(rule, known),
                 _ => None,
             };
@@ -151,6 +155,26 @@ impl RuleSet {
 
 fn remark(behavior: Behavior, rule: &Rule, oddity: Oddity) -> RuleRemark {
     RuleRemark { behavior, rule: rule.text.clone(), source: rule.source.clone(), oddity }
+}
+
+/// What of a path is taken by the letter although other programs give it a meaning: hardly any file is called so.
+fn literal_sign(rule: &str) -> Option<Oddity> {
+    let path = rule.split_once('(')?.1.trim_end().strip_suffix(')')?;
+    let listed =
+        path.split_once('{').and_then(|(_, rest)| rest.split_once('}')).is_some_and(|(list, _)| list.contains(','));
+    let opened = path.rfind('[').is_some_and(|at| !path[at..].contains(']'));
+    let other_home = path.strip_prefix('~').is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    let what = match path {
+        _ if listed => "braces are no list here, so write one rule for each name",
+        _ if path.starts_with(['"', '\'']) => "quotes are part of the name here, so leave them out",
+        _ if path.contains('$') => "variables are not replaced here, so write the path out",
+        _ if path.contains(")") && path.contains("(") => "one rule ends at the last parenthesis, so write two",
+        _ if other_home => "`~` is your own home directory only, so write the path out",
+        _ if opened => "a bracket that is not closed stands for itself",
+        _ if path.ends_with('\\') => "there is nothing behind the backslash that it could quote",
+        _ => return None,
+    };
+    Some(Oddity::Literal(what))
 }
 
 /// Names with `_` belong to servers that may not be running, and a glob may stand for tools to come.
@@ -233,6 +257,30 @@ mod tests {
         assert!(said[2].contains("`command`"), "{said:?}");
         assert_eq!(set(&["Task(x)"], &[], &[]).remarks(&["Agent"]), []);
         assert_eq!(set(&["Agent(x)"], &[], &[]).remarks(&["Task"]), []);
+    }
+
+    #[test]
+    fn signs_that_mean_nothing_in_a_path_are_remarked_on() {
+        let mut rules = RuleSet::default();
+        let source = RuleSource::new(RuleScope::User, "/");
+        let odd = [
+            "Read([)",
+            "Read(.env\\)",
+            "Read({.env,x})",
+            "Read(\".env\")",
+            "Read($PWD/.env)",
+            "Read(.env)Read(x)",
+            "Read(~root/x)",
+        ];
+        for rule in odd {
+            rules.add(Behavior::Deny, rule, &source).unwrap();
+        }
+        for rule in ["Read(.env)", "Edit(src/[ab]*.rs)", "Read(~/x)", "Read(~)", "Read(a{b}c)"] {
+            rules.add(Behavior::Deny, rule, &source).unwrap();
+        }
+        let remarks = rules.remarks(&[]);
+        let found: Vec<&str> = remarks.iter().map(|remark| remark.rule.as_str()).collect();
+        assert_eq!(found, odd);
     }
 
     #[test]
