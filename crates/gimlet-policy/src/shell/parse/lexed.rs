@@ -86,7 +86,8 @@ impl Lexer<'_> {
         if self.depth > DEEPEST {
             return None;
         }
-        let mut in_word = false;
+        // Whether a word has begun, and whether the next one is where a redirection goes.
+        let (mut in_word, mut target) = (false, false);
         while let Some(byte) = self.byte(at, end) {
             // Lines that go on are one line, also in the middle of a word.
             if self.starts(at, end, b"\\\n") {
@@ -115,6 +116,7 @@ impl Lexer<'_> {
                     continue;
                 }
                 self.mark(at, Mark::Operator);
+                target = matches!(byte, b'<' | b'>');
                 at = match byte {
                     b'(' => self.commands(at + 1, end, Closer::Parenthesis)?,
                     b')' if closer == Closer::Parenthesis => {
@@ -133,6 +135,13 @@ impl Lexer<'_> {
             }
             if !in_word {
                 self.mark(at, Mark::Word);
+                let digits = self.text[at..end].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let redirects = digits > 0 && matches!(self.byte(at + digits, end), Some(b'<' | b'>'));
+                if target && redirects {
+                    // The number of another redirection is no target.
+                    return None;
+                }
+                target = false;
             }
             in_word = true;
             at = match byte {

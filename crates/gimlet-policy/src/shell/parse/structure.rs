@@ -194,5 +194,8 @@ pub(super) fn has_doubtful_operand(leaves: &[Node<'_>], text: &str) -> bool {
     const COMPARING: &[&str] =
         &["=", "==", "!=", "=~", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"];
     let source = |node: &Node<'_>| text.get(node.byte_range()).unwrap_or("");
-    leaves.windows(2).any(|pair| source(&pair[0]).starts_with('-') && COMPARING.contains(&source(&pair[1])))
+    let compares = |node: &Node<'_>| COMPARING.contains(&source(node));
+    // What has an operator in front of it is no operand of another one.
+    leaves.windows(2).any(|pair| source(&pair[0]).starts_with('-') && compares(&pair[1]))
+        || leaves.windows(3).any(|three| source(&three[0]).starts_with('-') && compares(&three[2]))
 }

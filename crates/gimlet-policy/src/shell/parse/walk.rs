@@ -211,7 +211,7 @@ impl<'a> Walk<'a> {
 
     fn leaf(&mut self, node: Node<'_>, kind: Kind, around: Inside) {
         let Kind { name: kind, open_ended, .. } = kind;
-        self.parted |= !self.agrees(node, kind);
+        self.parted |= !self.agrees(node, kind, around.parent);
         // What stands before a node is not its own.
         let opens = around.border == Some(node.start_byte());
         let loose = if opens { around.loose_outside } else { around.loose };
@@ -258,13 +258,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a leaf is what bash sees in its place, and whether nothing that bash sees was passed over before it.
-    fn agrees(&mut self, node: Node<'_>, kind: &str) -> bool {
+    fn agrees(&mut self, node: Node<'_>, kind: &str, parent: &str) -> bool {
         let (source, named) = (self.source(node), node.is_named());
+        let expression = kind == "regex" && parent == "binary_expression";
         self.marks_agree(node.start_byte(), node.end_byte(), |at, mark| match mark {
-            Mark::Word if kind == "regex" => at == 0 || source.get(..at).is_some_and(|before| before.ends_with('|')),
+            Mark::Word if expression => at == 0 || source.get(..at).is_some_and(|before| before.ends_with('|')),
             Mark::Word => at == 0 || matches!(source, ">&-" | "<&-"),
             // In a condition it is a sign of the expression.
-            Mark::Operator if kind == "regex" => source.get(at..).is_some_and(|rest| rest.starts_with('|')),
+            Mark::Operator if expression => source.get(at..).is_some_and(|rest| rest.starts_with('|')),
             Mark::Operator => !named && kind.starts_with([';', '&', '|', '<', '>', '(', ')']),
             Mark::Newline => !named && source.trim().is_empty(),
             Mark::Opening(length) => at == 0 && !named && source.len() == length,
