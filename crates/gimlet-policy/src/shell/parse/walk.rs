@@ -160,6 +160,9 @@ impl<'a> Walk<'a> {
             self.trouble(Trouble::Construct);
         }
         let commands_before = self.parsed.commands.len();
+        if matches!(kind, "command" | "declaration_command" | "unset_command") && self.ends_inside(node) {
+            self.trouble(Trouble::Syntax);
+        }
         match kind {
             "command" => self.command(node, around),
             "test_command" => self.condition(node, around),
@@ -200,6 +203,7 @@ impl<'a> Walk<'a> {
             "command_substitution" if self.source(node).starts_with('`') && self.source(node).contains('\\') => {
                 self.trouble(Trouble::Construct);
             }
+            ";" if around.parent == "case_statement" => self.trouble(Trouble::Syntax),
             // The grammar takes it for `;`, bash does not.
             ";;" if around.parent != "case_item" => self.trouble(Trouble::Syntax),
             _ => {}
@@ -227,7 +231,13 @@ impl<'a> Walk<'a> {
         }
         self.parsed.unspoken |= loose && has_bare_special(gap);
         self.read_to = self.read_to.max(node.end_byte());
-        self.newline_may_follow = (around.parent == "case_item" && kind == ")") || open_ended;
+        self.newline_may_follow = match kind {
+            // What it stands behind goes on behind it.
+            "comment" => self.newline_may_follow,
+            "in" => around.parent == "case_statement",
+            ")" => around.parent == "case_item" || open_ended,
+            _ => open_ended,
+        };
         let source = self.source(node);
         if around.verbatim && matches!(kind, "raw_string" | "ansi_c_string") && !is_plain(source) {
             self.parsed.unquoted.push(source.to_owned());
@@ -270,6 +280,18 @@ impl<'a> Walk<'a> {
             Mark::Newline => !named && source.trim().is_empty(),
             Mark::Opening(length) => at == 0 && !named && source.len() == length,
             Mark::Quote => at == 0 && (kind == "raw_string" || kind == "\""),
+        })
+    }
+
+    /// Whether bash ends a line between the words of a command.
+    fn ends_inside(&self, node: Node<'_>) -> bool {
+        let Some(marks) = &self.marks else { return false };
+        let mut cursor = node.walk();
+        let mut end = node.start_byte();
+        node.children(&mut cursor).any(|child| {
+            let before = std::mem::replace(&mut end, child.end_byte());
+            let first = marks.partition_point(|(at, _)| *at < before);
+            marks[first..].iter().take_while(|(at, _)| *at < child.start_byte()).any(|(_, mark)| *mark == Mark::Newline)
         })
     }
 
