@@ -57,30 +57,54 @@ fn only_examples(hooks: &Path) -> bool {
     entries.into_iter().all(is_example)
 }
 
-/// Understands less than git does, and calls plain only what it understands.
+/// Understands less than git does, and calls plain only what it understands to the last letter: one section or one key
+/// to a line, nothing escaped, no line that goes on.
 fn is_plain(text: &str) -> bool {
     let mut keys: &[&str] = &[];
-    for line in text.lines().map(str::trim) {
+    // Git knows fewer kinds of white space than Rust, and ends lines at fewer places.
+    for line in text.split('\n').map(|line| line.trim_matches([' ', '\t'])) {
+        if line.chars().any(|c| c.is_control() && c != '\t') {
+            return false;
+        }
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
         if let Some(rest) = line.strip_prefix('[') {
-            let Some(section) = rest.strip_suffix(']').map(|section| section.split([' ', '.', '"']).next()) else {
-                return false;
-            };
-            let section = section.unwrap_or_default().to_ascii_lowercase();
-            let Some((_, known)) = PLAIN.iter().find(|(name, _)| *name == section) else { return false };
+            let known = section(rest).and_then(|name| PLAIN.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)));
+            let Some((_, known)) = known else { return false };
             keys = known;
             continue;
         }
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
-        let key = key.trim().to_ascii_lowercase();
-        // A line that goes on could hold anything; `ext::` addresses are programs.
-        if !keys.contains(&key.as_str()) || value.ends_with('\\') || value.trim_start().starts_with("ext::") {
+        let key = key.trim_end_matches([' ', '\t']);
+        if !keys.iter().any(|known| key.eq_ignore_ascii_case(known)) || !is_plain_value(value) {
             return false;
         }
     }
     true
+}
+
+/// The name in `name]` or `name "part"]`, which end the line.
+fn section(rest: &str) -> Option<&str> {
+    let inside = rest.strip_suffix(']')?;
+    let name = match inside.split_once(' ') {
+        None => inside,
+        Some((name, part)) => {
+            let part = part.strip_prefix('"')?.strip_suffix('"')?;
+            Some(name).filter(|_| !part.contains(['"', ']', '\\']))?
+        }
+    };
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(name)
+}
+
+/// Nothing escaped, and no address that is a program: `ext::…` and whatever else a helper of git's serves. Also branches
+/// can name an address as their remote.
+fn is_plain_value(value: &str) -> bool {
+    // Git takes quotes out wherever they are.
+    let value: String = value.chars().filter(|c| *c != '"').collect();
+    let value = value.trim_matches([' ', '\t']);
+    let helper = value.split_once("::").is_some_and(|(before, _)| !before.contains(['/', '[', ':']));
+    !helper && !value.contains('\\') && !value.starts_with('-')
 }
 
 #[cfg(test)]
@@ -94,6 +118,7 @@ mod tests {
             "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n",
             "[remote \"origin\"]\n\turl = https://example.org/a.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
             "# x\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[user]\nname = A\n",
+            "[Core]\n\tBare=false\n; x\n[remote \"a/b.c\"]\n\turl = \"ssh://git@[::1]/a b\"\n\turl = me@host:a.git\n",
         ] {
             assert!(is_plain(plain), "{plain}");
         }
@@ -108,6 +133,23 @@ mod tests {
             "[remote \"origin\"]\n\turl = ext::evil\n",
             "[remote \"origin\"]\n\tuploadpack = evil\n",
             "name = before any section\n",
+            // What git reads behind the end of a section's name, and what it reads on one line.
+            "[branch \"x\"][core]fsmonitor=touch /tmp/x; #]\n",
+            "[branch \"x\"] [core] fsmonitor = evil # \"]\n",
+            "[branch \"x\\\"\"]\n",
+            "[core][core]\n",
+            "[core]]\n",
+            "[core ]\n",
+            "[branch.x]\n",
+            "[branch \"x]\n",
+            "[user]\nname = A\r[core]\rfsmonitor = evil\n",
+            "[user]\nname = a\\\"\n",
+            "[remote \"origin\"]\n\turl = \"ext::evil\"\n",
+            "[remote \"origin\"]\n\turl = e\"x\"t::evil\n",
+            "[remote \"origin\"]\n\turl = other::evil\n",
+            "[remote \"origin\"]\n\turl = --upload-pack=evil\n",
+            "[branch \"main\"]\n\tremote = ext::evil\n",
+            "\u{a0}[core]\n\tbare = true\n",
         ] {
             assert!(!is_plain(risky), "{risky}");
         }

@@ -151,6 +151,11 @@ os.execve(f, ['touch', '$OUT/new'], {})""#,
         "mkdir -p 1/2/3/4/5/6; cp -r sub/.git 1/2/3/4/5/6/7; echo '[core] fsmonitor=x' > 1/2/3/4/5/6/7/config",
     ),
     effect(
+        "hide a setting in the name of a section",
+        "mkdir -p 1/2/3/4/5/6; cp -r sub/.git 1/2/3/4/5/6/7; \
+         echo '[branch \"x\"][core]fsmonitor=x; #]' > 1/2/3/4/5/6/7/config",
+    ),
+    effect(
         "hide a repository within one that looks harmless",
         "mkdir -p 1/2/3/4/5/6/objects 1/2/3/4/5/6/refs; cp sub/.git/HEAD 1/2/3/4/5/6/; cp -r sub/.git 1/2/3/4/5/6/7; \
          echo '[core] fsmonitor=x' > 1/2/3/4/5/6/7/config",
