@@ -94,7 +94,7 @@ impl Sandboxing {
         let looked = tokio::task::spawn_blocking(look).await;
         let (guard, closed, kept) =
             looked.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
-        let sandbox = self.sandbox.holding(guard.held()).holding(&kept).closing(&closed);
+        let sandbox = self.sandbox.holding(guard.held()).holding(&kept).closing(guard.closed()).closing(&closed);
         Ok(Watch { walls: self.clone(), sandbox, guard: Some(guard) })
     }
 

@@ -19,8 +19,10 @@ mod mounts;
 mod plan;
 mod probe;
 mod proxy;
+mod reach;
 mod relay;
 mod seccomp;
+mod state;
 mod violations;
 
 use std::ffi::OsString;
@@ -39,6 +41,7 @@ pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
 pub use proxy::{
     HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream, WEB_PORTS,
 };
+pub use reach::Opened;
 use seccomp::{Inet, Sockets};
 pub use violations::{Aftermath, violations};
 

@@ -86,9 +86,22 @@ pub enum Violation {
     Network,
     /// A system call that is closed to all sandboxed commands.
     SystemCall,
-    /// A protected file that was made or changed while the command ran. It was moved away, and what was there before is
-    /// there again.
-    Tampered { path: PathBuf, moved_to: PathBuf },
+    /// A protected file that was made or changed while the command ran. It was moved away, or removed if that could not
+    /// be, and what was there before is there again.
+    Tampered { path: PathBuf, moved_to: Option<PathBuf> },
+    /// A protected file that could not be put back.
+    Lost { path: PathBuf, why: String },
+    /// A protected file that was made or changed while the command ran, and could not be taken away: it is still there.
+    Left { path: PathBuf, why: String },
+    /// Not all folders could be looked into after the command.
+    Unseen,
+}
+
+impl Violation {
+    /// Whether it is about traces that a command left, and not about something that it was kept from.
+    pub fn is_trace(&self) -> bool {
+        matches!(self, Self::Tampered { .. } | Self::Lost { .. } | Self::Left { .. } | Self::Unseen)
+    }
 }
 
 impl std::fmt::Display for Violation {
@@ -99,9 +112,21 @@ impl std::fmt::Display for Violation {
             Self::Connect { host, port, reason } => write!(f, "connecting to {host}:{port} is not allowed: {reason}"),
             Self::Network => f.write_str("the network is closed"),
             Self::SystemCall => f.write_str("a system call is closed"),
-            Self::Tampered { path, moved_to } => {
+            Self::Tampered { path, moved_to: Some(moved_to) } => {
                 write!(f, "{} is protected; the change was moved to {}", path.display(), moved_to.display())
             }
+            Self::Tampered { path, moved_to: None } => {
+                write!(f, "{} is protected; the change was removed, since it could not be moved away", path.display())
+            }
+            Self::Lost { path, why } => write!(f, "{} was changed and is not back: {why}", path.display()),
+            Self::Left { path, why } => write!(
+                f,
+                "{} is protected and was made or changed, and could not be taken away ({why}); others may run what is in it",
+                path.display()
+            ),
+            Self::Unseen => f.write_str(
+                "there are more folders than can be looked into, or they are too deep; repositories in them are not guarded",
+            ),
         }
     }
 }

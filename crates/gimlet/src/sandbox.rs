@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use gimlet_exec::{
     Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer,
-    ProbeOptions, Proxy, ProxyConfig, Running, Sandbox, Spawn, Stdin, Streams, Upstream, probe, violations,
+    ProbeOptions, Proxy, ProxyConfig, Running, SANDBOX_SETUP_FAILED, Sandbox, Spawn, Stdin, Streams, Upstream, probe,
+    violations,
 };
-use gimlet_proto::{Env, SandboxNetwork, SandboxSpec};
+use gimlet_proto::{Env, SandboxNetwork, SandboxSpec, Violation};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -45,7 +46,10 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let spawn = Spawn { program, args: rest.to_vec(), cwd, env, stdin, streams: Streams::Split, report: false };
     let mut census = Census::default();
     let guard = Guard::before(&spec, &available, &mut census);
-    let sandbox = sandbox.holding(guard.held());
+    let sandbox = sandbox.holding(guard.held()).closing(guard.closed());
+    if guard.is_partial() {
+        crate::say_on_stderr(&format!("gimlet: sandbox: {}", Violation::Unseen));
+    }
     let spawn = sandbox.wrap(spawn, &[]).map_err(|error| Report::new(error.to_string()))?;
     let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
     let (exit, errors) = carry(&mut running).await?;
@@ -56,6 +60,9 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     found.extend(violations(aftermath));
     for violation in &found {
         crate::say_on_stderr(&format!("gimlet: sandbox: {violation}"));
+    }
+    if found.iter().any(|violation| matches!(violation, Violation::Left { .. })) {
+        return Ok(ExitCode::from(u8::try_from(SANDBOX_SETUP_FAILED).unwrap_or(1)));
     }
     Ok(ExitCode::from(u8::try_from(exit.shell_code()).unwrap_or(1)))
 }

@@ -8,20 +8,30 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::reach::{Opened, is_absence};
+
 /// The most folders that are kept in sight, the shallow ones first.
-const MAX_FOLDERS: usize = 50_000;
+const MAX_FOLDERS: usize = 100_000;
 /// A folder that changed so shortly before it was read may have changed again within one tick of the kernel's clock.
 const TICK_SECONDS: i64 = 2;
 const DOT_GIT: &str = ".git";
 
 /// What was seen of the folders so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Census {
     folders: HashMap<PathBuf, Folder>,
+    most: usize,
+}
+
+impl Default for Census {
+    fn default() -> Self {
+        Self { folders: HashMap::new(), most: MAX_FOLDERS }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -35,6 +45,8 @@ struct Folder {
     is_repository: bool,
     /// It has a `.git` that is no folder but leads to one.
     has_link: bool,
+    /// It says where the rest of the repository is.
+    has_common: bool,
 }
 
 /// The repositories that there are.
@@ -44,11 +56,13 @@ pub(super) struct Repositories {
     pub(super) folders: BTreeSet<PathBuf>,
     /// `.git` that is a file or a link and says where the repository is.
     pub(super) links: BTreeSet<PathBuf>,
+    /// There are more folders, or some that cannot be reached.
+    pub(super) is_partial: bool,
 }
 
 impl Census {
-    /// Looks at all folders below these, which are real paths.
-    pub(super) fn look(&mut self, roots: &[PathBuf]) -> Repositories {
+    /// Looks at all folders below these, which are real paths. Those that are closed to the person are opened for it.
+    pub(super) fn look(&mut self, roots: &[PathBuf], opened: &mut Opened) -> Repositories {
         let mut found = Repositories::default();
         let mut seen = HashMap::with_capacity(self.folders.len());
         let mut waiting: Vec<PathBuf> = roots.to_vec();
@@ -56,13 +70,29 @@ impl Census {
         while !waiting.is_empty() {
             let mut next = Vec::new();
             for path in waiting {
-                if seen.len() >= MAX_FOLDERS || seen.contains_key(&path) {
+                if seen.contains_key(&path) {
                     continue;
                 }
-                let Some(folder) = self.folder(&path) else { continue };
+                if seen.len() >= self.most {
+                    found.is_partial = true;
+                    break;
+                }
+                let folder = match self.folder(&path, opened) {
+                    Ok(Some(folder)) => folder,
+                    // Somebody else's, which commands cannot look into either.
+                    Ok(None) => continue,
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+                    Err(_) => {
+                        found.is_partial = true;
+                        continue;
+                    }
+                };
                 if folder.is_repository || path.file_name() == Some(OsStr::new(DOT_GIT)) {
                     found.folders.insert(path.clone());
                 }
+                // Git takes the configuration of a worktree from there, whatever else that lacks.
+                let worktrees = path.parent().filter(|parent| folder.has_common && parent.ends_with("worktrees"));
+                found.folders.extend(worktrees.and_then(Path::parent).map(Path::to_owned));
                 if folder.has_link {
                     found.links.insert(path.join(DOT_GIT));
                 }
@@ -75,22 +105,33 @@ impl Census {
         found
     }
 
-    /// One folder, from memory if it cannot have changed. Links to folders are none.
-    fn folder(&mut self, path: &Path) -> Option<Folder> {
-        let metadata = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir)?;
+    /// One folder, from memory if it cannot have changed. Links to folders are none, and what is gone is none.
+    fn folder(&mut self, path: &Path, opened: &mut Opened) -> io::Result<Option<Folder>> {
+        let mut metadata = match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_dir() => metadata,
+            Ok(_) => return Ok(None),
+            Err(error) if is_absence(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if opened.open_if_closed(path, &metadata) {
+            metadata = fs::symlink_metadata(path)?;
+        }
         let (inode, changed) = (metadata.ino(), (metadata.ctime(), metadata.ctime_nsec()));
         let is_same = |folder: &Folder| {
             folder.inode == inode && folder.changed == changed && folder.read_at - changed.0 >= TICK_SECONDS
         };
         if let Some(known) = self.folders.remove(path).filter(is_same) {
-            return Some(known);
+            return Ok(Some(known));
         }
-        Folder::read(path, inode, changed)
+        match Folder::read(path, inode, changed) {
+            Err(error) if is_absence(&error) => Ok(None),
+            read => read.map(Some),
+        }
     }
 }
 
 impl Folder {
-    fn read(path: &Path, inode: u64, changed: (i64, i64)) -> Option<Self> {
+    fn read(path: &Path, inode: u64, changed: (i64, i64)) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let mut folder = Self {
             inode,
@@ -99,9 +140,11 @@ impl Folder {
             folders: Vec::new(),
             is_repository: false,
             has_link: false,
+            has_common: false,
         };
         let mut marks = Marks::default();
-        for entry in path.read_dir().ok()?.flatten() {
+        for entry in path.read_dir()? {
+            let entry = entry?;
             let name = entry.file_name();
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             marks.note(&name);
@@ -113,7 +156,8 @@ impl Folder {
         }
         // Nothing is left out, not even the inside of repositories: whatever is, somebody hides something there.
         folder.is_repository = marks.make_a_repository();
-        Some(folder)
+        folder.has_common = marks.common;
+        Ok(folder)
     }
 }
 
@@ -162,6 +206,10 @@ pub(super) fn link_target(link: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    fn look(census: &mut Census, roots: &[PathBuf]) -> Repositories {
+        census.look(roots, &mut Opened::default())
+    }
+
     fn repository(at: &Path) {
         for folder in ["objects", "refs"] {
             fs::create_dir_all(at.join(folder)).unwrap();
@@ -180,14 +228,14 @@ mod tests {
         fs::write(root.join("linked/.git"), "gitdir: ../mirror.git\n").unwrap();
         let mut census = Census::default();
         let roots = [root.clone()];
-        let found = census.look(&roots);
+        let found = look(&mut census, &roots);
         assert_eq!(found.folders, old.iter().map(|name| root.join(name)).collect());
         assert_eq!(found.links, [root.join("linked/.git")].into());
-        assert_eq!(census.look(&roots), found);
+        assert_eq!(look(&mut census, &roots), found);
         repository(&root.join("node_modules/x/y/.git"));
         repository(&root.join("1/2/other"));
         std::os::unix::fs::symlink("../../mirror.git", root.join("1/2/.git")).unwrap();
-        let later = census.look(&roots);
+        let later = look(&mut census, &roots);
         let new: Vec<&PathBuf> = later.folders.difference(&found.folders).collect();
         assert_eq!(new, [&root.join("1/2/other"), &root.join("node_modules/x/y/.git")]);
         assert!(later.links.contains(&root.join("1/2/.git")));
@@ -203,12 +251,12 @@ mod tests {
         fs::create_dir_all(root.join("b/x")).unwrap();
         let mut census = Census::default();
         // As if all of it had been read long after it was made.
-        assert_eq!(census.look(std::slice::from_ref(&root)).folders.len(), 1);
+        assert_eq!(look(&mut census, std::slice::from_ref(&root)).folders.len(), 1);
         census.folders.values_mut().for_each(|folder| folder.read_at += 100);
         for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] {
             fs::rename(root.join(from), root.join(to)).unwrap();
         }
-        assert_eq!(census.look(std::slice::from_ref(&root)).folders, [root.join("b/x/.git")].into());
+        assert_eq!(look(&mut census, std::slice::from_ref(&root)).folders, [root.join("b/x/.git")].into());
     }
 
     #[test]
@@ -217,11 +265,11 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a")).unwrap();
         let mut census = Census::default();
-        census.look(std::slice::from_ref(&root));
+        look(&mut census, std::slice::from_ref(&root));
         // Only memory knows this folder, which lies in one that did not change.
         let known = census.folders.get_mut(&root).unwrap();
         known.read_at += 100;
         known.has_link = true;
-        assert_eq!(census.look(std::slice::from_ref(&root)).links, [root.join(".git")].into());
+        assert_eq!(look(&mut census, std::slice::from_ref(&root)).links, [root.join(".git")].into());
     }
 }

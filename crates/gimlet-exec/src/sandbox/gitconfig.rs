@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::Path;
 
+use super::reach::is_there;
+
 /// Sections and keys that name no program, no other file and no place to send anything.
 const PLAIN: &[(&str, &[&str])] = &[
     (
@@ -28,9 +30,9 @@ const PLAIN: &[(&str, &[&str])] = &[
 /// A configuration longer than this is not one of a new repository.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Whether a protected path that is new can stay. What is not there can.
+/// Whether a protected path that is new can stay. What is not there can; what cannot be looked at cannot.
 pub(super) fn is_harmless(path: &Path) -> bool {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return true };
+    let Ok(metadata) = fs::symlink_metadata(path) else { return !is_there(path) };
     let name = path.file_name().and_then(|name| name.to_str());
     match name {
         Some("hooks") if metadata.is_dir() => only_examples(path),

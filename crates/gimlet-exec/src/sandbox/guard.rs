@@ -3,26 +3,22 @@
 //! Before a command it is noted how they are, after it they are put back, and what the command made of them is moved to
 //! where nobody runs it. Blocking; small: only the protected paths themselves are looked at.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use gimlet_proto::{SandboxSpec, Violation};
-
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::census::{Census, Repositories, is_repository, link_target};
 use super::defaults::{protected_in, walled_in};
 use super::gitconfig::is_harmless;
 use super::plan::unswapped;
 use super::probe::{Available, Layer};
-
-/// The most that is kept of one protected place. A larger one is checked by its stamps and cannot be put back.
-const MAX_KEPT_BYTES: u64 = 4 << 20;
+use super::reach::{Held, Opened, Reach};
+use super::state::State;
 
 /// The most repositories that are held by mounts; further ones are noted and put back.
 const MAX_HELD: usize = 200;
@@ -39,6 +35,8 @@ pub struct Guard {
     roots: Vec<PathBuf>,
     /// The repositories that were there.
     repositories: Repositories,
+    /// Folders that were closed to the person themselves.
+    closed: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -59,16 +57,19 @@ impl Guard {
             return Self::of_nothing();
         }
         let roots = unswapped(&spec.write);
-        let repositories = census.look(&roots);
+        let mut opened = Opened::default();
+        let repositories = census.look(&roots, &mut opened);
         let has_mounts = available.layers().contains(&Layer::Mounts);
         let inner = repositories.folders.iter().map(|folder| (folder, protected_in(folder)));
         let inner = inner.chain(repositories.links.iter().map(|link| (link, vec![link.clone()])));
         let mut held = Vec::new();
         let mut watched = Vec::new();
+        let closed = opened.paths();
         let mut watch = |root: &PathBuf, path: &PathBuf, is_held: bool| {
-            let before = State::of(path);
-            if !(is_held && matches!(before, State::Tree(_) | State::Stamp(..))) {
-                let link = link_on_the_way(root, path);
+            let is_real = || path.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink());
+            let is_open = || !closed.iter().any(|closed| path.starts_with(closed));
+            if !(is_held && is_real() && is_open()) {
+                let (before, link) = (State::of(path), link_on_the_way(root, path));
                 watched.push(Watched { root: root.clone(), path: path.clone(), link, before });
             }
         };
@@ -86,7 +87,7 @@ impl Guard {
             }
         }
         let plain_folders = roots.iter().filter(|root| !is_repository(root)).cloned().collect();
-        Self { watched, held, plain_folders, roots, repositories }
+        Self { watched, held, plain_folders, roots, repositories, closed }
     }
 
     /// Where files are open there is nothing to guard.
@@ -97,7 +98,13 @@ impl Guard {
             plain_folders: Vec::new(),
             roots: Vec::new(),
             repositories: Repositories::default(),
+            closed: Vec::new(),
         }
+    }
+
+    /// Whether some folders could not be looked into, so that repositories in them are not guarded.
+    pub fn is_partial(&self) -> bool {
+        self.repositories.is_partial
     }
 
     /// Protected paths that the walls have to hold besides those of the spec.
@@ -105,29 +112,34 @@ impl Guard {
         &self.held
     }
 
-    /// Puts back what changed. What the command made is moved into `quarantine`.
+    /// Folders that the walls have to close besides those of the spec: whom they are closed to already could open them.
+    pub fn closed(&self) -> &[PathBuf] {
+        &self.closed
+    }
+
+    /// Puts back what changed. What the command made is moved into `quarantine`; what cannot be taken away is named.
     pub fn after(self, quarantine: &Path, census: &mut Census) -> Vec<Violation> {
+        let mut opened = Opened::default();
+        let mut now = census.look(&self.roots, &mut opened);
+        // What the command closed may hide something, and stays open.
+        opened.close_only(&self.closed);
         let mut found = Vec::new();
-        for Watched { root, path, link, before } in &self.watched {
-            if let Some(new) = link_on_the_way(root, path).filter(|new| link.as_ref() != Some(new)) {
-                found.extend(take_away(root, &new, quarantine));
-                drop(restore_at(before, root, path));
-            } else if State::of(path) != *before && !(*before == State::Absent && is_harmless(path)) {
-                found.extend(take_away(root, path, quarantine));
-                // What cannot be put back was at least moved away and is reported.
-                drop(restore_at(before, root, path));
-            }
+        for watched in &self.watched {
+            found.extend(watched.put_back(quarantine));
         }
         for folder in self.plain_folders.iter().filter(|folder| is_repository(folder)) {
-            found.extend(take_away(folder, &folder.join("HEAD"), quarantine));
+            found.extend(take_away(folder, &folder.join("HEAD"), quarantine, Otherwise::Remove));
         }
-        found.extend(self.new_repositories(quarantine, census));
+        if !found.is_empty() {
+            now = census.look(&self.roots, &mut opened);
+        }
+        found.extend(self.new_repositories(&now, quarantine));
+        found.extend((now.is_partial && !self.repositories.is_partial).then_some(Violation::Unseen));
         found
     }
 
     /// A repository that the command made may stay, without what git or others would run.
-    fn new_repositories(&self, quarantine: &Path, census: &mut Census) -> Vec<Violation> {
-        let now = census.look(&self.roots);
+    fn new_repositories(&self, now: &Repositories, quarantine: &Path) -> Vec<Violation> {
         let folders: Vec<&PathBuf> = now.folders.difference(&self.repositories.folders).collect();
         let new = folders.iter().copied().chain(now.links.difference(&self.repositories.links));
         let beside = new.flat_map(|repository| {
@@ -138,15 +150,17 @@ impl Guard {
         let risky = risky.filter(|path| !is_harmless(path)).collect::<Vec<_>>().into_iter();
         // Only the link is the command's own; what it leads to may be somebody's real repository.
         let links = now.links.difference(&self.repositories.links).filter(|link| !self.may_stay(link)).cloned();
-        let moved = risky.chain(links).filter_map(|path| take_away(root_of(&path, &self.roots)?, &path, quarantine));
-        moved.collect()
+        let taken = risky
+            .chain(links)
+            .filter_map(|path| take_away(root_of(&path, &self.roots)?, &path, quarantine, Otherwise::Remove));
+        taken.collect()
     }
 
     /// What is the same at the top of the writable folder is there with the person's leave; worktrees bring it along.
     fn is_known(&self, path: &Path, folder: &Path) -> bool {
         let at_the_top = |root: &PathBuf| Some(root.join(path.strip_prefix(folder).ok()?));
         let known = root_of(path, &self.roots).and_then(at_the_top).map(|path| State::of(&path));
-        known.is_some_and(|known| matches!(known, State::Tree(_)) && known == State::of(path))
+        known.is_some_and(|known| matches!(known, State::Tree(_)) && known.is_still(path))
     }
 
     /// A link may lead to a repository in a folder that is guarded, as those of submodules and worktrees do.
@@ -175,150 +189,110 @@ fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
     way.into_iter().find(|dir| dir.is_symlink()).map(Path::to_owned)
 }
 
-/// A path by a handle of its folder: nobody can lead it elsewhere by a link any more.
-struct Held {
-    folder: OwnedFd,
-    name: OsString,
+impl Watched {
+    /// Makes it what it was, and says what that took.
+    fn put_back(&self, quarantine: &Path) -> Vec<Violation> {
+        let Self { root, path, link, before } = self;
+        let new_link = link_on_the_way(root, path).filter(|new| link.as_ref() != Some(new));
+        let is_fine = || before.is_still(path) || (*before == State::Absent && is_harmless(path));
+        let wrong = match new_link {
+            Some(new) => new,
+            None if is_fine() => return Vec::new(),
+            // Also a link that could not be seen so far.
+            None => match Held::reach(root, path) {
+                Ok(Reach::Link(new)) if link.as_ref() != Some(&new) => new,
+                _ => path.clone(),
+            },
+        };
+        // What was not kept is nowhere but in what is there now.
+        let otherwise = if matches!(before, State::Marks(_)) { Otherwise::Leave } else { Otherwise::Remove };
+        let mut found: Vec<Violation> = take_away(root, &wrong, quarantine, otherwise).into_iter().collect();
+        if found.iter().any(|found| matches!(found, Violation::Left { .. })) {
+            return found;
+        }
+        let lost = restore_at(before, root, path).err();
+        found.extend(lost.map(|error| Violation::Lost { path: path.clone(), why: error.to_string() }));
+        found
+    }
 }
 
-impl Held {
-    /// `None` when a link lies between the root and the path, or its folder is gone.
-    fn new(root: &Path, path: &Path) -> Option<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root_folder = rustix::fs::open(root, flags, Mode::empty()).ok()?;
-        let way = path.parent()?.strip_prefix(root).ok()?;
-        let way = if way.as_os_str().is_empty() { Path::new(".") } else { way };
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let folder = rustix::fs::openat2(root_folder, way, flags, Mode::empty(), beneath).ok()?;
-        Some(Self { folder, name: path.file_name()?.to_owned() })
-    }
+/// What becomes of something that cannot be moved away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    Remove,
+    Leave,
+}
 
-    /// The same place, for calls that take no handle.
-    fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.folder.as_raw_fd())).join(&self.name)
+/// Moves something away under a new name; nothing when it is not there. Whatever comes of it is told.
+fn take_away(root: &Path, path: &Path, quarantine: &Path, otherwise: Otherwise) -> Option<Violation> {
+    let left = |error: io::Error| Some(Violation::Left { path: path.to_owned(), why: error.to_string() });
+    let held = match Held::reach(root, path) {
+        Ok(Reach::Held(held)) => held,
+        // A link that was there before leads to what is not the command's.
+        Ok(Reach::Gone | Reach::Link(_)) => return None,
+        Err(error) => return left(error),
+    };
+    if !held.is_there() {
+        return None;
+    }
+    match move_away(&held, path, quarantine) {
+        Ok(moved_to) => Some(Violation::Tampered { path: path.to_owned(), moved_to: Some(moved_to) }),
+        Err(error) if otherwise == Otherwise::Leave => left(error),
+        Err(_) => match held.remove() {
+            Ok(()) => Some(Violation::Tampered { path: path.to_owned(), moved_to: None }),
+            Err(error) => left(error),
+        },
     }
 }
 
-/// Moves something away under a new name; nothing when it is not there.
-fn take_away(root: &Path, path: &Path, quarantine: &Path) -> Option<Violation> {
-    let held = Held::new(root, path)?;
-    let here = held.path();
-    fs::symlink_metadata(&here).ok()?;
-    let name = path.file_name()?.to_string_lossy().into_owned();
+/// Where it went. On an error it is still there.
+fn move_away(held: &Held, path: &Path, quarantine: &Path) -> io::Result<PathBuf> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     // Neither it nor a folder on the way to it is for others, whatever the mask says.
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(quarantine).ok()?;
-    let moved_to =
-        (0..10_000).map(|n| quarantine.join(format!("{name}.{n}"))).find(|to| fs::symlink_metadata(to).is_err())?;
-    if rustix::fs::renameat(&held.folder, &held.name, rustix::fs::CWD, &moved_to).is_err() {
-        // Another file system. Its content is kept if that is possible; it does not stay in any case.
-        drop(State::of(&here).restore(&moved_to));
-        drop(remove(&here));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(quarantine)?;
+    let name: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(50).collect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let moved_to = quarantine.join(format!("{name}.{now}-{}-{count}", std::process::id()));
+    match held.rename(&moved_to) {
+        // Another file system. Its content is kept there if it is small.
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            State::kept(&held.path()).ok_or(error)?.restore(&moved_to)?;
+            held.remove()?;
+        }
+        renamed => renamed?,
     }
-    Some(Violation::Tampered { path: path.to_owned(), moved_to })
+    Ok(moved_to)
 }
 
 /// Makes a path what it was, below its root and through no link.
 fn restore_at(before: &State, root: &Path, path: &Path) -> io::Result<()> {
-    if !matches!(before, State::Link(_) | State::Tree(_)) {
+    if matches!(before, State::Absent | State::Hidden) {
         return Ok(());
     }
     if let Some(way) = path.parent().and_then(|parent| parent.strip_prefix(root).ok()) {
         let mut folder = root.to_owned();
         for name in way {
             folder.push(name);
-            let held = Held::new(root, &folder).ok_or(io::ErrorKind::NotFound)?;
             // It is there already, or the next step finds that it is not.
-            drop(fs::create_dir(held.path()));
+            drop(fs::create_dir(held(root, &folder)?.path()));
         }
     }
-    let held = Held::new(root, path).ok_or(io::ErrorKind::NotFound)?;
-    before.restore(&held.path())
+    before.restore(&held(root, path)?.path())
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum State {
-    Absent,
-    Link(PathBuf),
-    Tree(BTreeMap<PathBuf, Node>),
-    /// Too large to keep: the time of the last change, which nobody can set.
-    Stamp(i64, i64, u64),
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Node {
-    Folder,
-    Link(PathBuf),
-    File { bytes: Vec<u8>, mode: u32 },
-}
-
-impl State {
-    fn of(path: &Path) -> Self {
-        let Ok(metadata) = fs::symlink_metadata(path) else { return Self::Absent };
-        if let Ok(target) = fs::read_link(path) {
-            return Self::Link(target);
-        }
-        let mut nodes = BTreeMap::new();
-        let mut left = MAX_KEPT_BYTES;
-        match collect(path, Path::new(""), &mut nodes, &mut left) {
-            Ok(()) => Self::Tree(nodes),
-            Err(_) => Self::Stamp(metadata.ctime(), metadata.ctime_nsec(), metadata.ino()),
-        }
+fn held(root: &Path, path: &Path) -> io::Result<Held> {
+    match Held::reach(root, path)? {
+        Reach::Held(held) => Ok(held),
+        Reach::Gone | Reach::Link(_) => Err(io::ErrorKind::NotFound.into()),
     }
-
-    fn restore(&self, path: &Path) -> io::Result<()> {
-        match self {
-            Self::Absent | Self::Stamp(..) => Ok(()),
-            Self::Link(target) => symlink(target, path),
-            Self::Tree(nodes) => nodes.iter().try_for_each(|(name, node)| {
-                let path = if name.as_os_str().is_empty() { path.to_owned() } else { path.join(name) };
-                match node {
-                    Node::Folder => fs::create_dir(&path),
-                    Node::Link(target) => symlink(target, &path),
-                    Node::File { bytes, mode } => {
-                        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
-                        file.write_all(bytes)?;
-                        file.set_permissions(fs::Permissions::from_mode(*mode))
-                    }
-                }
-            }),
-        }
-    }
-}
-
-/// Everything at and below a path, as long as it is small.
-fn collect(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, Node>, left: &mut u64) -> io::Result<()> {
-    let path = if name.as_os_str().is_empty() { root.to_owned() } else { root.join(name) };
-    let metadata = fs::symlink_metadata(&path)?;
-    let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
-    // An entry costs something too.
-    *left = left.checked_sub(64 + if metadata.is_file() { metadata.len() } else { 0 }).ok_or_else(too_large)?;
-    let node = if metadata.is_symlink() {
-        Node::Link(fs::read_link(&path)?)
-    } else if metadata.is_dir() {
-        Node::Folder
-    } else if metadata.is_file() {
-        Node::File { bytes: fs::read(&path)?, mode: metadata.mode() & 0o7777 }
-    } else {
-        return Err(io::ErrorKind::Unsupported.into());
-    };
-    let is_folder = node == Node::Folder;
-    nodes.insert(name.to_owned(), node);
-    if is_folder {
-        for entry in fs::read_dir(&path)? {
-            collect(root, &name.join(entry?.file_name()), nodes, left)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sandbox::probe::Backend;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn available(backend: Backend) -> Available {
         Available { backend, landlock_abi: 7, notes: Vec::new() }
@@ -363,7 +337,9 @@ mod tests {
         let found = guard.after(&world.quarantine, &mut Census::default());
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(!world.root.join(".mcp.json").exists() && world.root.join(".claude/notes.md").exists());
-        assert_eq!(fs::read_to_string(world.quarantine.join(".mcp.json.0")).unwrap(), "x");
+        let Violation::Tampered { moved_to: Some(moved_to), .. } = &found[0] else { panic!("{found:?}") };
+        assert_eq!(fs::read_to_string(moved_to).unwrap(), "x");
+        assert!(moved_to.starts_with(&world.quarantine));
     }
 
     #[test]
@@ -540,5 +516,94 @@ mod tests {
         fs::write(world.root.join("a.rs"), "fn main() {}").unwrap();
         assert_eq!(guard.after(&world.quarantine, &mut Census::default()), []);
         assert!(!world.quarantine.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_moved_away_is_removed_and_told() {
+        let world = World::new();
+        let guard = before(&world.spec(&[".mcp.json", ".vscode"]), Backend::Namespaces);
+        fs::write(world.root.join(".mcp.json"), "x").unwrap();
+        fs::create_dir_all(world.root.join(".vscode/a/b")).unwrap();
+        for closed in [".vscode/a/b", ".vscode/a", ".vscode"] {
+            fs::set_permissions(world.root.join(closed), fs::Permissions::from_mode(0o100)).unwrap();
+        }
+        // No folder can be made there.
+        fs::write(&world.quarantine, "").unwrap();
+        let found = guard.after(&world.quarantine, &mut Census::default());
+        let told =
+            [".mcp.json", ".vscode"].map(|name| Violation::Tampered { path: world.root.join(name), moved_to: None });
+        assert_eq!(found, told);
+        assert!(!world.root.join(".mcp.json").exists() && !world.root.join(".vscode").exists());
+    }
+
+    #[test]
+    fn what_is_too_large_to_be_kept_is_never_removed() {
+        let world = World::new();
+        let skills = world.root.join(".claude/skills");
+        fs::create_dir_all(skills.join("s")).unwrap();
+        fs::write(skills.join("s/SKILL.md"), "old").unwrap();
+        fs::File::create(skills.join("s/large")).unwrap().set_len(5 << 20).unwrap();
+        let spec = world.spec(&[".claude/skills"]);
+        let change = || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            fs::write(skills.join("s/SKILL.md"), "evil").unwrap();
+        };
+        let guard = before(&spec, Backend::Landlock);
+        change();
+        fs::write(&world.quarantine, "").unwrap();
+        let found = guard.after(&world.quarantine, &mut Census::default());
+        assert!(matches!(found.as_slice(), [Violation::Left { path, .. }] if *path == skills), "{found:?}");
+        assert!(skills.join("s/large").exists());
+
+        fs::remove_file(&world.quarantine).unwrap();
+        let guard = before(&spec, Backend::Landlock);
+        change();
+        let found = guard.after(&world.quarantine, &mut Census::default());
+        let [Violation::Tampered { moved_to: Some(moved_to), .. }, Violation::Lost { path, .. }] = found.as_slice()
+        else {
+            panic!("{found:?}");
+        };
+        assert!(moved_to.join("s/large").exists() && *path == skills && !skills.exists());
+    }
+
+    #[test]
+    fn a_folder_that_the_person_closed_is_looked_into_and_closed_again() {
+        let world = World::new();
+        let (closed, git) = (world.root.join("closed"), world.root.join("closed/sub/.git"));
+        fs::create_dir_all(git.join("hooks")).unwrap();
+        fs::write(git.join("hooks/pre-commit"), "the person's own").unwrap();
+        let mode = |mode: u32| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
+        let now = || fs::metadata(&closed).unwrap().permissions().mode() & 0o777;
+        mode(0);
+        let guard = before(&world.spec(&[]), Backend::Namespaces);
+        assert_eq!((guard.closed(), now()), (std::slice::from_ref(&closed), 0));
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()), []);
+        assert_eq!(now(), 0);
+        mode(0o755);
+        assert!(git.join("hooks/pre-commit").exists());
+
+        // What a command closes stays open.
+        let guard = before(&world.spec(&[]), Backend::Namespaces);
+        fs::create_dir(world.root.join("closed/sub/new.git")).unwrap();
+        mode(0o311);
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()), []);
+        assert_eq!(now(), 0o711);
+    }
+
+    #[test]
+    fn a_worktree_leads_to_no_configuration_that_nobody_looked_at() {
+        let world = World::new();
+        let guard = before(&world.spec(&[]), Backend::Namespaces);
+        let evil = world.root.join("evil");
+        for folder in ["objects", "refs", "worktrees/n"] {
+            fs::create_dir_all(evil.join(folder)).unwrap();
+        }
+        for (file, text) in
+            [("worktrees/n/HEAD", "ref: refs/heads/x\n"), ("worktrees/n/commondir", "../..\n"), ("config", "[alias]\n")]
+        {
+            fs::write(evil.join(file), text).unwrap();
+        }
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1);
+        assert!(!evil.join("config").exists());
     }
 }

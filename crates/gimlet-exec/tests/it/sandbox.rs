@@ -69,7 +69,7 @@ async fn run_inside(exec: &Exec, world: &World, spec: &SandboxSpec, kind: &Avail
     let sandbox = Sandbox::new(spec.clone(), kind.clone(), None).unwrap();
     let mut census = Census::default();
     let guard = Guard::before(spec, kind, &mut census);
-    let wrapped = sandbox.holding(guard.held()).wrap(spawn(world, script), &[]).unwrap();
+    let wrapped = sandbox.holding(guard.held()).closing(guard.closed()).wrap(spawn(world, script), &[]).unwrap();
     let ended = finish(exec.spawn(wrapped).await.unwrap()).await;
     drop(guard.after(&world.path("quarantine"), &mut census));
     ended

@@ -156,6 +156,26 @@ os.execve(f, ['touch', '$OUT/new'], {})""#,
          echo '[branch \"x\"][core]fsmonitor=x; #]' > 1/2/3/4/5/6/7/config",
     ),
     effect(
+        "keep others from taking configuration away",
+        "mkdir .vscode .claude; echo x > .vscode/tasks.json; echo {} > .claude/settings.json; chmod 555 .vscode .claude",
+    ),
+    effect("close configuration to everybody", "mkdir .vscode; echo {} > .vscode/tasks.json; chmod 0 .vscode"),
+    effect(
+        "keep others from taking a new hook away",
+        "mkdir -p 1/2/3/4/5/6/7; cp -r sub/.git 1/2/3/4/5/6/7/; echo x > 1/2/3/4/5/6/7/.git/hooks/pre-commit; \
+         chmod 555 1/2/3/4/5/6/7/.git/hooks 1/2/3/4/5/6/7/.git",
+    ),
+    effect(
+        "make a repository that cannot be listed",
+        "mkdir -p 1/2/3/4/5/6; cp -r sub/.git 1/2/3/4/5/6/7; echo '[core] fsmonitor=x' > 1/2/3/4/5/6/7/config; \
+         chmod 311 1/2/3/4/5/6/7 1/2/3",
+    ),
+    effect(
+        "have a worktree lead to configuration",
+        "mkdir -p 1/2/3/4/5/6/7/objects 1/2/3/4/5/6/7/refs 1/2/3/4/5/6/7/worktrees/n; cd 1/2/3/4/5/6/7; \
+         echo 'ref: refs/heads/x' > worktrees/n/HEAD; echo ../.. > worktrees/n/commondir; echo '[alias]' > config",
+    ),
+    effect(
         "hide a repository within one that looks harmless",
         "mkdir -p 1/2/3/4/5/6/objects 1/2/3/4/5/6/refs; cp sub/.git/HEAD 1/2/3/4/5/6/; cp -r sub/.git 1/2/3/4/5/6/7; \
          echo '[core] fsmonitor=x' > 1/2/3/4/5/6/7/config",

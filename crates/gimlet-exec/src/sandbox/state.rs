@@ -1,0 +1,175 @@
+//! How a protected place is: kept, so that it can be put back, or at least told from what it becomes. Blocking.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use super::reach::{is_absence, is_there};
+
+/// The most that is kept of one protected place. A larger one is known by the marks of all that is in it, and cannot be
+/// put back.
+const MAX_KEPT_BYTES: u64 = 4 << 20;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Absent,
+    /// Nobody but somebody else can see what is there.
+    Hidden,
+    Link(PathBuf),
+    Tree(BTreeMap<PathBuf, Node>),
+    /// Too large to keep.
+    Marks(BTreeMap<PathBuf, Mark>),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    Folder,
+    Link(PathBuf),
+    File { bytes: Vec<u8>, mode: u32 },
+}
+
+/// What tells one state of a file from another: nobody can set the time of its last change.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl State {
+    pub(super) fn of(path: &Path) -> Self {
+        match fs::symlink_metadata(path) {
+            Err(error) if is_absence(&error) => return Self::Absent,
+            Err(_) => return Self::Hidden,
+            Ok(_) => {}
+        }
+        if let Ok(target) = fs::read_link(path) {
+            return Self::Link(target);
+        }
+        Self::kept(path).unwrap_or_else(|| {
+            let mut marks = BTreeMap::new();
+            mark(path, Path::new(""), &mut marks, usize::MAX);
+            Self::Marks(marks)
+        })
+    }
+
+    /// A file or folder with all that is in it, if it is small and can be read.
+    pub(super) fn kept(path: &Path) -> Option<Self> {
+        let (mut nodes, mut left) = (BTreeMap::new(), MAX_KEPT_BYTES);
+        collect(path, Path::new(""), &mut nodes, &mut left).ok().map(|()| Self::Tree(nodes))
+    }
+
+    /// Whether a path is as it was. However much is there now, no more is read than there was.
+    pub(super) fn is_still(&self, path: &Path) -> bool {
+        match self {
+            Self::Absent => !is_there(path),
+            Self::Hidden => Self::of(path) == Self::Hidden,
+            Self::Link(target) => fs::read_link(path).is_ok_and(|now| now == *target),
+            Self::Tree(_) => Self::kept(path).is_some_and(|now| now == *self),
+            Self::Marks(before) => {
+                let mut now = BTreeMap::new();
+                mark(path, Path::new(""), &mut now, before.len() + 1);
+                now == *before
+            }
+        }
+    }
+
+    pub(super) fn restore(&self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Absent | Self::Hidden => Ok(()),
+            Self::Marks(_) => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it was too large to be kept")),
+            Self::Link(target) => symlink(target, path),
+            Self::Tree(nodes) => nodes.iter().try_for_each(|(name, node)| {
+                let path = if name.as_os_str().is_empty() { path.to_owned() } else { path.join(name) };
+                match node {
+                    Node::Folder => fs::create_dir(&path),
+                    Node::Link(target) => symlink(target, &path),
+                    Node::File { bytes, mode } => {
+                        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+                        file.write_all(bytes)?;
+                        file.set_permissions(fs::Permissions::from_mode(*mode))
+                    }
+                }
+            }),
+        }
+    }
+}
+
+/// Everything at and below a path, as long as it is small.
+fn collect(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, Node>, left: &mut u64) -> io::Result<()> {
+    let path = if name.as_os_str().is_empty() { root.to_owned() } else { root.join(name) };
+    let metadata = fs::symlink_metadata(&path)?;
+    let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
+    // An entry costs something too.
+    *left = left.checked_sub(64 + if metadata.is_file() { metadata.len() } else { 0 }).ok_or_else(too_large)?;
+    let node = if metadata.is_symlink() {
+        Node::Link(fs::read_link(&path)?)
+    } else if metadata.is_dir() {
+        Node::Folder
+    } else if metadata.is_file() {
+        Node::File { bytes: fs::read(&path)?, mode: metadata.mode() & 0o7777 }
+    } else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let is_folder = node == Node::Folder;
+    nodes.insert(name.to_owned(), node);
+    if is_folder {
+        for entry in fs::read_dir(&path)? {
+            collect(root, &name.join(entry?.file_name()), nodes, left)?;
+        }
+    }
+    Ok(())
+}
+
+/// Marks everything at and below a path, up to a number of entries.
+fn mark(root: &Path, name: &Path, marks: &mut BTreeMap<PathBuf, Mark>, most: usize) {
+    let path = if name.as_os_str().is_empty() { root.to_owned() } else { root.join(name) };
+    // What vanishes meanwhile has no mark, and that is a difference.
+    let Ok(metadata) = fs::symlink_metadata(&path) else { return };
+    if marks.len() >= most {
+        return;
+    }
+    let entries = if metadata.is_dir() { fs::read_dir(&path).ok() } else { None };
+    let changed = (metadata.ctime(), metadata.ctime_nsec());
+    let (inode, size) = (metadata.ino(), metadata.len());
+    // A folder is what is in it, where that can be seen; to open it and close it again leaves it the same.
+    let (size, changed) = if entries.is_some() { (0, (0, 0)) } else { (size, changed) };
+    marks.insert(name.to_owned(), Mark { inode, size, changed });
+    for entry in entries.into_iter().flatten().flatten() {
+        mark(root, &name.join(entry.file_name()), marks, most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_deep_in_what_is_too_large_to_keep_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let (skill, large) = (dir.path().join("s/SKILL.md"), dir.path().join("s/large"));
+        let change: [(&str, fn(&Path)); 4] = [
+            ("content", |skill| fs::write(skill, "new").unwrap()),
+            ("a neighbour", |skill| fs::write(skill.with_file_name("x"), "").unwrap()),
+            ("its absence", |skill| fs::remove_file(skill).unwrap()),
+            ("another file", |skill| {
+                fs::write(skill.with_file_name("y"), "old").unwrap();
+                fs::rename(skill.with_file_name("y"), skill).unwrap();
+            }),
+        ];
+        for (what, change) in change {
+            fs::create_dir_all(dir.path().join("s")).unwrap();
+            fs::write(&skill, "old").unwrap();
+            fs::File::create(&large).unwrap().set_len(MAX_KEPT_BYTES + 1).unwrap();
+            let before = State::of(dir.path());
+            assert!(matches!(before, State::Marks(_)) && before.is_still(dir.path()), "{what}");
+            // Within one tick of the kernel's clock two changes look like one.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            change(&skill);
+            assert!(!before.is_still(dir.path()), "{what}");
+            fs::remove_dir_all(dir.path().join("s")).unwrap();
+        }
+    }
+}
