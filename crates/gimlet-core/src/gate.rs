@@ -42,7 +42,7 @@ pub use resolve::OnDisk;
 
 use crate::agents::Roster;
 use crate::call::{self, Author, CallScope, Incoming};
-use crate::sandboxing::Sandboxing;
+use crate::sandboxing::{Behind, Sandboxing};
 use crate::services::Services;
 use crate::session::ModeWish;
 use crate::tool::{AnyTool, Prepared};
@@ -65,7 +65,7 @@ struct Found {
     resolved: Vec<(PathBuf, PathBuf)>,
     closed: Option<Arc<ClosedFiles>>,
     /// The walls that its commands run behind.
-    sandbox: Option<Arc<Sandboxing>>,
+    sandbox: Option<Behind>,
     /// Whoever was asked changed the input.
     amended: bool,
 }
@@ -90,7 +90,7 @@ impl Permit {
     }
 
     /// The walls that the call's commands run behind.
-    pub(crate) fn sandbox(&self) -> Option<Arc<Sandboxing>> {
+    pub(crate) fn sandbox(&self) -> Option<Behind> {
         self.found.sandbox.clone()
     }
 
@@ -502,6 +502,7 @@ impl Gate {
         let walls = walls(scope, prepared, sandboxing.as_deref());
         let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into(), hook));
         let sandbox = sandboxing.filter(|_| matches!(walls, Walls::Inside | Walls::Enough));
+        let sandbox = sandbox.map(|sandboxing| Behind { walls: sandboxing, suffices: walls == Walls::Enough });
         let closed = judgement.closed.map(Arc::new);
         let found = Found { resolved: judgement.resolved, closed, sandbox, amended: false };
         (judgement.verdict, found)

@@ -271,6 +271,11 @@ impl Services {
         self.walls.now().is_some()
     }
 
+    /// Whether commands may run at all: not while something is there that an earlier one left and that others would run.
+    pub fn refuse_if_stopped(&self) -> Result<(), ToolError> {
+        self.walls.latest().map_or(Ok(()), |walls| walls.refuse_if_stopped())
+    }
+
     /// Lets calls start processes.
     pub fn with_processes(mut self, processes: Processes) -> Self {
         self.processes = Some(Arc::new(processes));
@@ -425,8 +430,8 @@ impl Services {
             processes.exec.shutdown(gimlet_exec::KILL_GRACE).await;
         }
         if let Some(walls) = self.walls.latest() {
-            // Nothing of any command is left; a check that fails leaves only what it could not move.
-            drop(tokio::task::spawn_blocking(move || walls.check_leftovers()).await);
+            // Nothing of any command is left.
+            walls.check_at_the_end(self).await;
         }
     }
 

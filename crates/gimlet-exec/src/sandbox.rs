@@ -41,7 +41,6 @@ pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
 pub use proxy::{
     HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream, WEB_PORTS,
 };
-pub use reach::Opened;
 use seccomp::{Inet, Sockets};
 pub use violations::{Aftermath, violations};
 

@@ -100,7 +100,16 @@ pub enum Violation {
 impl Violation {
     /// Whether it is about traces that a command left, and not about something that it was kept from.
     pub fn is_trace(&self) -> bool {
-        matches!(self, Self::Tampered { .. } | Self::Lost { .. } | Self::Left { .. } | Self::Unseen)
+        matches!(self, Self::Tampered { .. }) || self.is_failure()
+    }
+
+    /// Whether something could not be done about such traces that should have been.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Lost { .. } | Self::Left { .. } | Self::Unseen => true,
+            Self::Tampered { moved_to, .. } => moved_to.is_none(),
+            Self::Write { .. } | Self::Read { .. } | Self::Connect { .. } | Self::Network | Self::SystemCall => false,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::CallScope;
 use crate::recorded::Recorded;
-use crate::sandboxing::Sandboxing;
+use crate::sandboxing::Behind;
 use crate::services::Services;
 use crate::session::SessionState;
 
@@ -89,7 +89,7 @@ pub struct ToolContext {
     /// Each path the gate looked at and what it really is.
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
     pub(crate) closed: Option<Arc<ClosedFiles>>,
-    pub(crate) sandbox: Option<Arc<Sandboxing>>,
+    pub(crate) sandbox: Option<Behind>,
     pub(crate) amended: bool,
     /// Where the call comes from; `None` for one outside a session.
     pub(crate) scope: Option<Arc<CallScope>>,
@@ -133,13 +133,13 @@ impl ToolContext {
     }
 
     /// Puts the call's commands behind these walls.
-    pub(crate) fn with_sandbox(mut self, sandbox: Option<Arc<Sandboxing>>) -> Self {
+    pub(crate) fn with_sandbox(mut self, sandbox: Option<Behind>) -> Self {
         self.sandbox = sandbox;
         self
     }
 
     /// The walls that commands of this call must run behind.
-    pub fn sandbox(&self) -> Option<&Arc<Sandboxing>> {
+    pub fn sandbox(&self) -> Option<&Behind> {
         self.sandbox.as_ref()
     }
 

@@ -61,6 +61,12 @@ pub(super) struct Repositories {
 }
 
 impl Census {
+    /// One that sees fewer folders.
+    #[cfg(test)]
+    pub(super) fn of_at_most(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+
     /// Looks at all folders below these, which are real paths. Those that are closed to the person are opened for it.
     pub(super) fn look(&mut self, roots: &[PathBuf], opened: &mut Opened) -> Repositories {
         let mut found = Repositories::default();

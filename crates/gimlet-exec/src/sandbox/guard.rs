@@ -606,4 +606,36 @@ mod tests {
         assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1);
         assert!(!evil.join("config").exists());
     }
+
+    #[test]
+    fn more_folders_than_can_be_looked_into_are_told() {
+        let world = World::new();
+        let mut census = Census::of_at_most(10);
+        let guard = Guard::before(&world.spec(&[]), &available(Backend::Namespaces), &mut census);
+        assert!(!guard.is_partial());
+        (0..20).for_each(|n| fs::create_dir(world.root.join(n.to_string())).unwrap());
+        assert_eq!(guard.after(&world.quarantine, &mut census), [Violation::Unseen]);
+        let guard = Guard::before(&world.spec(&[]), &available(Backend::Namespaces), &mut census);
+        assert!(guard.is_partial());
+        assert_eq!(guard.after(&world.quarantine, &mut census), [], "not the command's doing");
+    }
+
+    #[test]
+    fn the_quarantine_may_be_on_another_file_system() {
+        let world = World::new();
+        let quarantine = tempfile::tempdir_in("/dev/shm").unwrap();
+        let guard = before(&world.spec(&[".vscode", ".envrc"]), Backend::Namespaces);
+        fs::create_dir(world.root.join(".vscode")).unwrap();
+        fs::write(world.root.join(".vscode/tasks.json"), "x").unwrap();
+        fs::set_permissions(world.root.join(".vscode"), fs::Permissions::from_mode(0o555)).unwrap();
+        symlink("/etc/passwd", world.root.join(".envrc")).unwrap();
+        let found = guard.after(quarantine.path(), &mut Census::default());
+        let moved = found.iter().filter_map(|found| match found {
+            Violation::Tampered { moved_to, .. } => moved_to.as_ref(),
+            _ => None,
+        });
+        let moved: Vec<&PathBuf> = moved.collect();
+        assert_eq!(fs::read_to_string(moved[0].join("tasks.json")).unwrap(), "x");
+        assert!(moved[1].is_symlink() && !world.root.join(".vscode").exists() && !world.root.join(".envrc").exists());
+    }
 }

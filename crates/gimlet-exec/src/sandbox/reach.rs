@@ -113,7 +113,7 @@ fn remove(folder: &OwnedFd, name: &OsStr, depth: usize) -> io::Result<()> {
         Err(Errno::NOTDIR | Errno::LOOP) => return Ok(rustix::fs::unlinkat(folder, name, AtFlags::empty())?),
         Err(error) => return Err(error.into()),
     };
-    let Some(depth) = depth.checked_sub(1) else { return Err(io::ErrorKind::InvalidFilename.into()) };
+    let Some(depth) = depth.checked_sub(1) else { return Err(io::Error::other("it is too deep to be removed")) };
     open_up(&inner)?;
     let listed = rustix::fs::openat(&inner, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     for entry in Dir::new(listed)? {
@@ -147,12 +147,12 @@ fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
 /// Folders of the person's that even they could not look into, and that are open for now. They are closed again when
 /// this is dropped.
 #[derive(Debug, Default)]
-pub struct Opened(Vec<(PathBuf, OwnedFd, u32)>);
+pub(super) struct Opened(Vec<(PathBuf, OwnedFd, u32)>);
 
 impl Opened {
     /// Opens a folder, given by its real path and what is known of it, if it is the person's own and closed to them;
     /// says whether it did.
-    pub fn open_if_closed(&mut self, path: &Path, metadata: &fs::Metadata) -> bool {
+    pub(super) fn open_if_closed(&mut self, path: &Path, metadata: &fs::Metadata) -> bool {
         metadata.is_dir() && metadata.mode() & OWNERS_LOOK != OWNERS_LOOK && self.open(path)
     }
 

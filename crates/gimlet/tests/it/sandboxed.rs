@@ -261,6 +261,57 @@ async fn patterns_that_keep_files_from_being_changed_hold_for_programs_too() {
 }
 
 #[tokio::test]
+async fn a_flood_of_files_opens_none_that_patterns_close_and_has_commands_asked_about() {
+    let world = world();
+    world.file("zz/deep/.env", "TOKEN=1");
+    world.file("flood.sh", "mkdir flood && cd flood && seq 100001 | xargs touch && echo made");
+    world.file("look.sh", "cat zz/deep/.env");
+    let look = || command("bash look.sh");
+    let model = calls(&[command("bash flood.sh"), look(), look(), command("touch asked")]).await;
+    let rules = json!({"deny": ["Read(**/.env)"], "allow": ["Bash(bash look.sh)"]});
+    let run = run(&world, &model, json!({"sandbox": {"enabled": true}, "permissions": rules})).await;
+    let results = results(&model);
+    assert!(results[0].contains("made"), "{results:?}");
+    // It was judged before anybody knew; from then on a rule or a person has to let it.
+    assert!(results[1].contains("Not run: the sandbox does not see everything"), "{results:?}");
+    assert!(!results[2].contains("TOKEN=1") && !results[2].contains("Not run"), "{results:?}");
+    assert!(!world.project.join("asked").exists(), "{results:?}");
+    assert_eq!(run.result()["permission_denials"].as_array().unwrap().len(), 1);
+    let told = format!("{}{}", run.stdout, run.stderr);
+    assert!(told.contains("the sandbox does not see everything"), "{told}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_away_stops_commands_also_outside() {
+    let world = world();
+    // The quarantine can not be made, and what is so deep is not removed.
+    std::fs::create_dir_all(world.home.join(".claude/gimlet")).unwrap();
+    std::fs::write(world.home.join(".claude/gimlet/quarantine"), "").unwrap();
+    world.file("plant.sh", "echo x > .envrc");
+    world.file("deep.sh", "d=.vscode; for n in {1..600}; do d=$d/a; done; mkdir -p $d");
+    let model = calls(&[
+        command("bash plant.sh"),
+        command("bash deep.sh"),
+        command("touch inside"),
+        command("install /dev/null outside"),
+    ])
+    .await;
+    let sandbox = json!({"enabled": true, "excludedCommands": ["install *"]});
+    let settings = json!({"sandbox": sandbox, "permissions": {"allow": ["Bash(install *)"]}});
+    let run = run(&world, &model, settings).await;
+    let results = results(&model);
+    assert!(results[0].contains(".envrc is protected; the change was removed"), "{results:?}");
+    assert!(!world.project.join(".envrc").exists());
+    assert!(results[1].contains(".vscode is protected and was made or changed"), "{results:?}");
+    for stopped in &results[2..4] {
+        assert!(stopped.contains("No command runs: ") && stopped.contains("remove it"), "{results:?}");
+    }
+    assert!(!world.project.join("inside").exists() && !world.project.join("outside").exists());
+    let told = format!("{}{}", run.stdout, run.stderr);
+    assert!(told.contains("no further command runs until it is gone"), "{told}");
+}
+
+#[tokio::test]
 async fn what_a_flag_denies_is_closed_to_programs_too() {
     let world = world();
     world.file("keys/one", "content of one");

@@ -1,0 +1,302 @@
+//! One command behind walls: what is looked at before it and after it, and who is told.
+//!
+//! Where something could not be done that holds the walls, nothing is allowed for being inside any more, and where a trace
+//! of a command could not be taken away, no further command runs: others could run what is in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use gimlet_exec::{Aftermath, Census, Exit, Guard, Proxy, Sandbox, violations};
+use gimlet_proto::{AgentPath, Body, Level, Notice, Violation};
+
+use super::Sandboxing;
+use super::closed::{Found, Remembered};
+use crate::services::Services;
+use crate::tool::ToolError;
+
+/// What is remembered from one command to the next.
+#[derive(Default)]
+pub struct WatchState {
+    census: Census,
+    /// Of commands whose end nobody waited for.
+    unchecked: Vec<Guard>,
+    /// Their traces, of which no model has been told.
+    untold: Vec<Violation>,
+    /// Protected files that commands made or changed and that could not be taken away.
+    left: Vec<PathBuf>,
+    /// What the last look before a command did not see to its end.
+    overlooked: Option<Overlooked>,
+    remembered: Remembered,
+}
+
+/// What there was more of than can be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overlooked {
+    Folders,
+    Patterns,
+}
+
+impl Overlooked {
+    fn text(self) -> String {
+        match self {
+            Self::Folders => format!("the sandbox does not see everything: {}", Violation::Unseen),
+            Self::Patterns => "the sandbox does not see everything: there are more files than are looked through for \
+                               those that patterns close (`**/.env`); name them by their paths, or move what is large \
+                               out of the working directories"
+                .to_owned(),
+        }
+    }
+}
+
+/// The walls that a call's commands run behind.
+#[derive(Clone)]
+pub struct Behind {
+    pub(crate) walls: Arc<Sandboxing>,
+    /// Being behind them may be why the call runs at all.
+    pub(crate) suffices: bool,
+}
+
+impl Behind {
+    /// Prepares the walls of one command, and notes how protected files are before it runs.
+    pub async fn watch(&self, services: &Arc<Services>) -> Result<Watch, ToolError> {
+        let walls = self.walls.clone();
+        let look = move || walls.look();
+        let looked = tokio::task::spawn_blocking(look).await;
+        let Look { earlier, guard, found, overlooked, is_news } =
+            looked.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
+        let lasting = services.lasting();
+        tell_people(&lasting, &earlier);
+        self.walls.refuse_if_stopped()?;
+        if let Some(overlooked) = overlooked {
+            if is_news {
+                warn(&lasting, overlooked.text());
+            }
+            // It was let through for being behind walls that turn out to have a hole. The next call will be asked about.
+            if self.suffices {
+                let text = format!("Not run: {}. Call it again to have it asked about.", overlooked.text());
+                return Err(ToolError::failed(text));
+            }
+        }
+        let sandbox = self.walls.sandbox.holding(guard.held()).holding(&found.kept);
+        let sandbox = sandbox.closing(guard.closed()).closing(&found.closed);
+        Ok(Watch { walls: self.walls.clone(), services: lasting, sandbox, guard: Some(guard) })
+    }
+}
+
+/// What was found before a command.
+struct Look {
+    /// Traces of commands whose end nobody waited for.
+    earlier: Vec<Violation>,
+    guard: Guard,
+    found: Found,
+    overlooked: Option<Overlooked>,
+    /// That was not so before the last command.
+    is_news: bool,
+}
+
+impl Sandboxing {
+    /// Blocking.
+    fn look(&self) -> Look {
+        let earlier = self.check_leftovers();
+        let mut state = lock(&self.state);
+        let guard = Guard::before(&self.spec, &self.available, &mut state.census);
+        let found = match self.spec.files_open {
+            true => Found::default(),
+            false => state.remembered.look(&self.spec.write, self.closed.as_ref(), self.kept.as_ref()),
+        };
+        let partial = guard.is_partial().then_some(Overlooked::Folders);
+        let overlooked = partial.or(found.is_partial.then_some(Overlooked::Patterns));
+        let is_news = state.overlooked != overlooked;
+        state.overlooked = overlooked;
+        Look { earlier, guard, found, overlooked, is_news }
+    }
+
+    /// Looks after commands whose end nobody waited for. Blocking; they must be over.
+    pub(crate) fn check_leftovers(&self) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let mut state = lock(&self.state);
+        let WatchState { census, unchecked, .. } = &mut *state;
+        for guard in unchecked.drain(..) {
+            found.extend(guard.after(&self.quarantine, census));
+        }
+        state.note(&found);
+        state.untold.extend_from_slice(&found);
+        found
+    }
+
+    /// The same at the end of a session, when nobody but people can be told.
+    pub(crate) async fn check_at_the_end(self: Arc<Self>, services: &Services) {
+        match tokio::task::spawn_blocking(move || self.check_leftovers()).await {
+            Ok(found) => notices(&found).for_each(|notice| services.publish(&AgentPath::default(), notice)),
+            Err(error) => {
+                let text = format!("sandbox: traces of commands could not be looked for: {error}");
+                services.publish(&AgentPath::default(), warning(text));
+            }
+        }
+    }
+
+    /// Whether the last look before a command did not see everything.
+    pub(super) fn overlooks_something(&self) -> bool {
+        lock(&self.state).overlooked.is_some()
+    }
+
+    /// Stops every command, also those outside of the sandbox, while something is there that others would run.
+    pub(crate) fn refuse_if_stopped(&self) -> Result<(), ToolError> {
+        let mut state = lock(&self.state);
+        let Some(path) = state.first_left() else { return Ok(()) };
+        Err(ToolError::failed(format!(
+            "No command runs: {} is protected, an earlier command made or changed it, and it could not be taken away. A \
+             person has to look at it and remove it; commands run again then.",
+            path.display()
+        )))
+    }
+
+    /// Whether people said that this is to be expected of this command. What went wrong never is.
+    fn is_expected(&self, command: &str, violation: &Violation) -> bool {
+        let text = violation.to_string();
+        let of_command = |(pattern, _): &&(String, Vec<String>)| pattern == "*" || command.contains(pattern.as_str());
+        let mut parts = self.expected.iter().filter(of_command).flat_map(|(_, parts)| parts);
+        !violation.is_failure() && parts.any(|part| text.contains(part.as_str()))
+    }
+}
+
+impl WatchState {
+    /// Something that is still there.
+    fn first_left(&mut self) -> Option<&PathBuf> {
+        self.left.retain(|path| !is_gone(path));
+        self.left.first()
+    }
+
+    /// Remembers what is still there.
+    fn note(&mut self, found: &[Violation]) {
+        for violation in found {
+            if let Violation::Left { path, .. } = violation {
+                self.left.push(path.clone());
+            }
+        }
+    }
+}
+
+/// Whether nothing is at a path any more; what cannot be found out is not gone.
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory))
+}
+
+/// One command behind walls. Whoever drops it leaves the check of its traces to the next command or the session's end.
+pub struct Watch {
+    walls: Arc<Sandboxing>,
+    /// Weak, because the services own the walls.
+    services: Weak<Services>,
+    sandbox: Sandbox,
+    guard: Option<Guard>,
+}
+
+/// How a watched command ended.
+#[derive(Clone, Copy)]
+pub struct WatchedEnd<'a> {
+    pub command: &'a str,
+    pub cwd: &'a Path,
+    pub exit: Option<Exit>,
+    /// What it printed, or the end of it.
+    pub output: &'a str,
+}
+
+impl Watch {
+    /// The walls for this command.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// What the sandbox did not let the command do, in a sentence; protected files are as they were, or it says what is
+    /// not. People are told of traces, too.
+    pub async fn after(mut self, end: WatchedEnd<'_>) -> Option<String> {
+        let (walls, guard) = (self.walls.clone(), self.guard.take());
+        let check = move || {
+            let mut state = lock(&walls.state);
+            let found = guard.map(|guard| guard.after(&walls.quarantine, &mut state.census)).unwrap_or_default();
+            state.note(&found);
+            found
+        };
+        let checked = tokio::task::spawn_blocking(check).await;
+        let failed = checked.as_ref().err().map(|error| format!("its traces could not be looked for: {error}"));
+        let mut found = checked.unwrap_or_default();
+        found.retain(|violation| !self.walls.is_expected(end.command, violation));
+        tell_people(&self.services, &found);
+        found.splice(0..0, std::mem::take(&mut lock(&self.walls.state).untold));
+        let WatchedEnd { command, cwd, exit, output } = end;
+        let refusals = self.walls.proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
+        let refused = violations(Aftermath { spec: &self.walls.spec, cwd, exit, output, refusals: &refusals });
+        found.extend(refused.into_iter().filter(|violation| !self.walls.is_expected(command, violation)));
+        if let Some(text) = &failed {
+            warn(&self.services, format!("sandbox: after a command {text}"));
+        }
+        let lines: Vec<String> = found.iter().map(ToString::to_string).chain(failed).collect();
+        if lines.is_empty() {
+            return None;
+        }
+        let way_out = match self.walls.may_leave && !found.iter().all(Violation::is_failure) {
+            true => " If the task needs this, say so and set `dangerouslyDisableSandbox`.",
+            false => "",
+        };
+        Some(format!("The sandbox refused: {}.{way_out}", lines.join("; ")))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        lock(&self.walls.state).unchecked.extend(self.guard.take());
+    }
+}
+
+/// What people are told of the traces of a command.
+fn notices(found: &[Violation]) -> impl Iterator<Item = Body> {
+    found.iter().filter(|violation| violation.is_trace()).map(|violation| {
+        let then = match violation {
+            Violation::Left { .. } => "; no further command runs until it is gone",
+            _ => "",
+        };
+        warning(format!("sandbox: {violation}{then}"))
+    })
+}
+
+fn tell_people(services: &Weak<Services>, found: &[Violation]) {
+    if let Some(services) = services.upgrade() {
+        notices(found).for_each(|notice| services.publish(&AgentPath::default(), notice));
+    }
+}
+
+fn warn(services: &Weak<Services>, text: String) {
+    if let Some(services) = services.upgrade() {
+        services.publish(&AgentPath::default(), warning(text));
+    }
+}
+
+fn warning(text: String) -> Body {
+    Body::Notice(Notice { level: Level::Warning, text })
+}
+
+fn lock(state: &Mutex<WatchState>) -> MutexGuard<'_, WatchState> {
+    // A census that was left half-way is looked through again; lists are whole.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_is_known_until_it_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".vscode");
+        std::fs::create_dir(&path).unwrap();
+        let mut state = WatchState::default();
+        let left = Violation::Left { path: path.clone(), why: "it is stuck".to_owned() };
+        state.note(&[left, Violation::Unseen, Violation::Tampered { path: path.clone(), moved_to: None }]);
+        assert_eq!(state.first_left(), Some(&path));
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(state.first_left(), None);
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(state.first_left(), None, "that is another one");
+    }
+}
