@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use gimlet_proto::BoxFuture;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ pub use hosts::WEB_PORTS;
 use hosts::{Host, List, Pattern, is_never_reached, is_public, parse_host};
 use questions::Questions;
 pub use questions::{HostAnswer, HostJudge};
-use wire::{HttpForm, Parsed};
+use wire::{BodyLeft, HttpForm, Parsed};
 
 const MAX_CONNECTIONS: usize = 256;
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -32,8 +32,6 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 const MAX_GREETING_BYTES: usize = 5 + 16 * 1024 + 256;
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
-/// Some clients wait for the server to speak first; they are not kept waiting for their own greeting.
-const GREETING_PATIENCE: Duration = Duration::from_millis(300);
 /// Refusals beyond these are repetitions.
 const MAX_REFUSALS: usize = 1_000;
 
@@ -240,17 +238,52 @@ async fn serve(mut client: UnixStream, shared: &Shared) -> io::Result<()> {
     };
     let connect = tokio::time::timeout(CONNECT_PATIENCE, TcpStream::connect(addresses.as_slice()));
     let Ok(Ok(mut server)) = connect.await else { return fail(&mut client, &wanted).await };
-    if let Some(head) = &wanted.forward {
+    let Wanted { host, port, tongue, forward } = wanted;
+    if let Some((head, _)) = &forward {
         server.write_all(head).await?;
     } else {
-        client.write_all(success(wanted.tongue)).await?;
-        if !names_the_same_host(&mut client, &mut seen, &wanted.host).await? {
-            shared.note(&wanted.host, wanted.port, Reason::OtherHost);
+        client.write_all(success(tongue)).await?;
+    }
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    let up = async {
+        match forward {
+            Some((_, body)) => pass_body(&mut from_client, &mut to_server, seen, body).await?,
+            None if names_the_same_host(&mut from_client, &mut seen, &host).await? => {
+                to_server.write_all(&seen).await?;
+                tokio::io::copy(&mut from_client, &mut to_server).await?;
+            }
+            None => {
+                shared.note(&host, port, Reason::OtherHost);
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+        }
+        to_server.shutdown().await
+    };
+    // Some clients wait for the server to speak first; nothing of their own passes unseen because of that.
+    let down = async {
+        tokio::io::copy(&mut from_server, &mut to_client).await?;
+        to_client.shutdown().await
+    };
+    tokio::try_join!(up, down).map(drop)
+}
+
+/// Passes the body of a request and nothing behind it, until the client has no more to say.
+async fn pass_body(
+    client: &mut (impl AsyncRead + Unpin),
+    server: &mut (impl AsyncWrite + Unpin),
+    mut seen: Vec<u8>,
+    mut body: BodyLeft,
+) -> io::Result<()> {
+    loop {
+        let len = body.take(&seen).ok_or(io::ErrorKind::InvalidData)?;
+        seen.truncate(len);
+        server.write_all(&seen).await?;
+        seen.clear();
+        if client.read_buf(&mut seen).await? == 0 {
             return Ok(());
         }
     }
-    server.write_all(&seen).await?;
-    tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
 }
 
 /// Leaves a connection to a proxy of the person's own, from its first byte on.
@@ -264,12 +297,12 @@ struct Wanted {
     host: Host,
     port: u16,
     tongue: Tongue,
-    /// The head of a single request.
-    forward: Option<Vec<u8>>,
+    /// The head of a single request, and what its body is.
+    forward: Option<(Vec<u8>, BodyLeft)>,
 }
 
 /// Reads once; the end of the stream is an error, since more was expected.
-async fn read_more(client: &mut UnixStream, seen: &mut Vec<u8>, limit: usize) -> io::Result<()> {
+async fn read_more(client: &mut (impl AsyncRead + Unpin), seen: &mut Vec<u8>, limit: usize) -> io::Result<()> {
     if seen.len() >= limit {
         return Err(io::ErrorKind::InvalidData.into());
     }
@@ -292,7 +325,7 @@ async fn read_http(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<Op
         tongue: Tongue::Http,
         forward: match request.form {
             HttpForm::Connect => None,
-            HttpForm::Forward(head) => Some(head),
+            HttpForm::Forward(head, body) => Some((head, body)),
         },
     }))
 }
@@ -320,19 +353,26 @@ async fn read_socks(client: &mut UnixStream, seen: &mut Vec<u8>) -> io::Result<O
     }
 }
 
-/// Looks at the first bytes of a tunnel: TLS must ask for the host that the tunnel was allowed for, or for none.
-async fn names_the_same_host(client: &mut UnixStream, seen: &mut Vec<u8>, host: &Host) -> io::Result<bool> {
+/// Looks at the first bytes of a tunnel, whenever they come: TLS must ask for the host that the tunnel was allowed for, or
+/// for none.
+async fn names_the_same_host(
+    client: &mut (impl AsyncRead + Unpin),
+    seen: &mut Vec<u8>,
+    host: &Host,
+) -> io::Result<bool> {
     loop {
-        let patience = if seen.is_empty() { GREETING_PATIENCE } else { HEAD_PATIENCE };
         match wire::parse_server_name(seen) {
             Parsed::Whole(name) => return Ok(name.is_empty() || parse_host(&name).as_ref() == Some(host)),
             Parsed::Wrong => return Ok(true),
-            Parsed::Partial => {
-                match tokio::time::timeout(patience, read_more(client, seen, MAX_GREETING_BYTES)).await {
-                    Ok(read) => read?,
-                    // A client that waits for its server; one that stops within a greeting is none.
-                    Err(_) => return Ok(seen.is_empty()),
+            // A client may say nothing for as long as it likes, also nothing at all.
+            Parsed::Partial if seen.is_empty() => {
+                if client.read_buf(seen).await? == 0 {
+                    return Ok(true);
                 }
+            }
+            Parsed::Partial => {
+                let more = read_more(client, seen, MAX_GREETING_BYTES);
+                tokio::time::timeout(HEAD_PATIENCE, more).await??;
             }
         }
     }

@@ -85,6 +85,8 @@ tests! {
     sandbox_proxy::a_proxy_of_the_persons_own_gets_every_byte,
     sandbox_proxy::a_single_request_reaches_its_server_without_the_words_for_proxies,
     sandbox_proxy::a_tunnel_that_greets_another_host_is_closed,
+    sandbox_proxy::a_tunnel_whose_server_speaks_first_is_looked_at_all_the_same,
+    sandbox_proxy::nothing_behind_a_single_request_reaches_its_server,
     sandbox_proxy::a_sandboxed_command_reaches_what_is_allowed_and_nothing_else,
     sandboxed::ordinary_tools_work_inside,
     sandboxed::a_command_has_three_descriptors_and_no_privilege_to_gain,

@@ -162,15 +162,65 @@ pub(crate) async fn a_single_request_reaches_its_server_without_the_words_for_pr
     assert!(!seen.contains("evil") && !seen.contains("Proxy"), "{seen}");
 }
 
-pub(crate) async fn a_tunnel_that_greets_another_host_is_closed() {
-    let (port, told) = server();
+pub(crate) async fn nothing_behind_a_single_request_reaches_its_server() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
     let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
-    // The first message of TLS, asking for evil.net.
+    let request = format!(
+        "POST http://127.0.0.1:{port}/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbodyGET / HTTP/1.1\r\nHost: evil.net\r\n\r\n"
+    );
+    let mut client = UnixStream::connect(proxy.proxy.socket()).unwrap();
+    client.write_all(request.as_bytes()).unwrap();
+    let seen = tokio::task::spawn_blocking(move || {
+        let (mut server, mut seen) = (listener.accept().unwrap().0, Vec::new());
+        client.write_all(b"GET / HTTP/1.1\r\nHost: evil.net\r\n\r\n").unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        server.read_to_end(&mut seen).unwrap();
+        String::from_utf8(seen).unwrap()
+    });
+    let seen = seen.await.unwrap();
+    assert!(seen.ends_with("\r\n\r\nbody"), "{seen}");
+}
+
+/// The first message of TLS, asking for evil.net.
+fn hello_for_another() -> Vec<u8> {
     let mut hello = vec![0x16, 3, 1, 0, 66, 1, 0, 0, 62, 3, 3];
     hello.extend([0; 32]);
     hello.extend([0, 0, 2, 0x13, 1, 1, 0, 0, 19, 0, 0, 0, 15, 0, 13, 0, 0, 8]);
     hello.extend(b"evil.net");
     hello.extend([0; 2]);
+    hello
+}
+
+pub(crate) async fn a_tunnel_whose_server_speaks_first_is_looked_at_all_the_same() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
+    let mut client = UnixStream::connect(proxy.proxy.socket()).unwrap();
+    client.write_all(connect(&format!("127.0.0.1:{port}")).as_bytes()).unwrap();
+    let seen = tokio::task::spawn_blocking(move || {
+        let (mut server, mut seen) = (listener.accept().unwrap().0, Vec::new());
+        server.write_all(b"220 ready").unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"220 ready") {
+            let mut piece = [0; 256];
+            let len = client.read(&mut piece).unwrap();
+            assert!(len > 0);
+            said.extend_from_slice(&piece[..len]);
+        }
+        std::thread::sleep(Duration::from_millis(400));
+        client.write_all(&hello_for_another()).unwrap();
+        drop(server.read_to_end(&mut seen));
+        seen
+    });
+    assert_eq!(seen.await.unwrap(), b"", "nothing of it reached the server");
+    assert!(proxy.proxy.take_refusals().iter().any(|refusal| refusal.reason == Reason::OtherHost));
+}
+
+pub(crate) async fn a_tunnel_that_greets_another_host_is_closed() {
+    let (port, told) = server();
+    let proxy = Running::start(&[&format!("127.0.0.1:{port}")], &[], &[]);
+    let hello = hello_for_another();
     let request = [connect(&format!("127.0.0.1:{port}")).as_bytes(), &hello].concat();
     drop(proxy.ask(&request).await);
     common::eventually("the refusal is noted", || {

@@ -16,8 +16,8 @@ pub(super) struct HttpRequest {
 pub(super) enum HttpForm {
     /// A tunnel.
     Connect,
-    /// One request; this is its head as the server gets it.
-    Forward(Vec<u8>),
+    /// One request: its head as the server gets it, and what of the following bytes is its body.
+    Forward(Vec<u8>, BodyLeft),
 }
 
 /// Where the head of an HTTP message ends, its empty line included.
@@ -43,11 +43,26 @@ pub(super) fn parse_http(head: &[u8]) -> Option<HttpRequest> {
     let (host, port) = parse_authority(authority).or_else(|| Some((parse_host(authority)?, 80)))?;
     let slash = if path.starts_with('/') { "" } else { "/" };
     let mut forwarded = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\nConnection: close\r\n");
+    let (mut length, mut chunked) = (None, false);
     for line in lines {
-        let (name, _) = line.split_once(':')?;
+        let (name, value) = line.split_once(':')?;
         // A name with white space, or a line that goes on, is read in more than one way.
         if name.is_empty() || name.bytes().any(|byte| byte.is_ascii_whitespace()) || line.contains(['\r', '\n']) {
             return None;
+        }
+        // Whatever two readers could take for different bodies is no request.
+        if name.eq_ignore_ascii_case("content-length") {
+            let value =
+                Some(value.trim_matches([' ', '\t'])).filter(|value| value.bytes().all(|b| b.is_ascii_digit()))?;
+            if length.replace(value.parse::<u64>().ok()?).is_some() {
+                return None;
+            }
+        }
+        if name.eq_ignore_ascii_case("transfer-encoding") {
+            let is_known = value.trim_matches([' ', '\t']).eq_ignore_ascii_case("chunked") && version == "HTTP/1.1";
+            if !is_known || std::mem::replace(&mut chunked, true) {
+                return None;
+            }
         }
         let is_ours = ["host", "connection", "keep-alive", "upgrade"].iter().any(|own| name.eq_ignore_ascii_case(own));
         let is_for_proxies = name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("proxy-"));
@@ -57,7 +72,84 @@ pub(super) fn parse_http(head: &[u8]) -> Option<HttpRequest> {
         }
     }
     forwarded.push_str("\r\n");
-    Some(HttpRequest { host, port, form: HttpForm::Forward(forwarded.into_bytes()) })
+    let body = match (length, chunked) {
+        (length, false) => BodyLeft::Bytes(length.unwrap_or(0)),
+        (None, true) => BodyLeft::Size(Vec::new()),
+        (Some(_), true) => return None,
+    };
+    Some(HttpRequest { host, port, form: HttpForm::Forward(forwarded.into_bytes(), body) })
+}
+
+/// How much of a request's body has still to come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum BodyLeft {
+    /// So many bytes.
+    Bytes(u64),
+    /// A chunk, of whose first line this has come.
+    Size(Vec<u8>),
+    /// So many bytes of a chunk.
+    Chunk(u64),
+    /// The end of a chunk's line, of which this has come.
+    ChunkEnd(Vec<u8>),
+    /// The lines behind the last chunk, of the current one of which this has come.
+    Trailer(Vec<u8>),
+}
+
+/// Longer lines between chunks say nothing that is needed.
+const MAX_CHUNK_LINE: usize = 1024;
+
+impl BodyLeft {
+    pub(super) fn is_over(&self) -> bool {
+        *self == Self::Bytes(0)
+    }
+
+    /// How many of these bytes belong to the body; `None` when they are no body.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut rest = bytes;
+        while !self.is_over() && !rest.is_empty() {
+            let (Self::Size(line) | Self::ChunkEnd(line) | Self::Trailer(line)) = self else {
+                rest = self.take_data(rest);
+                continue;
+            };
+            let (first, others) = rest.split_first()?;
+            rest = others;
+            line.push(*first);
+            let Some(text) = line.strip_suffix(b"\r\n").map(<[u8]>::to_vec) else {
+                // An end of line that only some readers take for one.
+                let is_odd = *first == b'\n' || line.iter().rev().skip(1).any(|byte| *byte == b'\r');
+                if is_odd || line.len() > MAX_CHUNK_LINE {
+                    return None;
+                }
+                continue;
+            };
+            *self = match self {
+                Self::Size(_) => {
+                    let digits = text.split(|byte| *byte == b';').next()?;
+                    let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
+                    match u64::from_str_radix(digits, 16).ok()? {
+                        0 => Self::Trailer(Vec::new()),
+                        size => Self::Chunk(size),
+                    }
+                }
+                Self::ChunkEnd(_) if text.is_empty() => Self::Size(Vec::new()),
+                Self::Trailer(_) if text.is_empty() => Self::Bytes(0),
+                Self::Trailer(_) => Self::Trailer(Vec::new()),
+                Self::ChunkEnd(_) | Self::Bytes(_) | Self::Chunk(_) => return None,
+            };
+        }
+        Some(bytes.len() - rest.len())
+    }
+
+    /// What is left of the bytes behind the data.
+    fn take_data<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (Self::Bytes(left) | Self::Chunk(left)) = self else { return bytes };
+        let len = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+        *left -= len as u64;
+        if *self == Self::Chunk(0) {
+            *self = Self::ChunkEnd(Vec::new());
+        }
+        bytes.get(len..).unwrap_or_default()
+    }
 }
 
 /// Part of a conversation: all of it is there, more has to come, or it is something else.
@@ -178,7 +270,10 @@ mod tests {
         assert_eq!(connect, Some(HttpRequest { host: name("example.org"), port: 443, form: HttpForm::Connect }));
         let get = parse_http(b"GET http://a.org/x?y HTTP/1.1\r\nHost: b.org\r\nProxy-Auth: x\r\nA: b\r\n\r\n").unwrap();
         let head = b"GET /x?y HTTP/1.1\r\nHost: a.org\r\nConnection: close\r\nA: b\r\n\r\n".to_vec();
-        assert_eq!(get, HttpRequest { host: name("a.org"), port: 80, form: HttpForm::Forward(head) });
+        assert_eq!(
+            get,
+            HttpRequest { host: name("a.org"), port: 80, form: HttpForm::Forward(head, BodyLeft::Bytes(0)) }
+        );
         for odd in [
             "GET / HTTP/1.1\r\nHost: a.org\r\n\r\n",
             "GET http://u:p@a.org/ HTTP/1.1\r\n\r\n",
@@ -237,6 +332,55 @@ mod tests {
         assert_eq!(parse_server_name(&hello(None)), Parsed::Whole(String::new()));
         assert_eq!(parse_server_name(b"SSH-2.0-x"), Parsed::Wrong);
         assert_eq!(parse_server_name(&[0x16, 3, 1, 0, 1, 1]), Parsed::Whole("?".to_owned()));
+    }
+
+    fn body_of(head: &str) -> Option<BodyLeft> {
+        let head = format!("POST http://a.org/ HTTP/1.1\r\n{head}\r\n");
+        match parse_http(head.as_bytes())?.form {
+            HttpForm::Forward(_, body) => Some(body),
+            HttpForm::Connect => None,
+        }
+    }
+
+    #[test]
+    fn a_body_ends_where_its_head_says() {
+        let chunks = "5;x=y\r\nhello\r\n0A\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
+        for (head, body) in [
+            ("", ""),
+            ("Content-Length: 4\r\n", "body"),
+            ("content-length:0\r\n", ""),
+            ("Transfer-Encoding: chunked\r\n", chunks),
+            ("Transfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+        ] {
+            let sent = format!("{body}GET / HTTP/1.1\r\nHost: evil.net\r\n\r\n");
+            let mut left = body_of(head).unwrap();
+            assert_eq!(left.take(sent.as_bytes()), Some(body.len()), "{head} {body}");
+            assert!(left.is_over());
+            // The same however it is cut.
+            let mut left = body_of(head).unwrap();
+            let taken: usize = sent.as_bytes().chunks(1).map(|piece| left.take(piece).unwrap()).sum();
+            assert_eq!(taken, body.len(), "{head} {body}");
+        }
+    }
+
+    #[test]
+    fn what_two_readers_could_take_for_different_bodies_is_refused() {
+        for head in [
+            "Content-Length: 4\r\nContent-Length: 4\r\n",
+            "Content-Length: +4\r\n",
+            "Content-Length: 4, 5\r\n",
+            "Content-Length:\r\n",
+            "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: chunked, identity\r\n",
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        ] {
+            assert_eq!(body_of(head), None, "{head}");
+        }
+        let wrong =
+            ["5\nhello", "x\r\n", "\r\n", "+5\r\n", "5\rx\r\n", "2\r\nabc\r\n", "0\r\n\n", "ffffffffffffffffff\r\n"];
+        for chunks in wrong {
+            assert_eq!(BodyLeft::Size(Vec::new()).take(chunks.as_bytes()), None, "{chunks:?}");
+        }
     }
 
     proptest! {
