@@ -545,6 +545,10 @@ mod tests {
         fs::File::create(skills.join("s/large")).unwrap().set_len(5 << 20).unwrap();
         let spec = world.spec(&[".claude/skills"]);
         let change = || {
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "within one tick of the kernel's clock two changes look like one"
+            )]
             std::thread::sleep(std::time::Duration::from_millis(20));
             fs::write(skills.join("s/SKILL.md"), "evil").unwrap();
         };

@@ -146,11 +146,13 @@ fn mark(root: &Path, name: &Path, marks: &mut BTreeMap<PathBuf, Mark>, most: usi
 mod tests {
     use super::*;
 
+    type Change = fn(&Path);
+
     #[test]
     fn a_change_deep_in_what_is_too_large_to_keep_is_seen() {
         let dir = tempfile::tempdir().unwrap();
         let (skill, large) = (dir.path().join("s/SKILL.md"), dir.path().join("s/large"));
-        let change: [(&str, fn(&Path)); 4] = [
+        let changes: [(&str, Change); 4] = [
             ("content", |skill| fs::write(skill, "new").unwrap()),
             ("a neighbour", |skill| fs::write(skill.with_file_name("x"), "").unwrap()),
             ("its absence", |skill| fs::remove_file(skill).unwrap()),
@@ -159,13 +161,16 @@ mod tests {
                 fs::rename(skill.with_file_name("y"), skill).unwrap();
             }),
         ];
-        for (what, change) in change {
+        for (what, change) in changes {
             fs::create_dir_all(dir.path().join("s")).unwrap();
             fs::write(&skill, "old").unwrap();
             fs::File::create(&large).unwrap().set_len(MAX_KEPT_BYTES + 1).unwrap();
             let before = State::of(dir.path());
             assert!(matches!(before, State::Marks(_)) && before.is_still(dir.path()), "{what}");
-            // Within one tick of the kernel's clock two changes look like one.
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "within one tick of the kernel's clock two changes look like one"
+            )]
             std::thread::sleep(std::time::Duration::from_millis(20));
             change(&skill);
             assert!(!before.is_still(dir.path()), "{what}");

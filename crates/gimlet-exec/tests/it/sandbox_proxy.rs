@@ -208,7 +208,6 @@ pub(crate) async fn a_tunnel_whose_server_speaks_first_is_looked_at_all_the_same
             assert!(len > 0);
             said.extend_from_slice(&piece[..len]);
         }
-        std::thread::sleep(Duration::from_millis(400));
         client.write_all(&hello_for_another()).unwrap();
         drop(server.read_to_end(&mut seen));
         seen
