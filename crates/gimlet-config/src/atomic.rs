@@ -68,7 +68,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Temporary::write(path, bytes)?.rename(path, folder)
 }
 
-fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

@@ -26,6 +26,7 @@ mod settings;
 mod state;
 mod trust;
 mod visible;
+mod vouched;
 mod watch;
 
 pub use edit::{Edit, EditError};
@@ -52,4 +53,5 @@ pub use settings::{
 pub use state::{StateSettings, check_state, state_problem};
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
 pub use visible::{visible, visible_json, visible_line};
+pub use vouched::{Vouched, Vouching, forget_abandoned};
 pub use watch::{KeyChange, Watch, key_changes};

@@ -18,6 +18,7 @@ use crate::locations::Locations;
 use crate::ownership;
 use crate::problem::{Problem, Severity};
 use crate::scope::{Scope, Sources};
+use crate::vouched::{self, Standing};
 use intake::Intake;
 
 pub use layer::{Author, Layer};
@@ -25,6 +26,10 @@ pub use managed::Policy;
 
 /// `--settings` may be larger than a file: programs write it.
 const FLAG_MAX_BYTES: u64 = 2 * 1024 * 1024;
+
+/// What is said of a file that a command may have written.
+const WAITS: &str = "it changed while a sandboxed command runs that could have written it; until that has ended, only new \
+rules in it that forbid count. What 'gimlet config' writes counts at once; another file that is new is moved away then";
 
 /// What a caller wants read.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +56,9 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// What keeps settings of the administrator from being read, if anything does: nobody knows what they forbid.
     pub unread_policy: Option<Problem>,
+    /// Files that changed while a sandboxed command runs which could have written them. They go on saying what they said
+    /// before, and forbid what they forbid now.
+    pub waiting: Vec<PathBuf>,
 }
 
 /// Reads the settings of every scope that the options leave.
@@ -61,22 +69,25 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
         layers: Vec::new(),
         problems: Vec::new(),
         unread_policy: None,
+        waiting: Vec::new(),
     };
+    let standing = Standing::read(locations);
     if options.sources.user {
-        loaded.user_file();
+        loaded.user_file(&standing);
     }
     if options.sources.project {
-        loaded.project_file();
+        loaded.project_file(&standing);
     }
     if options.sources.local {
         // The legacy place first: where both say something, the repository's own file wins.
         for file in locations.legacy_local_file().into_iter().chain([locations.local_file()]) {
             let author = tracked::author(locations, &file);
-            loaded.file(Scope::Local, &file, author, &locations.cwd);
+            let read = files::read(&file, SETTINGS_MAX_BYTES);
+            loaded.take(&standing, Source { scope: Scope::Local, file: &file, author, anchor: &locations.cwd }, read);
         }
     }
     if let Some(flag) = &options.settings_flag {
-        loaded.flag(flag);
+        loaded.flag(flag, &standing);
     }
     loaded.managed(options);
     loaded
@@ -103,21 +114,25 @@ impl Loaded {
         self.problems.iter().filter(|problem| problem.severity == Severity::Error)
     }
 
-    fn project_file(&mut self) {
+    /// The files that waited and say what they say from now on.
+    pub fn settled(&self) -> Vec<PathBuf> {
+        self.waiting.iter().filter(|file| vouched::is_over(&self.locations, file)).cloned().collect()
+    }
+
+    fn project_file(&mut self, standing: &Standing) {
         let locations = self.locations.clone();
         let path = locations.project_file();
-        match files::read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES) {
-            Ok(None) => {}
-            Ok(Some(bytes)) => self.bytes(Scope::Project, &path, Author::Project, &locations.cwd, bytes),
-            Err(error) => self.unreadable(Scope::Project, &path, &error),
-        }
+        let read = files::read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES);
+        let (scope, author) = (Scope::Project, Author::Project);
+        self.take(standing, Source { scope, file: &path, author, anchor: &locations.cwd }, read);
     }
 
     /// The person's own file. Where others could have written it, only what it forbids is believed.
-    fn user_file(&mut self) {
+    fn user_file(&mut self, standing: &Standing) {
         let locations = self.locations.clone();
         let file = locations.user_file();
-        self.file(Scope::User, &file, Author::Person, &locations.config_dir);
+        let source = Source { scope: Scope::User, file: &file, author: Author::Person, anchor: &locations.config_dir };
+        self.take(standing, source, files::read(&file, SETTINGS_MAX_BYTES));
         let doubts = locations.person.home_doubts(&locations.config_dir, &file);
         if doubts.is_empty() {
             return;
@@ -134,37 +149,62 @@ impl Loaded {
         self.problem(place, format!("{what}: {}", ownership::sentence(&doubts)));
     }
 
-    fn file(&mut self, scope: Scope, path: &Path, author: Author, anchor: &Path) {
-        match files::read(path, SETTINGS_MAX_BYTES) {
+    /// Takes up what a file says, unless a sandboxed command that runs could have written it.
+    fn take(&mut self, standing: &Standing, mut source: Source<'_>, read: Result<Option<Vec<u8>>, ReadError>) {
+        let bytes = read.as_ref().ok().and_then(Option::as_deref);
+        if let Some(vouched) = standing.doubts(source.file, bytes) {
+            self.waiting.push(source.file.to_owned());
+            self.problem(source.file, WAITS.to_owned());
+            self.problems.last_mut().into_iter().for_each(|problem| problem.severity = Severity::Warning);
+            if let Some(before) = &vouched.text {
+                self.bytes(source, before.clone().into_bytes());
+            }
+            return self.forbidding(source, read.ok().flatten());
+        }
+        if source.scope == Scope::Local && standing.was_abandoned(source.file, bytes) {
+            // Nobody knows whose it is, so it is accepted as it is or not at all.
+            source.author = Author::Project;
+        }
+        match read {
             Ok(None) => {}
-            Ok(Some(bytes)) => self.bytes(scope, path, author, anchor, bytes),
-            Err(error) => self.unreadable(scope, path, &error),
+            Ok(Some(bytes)) => self.bytes(source, bytes),
+            Err(error) => self.unreadable(source.scope, source.file, &error),
         }
     }
 
-    fn flag(&mut self, flag: &str) {
+    /// Takes up the lists by which a file forbids something. Whatever else is wrong with it is said when it counts.
+    fn forbidding(&mut self, source: Source<'_>, bytes: Option<Vec<u8>>) {
+        let Some(bytes) = bytes else { return };
+        let (problems, layers) = (self.problems.len(), self.layers.len());
+        self.bytes(source, bytes);
+        self.problems.truncate(problems);
+        for layer in &mut self.layers[layers..] {
+            forbids::retain(&mut layer.root, "", |path, _| forbids::LISTS.contains(&path));
+            layer.salvaged = true;
+        }
+    }
+
+    fn flag(&mut self, flag: &str, standing: &Standing) {
         let cwd = self.locations.cwd.clone();
         if flag.trim_start().starts_with('{') {
             let path = Path::new("--settings");
             if flag.len() as u64 > FLAG_MAX_BYTES {
                 return self.unreadable(Scope::Flag, path, &ReadError::TooLarge(FLAG_MAX_BYTES));
             }
-            return self.bytes(Scope::Flag, path, Author::Person, &cwd, flag.as_bytes().to_vec());
+            let source = Source { scope: Scope::Flag, file: path, author: Author::Person, anchor: &cwd };
+            return self.bytes(source, flag.as_bytes().to_vec());
         }
         let path = cwd.join(flag);
-        match files::read(&path, FLAG_MAX_BYTES) {
-            Ok(Some(bytes)) => {
-                let anchor = path.parent().map_or(cwd, Path::to_owned);
-                self.bytes(Scope::Flag, &path, Author::Person, &anchor, bytes);
-            }
-            Ok(None) => {
-                self.problem(&path, "--settings names this file, and it does not exist".into());
-            }
-            Err(error) => self.unreadable(Scope::Flag, &path, &error),
+        let anchor = path.parent().unwrap_or(&cwd);
+        let read = files::read(&path, FLAG_MAX_BYTES);
+        if matches!(read, Ok(None)) {
+            self.problem(&path, "--settings names this file, and it does not exist".into());
         }
+        self.take(standing, Source { scope: Scope::Flag, file: &path, author: Author::Person, anchor }, read);
     }
 
-    fn bytes(&mut self, scope: Scope, path: &Path, author: Author, anchor: &Path, bytes: Vec<u8>) {
+    fn bytes(&mut self, source: Source<'_>, bytes: Vec<u8>) {
+        let Source { scope, file: path, author, anchor } = source;
         let Decoded { text, trouble } = decode(bytes);
         let text = JsonText::new(text);
         // A local file that came with the project may say no more than the project's own.
@@ -224,6 +264,15 @@ impl Loaded {
             message,
         });
     }
+}
+
+/// Where settings come from.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    scope: Scope,
+    file: &'a Path,
+    author: Author,
+    anchor: &'a Path,
 }
 
 /// A file's text, and what is wrong with its bytes.

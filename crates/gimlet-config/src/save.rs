@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use crate::atomic::{self, UpdateError};
 use crate::edit::{self, Edit, EditError};
-use crate::files::{ReadError, SETTINGS_MAX_BYTES};
+use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
 use crate::git_excludes;
 use crate::keys::{self, ReadFrom};
 use crate::load;
 use crate::locations::Locations;
 use crate::scope::Scope;
+use crate::vouched::{self, Standing};
 
 /// Why a setting was not written.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,11 @@ pub enum SaveError {
     Value { key: String, message: String },
     #[error("{} is reached through a link that leads out of the project", path.display())]
     LeadsOut { path: PathBuf },
+    #[error(
+        "{} was changed while a sandboxed command runs, which may have written it; try again when that has ended",
+        path.display()
+    )]
+    Waits { path: PathBuf },
     #[error("{}: {source}", path.display())]
     Edit { path: PathBuf, source: EditError },
     #[error("{}: {source}", path.display())]
@@ -50,13 +56,23 @@ pub fn save(locations: &Locations, scope: Scope, key: &str, edit: &Edit) -> Resu
         stays_inside(&path)?;
     }
     let is_new = !path.exists();
-    let change = |text: Option<&str>| edit::apply(text.unwrap_or_default(), &parts, edit).map(Some);
+    let now = files::read(&path, SETTINGS_MAX_BYTES).ok().flatten();
+    if Standing::read(locations).doubts(&path, now.as_deref()).is_some() {
+        return Err(SaveError::Waits { path });
+    }
+    let (mut before, mut after) = (None, String::new());
+    let change = |text: Option<&str>| {
+        before = text.map(str::to_owned);
+        after = edit::apply(text.unwrap_or_default(), &parts, edit)?;
+        Ok(Some(after.clone()))
+    };
     atomic::update(&path, SETTINGS_MAX_BYTES, change).map_err(|error| match error {
         UpdateError::Read { path, source } => SaveError::Read { path, source },
         UpdateError::Write { path, source } => SaveError::Write { path, source },
         UpdateError::Busy { path } => SaveError::Busy { path },
         UpdateError::Change(source) => SaveError::Edit { path: path.clone(), source },
     })?;
+    vouched::rewritten(locations, &path, before.as_deref(), &after);
     if scope == Scope::Local && is_new {
         git_excludes::hide_local_file(locations)?;
     }

@@ -67,6 +67,13 @@ impl Trust {
         Self { everything: true, ..Self::default() }
     }
 
+    /// The same, and these items for this run: the person or the calling program said so.
+    pub fn with(mut self, items: &[Item]) -> Self {
+        self.known = true;
+        self.accepted.extend(items.iter().map(|item| item.digest.clone()));
+        self
+    }
+
     pub fn covers(&self, item: &Item) -> bool {
         let by_folder = if item.own { self.folder || self.known } else { self.folder && !self.known };
         self.everything || self.accepted.contains(&item.digest) || (by_folder && !item.executes)

@@ -51,7 +51,7 @@ pub use plans::Plans;
 pub use record::Record;
 pub use recorded::{NotRecorded, Recorded, Recording};
 pub use redact::{Redactor, mask_tokens};
-pub use sandboxing::{Behind, Sandboxing, Watch, WatchState, WatchedEnd};
+pub use sandboxing::{Behind, Sandboxing, SettingsFiles, Watch, WatchState, WatchedEnd};
 pub use schedule::concurrency;
 pub use services::{Processes, Services};
 pub use session::{SessionConfig, SessionState, open};

@@ -10,6 +10,7 @@ mod watch;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use gimlet_config::Locations;
 use gimlet_exec::{Available, HostJudge, Proxy, Sandbox};
 use gimlet_policy::shell::ShellFacts;
 use gimlet_policy::{ClosedFiles, Exclusion, Walls, exclusion};
@@ -37,6 +38,8 @@ pub struct Sandboxing {
     pub excluded: Vec<String>,
     /// Where changes of protected files are moved to.
     pub quarantine: PathBuf,
+    /// The settings that must not change by a command while it runs.
+    pub settings: Option<SettingsFiles>,
     /// Reaches the hosts that are allowed, if any are.
     pub proxy: Option<Proxy>,
     /// Hosts that are on no list are asked about; otherwise they are refused.
@@ -49,6 +52,13 @@ pub struct Sandboxing {
     pub expected: Vec<(String, Vec<String>)>,
     /// What is remembered from one command to the next, also when these walls take the place of others.
     pub state: Arc<Mutex<WatchState>>,
+}
+
+/// The settings that a session goes by.
+pub struct SettingsFiles {
+    pub locations: Locations,
+    /// Those that it reads, wherever they are.
+    pub files: Vec<PathBuf>,
 }
 
 impl Sandboxing {

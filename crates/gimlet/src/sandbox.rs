@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use gimlet_config::Vouching;
 use gimlet_exec::{
     Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer,
     ProbeOptions, Proxy, ProxyConfig, Running, SANDBOX_SETUP_FAILED, Sandbox, Spawn, Stdin, Streams, Upstream, probe,
@@ -45,7 +46,8 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let (program, cwd) = (program.clone(), around.cwd.clone());
     let spawn = Spawn { program, args: rest.to_vec(), cwd, env, stdin, streams: Streams::Split, report: false };
     let mut census = Census::default();
-    let guard = Guard::before(&spec, &available, &mut census);
+    let mut guard = Guard::before(&spec, &available, &mut census);
+    let vouching = Vouching::begin(&crate::settings::locations(around), guard.settings().iter().cloned());
     let sandbox = sandbox.holding(guard.held()).closing(guard.closed());
     if guard.is_partial() {
         crate::say_on_stderr(&format!("gimlet: sandbox: {}", Violation::Unseen));
@@ -54,7 +56,11 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
     let (exit, errors) = carry(&mut running).await?;
     exec.shutdown(GRACE).await;
+    for (file, vouched) in vouching.files() {
+        guard.expect(&file, vouched.text.as_deref(), vouched.rewritten);
+    }
     let mut found = guard.after(&around.config_home.join("gimlet/quarantine"), &mut census);
+    drop(vouching);
     let refusals = proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
     let aftermath = Aftermath { spec: &spec, cwd: &around.cwd, exit: Some(exit), output: &errors, refusals: &refusals };
     found.extend(violations(aftermath));

@@ -51,6 +51,7 @@ fn accept(found: &Found) -> Result<Vec<String>, Report> {
     let withheld = found.effective.withheld.clone();
     let (_, stored) = found.store.accept(&withheld);
     stored.map_err(|error| Report::new(error.to_string()))?;
+    gimlet_config::forget_abandoned(&found.loaded.locations);
     Ok(vec![match withheld.len() {
         0 => "Trusted; nothing waited.".to_owned(),
         1 => "Trusted, with 1 item that waited.".to_owned(),

@@ -5,13 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Author, Layer, Loaded, Options, drop_in_files, forbids};
-use crate::files::ReadError;
+use super::{Author, Layer, Loaded, Options, Source, drop_in_files, forbids};
+use crate::files::{self, ReadError, SETTINGS_MAX_BYTES};
 use crate::json::{Json, Node};
 use crate::ownership;
 use crate::problem::{Problem, Severity};
 use crate::scope::Scope;
 use crate::settings::PolicyHelper;
+use crate::vouched::Standing;
 
 /// What the administrator's program printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +120,10 @@ impl Loaded {
         }
         for path in paths {
             let before = self.layers.len();
-            self.file(Scope::Managed, &path, Author::Person, &dir);
+            let read = files::read(&path, SETTINGS_MAX_BYTES);
+            let source = Source { scope: Scope::Managed, file: &path, author: Author::Person, anchor: &dir };
+            // No sandboxed command can write it.
+            self.take(&Standing::default(), source, read);
             self.narrow_if_doubtful(&path, before);
         }
     }
@@ -149,7 +153,8 @@ impl Loaded {
 
     fn given(&mut self, source: &Path, text: &str) {
         let dir = self.locations.managed_dir.clone();
-        self.bytes(Scope::Managed, source, Author::Person, &dir, text.as_bytes().to_vec());
+        let source = Source { scope: Scope::Managed, file: source, author: Author::Person, anchor: &dir };
+        self.bytes(source, text.as_bytes().to_vec());
     }
 
     /// The layers that something adds, not added yet.

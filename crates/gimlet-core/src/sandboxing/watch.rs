@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use gimlet_config::Vouching;
 use gimlet_exec::{Aftermath, Census, Exit, Guard, Proxy, Sandbox, violations};
 use gimlet_proto::{AgentPath, Body, Level, Notice, Violation};
 
@@ -19,7 +20,7 @@ use crate::tool::ToolError;
 pub struct WatchState {
     census: Census,
     /// Of commands whose end nobody waited for.
-    unchecked: Vec<Guard>,
+    unchecked: Vec<Traces>,
     /// Their traces, of which no model has been told.
     untold: Vec<Violation>,
     /// Protected files that commands made or changed and that could not be taken away.
@@ -27,6 +28,23 @@ pub struct WatchState {
     /// What the last look before a command did not see to its end.
     overlooked: Option<Overlooked>,
     remembered: Remembered,
+}
+
+/// How everything was before a command that could change it.
+struct Traces {
+    guard: Guard,
+    /// Until it is dropped, settings say what they said before the command.
+    vouching: Option<Vouching>,
+}
+
+impl Traces {
+    /// Puts back what the command changed; from then on settings say what they say.
+    fn after(mut self, quarantine: &Path, census: &mut Census) -> Vec<Violation> {
+        for (file, vouched) in self.vouching.as_ref().map(Vouching::files).unwrap_or_default() {
+            self.guard.expect(&file, vouched.text.as_deref(), vouched.rewritten);
+        }
+        self.guard.after(quarantine, census)
+    }
 }
 
 /// What there was more of than can be looked at.
@@ -62,7 +80,7 @@ impl Behind {
         let walls = self.walls.clone();
         let look = move || walls.look();
         let looked = tokio::task::spawn_blocking(look).await;
-        let Look { earlier, guard, found, overlooked, is_news } =
+        let Look { earlier, traces, found, overlooked, is_news } =
             looked.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
         let lasting = services.lasting();
         tell_people(&lasting, &earlier);
@@ -77,9 +95,9 @@ impl Behind {
                 return Err(ToolError::failed(text));
             }
         }
-        let sandbox = self.walls.sandbox.holding(guard.held()).holding(&found.kept);
-        let sandbox = sandbox.closing(guard.closed()).closing(&found.closed);
-        Ok(Watch { walls: self.walls.clone(), services: lasting, sandbox, guard: Some(guard) })
+        let sandbox = self.walls.sandbox.holding(traces.guard.held()).holding(&found.kept);
+        let sandbox = sandbox.closing(traces.guard.closed()).closing(&found.closed);
+        Ok(Watch { walls: self.walls.clone(), services: lasting, sandbox, traces: Some(traces) })
     }
 }
 
@@ -87,7 +105,7 @@ impl Behind {
 struct Look {
     /// Traces of commands whose end nobody waited for.
     earlier: Vec<Violation>,
-    guard: Guard,
+    traces: Traces,
     found: Found,
     overlooked: Option<Overlooked>,
     /// That was not so before the last command.
@@ -99,16 +117,27 @@ impl Sandboxing {
     fn look(&self) -> Look {
         let earlier = self.check_leftovers();
         let mut state = lock(&self.state);
-        let guard = Guard::before(&self.spec, &self.available, &mut state.census);
+        let traces = self.note(&mut state.census);
         let found = match self.spec.files_open {
             true => Found::default(),
             false => state.remembered.look(&self.spec.write, self.closed.as_ref(), self.kept.as_ref()),
         };
-        let partial = guard.is_partial().then_some(Overlooked::Folders);
+        let partial = traces.guard.is_partial().then_some(Overlooked::Folders);
         let overlooked = partial.or(found.is_partial.then_some(Overlooked::Patterns));
         let is_news = state.overlooked != overlooked;
         state.overlooked = overlooked;
-        Look { earlier, guard, found, overlooked, is_news }
+        Look { earlier, traces, found, overlooked, is_news }
+    }
+
+    /// Notes how protected files are, and what settings say.
+    fn note(&self, census: &mut Census) -> Traces {
+        let guard = Guard::before(&self.spec, &self.available, census);
+        let vouching = self.settings.as_ref().filter(|_| !self.spec.files_open).map(|settings| {
+            let within = |file: &&PathBuf| self.spec.write.iter().any(|folder| file.starts_with(folder));
+            let files = guard.settings().iter().chain(settings.files.iter().filter(within));
+            Vouching::begin(&settings.locations, files.cloned())
+        });
+        Traces { guard, vouching }
     }
 
     /// Looks after commands whose end nobody waited for. Blocking; they must be over.
@@ -116,8 +145,8 @@ impl Sandboxing {
         let mut found = Vec::new();
         let mut state = lock(&self.state);
         let WatchState { census, unchecked, .. } = &mut *state;
-        for guard in unchecked.drain(..) {
-            found.extend(guard.after(&self.quarantine, census));
+        for traces in unchecked.drain(..) {
+            found.extend(traces.after(&self.quarantine, census));
         }
         state.note(&found);
         state.untold.extend_from_slice(&found);
@@ -189,7 +218,7 @@ pub struct Watch {
     /// Weak, because the services own the walls.
     services: Weak<Services>,
     sandbox: Sandbox,
-    guard: Option<Guard>,
+    traces: Option<Traces>,
 }
 
 /// How a watched command ended.
@@ -211,10 +240,11 @@ impl Watch {
     /// What the sandbox did not let the command do, in a sentence; protected files are as they were, or it says what is
     /// not. People are told of traces, too.
     pub async fn after(mut self, end: WatchedEnd<'_>) -> Option<String> {
-        let (walls, guard) = (self.walls.clone(), self.guard.take());
+        let (walls, traces) = (self.walls.clone(), self.traces.take());
         let check = move || {
             let mut state = lock(&walls.state);
-            let found = guard.map(|guard| guard.after(&walls.quarantine, &mut state.census)).unwrap_or_default();
+            let found = traces.map(|traces| traces.after(&walls.quarantine, &mut state.census));
+            let found = found.unwrap_or_default();
             state.note(&found);
             found
         };
@@ -245,7 +275,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        lock(&self.walls.state).unchecked.extend(self.guard.take());
+        lock(&self.walls.state).unchecked.extend(self.traces.take());
     }
 }
 

@@ -38,6 +38,7 @@ fn sandboxing(dir: &Path, asks_about_hosts: bool) -> Sandboxing {
         may_leave: true,
         excluded: Vec::new(),
         quarantine: dir.join("quarantine"),
+        settings: None,
         proxy: Some(proxy),
         asks_about_hosts,
         closed: None,

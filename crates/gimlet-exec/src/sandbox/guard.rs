@@ -37,6 +37,8 @@ pub struct Guard {
     repositories: Repositories,
     /// Folders that were closed to the person themselves.
     closed: Vec<PathBuf>,
+    /// Protected files by which gimlet's own settings are changed.
+    settings: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,9 @@ impl Guard {
         let mut held = Vec::new();
         let mut watched = Vec::new();
         let closed = opened.paths();
+        let mut settings = Vec::new();
         let mut watch = |root: &PathBuf, path: &PathBuf, is_held: bool| {
+            settings.extend(Some(path).filter(|path| is_settings_file(path)).cloned());
             let is_real = || path.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink());
             let is_open = || !closed.iter().any(|closed| path.starts_with(closed));
             if !(is_held && is_real() && is_open()) {
@@ -87,7 +91,7 @@ impl Guard {
             }
         }
         let plain_folders = roots.iter().filter(|root| !is_repository(root)).cloned().collect();
-        Self { watched, held, plain_folders, roots, repositories, closed }
+        Self { watched, held, plain_folders, roots, repositories, closed, settings }
     }
 
     /// Where files are open there is nothing to guard.
@@ -99,6 +103,32 @@ impl Guard {
             roots: Vec::new(),
             repositories: Repositories::default(),
             closed: Vec::new(),
+            settings: Vec::new(),
+        }
+    }
+
+    /// The settings files of gimlet that the command could write, or make.
+    pub fn settings(&self) -> &[PathBuf] {
+        &self.settings
+    }
+
+    /// Takes this for what a settings file says without the command, whatever it said when that began. One that gimlet has
+    /// `rewritten` since is another file than the one that a mount holds.
+    pub fn expect(&mut self, path: &Path, text: Option<&str>, rewritten: bool) {
+        let known = |before: &State| State::known(path, before, text);
+        match self.watched.iter_mut().find(|watched| watched.path == path) {
+            Some(watched) => watched.before = known(&watched.before).unwrap_or(std::mem::take(&mut watched.before)),
+            None if rewritten => {
+                let root = root_of(path, &self.roots).cloned();
+                let watched = root.zip(known(&State::Absent)).map(|(root, before)| Watched {
+                    root,
+                    path: path.to_owned(),
+                    link: None,
+                    before,
+                });
+                self.watched.extend(watched);
+            }
+            None => {}
         }
     }
 
@@ -169,6 +199,10 @@ impl Guard {
             root_of(&target, &self.roots).is_some() && protected_in(&target).iter().all(|path| is_harmless(path))
         })
     }
+}
+
+fn is_settings_file(path: &Path) -> bool {
+    path.ends_with(".claude/settings.json") || path.ends_with(".claude/settings.local.json")
 }
 
 /// What is protected beside a `.git`, in the folder that belongs to it.
@@ -340,6 +374,35 @@ mod tests {
         let Violation::Tampered { moved_to: Some(moved_to), .. } = &found[0] else { panic!("{found:?}") };
         assert_eq!(fs::read_to_string(moved_to).unwrap(), "x");
         assert!(moved_to.starts_with(&world.quarantine));
+    }
+
+    #[test]
+    fn settings_become_what_they_are_known_to_say_and_not_what_a_command_made_of_them() {
+        let world = World::new();
+        let (local, project) = (".claude/settings.local.json", ".claude/settings.json");
+        fs::create_dir(world.root.join(".claude")).unwrap();
+        fs::write(world.root.join(project), "held").unwrap();
+        let spec = world.spec(&[local, project]);
+        let after = |known: &[(&str, Option<&str>)]| {
+            let mut guard = before(&spec, Backend::Namespaces);
+            assert_eq!(guard.settings().len(), 2);
+            for (name, text) in known {
+                guard.expect(&world.root.join(name), *text, text.is_some());
+            }
+            guard.after(&world.quarantine, &mut Census::default()).len()
+        };
+        let read = |name: &str| fs::read_to_string(world.root.join(name)).ok();
+        // Another command had written it before this one began.
+        fs::write(world.root.join(local), "evil").unwrap();
+        let mut guard = before(&spec, Backend::Landlock);
+        guard.expect(&world.root.join(local), None, false);
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1);
+        assert_eq!(read(local), None);
+        // gimlet wrote these itself, and one of them was changed behind it: its mount is gone.
+        fs::write(world.root.join(local), "own").unwrap();
+        fs::write(world.root.join(project), "evil").unwrap();
+        assert_eq!(after(&[(local, Some("own")), (project, Some("own"))]), 1);
+        assert_eq!((read(local).as_deref(), read(project).as_deref()), (Some("own"), Some("own")));
     }
 
     #[test]

@@ -12,8 +12,9 @@ use super::reach::{is_absence, is_there};
 /// put back.
 const MAX_KEPT_BYTES: u64 = 4 << 20;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
+    #[default]
     Absent,
     /// Nobody but somebody else can see what is there.
     Hidden,
@@ -59,6 +60,28 @@ impl State {
     pub(super) fn kept(path: &Path) -> Option<Self> {
         let (mut nodes, mut left) = (BTreeMap::new(), MAX_KEPT_BYTES);
         collect(path, Path::new(""), &mut nodes, &mut left).ok().map(|()| Self::Tree(nodes))
+    }
+
+    /// The state of a file with this text, where it is another one than `before` and that was a file or nothing.
+    pub(super) fn known(path: &Path, before: &Self, text: Option<&str>) -> Option<Self> {
+        let content = |state: &Self| match state {
+            Self::Absent => Some((None, 0o600)),
+            Self::Tree(nodes) => match nodes.get(Path::new("")) {
+                Some(Node::File { bytes, mode }) => Some((Some(String::from_utf8_lossy(bytes).into_owned()), *mode)),
+                _ => None,
+            },
+            Self::Hidden | Self::Link(_) | Self::Marks(_) => None,
+        };
+        let (was, mode) = content(before)?;
+        if was.as_deref() == text {
+            return None;
+        }
+        let now = Self::of(path);
+        if content(&now).is_some_and(|(now, _)| now.as_deref() == text) {
+            return Some(now);
+        }
+        let file = |text: &str| Node::File { bytes: text.as_bytes().to_vec(), mode };
+        Some(text.map_or(Self::Absent, |text| Self::Tree(BTreeMap::from([(PathBuf::new(), file(text))]))))
     }
 
     /// Whether a path is as it was. However much is there now, no more is read than there was.

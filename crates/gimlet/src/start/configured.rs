@@ -32,8 +32,8 @@ pub(crate) struct Configured {
     pub(super) flag_settings: FlagSettings,
     /// What settings chose before the driving program laid its own over them.
     first_choice: Option<(Option<String>, Option<EffortLevel>)>,
-    /// Everything here is trusted for this run, without a record.
-    pub(super) all_trusted: bool,
+    /// What is trusted for this run without a record: everything that was here when it began.
+    pinned: Option<Vec<Item>>,
     flag_rules: RuleSet,
     /// What a person should hear of them.
     flag_remarks: Vec<String>,
@@ -80,7 +80,7 @@ impl Configured {
             options,
             flag_settings: FlagSettings::default(),
             first_choice: None,
-            all_trusted: run.trust || named || around.env.flag("GIMLET_TRUST"),
+            pinned: None,
             flag_rules: flag_rules(run, around)?,
             flag_remarks: rule_names::unknown_allowed(run),
             flag_directories: flag_directories(run, around)?,
@@ -92,6 +92,9 @@ impl Configured {
             key_helper: None,
             redactor: Redactor::default(),
         };
+        if run.trust || named || around.env.flag("GIMLET_TRUST") {
+            configured.pinned = Some(Inventory::collect(&configured.loaded).items);
+        }
         configured.judge();
         configured.env = configured.laid_over(&around.env);
         Ok(configured)
@@ -107,6 +110,12 @@ impl Configured {
     /// The settings of the command line may change by this while the session runs.
     pub(crate) fn following(mut self, flag_settings: &FlagSettings) -> Self {
         self.flag_settings = flag_settings.clone();
+        if let Some(pinned) = self.pinned.take() {
+            // A session that takes the place of another trusts what that one did.
+            self.pinned = Some(flag_settings.pin(pinned));
+            self.judge();
+            self.env = self.laid_over(&self.around.env);
+        }
         if let Some(text) = self.flag_settings.take_change() {
             let settings = &self.effective.settings;
             self.first_choice = Some((settings.model.clone(), settings.effort_level));
@@ -171,13 +180,19 @@ impl Configured {
     /// Finds out what of the loaded settings holds.
     pub(super) fn judge(&mut self) {
         self.inventory = Inventory::collect(&self.loaded);
-        self.trust = match (self.all_trusted, self.inventory.items.is_empty()) {
-            (true, _) => Trust::everything(),
-            // Nothing needs trust, so nobody needs to look who gave it.
-            (false, true) => Trust::nothing(),
-            (false, false) => TrustStore::new(&self.loaded.locations).trust(),
-        };
+        // Where nothing needs trust, nobody needs to look who gave it.
+        let is_free = self.inventory.items.is_empty();
+        let recorded = if is_free { Trust::nothing() } else { TrustStore::new(&self.loaded.locations).trust() };
+        self.rely_on(recorded);
         self.take_effect();
+    }
+
+    /// What was accepted, and what is trusted for this run.
+    pub(super) fn rely_on(&mut self, recorded: Trust) {
+        self.trust = match &self.pinned {
+            Some(items) => recorded.with(items),
+            None => recorded,
+        };
     }
 
     /// Brings what holds in line with the trust that was given.
@@ -199,8 +214,20 @@ impl Configured {
 
     /// The files that say what is allowed in this session.
     pub(super) fn governing(&self) -> Vec<PathBuf> {
-        let flag = self.options.settings_flag.as_ref().map(|flag| self.around.cwd.join(flag));
-        self.loaded.locations.governing().into_iter().chain(flag.filter(|file| file.is_file())).collect()
+        self.loaded.locations.governing().into_iter().chain(self.flag_file()).collect()
+    }
+
+    /// The file that `--settings` names, if it names one.
+    pub(super) fn flag_file(&self) -> Option<PathBuf> {
+        let flag = self.options.settings_flag.as_ref().filter(|flag| !flag.trim_start().starts_with('{'))?;
+        Some(self.around.cwd.join(flag)).filter(|file| file.is_file())
+    }
+
+    /// The settings files that a command could write.
+    pub(super) fn settings_files(&self) -> Vec<PathBuf> {
+        let locations = &self.loaded.locations;
+        let files = [locations.user_file(), locations.project_file(), locations.local_file()];
+        files.into_iter().chain(locations.legacy_local_file()).chain(self.flag_file()).collect()
     }
 
     /// Whether a setting by this name is there but not trusted.
@@ -262,8 +289,13 @@ impl Configured {
         problems.filter(|problem| {
             problem.severity == Severity::Error
                 || (problem.severity == Severity::Warning
-                    && (problem.key.starts_with("permissions.") || is_parents(problem)))
+                    && (problem.key.starts_with("permissions.") || is_parents(problem) || self.waits(problem)))
         })
+    }
+
+    /// Whether it is about a file that waits for a command to end.
+    fn waits(&self, problem: &Problem) -> bool {
+        problem.key.is_empty() && self.loaded.waiting.contains(&problem.file)
     }
 
     /// How long questions of the model wait for an answer.
@@ -305,6 +337,9 @@ impl Configured {
         // Trust helps nothing that this version does not have.
         let runs = |item: &Item| !matches!(item.kind, ItemKind::Hook | ItemKind::McpServer | ItemKind::Plugin);
         let hint = match (withheld.iter().any(runs), withheld.iter().all(runs)) {
+            (true, _) if self.pinned.is_some() => {
+                "They came after this run began. 'gimlet trust' shows them; a new start takes them as they are then"
+            }
             (_, true) => "Add --trust to use them in this run; 'gimlet trust' shows them and can accept them for good",
             (true, false) => {
                 "Add --trust to use the rest in this run; hooks, servers and plugins are not run by this version"

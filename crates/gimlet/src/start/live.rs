@@ -21,6 +21,8 @@ pub(crate) struct FlagSettings {
 
 #[derive(Default)]
 struct Replaced {
+    /// What is trusted for as long as this program drives sessions.
+    pinned: Option<Vec<Item>>,
     /// JSON; what holds now in place of what the flag said.
     text: Option<String>,
     is_new: bool,
@@ -33,7 +35,13 @@ impl FlagSettings {
     }
 
     pub(crate) fn replace(&self, text: String) {
-        *self.lock() = Replaced { text: Some(text), is_new: true };
+        let mut replaced = self.lock();
+        (replaced.text, replaced.is_new) = (Some(text), true);
+    }
+
+    /// What the first session trusted for the whole run; that is what this one found, if it is the first.
+    pub(super) fn pin(&self, found: Vec<Item>) -> Vec<Item> {
+        self.lock().pinned.get_or_insert(found).clone()
     }
 
     /// The newest text, once.
@@ -126,8 +134,14 @@ impl Live {
     /// Reads everything again and says what a person should know about the difference.
     fn reread(&mut self) -> SettingsNow {
         let (before, was_withheld) = (self.configured.effective.clone(), self.configured.untrusted());
+        let waited = self.configured.loaded.waiting.clone();
         self.reload();
         let mut now = self.now();
+        // It is said once.
+        let is_said = |remark: &String| waited.iter().any(|file| remark.starts_with(&*file.to_string_lossy()));
+        if waited == self.configured.loaded.waiting {
+            now.remarks.retain(|remark| !is_said(remark));
+        }
         let changes = key_changes(&before, &self.configured.effective);
         let followed = std::mem::take(&mut self.caller_follows);
         let is_late = |key: &&str| !(followed && FOLLOWED.contains(key));
@@ -142,7 +156,7 @@ impl Live {
 
     fn accept(&mut self, items: &[Item]) -> Option<String> {
         let (trust, stored) = self.store.accept(items);
-        self.configured.trust = trust;
+        self.configured.rely_on(trust);
         stored.err().map(|error| format!("the trust holds for this session only: {error}"))
     }
 
@@ -170,7 +184,11 @@ impl Live {
 
 impl LiveSettings for Live {
     fn changed(&mut self) -> Vec<ChangedSettings> {
-        let files = self.watch.changed();
+        let mut files = self.watch.changed();
+        // What waited for a command to end counts now, also where it is as it was.
+        let settled = self.configured.loaded.settled().into_iter().filter(|file| !files.contains(file));
+        let settled: Vec<PathBuf> = settled.collect();
+        files.extend(settled);
         let named = |file: &PathBuf| ChangedSettings { file: file.clone(), source: self.source_of(file) };
         let mut changed: Vec<ChangedSettings> = files.iter().map(named).collect();
         self.changed.extend(files);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gimlet_config::{Author, CredentialMode, RuleBehavior, Sandbox as Settings};
-use gimlet_core::{SandboxNow, Sandboxing, SettingsNow, WatchState};
+use gimlet_core::{SandboxNow, Sandboxing, SettingsFiles, SettingsNow, WatchState};
 use gimlet_exec::{
     Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, probe,
 };
@@ -233,6 +233,10 @@ impl Walls {
             may_leave: plan.may_leave,
             excluded: plan.excluded.clone(),
             quarantine: quarantine(configured),
+            settings: Some(SettingsFiles {
+                locations: configured.loaded.locations.clone(),
+                files: configured.settings_files(),
+            }),
             proxy,
             asks_about_hosts: plan.asks_about_hosts,
             closed: ClosedFiles::new(&closing, &world, &[]),
@@ -366,6 +370,7 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
     let listed = |key: &str| listed(effective, around, key);
     spec.write.extend(listed("sandbox.filesystem.allowWrite"));
     spec.deny_write.extend(listed("sandbox.filesystem.denyWrite"));
+    spec.deny_write.extend(configured.flag_file());
     spec.deny_read.extend(listed("sandbox.filesystem.denyRead"));
     spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
     spec.deny_read.extend(listed("sandbox.credentials.files"));

@@ -21,6 +21,7 @@ mod probes;
 mod sandbox;
 mod sandboxed;
 mod sandboxed_live;
+mod sandboxed_meanwhile;
 mod sdk;
 mod secrets;
 mod sessions;

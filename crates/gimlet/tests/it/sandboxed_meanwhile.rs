@@ -1,0 +1,193 @@
+//! Settings while a sandboxed command runs that could write them: what it writes makes nothing freer, here or in another
+//! gimlet, and what a person writes with gimlet stays.
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail like the tests themselves")]
+
+use gimlet_script::{Script, Server};
+use gimlet_testkit::{Run, RunOutput, World, eventually};
+use serde_json::{Value, json};
+
+use crate::sdk::{Host, result_text};
+use crate::world;
+
+const LOCAL: &str = ".claude/settings.local.json";
+const PROJECT: &str = ".claude/settings.json";
+
+/// A trusted folder whose commands are never to leave the sandbox.
+async fn walled() -> World {
+    let world = world();
+    let settings = json!({"sandbox": {"enabled": true, "allowUnsandboxedCommands": false, "failIfUnavailable": true}});
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    std::fs::write(world.home.join(".claude/settings.json"), settings.to_string()).unwrap();
+    gimlet(&world, &["trust", "--yes"]).await.expect_code(0);
+    world
+}
+
+async fn gimlet(world: &World, args: &[&str]) -> RunOutput {
+    world.run_at("http://127.0.0.1:1").args(args.iter().copied()).finish().await
+}
+
+/// What turns the sandbox off and allows everything, and forbids one file.
+fn planted() -> Value {
+    json!({"sandbox": {"enabled": false}, "permissions": {"allow": ["Bash"], "deny": ["Read(secret)"]}})
+}
+
+/// A command that writes this to a settings file, without saying so, and stays until somebody makes `go`.
+fn planting(world: &World, file: &str) -> Value {
+    let text = planted();
+    let script =
+        format!("mkdir -p .claude; echo '{text}' >{file}; touch planted; until [ -e go ]; do sleep 0.05; done");
+    world.file("plant.sh", script);
+    json!({"command": "sh plant.sh", "run_in_background": true})
+}
+
+fn touching(path: &std::path::Path) -> Value {
+    json!({"command": format!("touch {} && echo outside", path.display())})
+}
+
+struct Scene {
+    world: World,
+    _folder: tempfile::TempDir,
+    outside: std::path::PathBuf,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        Self { world: walled().await, outside: folder.path().join("outside"), _folder: folder }
+    }
+
+    async fn model(&self, file: &str) -> Server {
+        let touch = touching(&self.outside);
+        let script = Script::new().call("Bash", planting(&self.world, file)).then().say("started").then();
+        let script = script.call("Bash", touch.clone()).then().call("Read", json!({"file_path": "secret"})).then();
+        script.say("tried").then().call("Bash", touch).then().say("ended").serve().await.unwrap()
+    }
+
+    fn end_of_command(&self) {
+        self.world.file("go", "");
+    }
+
+    async fn is_planted(&self) {
+        eventually("the file is planted", || self.world.project.join("planted").exists()).await;
+    }
+
+    async fn is_taken_away(&self, file: &str) {
+        eventually("the planted file is moved away", || !self.world.project.join(file).exists()).await;
+    }
+}
+
+async fn next_results(host: &mut Host, count: usize) -> Vec<String> {
+    let mut results = Vec::new();
+    for _ in 0..count {
+        let is_result = |line: &Value| line["message"]["content"][0]["type"] == "tool_result";
+        results.push(result_text(&host.until(is_result).await));
+    }
+    host.result().await;
+    results
+}
+
+async fn nothing_becomes_freer(scene: &Scene, file: &str, run: impl FnOnce(Run<'_>) -> Run<'_>) {
+    let model = scene.model(file).await;
+    scene.world.file("secret", "for nobody");
+    let mut host = Host::start(run(scene.world.run(&model)));
+    host.say("start it");
+    next_results(&mut host, 1).await;
+    scene.is_planted().await;
+    host.say("try it");
+    let results = next_results(&mut host, 2).await;
+    assert!(!scene.outside.exists() && results[0].contains("The sandbox refused"), "{file}: {results:?}");
+    // What it forbids holds at once.
+    assert!(!results[1].contains("for nobody"), "{file}: {results:?}");
+    // The model is told of the end and tries once more.
+    scene.end_of_command();
+    let results = next_results(&mut host, 1).await;
+    assert!(!scene.outside.exists() && results[0].contains("The sandbox refused"), "{file}: {results:?}");
+    assert!(!scene.world.project.join(file).exists(), "{file} was moved away");
+    host.end().await.output.expect_code(0);
+}
+
+#[tokio::test]
+async fn a_command_that_runs_cannot_turn_its_sandbox_off_by_new_settings() {
+    let scene = Scene::new().await;
+    nothing_becomes_freer(&scene, LOCAL, |run| run).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_trusted_for_a_run_is_trusted_as_it_was_when_that_began() {
+    let scene = Scene::new().await;
+    nothing_becomes_freer(&scene, PROJECT, |run| run.args(["--trust"])).await;
+    let scene = Scene::new().await;
+    nothing_becomes_freer(&scene, LOCAL, |run| run.env("GIMLET_TRUST", "1")).await;
+}
+
+#[tokio::test]
+async fn another_gimlet_does_not_believe_what_a_running_command_wrote_either() {
+    for file in [LOCAL, PROJECT] {
+        let scene = Scene::new().await;
+        let model = scene.model(file).await;
+        let mut host = Host::start(scene.world.run(&model));
+        host.say("start it");
+        next_results(&mut host, 1).await;
+        scene.is_planted().await;
+        let second = Script::new().call("Bash", touching(&scene.outside)).then().say("done").serve().await.unwrap();
+        let run = scene.world.run(&second).stream("go").args(["--trust"]).finish().await;
+        assert!(!scene.outside.exists(), "{file}: {}{}", run.stdout, run.stderr);
+        assert!(run.stderr.contains(file) && run.stderr.contains("sandboxed command"), "{file}: {}", run.stderr);
+        // Nor does it write its own word into such a file.
+        let scope = if file == LOCAL { "local" } else { "project" };
+        let added = gimlet(&scene.world, &["config", "add", "permissions.deny", "Read(x)", "--scope", scope]).await;
+        assert!(added.code != 0 && added.stderr.contains("sandboxed command"), "{}", added.stderr);
+        scene.end_of_command();
+        scene.is_taken_away(file).await;
+        drop(host.end().await);
+        let left = std::fs::read_dir(scene.world.home.join(".claude/gimlet/running")).unwrap().count();
+        assert_eq!(left, 0, "no record is left");
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_writes_with_gimlet_while_a_command_runs_counts_at_once_and_stays() {
+    for (file, scope) in [(LOCAL, "local"), (PROJECT, "project")] {
+        let scene = Scene::new().await;
+        scene.world.file("secret", "for nobody");
+        let waiting = json!({"command": "until [ -e go ]; do sleep 0.05; done; touch gone", "run_in_background": true});
+        let read = json!({"file_path": "secret"});
+        let script = Script::new().call("Bash", waiting).then().say("started").then().call("Read", read).then();
+        let model = script.say("read").then().say("ended").serve().await.unwrap();
+        let mut host = Host::start(scene.world.run(&model));
+        host.say("start it");
+        next_results(&mut host, 1).await;
+        for rule in ["Read(secret)", "Read(other)"] {
+            gimlet(&scene.world, &["config", "add", "permissions.deny", rule, "--scope", scope]).await.expect_code(0);
+        }
+        host.say("read it");
+        let results = next_results(&mut host, 1).await;
+        assert!(!results[0].contains("for nobody"), "{results:?}");
+        scene.end_of_command();
+        eventually("the command ends", || scene.world.project.join("gone").exists()).await;
+        host.end().await.output.expect_code(0);
+        let text = scene.world.read(file);
+        assert!(text.contains("Read(secret)") && text.contains("Read(other)"), "{scope}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_session_left_in_local_settings_waits_for_trust() {
+    let scene = Scene::new().await;
+    let model = scene.model(LOCAL).await;
+    let mut first = scene.world.run(&model).stream("go").start();
+    scene.is_planted().await;
+    first.kill();
+    let second = Script::new().call("Bash", touching(&scene.outside)).then().say("done").serve().await.unwrap();
+    let run = scene.world.run(&second).stream("go").finish().await;
+    assert!(!scene.outside.exists() && run.stderr.contains("not used"), "{}{}", run.stdout, run.stderr);
+    let shown = gimlet(&scene.world, &["trust"]).await;
+    assert!(shown.stdout.contains("waits   allow rule Bash"), "{}", shown.stdout);
+    // Once somebody has looked, it is a file like any other.
+    gimlet(&scene.world, &["trust", "--yes"]).await.expect_code(0);
+    gimlet(&scene.world, &["config", "add", "permissions.allow", "Bash(make)", "--scope", "local"])
+        .await
+        .expect_code(0);
+    let shown = gimlet(&scene.world, &["trust"]).await;
+    assert!(!shown.stdout.contains("waits"), "{}", shown.stdout);
+}
