@@ -1,6 +1,6 @@
 //! One thing in a project that needs trust.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -90,6 +90,11 @@ impl Item {
         self.place.as_ref().map(|place| place.path.join("."))
     }
 
+    /// The files of the project that it names.
+    pub fn script_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.scripts.iter().map(|script| &script.file)
+    }
+
     /// A few words that name it, on one line and with nothing invisible in them.
     pub fn title(&self) -> String {
         let name = visible_line(&self.name);
@@ -140,6 +145,9 @@ pub(crate) struct Script {
     /// As the command spells it.
     pub(crate) path: String,
     pub(crate) digest: String,
+    /// Where it lies.
+    #[serde(skip)]
+    pub(crate) file: PathBuf,
     /// Its content, where that can be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<String>,
@@ -147,9 +155,10 @@ pub(crate) struct Script {
 
 impl Script {
     /// `bytes` stand for it in digests; only when they are the whole of it can they be shown.
-    pub(super) fn new(path: &str, bytes: &[u8], is_whole: bool) -> Self {
+    pub(super) fn new(path: &str, file: &Path, bytes: &[u8], is_whole: bool) -> Self {
         let text = std::str::from_utf8(bytes).ok().filter(|text| is_whole && text.len() <= TEXT_MAX_BYTES);
-        Self { path: path.to_owned(), digest: hex(Sha256::digest(bytes)), text: text.map(str::to_owned) }
+        let (path, file) = (path.to_owned(), file.to_owned());
+        Self { path, file, digest: hex(Sha256::digest(bytes)), text: text.map(str::to_owned) }
     }
 }
 

@@ -88,9 +88,9 @@ impl<'a> Ground<'a> {
             lists.iter().for_each(|list| search.look(list));
         }
         let mut scripts = Vec::new();
-        for Found { label, bytes, is_whole, .. } in &search.found {
+        for Found { label, path, bytes, is_whole } in &search.found {
             content = content.part(label.as_bytes()).part(bytes);
-            scripts.push(Script::new(label, bytes, *is_whole));
+            scripts.push(Script::new(label, path, bytes, *is_whole));
         }
         if search.is_cut_short { (content.unfollowed(), scripts) } else { (content, scripts) }
     }

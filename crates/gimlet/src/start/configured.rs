@@ -13,7 +13,7 @@ use gimlet_core::{Redactor, Review, SandboxNow, SettingsNow};
 use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource, split_rules};
 use gimlet_proto::{Env, PermissionMode};
 
-use super::key_helper::KeyHelper;
+use super::key_helper::{KeyHelper, Objection};
 use super::live::FlagSettings;
 use super::{policy, provider, rule_names};
 use crate::args::RunArgs;
@@ -21,6 +21,8 @@ use crate::report::Report;
 use crate::settings;
 use crate::surroundings::Surroundings;
 
+/// The setting that names a command which prints the key.
+const KEY_HELPER: &str = "apiKeyHelper";
 /// So many keys are named in one line, each with so many characters.
 const MOST_KEYS: usize = 8;
 const MOST_CHARS: usize = 60;
@@ -199,15 +201,42 @@ impl Configured {
     pub(super) fn take_effect(&mut self) {
         self.effective = self.loaded.effective(&self.inventory, &self.trust);
         if let Some(helper) = &self.key_helper {
-            helper.set_command(self.effective.settings.api_key_helper.as_deref());
+            helper.set_command(self.effective.settings.api_key_helper.as_deref(), self.objection_to(KEY_HELPER));
         }
+    }
+
+    /// Says, whenever it is asked, whether a command that settings name has become another one than was trusted.
+    fn objection_to(&self, key: &'static str) -> Option<Objection> {
+        let file = self.effective.merged.origins(key).pop()?.origin.file;
+        let is_it = |item: &&Item| item.kind == ItemKind::Helper && item.name == key && item.file == file;
+        // The person's own settings wait for nothing.
+        let shown = gimlet_config::visible_line(&file.display().to_string()).into_owned();
+        self.inventory.items.iter().find(is_it)?;
+        let (loaded, trust) = (self.loaded.clone(), self.trust.clone());
+        Some(Arc::new(move || {
+            let now = Inventory::collect(&loaded);
+            let covers = |trust: &Trust| now.covers(trust, ItemKind::Helper, &file, key);
+            // Somebody may have accepted what changed.
+            let is_trusted = covers(&trust) || covers(&TrustStore::new(&loaded.locations).trust());
+            (!is_trusted).then(|| format!("{key} of {shown}, or a script that it names, changed since it was trusted"))
+        }))
+    }
+
+    /// The project's files that commands of its settings run, as far as this version runs them and they are trusted.
+    pub(super) fn trusted_scripts(&self) -> impl Iterator<Item = &PathBuf> {
+        let is_run = |item: &&Item| {
+            let acts = |key: &Key| key.effect == Effect::Acts;
+            item.kind == ItemKind::Helper && gimlet_config::key(&item.name).is_some_and(acts)
+        };
+        let trusted = self.inventory.items.iter().filter(is_run).filter(|item| self.trust.covers(item));
+        trusted.flat_map(Item::script_files)
     }
 
     /// The command that prints the key, if settings name one; it follows them from here on.
     pub(super) fn key_helper(&mut self) -> Option<Arc<KeyHelper>> {
         let command = self.effective.settings.api_key_helper.as_deref()?;
         let helper = Arc::new(KeyHelper::new(self.around.cwd.clone(), self.env.clone(), self.redactor.clone()));
-        helper.set_command(Some(command));
+        helper.set_command(Some(command), self.objection_to(KEY_HELPER));
         self.key_helper = Some(Arc::clone(&helper));
         Some(helper)
     }

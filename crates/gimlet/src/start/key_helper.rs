@@ -32,10 +32,14 @@ pub(crate) struct KeyHelper {
     now: Mutex<Now>,
 }
 
+/// Says why a command must not be run after all. It reads files, so it is asked where waiting is no harm.
+pub(crate) type Objection = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
 /// What changes while the session runs.
 #[derive(Default)]
 struct Now {
     command: Option<String>,
+    objection: Option<Objection>,
     latest: Arc<Fetch>,
 }
 
@@ -69,11 +73,25 @@ impl KeyHelper {
         drop(self.exec.set(exec));
     }
 
-    /// What the settings say now. Another command's key is not used any more.
-    pub(crate) fn set_command(&self, command: Option<&str>) {
+    /// What the settings say now. Another command's key is not used any more. The objection is heard before each run.
+    pub(crate) fn set_command(&self, command: Option<&str>, objection: Option<Objection>) {
         let mut now = self.now();
         if now.command.as_deref() != command {
-            *now = Now { command: command.map(str::to_owned), latest: Arc::default() };
+            *now = Now { command: command.map(str::to_owned), ..Now::default() };
+        }
+        now.objection = objection;
+    }
+
+    /// Whether the command is still the one that was trusted: scripts change without anybody's settings.
+    async fn check(&self) -> Result<(), CredentialError> {
+        let Some(objection) = self.now().objection.clone() else { return Ok(()) };
+        let heard = tokio::task::spawn_blocking(move || objection()).await;
+        match heard.unwrap_or_else(|error| Some(error.to_string())) {
+            None => Ok(()),
+            Some(why) => Err(CredentialError {
+                message: format!("the command in apiKeyHelper is not run: {why}"),
+                hint: "'gimlet trust' shows what changed, and 'gimlet trust --yes' accepts it".to_owned(),
+            }),
         }
     }
 
@@ -104,6 +122,7 @@ impl KeyHelper {
         let Some(exec) = self.exec.get() else {
             return Err(failed("the session is not open yet", "Please report this"));
         };
+        self.check().await?;
         let errand = Errand { command, cwd: &self.cwd, env: &self.env, limit: self.timeout, most_bytes: LONGEST_KEY };
         let printed = errand.run(exec).await.map_err(|error| self.explain(&error))?;
         let key = Secret::new(only_key(&printed)?);

@@ -19,7 +19,7 @@ impl Stage {
         let redactor = Redactor::default();
         let env = env.with("PATH", "/usr/local/bin:/usr/bin:/bin");
         let helper = KeyHelper::new(dir.path().to_owned(), env, redactor.clone());
-        helper.set_command(Some(&format!("echo run >>runs; {command}")));
+        helper.set_command(Some(&format!("echo run >>runs; {command}")), None);
         helper.start_with(Exec::new(ExecConfig {
             custodian: CustodianProgram::Fork,
             session_marker: "test".into(),
@@ -93,9 +93,9 @@ async fn a_key_is_fetched_again_when_its_time_is_up() {
 async fn another_command_in_settings_takes_over_at_once_and_none_is_told() {
     let stage = Stage::new("echo key-old");
     assert_eq!(stage.key(None).await.unwrap(), "key-old");
-    stage.helper.set_command(Some("echo key-new"));
+    stage.helper.set_command(Some("echo key-new"), None);
     assert_eq!(stage.key(None).await.unwrap(), "key-new");
-    stage.helper.set_command(None);
+    stage.helper.set_command(None, None);
     assert!(stage.key(None).await.unwrap_err().contains("apiKeyHelper was taken away"));
 }
 

@@ -371,6 +371,8 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
     spec.write.extend(listed("sandbox.filesystem.allowWrite"));
     spec.deny_write.extend(listed("sandbox.filesystem.denyWrite"));
     spec.deny_write.extend(configured.flag_file());
+    // They run outside.
+    spec.deny_write.extend(configured.trusted_scripts().cloned());
     spec.deny_read.extend(listed("sandbox.filesystem.denyRead"));
     spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
     spec.deny_read.extend(listed("sandbox.credentials.files"));

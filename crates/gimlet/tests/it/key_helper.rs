@@ -164,3 +164,43 @@ async fn an_interrupt_ends_a_helper_that_still_runs() {
     assert!(rustix::process::test_kill_process(helper).is_err(), "the helper is still there");
     assert!(model.requests().is_empty());
 }
+
+/// A trusted project whose helper is a script of its own, and a command that changes it.
+async fn scripted(sandbox: bool) -> (World, Server) {
+    let world = world();
+    world.file(".claude/settings.json", json!({ "apiKeyHelper": "sh ./key.sh" }).to_string());
+    world.file("key.sh", "echo run >>runs; echo sk-from-the-script");
+    let settings = json!({"sandbox": {"enabled": sandbox}, "permissions": {"allow": ["Bash"]}});
+    std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+    std::fs::write(world.home.join(".claude/settings.json"), settings.to_string()).unwrap();
+    world.run_at("http://127.0.0.1:1").args(["trust", "--yes"]).finish().await.expect_code(0);
+    let change = json!({"command": "echo 'touch ran-another' >>key.sh && sleep 0.1"});
+    let model = Script::new().call("Bash", change).then().say("done").serve().await.unwrap();
+    (world, model)
+}
+
+#[tokio::test]
+async fn a_script_that_changed_since_it_was_trusted_is_not_run_again() {
+    for trusting in [&["--trust"][..], &[]] {
+        let (world, model) = scripted(false).await;
+        let run = keyless(&world, &model).env("CLAUDE_CODE_API_KEY_HELPER_TTL_MS", "1").stream("go");
+        let run = run.args(trusting.iter().copied()).finish().await;
+        let text = run.result().to_string();
+        assert!(
+            run.code != 0 && text.contains("apiKeyHelper") && text.contains("gimlet trust"),
+            "{text}{}",
+            run.stderr
+        );
+        assert!(text.contains("settings.json") && text.contains("changed since it was trusted"), "{text}");
+        assert_eq!((runs(&world), world.project.join("ran-another").exists()), (1, false));
+    }
+}
+
+#[tokio::test]
+async fn a_sandboxed_command_cannot_change_a_script_that_is_run_outside() {
+    let (world, model) = scripted(true).await;
+    let run = keyless(&world, &model).env("CLAUDE_CODE_API_KEY_HELPER_TTL_MS", "1").stream("go").finish().await;
+    run.expect_code(0);
+    assert_eq!((runs(&world), world.project.join("ran-another").exists()), (2, false));
+    assert!(!world.read("key.sh").contains("ran-another"));
+}
