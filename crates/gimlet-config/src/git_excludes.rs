@@ -21,6 +21,11 @@ pub(crate) fn hide_local_file(locations: &Locations) -> Result<(), SaveError> {
     if shared.iter().chain([&private]).chain(&own).any(|list| hides_already(list)) {
         return Ok(());
     }
+    // The repository's folder may come from anybody, and its links lead anywhere; the line is not worth following them.
+    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    if [&repo.common_dir, &repo.common_dir.join("info"), &private].into_iter().any(|path| is_link(path)) {
+        return Ok(());
+    }
     let change = |text: Option<&str>| {
         let text = text.unwrap_or_default();
         // Asked again under the lock: another process may have added the line since.

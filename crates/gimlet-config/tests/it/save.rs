@@ -103,6 +103,28 @@ fn what_the_persons_own_list_hides_already_is_added_nowhere() {
 }
 
 #[test]
+fn a_private_list_behind_a_link_is_left_alone() {
+    for link in [".git/info/exclude", ".git/info", ".git"] {
+        let world = World::new();
+        let outside = put(&world.home.join("outside/info/exclude"), "# another's\n");
+        put(&world.home.join("outside/HEAD"), "ref: refs/heads/main\n");
+        let target = match link {
+            ".git" => world.home.join("outside"),
+            ".git/info" => world.home.join("outside/info"),
+            _ => outside.clone(),
+        };
+        let link = world.project.join(link);
+        if link.is_dir() {
+            std::fs::remove_dir_all(&link).unwrap();
+        }
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        set(&world, Scope::Local, "model", json!("a")).unwrap();
+        assert_eq!(text(&outside).as_deref(), Some("# another's\n"), "{}", link.display());
+    }
+}
+
+#[test]
 fn whatever_list_hides_the_local_file_already_no_other_is_written() {
     for list in [".gitignore", ".claude/.gitignore", ".git/info/exclude"] {
         let world = World::new();
