@@ -8,6 +8,7 @@ mod collect;
 mod documents;
 mod item;
 mod scripts;
+mod shell;
 mod store;
 
 use std::collections::HashSet;

@@ -32,11 +32,12 @@ pub(super) fn items(loaded: &Loaded) -> Vec<Item> {
 pub(super) struct Project<'a> {
     pub(super) root: &'a Path,
     pub(super) cwd: &'a Path,
+    pub(super) home: Option<&'a Path>,
 }
 
 impl<'a> Project<'a> {
     pub(super) fn of(locations: &'a Locations) -> Self {
-        Self { root: locations.project_root(), cwd: &locations.cwd }
+        Self { root: locations.project_root(), cwd: &locations.cwd, home: locations.home.as_deref() }
     }
 }
 

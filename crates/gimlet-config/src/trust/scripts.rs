@@ -12,11 +12,15 @@ use serde_json::Value;
 
 use super::collect::Project;
 use super::item::{Content, Script};
+use super::shell;
 use crate::files::{self, ReadError};
 
 /// A script is part of its item's digest with its content up to this size, and so are all of one item together.
 const SCRIPT_MAX_BYTES: u64 = 8 * 1024 * 1024;
 const ALL_SCRIPTS_MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// A command goes to no more folders than this, and looks for names in none with more entries.
+const MAX_FOLDERS: usize = 8;
+const MAX_ENTRIES: usize = 1_000;
 /// No command has more words than this.
 const MAX_WORDS: usize = 4_000;
 /// By this file a folder is a plugin.
@@ -80,7 +84,14 @@ impl<'a> Ground<'a> {
 
     /// Adds every file of the project that a command names.
     pub(super) fn follow(&self, mut content: Content, command: &Value) -> (Content, Vec<Script>) {
-        let mut search = Search { ground: self, seen: HashSet::new(), read: 0, found: Vec::new(), is_cut_short: false };
+        let mut search = Search {
+            ground: self,
+            folders: vec![self.project.cwd.to_owned()],
+            seen: HashSet::new(),
+            read: 0,
+            found: Vec::new(),
+            is_cut_short: false,
+        };
         search.look(command);
         if self.plugin.is_some() {
             // A manifest may name the files in which its hooks and servers are listed.
@@ -96,18 +107,26 @@ impl<'a> Ground<'a> {
     }
 
     /// The files that a word could be, each with a name that no other one has.
-    fn places(&self, word: &str) -> Vec<(String, PathBuf)> {
+    fn places(&self, word: &str, folders: &[PathBuf]) -> Vec<(String, PathBuf)> {
         if let Some((variable, below)) = variable(word) {
             let folder = self.folder_of(variable);
             return folder.map(|folder| (word.to_owned(), folder.join(below))).into_iter().collect();
         }
+        let label = |path: &Path| path.strip_prefix(self.project.root).unwrap_or(path).to_string_lossy().into_owned();
+        if let Some(below) = word.strip_prefix("~/") {
+            return self.project.home.map(|home| (word.to_owned(), home.join(below))).into_iter().collect();
+        }
         let from_start = (word.to_owned(), self.project.cwd.join(word));
+        // A folder on the way that is not there yet may be there when the command runs.
+        let as_spelled = Some(shell::plain(&from_start.1)).filter(|path| *path != from_start.1);
+        let elsewhere = folders.iter().skip(1).map(|folder| shell::plain(&folder.join(word)));
+        let elsewhere = as_spelled.into_iter().chain(elsewhere).map(|path| (label(&path), path));
         // What stands in a document often leads on from there.
         let from_document = [&self.beside, &self.plugin].into_iter().flatten().map(|folder| {
             let path = folder.join(word);
-            (path.strip_prefix(self.project.root).unwrap_or(&path).to_string_lossy().into_owned(), path)
+            (label(&path), path)
         });
-        [from_start].into_iter().chain(from_document).collect()
+        [from_start].into_iter().chain(elsewhere).chain(from_document).collect()
     }
 
     /// The one folder that a variable stands for.
@@ -135,11 +154,13 @@ fn variable(word: &str) -> Option<(&str, &str)> {
 /// What the commands of one item lead to.
 struct Search<'a> {
     ground: &'a Ground<'a>,
+    /// Where it works: where it starts, and where it goes.
+    folders: Vec<PathBuf>,
     seen: HashSet<PathBuf>,
     /// Bytes so far.
     read: u64,
     found: Vec<Found>,
-    /// There were more words than are followed.
+    /// There were more words than are followed, or some that cannot be.
     is_cut_short: bool,
 }
 
@@ -163,19 +184,74 @@ impl Search<'_> {
     fn look(&mut self, command: &Value) {
         let mut words = Vec::new();
         collect_words(command, &mut words);
+        let mut texts = Vec::new();
+        collect_texts(command, &mut texts);
+        for text in texts {
+            let spoken = shell::spoken(text);
+            words.extend(spoken.words.iter().filter(|word| !word.starts_with('-')).cloned());
+            // A document is mostly prose.
+            if self.ground.beside.is_none() {
+                self.is_cut_short |= spoken.hides;
+                spoken.goes_to.iter().for_each(|place| self.go(place.as_deref()));
+                spoken.patterns.iter().for_each(|pattern| self.expand(pattern, &mut words));
+            }
+        }
         words.sort_unstable();
         words.dedup();
         if words.len() > MAX_WORDS {
             self.is_cut_short = true;
         }
         for word in words.iter().take(MAX_WORDS) {
-            for (label, path) in self.ground.places(word) {
+            for (label, path) in self.ground.places(word, &self.folders) {
                 if self.seen.insert(path.clone())
                     && let Some((bytes, is_whole)) = self.read(&path)
                 {
                     self.found.push(Found { label, path, bytes, is_whole });
                 }
             }
+        }
+    }
+
+    /// Follows a command to another folder. One that is not there may be made later, and one that is hidden may be any.
+    fn go(&mut self, place: Option<&str>) {
+        let Some(place) = place.filter(|_| self.folders.len() < MAX_FOLDERS) else {
+            self.is_cut_short = true;
+            return;
+        };
+        let root = self.ground.project.root;
+        let from: Vec<PathBuf> = self.folders.clone();
+        let to = from.iter().flat_map(|folder| match variable(place) {
+            Some(_) => self.ground.places(place, &[]).into_iter().map(|(_, path)| path).collect(),
+            None if place.starts_with('~') => Vec::new(),
+            None => vec![shell::plain(&folder.join(place))],
+        });
+        // Outside the project nothing is looked at; commands may still lead back from there.
+        let to: Vec<PathBuf> = to.filter(|folder| !folder.starts_with(root) || folder.is_dir()).collect();
+        self.is_cut_short |= to.is_empty() && !place.starts_with("~/") && place != "~";
+        let new: Vec<PathBuf> = to.into_iter().filter(|folder| !from.contains(folder)).collect();
+        self.folders.extend(new);
+    }
+
+    /// Adds the names that a pattern stands for now. Others may fit later; then they are found as well.
+    fn expand(&mut self, pattern: &str, words: &mut Vec<String>) {
+        let (above, last) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+        let root = self.ground.project.root;
+        for folder in self.folders.clone() {
+            let folder = shell::plain(&folder.join(above));
+            if !folder.starts_with(root) {
+                continue;
+            }
+            if above.contains(['*', '?', '[']) {
+                self.is_cut_short = true;
+                return;
+            }
+            let entries = folder.read_dir().into_iter().flatten().take(MAX_ENTRIES + 1).flatten();
+            let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+            self.is_cut_short |= names.len() > MAX_ENTRIES;
+            let fitting = names.iter().filter(|name| shell::fits(last, name)).map(|name| folder.join(name));
+            // By the shortest name: other checkouts of the repository have the same.
+            let cwd = self.ground.project.cwd;
+            words.extend(fitting.map(|file| file.strip_prefix(cwd).unwrap_or(&file).to_string_lossy().into_owned()));
         }
     }
 
@@ -187,10 +263,12 @@ impl Search<'_> {
                 self.read += bytes.len() as u64;
                 Some((bytes, true))
             }
-            // Too large to read at every start: its size and time of change stand for its content.
+            // Too large to read at every start: which file it is, its size and the time of its last change, which
+            // nobody can set, stand for its content.
             Err(ReadError::TooLarge(_)) => {
                 let metadata = path.metadata().ok()?;
-                let stamp = format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+                let (changed, inode) = ((metadata.ctime(), metadata.ctime_nsec()), metadata.ino());
+                let stamp = format!("{} {} {} {inode}", metadata.len(), changed.0, changed.1);
                 Some((stamp.into_bytes(), false))
             }
             Err(_) => None,
@@ -198,18 +276,25 @@ impl Search<'_> {
     }
 }
 
-/// The words of a value's texts.
-fn collect_words(value: &Value, words: &mut Vec<String>) {
+/// The texts of a value that could be commands.
+fn collect_texts<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
     match value {
-        Value::String(text) => words_of(text, words),
-        Value::Array(values) => values.iter().for_each(|value| collect_words(value, words)),
+        Value::String(text) => texts.push(text),
+        Value::Array(values) => values.iter().for_each(|value| collect_texts(value, texts)),
         Value::Object(members) => {
             // A server or an event may be called like one of these, and is an object then.
             let acting = members.iter().filter(|(key, value)| value.is_object() || !only_speaks(key));
-            acting.for_each(|(_, value)| collect_words(value, words));
+            acting.for_each(|(_, value)| collect_texts(value, texts));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// The words of a value's texts.
+fn collect_words(value: &Value, words: &mut Vec<String>) {
+    let mut texts = Vec::new();
+    collect_texts(value, &mut texts);
+    texts.iter().for_each(|text| words_of(text, words));
 }
 
 /// The words of a shell text or of a line of YAML, without quotes; what stands between quotes is also one as a whole.

@@ -118,7 +118,7 @@ fn a_private_list_behind_a_link_is_left_alone() {
             std::fs::remove_dir_all(&link).unwrap();
         }
         std::fs::create_dir_all(link.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink(target, &link).unwrap();
+        symlink(target, &link).unwrap();
         set(&world, Scope::Local, "model", json!("a")).unwrap();
         assert_eq!(text(&outside).as_deref(), Some("# another's\n"), "{}", link.display());
     }

@@ -208,6 +208,55 @@ fn a_command_with_more_words_than_are_followed_is_never_accepted_for_good() {
 }
 
 #[test]
+fn a_script_is_part_of_its_command_however_that_spells_it() {
+    for command in [
+        "./key.sh",
+        r"./ke\y.sh",
+        "./key.s?",
+        "sh ./k*",
+        "$'./key.sh'",
+        "~+/key.sh",
+        "$(pwd)/key.sh",
+        "`pwd`/key.sh",
+        ". ./absent/../key.sh",
+        "cd .claude && ../key.sh",
+        "cd .claude; cd ..; ./key.sh",
+        "cd .. && ./*/key.sh",
+        "cd absent && ../key.sh",
+        r"$'\x2e/key.sh'",
+        "./$(echo key).sh",
+    ] {
+        let world = World::new();
+        world.project(json!({ "apiKeyHelper": command }).to_string());
+        world.file("key.sh", "echo one");
+        accept(&world);
+        world.file("key.sh", "echo two");
+        assert_eq!(titles(&effective(&world)), ["apiKeyHelper"], "{command}");
+    }
+    // What can be read is accepted for good.
+    for command in ["cd .claude && ../key.sh", "sh ./k*", "echo $(cat key.sh)", "cat ~/key", "cd ~ && cat key"] {
+        let world = World::new();
+        world.project(json!({ "apiKeyHelper": command }).to_string());
+        world.file("key.sh", "echo one");
+        accept(&world);
+        assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "{command}");
+    }
+}
+
+#[test]
+fn a_script_too_large_to_read_is_known_by_what_nobody_can_set() {
+    let world = World::new();
+    world.project(json!({ "apiKeyHelper": "./large" }).to_string());
+    let large = world.file("large", vec![b'a'; 9 << 20]);
+    let modified = large.metadata().unwrap().modified().unwrap();
+    accept(&world);
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new());
+    world.file("large", vec![b'b'; 9 << 20]);
+    std::fs::File::options().write(true).open(&large).unwrap().set_modified(modified).unwrap();
+    assert_eq!(titles(&effective(&world)), ["apiKeyHelper"]);
+}
+
+#[test]
 fn another_programs_word_covers_what_is_allowed_but_nothing_that_runs() {
     let world = hostile();
     let key = world.project.to_str().unwrap();
