@@ -11,11 +11,13 @@ const DIFF: &str = "-p -u --patch -s --no-patch --raw --patch-with-raw --indent-
     --find-copies --find-copies-harder --break-rewrites --irreversible-delete --pickaxe-all --pickaxe-regex --relative \
     --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol --ignore-space-change --ignore-all-space \
     --ignore-blank-lines --function-context --exit-code --quiet -q --no-ext-diff --no-textconv --ignore-submodules \
-    --no-prefix --default-prefix --cached --staged --merge-base --unified --cc -c -m --combined-all-paths --submodule";
+    --no-prefix --default-prefix --cached --staged --merge-base --unified --cc -c -m --combined-all-paths --submodule \
+    --diff-merges=off --diff-merges=none --diff-merges=first-parent --diff-merges=1 --diff-merges=separate \
+    --diff-merges=combined --diff-merges=c --diff-merges=dense-combined --diff-merges=cc";
 const DIFF_VALUED: &str = "--stat --dirstat --color --color-moved --color-moved-ws --word-diff --word-diff-regex \
     --color-words --abbrev --find-renames --find-copies --break-rewrites --diff-filter --diff-algorithm --anchored \
     --inter-hunk-context --unified --ignore-submodules --src-prefix --dst-prefix --line-prefix --ws-error-highlight \
-    --relative --stat-width --stat-name-width --stat-count --stat-graph-width --submodule --diff-merges \
+    --relative --stat-width --stat-name-width --stat-count --stat-graph-width --submodule \
     --find-object --rotate-to --skip-to --ignore-matching-lines --max-depth";
 /// Short options whose value is attached.
 const DIFF_ATTACHED: &str = "-U -M -C -B -S -G -l -X -I";
@@ -132,7 +134,7 @@ pub(super) fn operands<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
         return None;
     }
     let mut operands = Vec::new();
-    let (mut flags, mut at) = (true, 0);
+    let (mut flags, mut listing, mut at) = (true, false, 0);
     while let Some(word) = rest.get(at) {
         at += 1;
         if !flags || !word.starts_with('-') || *word == "-" {
@@ -142,17 +144,23 @@ pub(super) fn operands<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
         } else if options.spaced.split_ascii_whitespace().any(|spaced| spaced == *word) {
             // The value; a missing one is an error of git's.
             at += 1;
-        } else if !options.knows(word) {
+        } else if options.knows(word) {
+            let by_commit = *subcommand == "branch" && BY_COMMIT.contains(word);
+            listing |= by_commit || *word == "--list";
+            // Whatever follows it is the commit, a word like an option included.
+            if by_commit && rest.get(at).is_some_and(|next| next.starts_with('-')) {
+                return None;
+            }
+        } else {
             return None;
         }
     }
-    if *subcommand == "branch" && !operands.is_empty() {
-        // A name makes a branch, except where it is a pattern or a commit to list by.
-        const LISTING: &[&str] = &["--list", "--contains", "--no-contains", "--merged", "--no-merged"];
-        rest.iter().any(|word| LISTING.contains(word)).then_some(())?;
-    }
-    Some(operands)
+    // A name makes a branch, except where it is a pattern or a commit to list by.
+    (*subcommand != "branch" || listing || operands.is_empty()).then_some(operands)
 }
+
+/// Options of `git branch` that list by a commit.
+const BY_COMMIT: &[&str] = &["--contains", "--no-contains", "--merged", "--no-merged"];
 
 impl Options {
     /// Several short options in one word, none of which takes a value.
@@ -183,6 +191,50 @@ mod tests {
 
     fn only_looks(text: &str) -> bool {
         operands(&text.split(' ').collect::<Vec<_>>()).is_some()
+    }
+
+    #[test]
+    fn a_branch_is_listed_only_by_a_word_that_is_an_option() {
+        for text in [
+            "branch",
+            "branch --list x*",
+            "branch -a --list x",
+            "branch --sort -committerdate",
+            "branch --format %(refname) --list x",
+            "branch --merged main",
+            "branch --no-merged",
+            "branch --contains HEAD x",
+        ] {
+            assert!(only_looks(text), "{text}");
+        }
+        for text in [
+            "branch x",
+            "branch --format --list x",
+            "branch --sort --list x",
+            "branch --sort --merged x",
+            "branch --points-at --contains x",
+            "branch -- --list x",
+            "branch --merged --format -D x",
+        ] {
+            assert!(!only_looks(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn merges_are_shown_by_ways_that_are_known() {
+        for text in
+            ["show --diff-merges=first-parent HEAD", "log -p --diff-merges=off", "show --diff-merges=dense-combined"]
+        {
+            assert!(only_looks(text), "{text}");
+        }
+        for text in [
+            "show --diff-merges=remerge HEAD",
+            "log -p --diff-merges=r",
+            "show --diff-merges=on",
+            "show --remerge-diff",
+        ] {
+            assert!(!only_looks(text), "{text}");
+        }
     }
 
     #[test]
