@@ -20,11 +20,13 @@ const RUNNING: &[&str] = &[
     "alternaterefscommand",
     "clean",
     "command",
+    "driver",
     "external",
     "fsmonitor",
     "gitproxy",
     "hookspath",
     "partialclone",
+    "partialclonefilter",
     "process",
     "program",
     "promisor",
@@ -85,8 +87,9 @@ impl Repository {
         for file in [self.common_dir.join("config"), self.git_dir.join("config.worktree")] {
             match read(&file, MAX_CONFIG_BYTES) {
                 Ok(Some(bytes)) => {
-                    let config = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
-                    if runs_programs(&config) {
+                    let written = String::from_utf8_lossy(&bytes);
+                    let config = written.to_ascii_lowercase();
+                    if runs_programs(&config) || self.works_elsewhere(&written) {
                         return Some(file);
                     }
                     text += &config;
@@ -103,6 +106,21 @@ impl Repository {
         self.trap_inside(&text, depth)
     }
 
+    /// Whether a configuration puts the working tree anywhere but where the repository was found: git would show what
+    /// lies there. A submodule's says where it is.
+    fn works_elsewhere(&self, config: &str) -> bool {
+        let is_root = |value: &str| {
+            let place = self.git_dir.join(value).canonicalize();
+            place.is_ok_and(|place| self.root.canonicalize().is_ok_and(|root| root == place))
+        };
+        let mut lines = config.lines().filter(|line| has_key(&line.to_ascii_lowercase(), "worktree"));
+        lines.any(|line| {
+            let value = line.split_once('=').filter(|(key, _)| key.trim().eq_ignore_ascii_case("worktree"));
+            let plain = value.map(|(_, value)| value.trim()).filter(|value| !value.contains(['"', '\\', '#', ';']));
+            !plain.is_some_and(is_root)
+        })
+    }
+
     /// Git looks into repositories that the index names, each with a configuration of its own.
     fn trap_inside(&self, config: &str, depth: usize) -> Option<PathBuf> {
         let file = self.git_dir.join("index");
@@ -117,9 +135,9 @@ impl Repository {
         }
         let mut places = memmem::find_iter(&index, &REPOSITORY_MODE).peekable();
         places.peek()?;
-        // Only plain names can be followed, in a working tree that is where it should be.
+        // Only plain names can be followed.
         let plain = matches!(index.get(4..8), Some([0, 0, 0, 2]));
-        if !plain || depth == 0 || config.contains("objectformat") || has_key(config, "worktree") {
+        if !plain || depth == 0 || config.contains("objectformat") {
             return Some(file);
         }
         for at in places {
@@ -197,6 +215,7 @@ mod tests {
             "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n",
             "[remote \"origin\"]\n\turl = https://example.org/clean.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
             "[user]\n\tname = external commands\n[pull]\n\trebase = true\n[credential]\n\thelper = store\n",
+            "[core]\n\tworktree = ..\n",
             "[difftool \"x\"]\n\tcmd = x\n[branch \"clean\"]\n\tmerge = refs/heads/clean\n",
         ] {
             assert!(!trapped(plain), "{plain}");
@@ -217,6 +236,12 @@ mod tests {
             "[includeIf \"gitdir:/\"]\n\tpath = evil",
             "[remote \"origin\"]\n\tpromisor = true\n\turl = ext::evil",
             "[gpg]\n\tprogram = evil",
+            "[remote \"origin\"]\n\turl = https://example.org/x\n\tpartialCloneFilter = blob:none",
+            "[merge \"x\"]\n\tdriver = evil %A",
+            "[core]\n\tworktree = /elsewhere",
+            "[core] workTree = ../../",
+            "[core]\nworktree = \"..\"",
+            "[core]\nworktree",
         ] {
             assert!(trapped(trap), "{trap}");
         }
@@ -266,6 +291,15 @@ mod tests {
         put(root, "outer/inner/.git/config", "[core]\nbare = false\n");
         assert_eq!(git_trap_on_disk(&root.join("outer")), None);
         put(root, "outer/inner/.git/config", "[core]\nfsmonitor = evil\n");
+        assert!(git_trap_on_disk(&root.join("outer")).is_some());
+        // As git lays out a submodule.
+        fs::remove_dir_all(root.join("outer/inner/.git")).unwrap();
+        put(root, "outer/inner/.git", "gitdir: ../.git/modules/inner\n");
+        put(root, "outer/.git/modules/inner/HEAD", "ref: refs/heads/main\n");
+        put(root, "outer/.git/modules/inner/config", "[core]\n\tbare = false\n\tworktree = ../../../inner\n");
+        assert_eq!(git_trap_on_disk(&root.join("outer")), None);
+        assert_eq!(git_trap_on_disk(&root.join("outer/inner")), None);
+        put(root, "outer/.git/modules/inner/config", "[core]\n\tworktree = ../../../..\n");
         assert!(git_trap_on_disk(&root.join("outer")).is_some());
     }
 }
