@@ -3,6 +3,7 @@
 //! understood is never read-only, and rules that forbid are still shown every command that could be in it.
 
 mod editing;
+mod elements;
 mod facts;
 mod kinds;
 mod launch;

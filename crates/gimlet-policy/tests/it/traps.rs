@@ -344,6 +344,48 @@ fn a_test_of_an_element_asks_under_every_rule() {
     all_run(&["[[ -v a ]]", "test -n a", "[[ -n a[1] ]]"], &bare);
 }
 
+/// Other builtins evaluate the subscripts of the names they are given, and some run a word.
+#[test]
+fn names_that_builtins_evaluate_ask_under_rules_for_them() {
+    let builtins = ["printf", "read", "let", "mapfile", "readarray", "unset", "getopts", "wait", "compgen"];
+    let named: Vec<String> = builtins.iter().map(|name| format!("Bash({name} *)")).collect();
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    let traps = [
+        "printf -v 'a[$(touch P)]' x",
+        "printf -v'a[$(touch P)]' x",
+        "for o in -v; do printf $o 'a[$(touch P)]' x; done",
+        "command printf -v 'a[`touch P`]' x",
+        "read 'a[$(touch P)]' <<< x",
+        "read -rp ok 'a[$(touch P)]' <<< x",
+        "let 'a[$(touch P)]=1'",
+        "mapfile -C 'touch P' -c 1 a <<< x",
+        "readarray -t -c1 -C 'touch P' a <<< x",
+        "for o in -C; do mapfile $o 'touch P' -c 1 a <<< x; done",
+        "unset 'a[$(touch P)]'",
+        "getopts ab 'a[$(touch P)]'",
+        "wait -n -p 'a[$(touch P)]'",
+        "compgen -W '$(touch P)'",
+        "compgen -C 'touch P' x",
+    ];
+    all_ask(&traps, &rules(&[], &[], &named));
+    all_ask(&traps, &rules(&[], &[], &["Bash"]));
+    // What names stand for is evaluated as well.
+    all_ask(&["for y in 'a[$(touch P)]'; do let y; done"], &rules(&[], &[], &named));
+    all_run(
+        &[
+            "printf '%s[%d]\\n' \"$x\" 1",
+            "printf -v x '%s' \"$y\"",
+            "read -r -p 'Sure? [y/N] ' answer",
+            "read -rp \"$question\" answer",
+            "unset x y",
+            "mapfile -t lines < f",
+            "wait",
+        ],
+        &rules(&[], &[], &named),
+    );
+    all_run(&["let i=i+1", "printf -v x a"], &rules(&[], &[], &["Bash"]));
+}
+
 #[test]
 fn edits_are_accepted_only_for_plain_edits_inside() {
     let none = RuleSet::default();

@@ -11,7 +11,7 @@ use crate::shell::node_words::{Words, is_continuation, without_continuations, wo
 use crate::shell::scan::ansi_c_end;
 use crate::shell::word::Word;
 use crate::shell::wrappers::reachable;
-use crate::shell::{Trouble, prescan};
+use crate::shell::{Trouble, elements, prescan};
 
 /// What surrounds a node.
 #[derive(Clone, Copy, Debug, Default)]
@@ -324,7 +324,10 @@ impl<'a> Walk<'a> {
 
     fn push(&mut self, node: Node<'_>, around: Inside, words: Vec<Word>, assignments: Vec<Assignment>) {
         let (at, within, in_loop) = (node.start_byte(), around.substitution, around.in_loop);
-        self.parsed.treacherous |= reachable(&words).into_iter().any(tests_an_element);
+        for words in reachable(&words) {
+            self.parsed.treacherous |= elements::evaluates_words(words);
+            self.parsed.unspoken |= elements::is_arithmetic(words);
+        }
         self.parsed.commands.push(Command { words, assignments, at, within, in_loop });
     }
 
@@ -562,13 +565,6 @@ fn has_bare_blank(source: &str) -> bool {
         }
     }
     false
-}
-
-/// Whether a condition looks for an element of an array, whose subscript bash evaluates.
-fn tests_an_element(words: &[Word]) -> bool {
-    let conditional = matches!(words.first().and_then(Word::value), Some("test" | "[" | "[["));
-    let evaluated = |name: &Word| name.value().is_none_or(|name| name.contains('['));
-    conditional && words.windows(2).any(|pair| matches!(pair[0].value(), Some("-v" | "-R")) && evaluated(&pair[1]))
 }
 
 /// Whether the last word of a text is a number.
