@@ -13,6 +13,7 @@ mod own;
 mod parse;
 mod parts;
 mod prescan;
+mod programs;
 mod readonly;
 mod removal;
 mod scan;
@@ -36,13 +37,14 @@ pub(crate) use facts::{echoed, git_subcommand};
 pub(crate) use launch::{Launches, launches, names_things, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
+pub(crate) use programs::script_arguments;
 pub(crate) use readonly::Reading;
 pub(crate) use removal::{critical_behind_links, is_recursive};
 pub(crate) use scan::static_words;
 pub(crate) use scene::changes_variables;
 pub(crate) use word::UNKNOWN_CHAR;
 pub use word::{Piece, Word};
-pub(crate) use wrappers::{base_name, find_actions, is_seen_through, own_words, reachable, script_arguments};
+pub(crate) use wrappers::{base_name, find_actions, is_seen_through, own_words, reachable};
 
 /// Beyond this many characters a command always asks.
 const LONGEST_UNASKED: usize = 10_000;
@@ -266,12 +268,19 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     let mut found = Found::default();
     found.add(text, parsed);
     let (mut scripts, mut at, mut fed) = (0, 0, false);
+    let (mut shells, mut runs_files, mut makes_pipes) = (false, false, false);
     while at < found.commands.len() && scripts < MOST_SCRIPTS {
         let reach = wrappers::reach(&found.commands[at]);
         found.incomplete |= wrappers::is_cut_short(&found.commands[at], &reach);
         let reached: Vec<&[Word]> = reach.iter().map(|range| &found.commands[at][range.clone()]).collect();
-        let mut nested: Vec<String> = reached.iter().filter_map(|words| wrappers::nested_script(words)).collect();
-        if reached.iter().any(|words| wrappers::runs_unseen_text(words)) && !fed {
+        shells |= reached.iter().any(|words| programs::starts_shell(words));
+        makes_pipes |= reached.iter().any(|words| programs::makes_pipe(words));
+        let programs: Vec<programs::Program> = reached.iter().map(|words| programs::program(words)).collect();
+        let unseen = programs.iter().any(|program| program.unseen);
+        runs_files |= programs.iter().any(|program| program.file);
+        found.incomplete |= unseen;
+        let mut nested: Vec<String> = programs.into_iter().flat_map(|program| program.texts).collect();
+        if unseen && !fed {
             // Which text reaches which shell is not followed: any document and any echo may.
             fed = true;
             nested.extend(found.documents.iter().cloned());
@@ -289,6 +298,9 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
         at += 1;
     }
     found.incomplete |= at != found.commands.len();
+    // What goes through a pipe is in no file.
+    found.incomplete |= makes_pipes && runs_files;
+    found.incomplete |= programs::starts_with_unseen(&found.texts, &found.commands, shells);
     // What holds for a command holds for it wherever it stands again.
     if found.commands.len() > 1 {
         let mut known = HashSet::with_capacity(found.commands.len());
@@ -452,7 +464,6 @@ fn describe(
         // What was not followed could be just the protected one.
         analysis.trouble.get_or_insert(Trouble::TooMany);
     }
-    analysis.runs_unseen_text |= reached.iter().any(|(words, _)| wrappers::runs_unseen_text(words));
     if !feeds.is_empty() || reached.iter().any(|(words, _)| removal::is_remover(words)) {
         removal::add_assigned(&mut names, texts);
     }

@@ -1,7 +1,7 @@
 //! Builtins that take some of their words for names of variables or for arithmetic: where there is a subscript in one, bash
 //! evaluates it and runs the substitutions in it. A few take a word for text to run, which is the same to them.
 
-use super::word::Word;
+use super::word::{Piece, Word};
 use super::wrappers::base_name;
 
 /// Whether a builtin evaluates more of its words than a plain name.
@@ -13,6 +13,12 @@ pub(crate) fn evaluates_words(words: &[Word]) -> bool {
 /// Whether the words are arithmetic, which evaluates the values of all names in it.
 pub(crate) fn is_arithmetic(words: &[Word]) -> bool {
     words.first().and_then(Word::value) == Some("let")
+}
+
+/// Whether what a builtin evaluates only shows when it runs.
+pub(crate) fn evaluates_unseen(words: &[Word]) -> bool {
+    let unseen = |piece: &Piece| !matches!(piece, Piece::Text(_) | Piece::Glob(_));
+    evaluated_words(words).iter().any(|word| word.pieces().iter().any(unseen))
 }
 
 /// The words that a builtin takes for names or arithmetic.

@@ -4,6 +4,7 @@
 
 use super::Analysis;
 use super::facts::{echoed, git_subcommand, known_words};
+use super::programs::is_long_option;
 use super::scan;
 use super::word::Word;
 use super::wrappers::{base_name, is_seen_through, reachable};
@@ -172,7 +173,7 @@ const RUNNING_FLAGS: &[(&str, &str)] = &[
     ("more", "+"),
     ("rg", "--hostname-bin"),
     ("rg", "--pre"),
-    ("sort", "--comp"),
+    ("sort", "--compress-program"),
     ("split", "--filter"),
     ("zip", "-T"),
     ("zip", "--unzip-command"),
@@ -280,7 +281,7 @@ pub(crate) fn launches(analysis: &Analysis) -> Launches {
         // `for x in 'a[$(COMMAND)]'; do echo $((x)); done`
         let words = analysis.commands.iter().flatten().filter_map(Word::value);
         let texts = words.chain(analysis.looped.iter().map(String::as_str));
-        texts.filter(|text| text.contains("$(") || text.contains('`')).for_each(|text| found.add_text(text, DEEPEST));
+        texts.chain(analysis.assigned.iter().map(String::as_str)).for_each(|text| found.add_evaluated(text));
     }
     if launching {
         // Which text reaches which program is not followed.
@@ -303,12 +304,13 @@ impl Launches {
         let known = known_words(words);
         let Some((name, arguments)) = known.split_first() else { return false };
         let (whole, words) = (words, &words[1..]);
-        let told_to =
-            |(program, flag): &(&str, &str)| program == name && arguments.iter().any(|word| word.starts_with(flag));
-        if START_NOTHING.contains(name) && !RUNNING_FLAGS.iter().any(told_to) {
+        let starts_nothing = START_NOTHING.contains(name);
+        let told = starts_nothing && is_told_to_run(name, words);
+        // Nobody knows what it is told.
+        self.too_many |= told && words.iter().any(Word::is_dynamic);
+        if starts_nothing && !told {
             // `[[ -v 'a[$(…)]' ]]`: some builtins evaluate what stands between brackets.
-            let evaluated = |word: &&&str| word.contains('[') && (word.contains("$(") || word.contains('`'));
-            arguments.iter().filter(evaluated).for_each(|word| self.add_text(word, DEEPEST));
+            arguments.iter().filter(|word| word.contains('[')).for_each(|word| self.add_evaluated(word));
             return false;
         }
         if is_seen_through(name) {
@@ -381,6 +383,17 @@ impl Launches {
         }
     }
 
+    /// A text that something may evaluate, and so run the substitutions in it.
+    fn add_evaluated(&mut self, text: &str) {
+        if !text.contains("$(") && !text.contains('`') {
+            return;
+        }
+        self.add_text(text, DEEPEST);
+        // What they start may only show then.
+        let expanded = scan::commands(&format!(": \"{}\"", text.replace(['\'', '"'], " ")));
+        self.too_many |= expanded.iter().any(|words| words.first().is_some_and(Word::is_dynamic));
+    }
+
     fn push(&mut self, words: Vec<Word>) {
         if self.commands.len() >= MOST_FOUND {
             self.too_many = true;
@@ -388,6 +401,17 @@ impl Launches {
             self.commands.push(words);
         }
     }
+}
+
+/// Whether a program that starts nothing by itself has a flag with which it does.
+fn is_told_to_run(name: &str, arguments: &[Word]) -> bool {
+    let mut flags = RUNNING_FLAGS.iter().filter(|(program, _)| *program == name).map(|(_, flag)| *flag);
+    flags.any(|flag| {
+        arguments
+            .iter()
+            .map(Word::masked)
+            .any(|word| if flag.starts_with("--") { is_long_option(&word, flag) } else { word.starts_with(flag) })
+    })
 }
 
 /// Whether what `xargs` starts is known to start nothing in turn.
@@ -403,9 +427,8 @@ fn git_runs(arguments: &[&str]) -> bool {
             || option.starts_with("--config-env=")
             || option.starts_with("--exec-path=")
     });
-    let told = rest
-        .iter()
-        .any(|word| ["-O", "--open-files", "--ext-diff", "--textconv"].iter().any(|flag| word.starts_with(flag)));
+    let long = ["--open-files-in-pager", "--ext-diff", "--textconv"];
+    let told = rest.iter().any(|word| word.starts_with("-O") || long.iter().any(|long| is_long_option(word, long)));
     configured || told || GIT_RUNNERS.contains(&subcommand)
 }
 

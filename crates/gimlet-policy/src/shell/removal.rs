@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
+use super::programs::is_long_option;
 use super::word::{Piece, Word};
 use super::wrappers::base_name;
 use crate::paths::{normalise, segments};
@@ -89,9 +90,10 @@ pub(super) use names::{Names, add_assigned, is_remover, looped};
 
 /// Whether an option makes `rm` take folders with all that is in them. Long ones may be shortened.
 pub(crate) fn is_recursive(option: &str) -> bool {
-    match option.strip_prefix("--") {
-        Some(long) => !long.is_empty() && "recursive".starts_with(long),
-        None => option.starts_with('-') && option.contains(['r', 'R']),
+    if option.starts_with("--") {
+        is_long_option(option, "--recursive")
+    } else {
+        option.starts_with('-') && option.contains(['r', 'R'])
     }
 }
 

@@ -277,6 +277,11 @@ impl Scanner {
     }
 
     fn redirection(&mut self, input: &mut Input<'_>) {
+        // A stream is a part of the word that it touches.
+        if self.top().word.is_started() && input.next_if(|(_, c)| *c == '(').is_some() {
+            self.top().word.expansion(Piece::Stream);
+            return self.open(Opened::Parenthesis);
+        }
         // Digits that touch the operator are a descriptor, not a word.
         let number = self.top().word.clone().finish();
         if number.value().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())) {

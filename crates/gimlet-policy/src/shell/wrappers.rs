@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::programs::is_shell;
 use super::scan::assigned_name;
 use super::word::Word;
 
@@ -186,12 +187,8 @@ fn wrapper_of(name: &str) -> Option<&'static Wrapper> {
 
 /// Whether what a program starts is found by the tables of this room.
 pub(crate) fn is_seen_through(name: &str) -> bool {
-    wrapper_of(name).is_some() || SHELLS.contains(&name) || matches!(name, "eval" | "source" | "." | "trap" | "su")
+    wrapper_of(name).is_some() || is_shell(name) || matches!(name, "eval" | "source" | "." | "trap" | "su")
 }
-
-const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash"];
-/// Names under which a process opens its own standard input.
-const STANDARD_INPUT: &[&str] = &["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
 
 /// The last segment of a path-qualified command word.
 pub(crate) fn base_name(word: &str) -> &str {
@@ -244,25 +241,6 @@ pub(crate) fn own_words(words: &[Word]) -> Option<&[Word]> {
     words.get(1..end)
 }
 
-/// The words of a shell that are neither its script nor the file that holds one; `None` for what is no shell.
-pub(crate) fn script_arguments(words: &[Word]) -> Option<Vec<&Word>> {
-    let name = base_name(words.first()?.value()?);
-    let arguments = &words[1..];
-    if matches!(name, "source" | ".") {
-        return Some(arguments.iter().skip(1).collect());
-    }
-    if !SHELLS.contains(&name) {
-        return None;
-    }
-    let nested = nested_script(words);
-    let file = if nested.is_none() { script_operand(arguments) } else { None };
-    let is_script = |word: &&Word| {
-        file.is_some_and(|file| std::ptr::eq(file, *word))
-            || nested.as_deref().is_some_and(|text| word.value() == Some(text))
-    };
-    Some(arguments.iter().filter(|word| !is_script(word)).collect())
-}
-
 /// Whether `find` runs what stands behind this word.
 pub(crate) fn is_find_runner(word: &Word) -> bool {
     matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"))
@@ -285,7 +263,7 @@ pub(crate) fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
 const MOST_STARTS: usize = 16;
 
 /// Where the wrapped command of a wrapper may begin.
-fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
+pub(super) fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
     let Some(wrapper) = wrapper_of(name) else { return Vec::new() };
     let mut starts = Vec::new();
     let mut at = 1;
@@ -326,98 +304,6 @@ fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
     starts
 }
 
-/// Text that a command hands to another shell: `bash -c TEXT`, `eval WORDS`, `env -S TEXT`.
-pub(crate) fn nested_script(words: &[Word]) -> Option<String> {
-    let name = base_name(words.first()?.value()?);
-    let values: Vec<&str> = words[1..].iter().filter_map(Word::value).collect();
-    match name {
-        "eval" => Some(values.join(" ")),
-        "env" => option_value(&values, 'S', "--split-string").map(|(code, rest)| format!("{code} {}", rest.join(" "))),
-        "watch" => {
-            // Every reading of its options; what follows them is one text.
-            let behind = |start: usize| words[start..].iter().filter_map(Word::value).collect::<Vec<_>>().join(" ");
-            Some(inner_starts(name, words).into_iter().map(behind).collect::<Vec<_>>().join("\n"))
-        }
-        "trap" => values.iter().find(|value| !value.starts_with('-')).map(|code| (*code).to_owned()),
-        // `sg GROUP [-c] TEXT`
-        "sg" => values.iter().skip(1).find(|value| **value != "-c").map(|code| (*code).to_owned()),
-        "git" => {
-            let mut values = values.windows(2).filter(|pair| pair[0] == "-c").map(|pair| pair[1]);
-            let alias = values.find_map(|value| value.strip_prefix("alias.").and_then(|value| value.split_once("=!")));
-            alias.map(|(_, code)| code.to_owned())
-        }
-        "su" | "runuser" | "script" | "flock" => {
-            let code =
-                option_value(&values, 'c', "--command").or_else(|| option_value(&values, 'c', "--session-command"));
-            code.map(|(code, _)| code.to_owned())
-        }
-        "mapfile" | "readarray" => option_value(&values, 'C', "--").map(|(code, _)| code.to_owned()),
-        shell if SHELLS.contains(&shell) => {
-            let flag = values.iter().position(|value| is_code_flag(value))?;
-            values[flag + 1..].iter().find(|value| !value.starts_with(['-', '+'])).map(|code| (*code).to_owned())
-        }
-        _ => None,
-    }
-}
-
-fn is_code_flag(option: &str) -> bool {
-    option.starts_with('-') && !option.starts_with("--") && option.contains('c') || option == "--command"
-}
-
-/// The value of an option in any spelling (`-x V`, `-xV`, `-qx V`, `--long V`, `--long=V`, `--lo=V`), and what follows it.
-fn option_value<'a, 'b>(values: &'b [&'a str], letter: char, long: &str) -> Option<(&'a str, &'b [&'a str])> {
-    values.iter().enumerate().find_map(|(at, value)| {
-        let next = || values.get(at + 1).map(|next| (*next, &values[at + 2..]));
-        if value.len() > 2 && value.starts_with("--") {
-            let (name, attached) = value.split_once('=').map_or((*value, None), |(name, code)| (name, Some(code)));
-            let meant = name.len() > 2 && long.starts_with(name);
-            return if meant { attached.map(|code| (code, &values[at + 1..])).or_else(next) } else { None };
-        }
-        let (_, attached) = value.strip_prefix('-')?.split_once(letter)?;
-        if attached.is_empty() { next() } else { Some((attached, &values[at + 1..])) }
-    })
-}
-
-/// Whether a command runs text that its words do not show: a shell that reads its input, or code made at run time.
-pub(crate) fn runs_unseen_text(words: &[Word]) -> bool {
-    let Some(name) = words.first().and_then(Word::value).map(base_name) else { return false };
-    let arguments = &words[1..];
-    match name {
-        "eval" => arguments.iter().any(Word::is_dynamic),
-        "source" | "." => arguments.first().is_some_and(is_unseen_file),
-        shell if SHELLS.contains(&shell) => {
-            if let Some(flag) = arguments.iter().position(|word| word.value().is_some_and(is_code_flag)) {
-                return arguments[flag + 1..].first().is_some_and(Word::is_dynamic);
-            }
-            let reads_input = |word: &Word| word.value().is_some_and(|text| is_cluster_with(text, 's'));
-            arguments.iter().any(reads_input) || script_operand(arguments).is_none_or(is_unseen_file)
-        }
-        _ => false,
-    }
-}
-
-fn is_cluster_with(text: &str, letter: char) -> bool {
-    text.starts_with('-') && !text.starts_with("--") && text.contains(letter)
-}
-
-fn is_unseen_file(word: &Word) -> bool {
-    word.value().is_none_or(|file| STANDARD_INPUT.contains(&file))
-}
-
-/// The file that a shell would run: its first word that is neither an option nor the value of one.
-fn script_operand(arguments: &[Word]) -> Option<&Word> {
-    let mut rest = arguments.iter();
-    while let Some(word) = rest.next() {
-        match word.value() {
-            Some("-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file") => drop(rest.next()),
-            Some("-") => return Some(word),
-            Some(option) if option.starts_with(['-', '+']) => {}
-            _ => return Some(word),
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -452,16 +338,6 @@ mod tests {
         ] {
             assert!(names(text).contains(&"rm".to_owned()), "{text}: {:?}", names(text));
         }
-    }
-
-    #[test]
-    fn what_is_watched_is_a_text_behind_the_options() {
-        let script = |words: &[&str]| nested_script(&words.iter().map(|word| Word::literal(word)).collect::<Vec<_>>());
-        let has = |words: &[&str], line: &str| script(words).is_some_and(|text| text.lines().any(|one| one == line));
-        assert!(has(&["watch", "rm -rf /"], "rm -rf /"));
-        assert!(has(&["watch", "-n", "5", "rm -rf /"], "rm -rf /"));
-        assert!(has(&["watch", "--interval", "5", "ls; rm", "-rf", "/"], "ls; rm -rf /"));
-        assert!(has(&["watch", "-d", "-n", "2", "rm"], "rm"));
     }
 
     #[test]

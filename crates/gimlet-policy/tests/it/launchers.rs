@@ -41,6 +41,25 @@ const CERTAIN: &[&str] = &[
     "~/bin/rm x",
     "pkexec rm x",
     "env -S 'rm x'",
+    "bash -c -- 'rm x'",
+    "bash -c -o pipefail 'rm x'",
+    "bash -co pipefail 'rm x'",
+    "bash +c 'rm x'",
+    "bash -rcfile f -c 'rm x'",
+    "script -Ocfile -c 'rm x'",
+    "env -uS -S 'rm x'",
+    "git -c alias.y='!ls' -c alias.z='!rm x' z",
+    "compgen -C 'rm x'",
+    "compgen -W '$(rm x)'",
+    "bash /dev//stdin <<< 'rm x'",
+    "bash /dev/./stdin <<< 'rm x'",
+    "bash /dev/../dev/stdin <<< 'rm x'",
+    "source /proc/thread-self/fd/0 <<< 'rm x'",
+    "source -- /dev/stdin <<< 'rm x'",
+    "cd /dev; bash stdin <<< 'rm x'",
+    "su <<< 'rm x'",
+    "script -q /dev/null <<< 'rm x'",
+    "chroot / <<< 'rm x'",
 ];
 
 /// Ways that may start it, for all that anybody knows.
@@ -68,7 +87,6 @@ const DOUBTFUL: &[&str] = &[
     "expect -c 'spawn rm x'",
     "hash -p /bin/rm ls; ls x",
     "alias ls='rm x'; ls",
-    "compgen -C 'rm x'",
     "complete -C 'rm x' ls",
     "bind -x '\"a\": rm x'",
     "PS4='$(rm x)' bash -xc ls",
@@ -125,6 +143,59 @@ const DOUBTFUL: &[&str] = &[
     "read 'a[`rm x`]'",
 ];
 
+/// Texts for a shell that only show when they run.
+const UNSEEN: &[&str] = &[
+    "bash -c \"$(rev <<< 'x mr')\"",
+    "bash -c -- \"$(rev <<< 'x mr')\"",
+    "bash -c -e \"$(rev <<< 'x mr')\"",
+    "bash -c -o pipefail \"$(rev <<< 'x mr')\"",
+    "env -S \"$(rev <<< 'x mr')\"",
+    "env -S\"$(rev <<< 'x mr')\"",
+    "env --split-string=\"$(rev <<< 'x mr')\"",
+    "env --split \"$(rev <<< 'x mr')\"",
+    "trap \"$(rev <<< 'x mr')\" EXIT",
+    "trap -- \"$(rev <<< 'x mr')\" EXIT",
+    "script -qc \"$(rev <<< 'x mr')\" /dev/null",
+    "su -c \"$(rev <<< 'x mr')\"",
+    "su --comm=\"$(rev <<< 'x mr')\"",
+    "sg users -c \"$(rev <<< 'x mr')\"",
+    "flock f -c \"$(rev <<< 'x mr')\"",
+    "git -c alias.z=\"!$(rev <<< 'x mr')\" z",
+    "mapfile -C \"$(rev <<< 'x mr')\" -c1 a <<< x",
+    "watch \"true; $(rev <<< 'x mr')\"",
+    "rev <<< 'x mr' | xargs -d '\\n' bash -c",
+    "split --filter=\"$(rev <<< 'x mr')\" a",
+    "BASH_ENV=/dev/stdin bash -c : < f",
+    "BASH_ENV=<(rev <<< 'x mr') bash -c :",
+    "BASH_ENV=<(rev <<< 'x mr') ./script",
+    "env BASH_ENV=/dev/fd/3 bash -c : 3< f",
+    "export BASH_ENV=/dev/stdin; bash -c : < f",
+    "ENV=/dev/stdin sh -i -c : < f",
+    "bash --rcfile <(rev <<< 'x mr') -i -c :",
+    "bash --init-file <(rev <<< 'x mr') -i -c :",
+    "bash -rcfile /dev/stdin -i -c : < f",
+    "[[ -v \"$(rev <<< ']))x mr($[a')\" ]]",
+    "let \"$(rev <<< ')x mr($[a')\"",
+    "mkfifo f; rev <<< 'x mr' > f & bash f",
+    "mkfifo f; rev <<< 'x mr' > f & source ./f",
+    // What is evaluated starts what only shows then.
+    "[[ -v 'a[$(t=r; ${t}m x)]' ]]",
+    "let 'a[$(t=r; ${t}m x)]=1'",
+    "test -v 'a[$(${t-r}m x)]'",
+    "test -v 'a[$(\"${t-r}m\" x)]'",
+    "x='a[$(${t-r}m x)]'; echo $((x))",
+    "for x in 'a[`${t-r}m x`]'; do echo $((x)); done",
+    "compgen -C '${t-r}m x' x",
+    "compgen -W '$(${t-r}m x)'",
+    // Long options may be shortened.
+    "split --f='rm x' a",
+    "split --fil='rm x' a",
+    "install -s --strip-p=rm a b",
+    "sort --co=rm a",
+    "sort --com rm a",
+    "git grep --open='rm x' a",
+];
+
 /// The same name where it starts nothing.
 const HARMLESS: &[&str] = &[
     "grep rm file",
@@ -165,6 +236,17 @@ const HARMLESS: &[&str] = &[
     "touch curl",
     "mkdir rm",
     "python3 tool.py --format",
+    "ENV=$stage npm start",
+    "BASH_ENV=env.sh bash script.sh",
+    "x=$(wc -l < f); echo $((x + 1))",
+    "bash -euo pipefail script.sh \"$x\"",
+    "bash --norc script.sh -c rm",
+    "trap cleanup EXIT",
+    "source .venv/bin/activate",
+    "split --lines=5 \"$f\"",
+    "sort --reverse $files",
+    "[[ -v x ]] && test -n \"$x\"",
+    "read -r -p \"$question\" answer",
 ];
 
 #[test]
@@ -177,6 +259,16 @@ fn programs_that_start_others_are_seen_through() {
 fn a_forbidden_name_among_the_words_of_an_unknown_program_asks() {
     let wrong: Vec<_> = DOUBTFUL.iter().filter(|text| bypassing(text) != Ask).collect();
     assert!(wrong.is_empty(), "does not ask: {wrong:#?}");
+}
+
+#[test]
+fn a_text_that_only_shows_when_it_runs_asks() {
+    let wrong: Vec<_> = UNSEEN.iter().filter(|text| bypassing(text) != Ask).collect();
+    assert!(wrong.is_empty(), "does not ask: {wrong:#?}");
+    // And only where a rule could be about it.
+    let open = |text: &&&str| run(text, &rules(&[], &[], &[]), BypassPermissions) != Allow;
+    let wrong: Vec<_> = UNSEEN.iter().filter(open).collect();
+    assert!(wrong.is_empty(), "asks without a rule: {wrong:#?}");
 }
 
 #[test]
