@@ -352,7 +352,8 @@ impl Found {
         }
         self.feeds.extend(removal::feeds(&parsed));
         let mut reached = parsed.commands.iter().flat_map(|command| reachable(&command.words));
-        if (!parsed.loops.is_empty() || text.contains("read")) && reached.any(removal::is_remover) {
+        let reads = || text.contains("read") || text.contains("mapfile");
+        if (!parsed.loops.is_empty() || reads()) && reached.any(removal::is_remover) {
             for (name, values) in removal::looped(&parsed) {
                 self.names.entry(name).or_default().extend(values);
             }

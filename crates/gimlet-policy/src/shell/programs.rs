@@ -257,7 +257,7 @@ pub(crate) fn starts_with_unseen(texts: &[String], commands: &[Vec<Word>], shell
     let unseen = |file: &str| file.contains(UNKNOWN_CHAR) || is_stream(file);
     let words = commands.iter().flatten().map(Word::masked);
     let told = words.filter_map(|word| word.split_once('=').map(|(name, file)| (name.to_owned(), file.to_owned())));
-    let set = texts().flat_map(|text| scan::bindings(text)).map(|(name, file)| (name, file.masked()));
+    let set = texts().flat_map(|text| scan::bindings(text)).map(|set| (set.name, set.value.masked()));
     told.chain(set).any(|(name, file)| counts(&name) && unseen(&file))
 }
 

@@ -209,7 +209,11 @@ impl Around<'_> {
 
     /// Whether a path, with globs if it is an `expanded` one, taken from `base`, is or directly empties a critical directory.
     fn glob_or_path(&self, base: &Path, text: &str, expanded: bool) -> bool {
-        self.spelled.borrow_mut().insert(base.join(text));
+        let spelled = base.join(text);
+        if leads_anywhere(&spelled) || leads_anywhere(&normalise(base, Path::new(text))) {
+            return true;
+        }
+        self.spelled.borrow_mut().insert(spelled);
         let absolute = text.starts_with('/');
         let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty()).collect();
         let Some(at) = names.iter().position(|name| expanded && is_glob(name)) else {
@@ -337,6 +341,11 @@ fn is_critical(path: &Path, facts: &ShellFacts<'_>) -> bool {
         || above(facts.cwd)
         || facts.home.is_some_and(above)
         || facts.roots.iter().any(|root| above(root))
+}
+
+/// The folders of processes lead to any other place, and have nothing in them that anybody would remove.
+fn leads_anywhere(path: &Path) -> bool {
+    path.starts_with("/proc") || path.starts_with("/dev/fd")
 }
 
 fn show(word: &Word) -> String {

@@ -1,10 +1,14 @@
 //! A linear reading of shell text for the cases where the grammar gives up: it finds every word list that could be a
 //! command, rather too many than too few. Its findings only ever forbid or ask; nothing is allowed on its word.
 
+mod bindings;
+
 use std::iter::Peekable;
 use std::str::CharIndices;
 
 use super::word::{Piece, Word, WordBuilder};
+pub(crate) use bindings::{Binding, bindings};
+use bindings::{assigned, default_word, element, list_name};
 
 /// Nested substitutions beyond this are read flat.
 const DEEPEST: usize = 256;
@@ -18,69 +22,21 @@ const RESERVED: &[&str] = &[
 /// Every word list that could be a command, reading the text as a whole and each line by itself (so that a stray quote
 /// hides nothing beyond its line).
 pub(crate) fn commands(text: &str) -> Vec<Vec<Word>> {
-    let mut found = in_every_reading(text, false);
+    let mut found = in_every_reading(text, false, &mut Vec::new());
     if text.contains('\n') {
-        text.lines().for_each(|line| found.extend(in_every_reading(line, false)));
+        text.lines().for_each(|line| found.extend(in_every_reading(line, false, &mut Vec::new())));
     }
     found
 }
 
 /// Inside `${…}` it depends on what stands around whether single quotes quote; both readings count.
-fn in_every_reading(text: &str, keep_prefixes: bool) -> Vec<Vec<Word>> {
+fn in_every_reading(text: &str, keep_prefixes: bool, elements: &mut Vec<Binding>) -> Vec<Vec<Word>> {
     let scanner = || Scanner { keep_prefixes, ..Scanner::default() };
-    let mut found = scanner().run(text);
+    let mut found = scanner().run(text, elements);
     if text.contains("${") && text.contains('\'') {
-        found.extend(Scanner { letters_in_braces: true, ..scanner() }.run(text));
+        found.extend(Scanner { letters_in_braces: true, ..scanner() }.run(text, elements));
     }
     found
-}
-
-/// Commands whose operands give values to names.
-const DECLARERS: &[&str] = &["export", "declare", "typeset", "readonly", "local"];
-
-/// The names that a text gives values to, and these values as they are written. Rather too many than too few.
-pub(crate) fn bindings(text: &str) -> Vec<(String, Word)> {
-    if !text.contains('=') && !text.contains("printf") {
-        return Vec::new();
-    }
-    let commands = in_every_reading(text, true);
-    let mut found = Vec::new();
-    for words in &commands {
-        let front = words.iter().take_while(|word| is_prefix(word)).count();
-        let declares = words.get(front).and_then(Word::value).is_some_and(|name| DECLARERS.contains(&name));
-        let given = if declares { &words[..] } else { &words[..front] };
-        found.extend(given.iter().filter_map(binding));
-        found.extend(formatted(&words[front..]));
-    }
-    found
-}
-
-/// `printf -v NAME FORMAT WORD…`: the value may be any of the words.
-fn formatted(words: &[Word]) -> Vec<(String, Word)> {
-    let [printf, rest @ ..] = words else { return Vec::new() };
-    let option = rest.iter().position(|word| word.value().is_some_and(|text| text.starts_with("-v")));
-    let Some(option) = option.filter(|_| printf.value() == Some("printf")) else { return Vec::new() };
-    let attached = rest[option].value().and_then(|text| text.strip_prefix("-v")).filter(|name| !name.is_empty());
-    let (name, values) = match attached {
-        Some(name) => (Some(name), &rest[option + 1..]),
-        None => (rest.get(option + 1).and_then(Word::value), rest.get(option + 2..).unwrap_or_default()),
-    };
-    name.map_or(Vec::new(), |name| values.iter().map(|value| (name.to_owned(), value.clone())).collect())
-}
-
-fn binding(word: &Word) -> Option<(String, Word)> {
-    let Some((Piece::Text(head), rest)) = word.pieces().split_first() else { return None };
-    let (name, beginning) = (assigned_name(head)?, head.split_once('=')?.1);
-    let mut value = WordBuilder::default();
-    if head[..head.len() - beginning.len()].ends_with("+=") {
-        // Behind what it was before.
-        value.quoted_expansion(Piece::Unknown);
-    }
-    if !beginning.is_empty() {
-        value.quoted(beginning);
-    }
-    rest.iter().cloned().for_each(|piece| value.quoted_expansion(piece));
-    Some((name.to_owned(), value.finish()))
 }
 
 /// The words of a text that is one plain run of static words; `None` when it is anything else.
@@ -88,7 +44,7 @@ pub(crate) fn static_words(text: &str) -> Option<Vec<String>> {
     if acts_outside_quotes(text) {
         return None;
     }
-    let mut commands = Scanner { keep_prefixes: true, ..Scanner::default() }.run(text);
+    let mut commands = Scanner { keep_prefixes: true, ..Scanner::default() }.run(text, &mut Vec::new());
     let words = if commands.len() == 1 { commands.pop()? } else { return None };
     words.iter().map(|word| word.value().map(str::to_owned)).collect()
 }
@@ -134,17 +90,21 @@ struct Frame {
     in_quotes: bool,
     /// The next word is where a redirection goes.
     target: bool,
+    /// The name whose elements stand here.
+    list_of: Option<String>,
 }
 
 impl Frame {
     fn new(opened: Opened) -> Self {
-        Self { opened, words: Vec::new(), word: WordBuilder::default(), in_quotes: false, target: false }
+        Self { opened, words: Vec::new(), word: WordBuilder::default(), in_quotes: false, target: false, list_of: None }
     }
 }
 
 #[derive(Debug, Default)]
 struct Scanner {
     found: Vec<Vec<Word>>,
+    /// The elements of lists that are given to names.
+    elements: Vec<Binding>,
     stack: Vec<Frame>,
     /// Leave reserved words and assignments in place.
     keep_prefixes: bool,
@@ -155,7 +115,7 @@ struct Scanner {
 type Input<'a> = Peekable<CharIndices<'a>>;
 
 impl Scanner {
-    fn run(mut self, text: &str) -> Vec<Vec<Word>> {
+    fn run(mut self, text: &str, elements: &mut Vec<Binding>) -> Vec<Vec<Word>> {
         self.stack.push(Frame::new(Opened::Text));
         let mut input = text.char_indices().peekable();
         while let Some((at, c)) = input.next() {
@@ -169,6 +129,7 @@ impl Scanner {
             self.close();
         }
         self.end_command();
+        elements.append(&mut self.elements);
         self.found
     }
 
@@ -215,7 +176,12 @@ impl Scanner {
             '\n' | ';' | '|' => self.end_command(),
             '&' if input.peek().is_some_and(|(_, next)| *next == '>') => self.end_word(),
             '&' => self.end_command(),
-            '(' => self.open(Opened::Parenthesis),
+            '(' => {
+                let list_of = list_name(self.top().word.pieces());
+                if self.open(Opened::Parenthesis) {
+                    self.top().list_of = list_of;
+                }
+            }
             ')' => self.close_at(Opened::Parenthesis),
             '}' if self.top().opened == Opened::Brace => self.close_at(Opened::Brace),
             '<' | '>' => self.redirection(input),
@@ -280,7 +246,8 @@ impl Scanner {
         // A stream is a part of the word that it touches.
         if self.top().word.is_started() && input.next_if(|(_, c)| *c == '(').is_some() {
             self.top().word.expansion(Piece::Stream);
-            return self.open(Opened::Parenthesis);
+            self.open(Opened::Parenthesis);
+            return;
         }
         // Digits that touch the operator are a descriptor, not a word.
         let number = self.top().word.clone().finish();
@@ -296,12 +263,15 @@ impl Scanner {
         }
     }
 
-    fn open(&mut self, opened: Opened) {
-        if self.stack.len() >= DEEPEST {
-            self.end_command();
-        } else {
+    /// Says whether there was room for it.
+    fn open(&mut self, opened: Opened) -> bool {
+        let room = self.stack.len() < DEEPEST;
+        if room {
             self.stack.push(Frame::new(opened));
+        } else {
+            self.end_command();
         }
+        room
     }
 
     fn close_at(&mut self, opened: Opened) {
@@ -309,8 +279,14 @@ impl Scanner {
     }
 
     fn close(&mut self) {
+        self.end_word();
+        let brace = self.top().opened == Opened::Brace;
+        let default = if brace && self.keep_prefixes { default_word(&self.top().words) } else { None };
         self.end_command();
         self.stack.pop();
+        if let Some(default) = default {
+            self.top().word.replace_last(Piece::Choice(vec![default]));
+        }
     }
 
     fn end_word(&mut self) {
@@ -330,6 +306,9 @@ impl Scanner {
         let frame = self.top();
         frame.target = false;
         let words = std::mem::take(&mut frame.words);
+        if let Some(name) = frame.list_of.clone() {
+            self.elements.extend(words.iter().map(|word| element(&name, word)));
+        }
         let skipped = if keep { 0 } else { words.iter().take_while(|word| is_prefix(word)).count() };
         if skipped < words.len() {
             self.found.push(words.into_iter().skip(skipped).collect());
@@ -349,7 +328,7 @@ fn is_prefix(word: &Word) -> bool {
         Some(Piece::Text(text)) => text.as_str(),
         _ => return false,
     };
-    (word.value().is_some() && RESERVED.contains(&head)) || assigned_name(head).is_some()
+    (word.value().is_some() && RESERVED.contains(&head)) || assigned(word).is_some()
 }
 
 /// The name that `NAME=…` or `NAME+=…` assigns.

@@ -75,6 +75,12 @@ impl Word {
         Self { pieces, splits: self.splits || beginning.splits }
     }
 
+    /// The same word with another one behind it.
+    pub(crate) fn with_end(&self, end: &Word) -> Self {
+        let pieces = self.pieces.iter().chain(&end.pieces).cloned().collect();
+        Self { pieces, splits: self.splits || end.splits }
+    }
+
     /// A word, or any number of words, of which nothing is known.
     pub(crate) fn anything() -> Self {
         Self { pieces: vec![Piece::Unknown], splits: true }
@@ -125,6 +131,11 @@ impl Word {
             Piece::Number | Piece::Unknown => "…".to_owned(),
         };
         if self.pieces.is_empty() { "''".to_owned() } else { self.pieces.iter().map(piece).collect() }
+    }
+
+    /// A word of one piece.
+    pub(crate) fn of(piece: Piece) -> Self {
+        Self { pieces: vec![piece], splits: false }
     }
 
     /// A word of nothing but these letters.
@@ -222,6 +233,18 @@ impl WordBuilder {
         match decode_ansi_c(source) {
             Some(text) => self.quoted(&text),
             None => self.expansion(Piece::Unknown),
+        }
+    }
+
+    /// What was added so far.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Puts another piece in place of the last one.
+    pub(crate) fn replace_last(&mut self, piece: Piece) {
+        if let Some(last) = self.pieces.last_mut() {
+            *last = piece;
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::parse::{self, Command, Parsed};
-use super::super::scan;
+use super::super::scan::{self, Binding};
 use super::super::word::{Piece, Word};
 use super::super::wrappers::base_name;
 
@@ -15,6 +15,9 @@ const MOST_PARSED: usize = 16;
 const MOST_SOURCES: usize = 64;
 /// Longer ones print what nobody knows.
 const LONGEST_PARSED: usize = 1_000;
+
+/// Stands for a name by which a text reaches the elements of some list of its own.
+const ELEMENTS: &str = "[@]";
 
 /// A command whose output is used.
 #[derive(Clone, Debug, Default)]
@@ -88,6 +91,8 @@ pub(in super::super) fn looped(parsed: &Parsed) -> Names {
         for word in &found.words {
             let bound = match word.pieces() {
                 [Piece::Output(at)] => Bound::Printed(inside(*at, parsed, &pipes)),
+                // `"${list[@]}"`
+                [Piece::Unknown] => Bound::Value(Word::of(Piece::Variable(ELEMENTS.to_owned()))),
                 _ => Bound::Value(word.clone()),
             };
             names.entry(found.name.clone()).or_default().push(bound);
@@ -96,7 +101,8 @@ pub(in super::super) fn looped(parsed: &Parsed) -> Names {
     let mut elsewhere = None;
     // Many may read the same pipe, and it may be a long one.
     let mut out_of: HashMap<usize, Source> = HashMap::new();
-    for command in parsed.commands.iter().filter(|command| name(&command.words) == Some("read")) {
+    let reads = |command: &&Command| matches!(name(&command.words), Some("read" | "mapfile" | "readarray"));
+    for command in parsed.commands.iter().filter(reads) {
         let around = parsed.fed.iter().filter(|(_, body)| body.contains(&command.at));
         let piped = around
             .min_by_key(|(_, body)| body.len())
@@ -105,7 +111,7 @@ pub(in super::super) fn looped(parsed: &Parsed) -> Names {
             Some(sources) => sources,
             None => &*elsewhere.get_or_insert_with(|| unpiped(parsed, &pipes)),
         };
-        for name in read_names(&command.words[1..]) {
+        for name in read_names(&command.words) {
             let known = names.entry(name.to_owned()).or_default();
             if known.len() < MOST_SOURCES {
                 known.extend(sources.iter().cloned());
@@ -141,12 +147,16 @@ fn unpiped(parsed: &Parsed, pipes: &Pipes<'_>) -> Vec<Bound> {
     found
 }
 
-fn read_names(arguments: &[Word]) -> Vec<&str> {
+fn read_names(words: &[Word]) -> Vec<&str> {
     let mut names = Vec::new();
-    let mut known = arguments.iter().map(|word| word.value().unwrap_or(""));
+    let valued: &[char] = match name(words) {
+        Some("read") => &['d', 'i', 'n', 'N', 'p', 't', 'u'],
+        _ => &['c', 'C', 'd', 'n', 'O', 's', 'u'],
+    };
+    let mut known = words.iter().skip(1).map(|word| word.value().unwrap_or(""));
     while let Some(word) = known.next() {
         match word.strip_prefix('-') {
-            Some(letters) if letters.ends_with(['d', 'i', 'n', 'N', 'p', 't', 'u']) => drop(known.next()),
+            Some(letters) if letters.ends_with(valued) => drop(known.next()),
             Some(_) => {}
             None => names.push(word),
         }
@@ -158,7 +168,7 @@ fn read_names(arguments: &[Word]) -> Vec<&str> {
 pub(in super::super) fn add_assigned(names: &mut Names, texts: &[String]) {
     let mut left = MOST_PARSED;
     for text in texts {
-        for (name, value) in scan::bindings(text) {
+        for Binding { name, value, element } in scan::bindings(text) {
             let bound = match value.pieces() {
                 [Piece::Output(at)] => {
                     left = left.saturating_sub(1);
@@ -166,6 +176,9 @@ pub(in super::super) fn add_assigned(names: &mut Names, texts: &[String]) {
                 }
                 _ => Bound::Value(value),
             };
+            if element {
+                names.entry(ELEMENTS.to_owned()).or_default().push(bound.clone());
+            }
             names.entry(name).or_default().push(bound);
         }
     }

@@ -113,6 +113,73 @@ fn values_that_the_text_gives_are_followed() {
 }
 
 #[test]
+fn lists_and_values_of_last_resort_are_followed() {
+    for text in [
+        "d=(/); rm -rf $d",
+        "d=(\n/\n); rm -rf $d",
+        "d=(build /); rm -rf $d",
+        "d=([3]=/); rm -rf $d",
+        "d+=(/); rm -rf $d",
+        "declare -a d=(/); rm -rf $d",
+        "d[0]=/; rm -rf $d",
+        "d[$i]=/; rm -rf $d",
+        "d=(~); rm -rf $d",
+        "d=(\"$HOME\"); rm -rf $d",
+        "a=(/ /usr); for d in \"${a[@]}\"; do rm -rf \"$d\"; done",
+        "mapfile -t d <<< /; rm -rf $d",
+        "readarray -d , d <<< /; rm -rf $d",
+        "d=${x:-/}; rm -rf $d",
+        "d=${x-/etc}; rm -rf $d",
+        "d=${x:=/}; rm -rf $d",
+        "d=${x:+/}; rm -rf $d",
+        "d=\"${x:-$HOME}\"; rm -rf \"$d\"",
+        "d=${x:-~}; rm -rf $d",
+        "d=${x:-${y:-/}}; rm -rf $d",
+        "d=${x:-/}usr; rm -rf $d",
+    ] {
+        assert!(look(text).critical_removal.is_some(), "{text}");
+    }
+    for text in [
+        "d=(build dist); rm -rf $d",
+        "a=(build dist); for d in \"${a[@]}\"; do rm -rf \"$d\"; done",
+        "for d in \"${a[@]}\"; do rm -rf \"$d\"; done",
+        "d[0]=build; rm -rf $d",
+        "d=${x:-build}; rm -rf $d",
+        "d=${TMPDIR:-/tmp}/mine; rm -rf \"$d\"",
+        "for f in *.tgz; do d=${f%.tgz}; rm -rf \"$d\"; done",
+        "n=$((i + 1)); rm -rf $n",
+        "mapfile -t d <<< build; rm -rf $d",
+    ] {
+        assert_eq!(look(text).critical_removal, None, "{text}");
+    }
+}
+
+/// The folders of processes lead to any other place.
+#[test]
+fn names_that_a_process_has_for_places_are_critical() {
+    for text in [
+        "rm -rf /proc/self/cwd/*",
+        "rm -rf /proc/self/cwd/",
+        "rm -rf /proc/self/cwd/.",
+        "rm -rf /proc/self/cwd/../x",
+        "rm -rf /proc/self/c*/x",
+        "rm -rf /proc/self/root/usr",
+        "rm -rf /proc/self/root/*",
+        "rm -rf /proc/thread-self/cwd/*",
+        "rm -rf /proc/1/task/1/cwd/x",
+        "rm -rf //proc/./$$/cwd/x",
+        "find /proc/self/cwd/ -delete",
+        "rm -rf /dev/fd/3/*",
+        "d=/proc/self/cwd; rm -rf $d/*",
+    ] {
+        assert!(look(text).critical_removal.is_some(), "{text}");
+    }
+    for text in ["rm -rf proc/self", "rm -rf ./dev/fd"] {
+        assert_eq!(look(text).critical_removal, None, "{text}");
+    }
+}
+
+#[test]
 fn what_find_walks_over_is_removed_as_a_whole() {
     for text in [
         "find / -delete",
