@@ -34,10 +34,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use facts::{echoed, git_subcommand};
-pub(crate) use launch::{Launches, launches, names_things, places};
+pub(crate) use launch::{Launches, awk_may_run, is_told_to_run, launches, names_things, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
-pub(crate) use programs::script_arguments;
+pub(crate) use programs::{is_long_option, script_arguments};
 pub(crate) use readonly::Reading;
 pub(crate) use removal::{critical_behind_links, is_recursive};
 pub(crate) use scan::static_words;

@@ -7,6 +7,7 @@ mod elsewhere;
 mod looking;
 mod mentions;
 mod opened;
+mod scripts;
 mod spoken;
 mod taken;
 #[cfg(test)]

@@ -404,7 +404,7 @@ impl Launches {
 }
 
 /// Whether a program that starts nothing by itself has a flag with which it does.
-fn is_told_to_run(name: &str, arguments: &[Word]) -> bool {
+pub(crate) fn is_told_to_run(name: &str, arguments: &[Word]) -> bool {
     let mut flags = RUNNING_FLAGS.iter().filter(|(program, _)| *program == name).map(|(_, flag)| *flag);
     flags.any(|flag| {
         arguments
@@ -440,7 +440,7 @@ fn sed_may_run(script: &str) -> bool {
     })
 }
 
-fn awk_may_run(script: &str) -> bool {
+pub(crate) fn awk_may_run(script: &str) -> bool {
     ["system", "getline", "|", "@"].iter().any(|way| script.contains(way))
 }
 

@@ -287,3 +287,45 @@ fn a_home_that_a_condition_may_change_is_not_known() {
         assert_ne!(decided(text, &files, &closing(), PermissionMode::BypassPermissions), Allow, "{text}");
     }
 }
+
+/// Some readers are told in a script what else to open.
+#[test]
+fn a_closed_file_inside_the_script_of_a_reader_asks() {
+    let files = repository(FILES);
+    let readers = ["Bash(sed:*)", "Bash(awk:*)", "Bash(gawk:*)", "Bash(du:*)", "Bash(find:*)", "Bash(split:*)"];
+    let closed = rules(&["Read(./.env)"], &[], &readers);
+    for text in [
+        "sed 'r .env' a.txt",
+        "sed -n '1r .env' a.txt",
+        "sed 'R.env' a.txt",
+        "sed -e 1d -e '$r ./.env' a.txt",
+        "sed -e'r .env' a.txt",
+        "sed --expression='r .env' a.txt",
+        "sed '1e cat .env' a.txt",
+        "sed 's/.*/cat .env/e' a.txt",
+        "sed 's/.*/cat &/e' <<< .env",
+        "awk 'BEGIN { getline l < \".env\"; print l }'",
+        "awk '{ while ((getline l < $0) > 0) print l }' <<< .env",
+        "awk '{ system(\"cat .env\") }' a.txt",
+        "gawk '@include \".env\"'",
+        "split --filter='cat .env' a.txt",
+        "du --files0-from=.env",
+        "du --files0 .env",
+        "find -files0-from .env",
+    ] {
+        assert_eq!(decided(text, &files, &closed, PermissionMode::Default), Ask, "{text}");
+        assert_eq!(decided(text, &files, &closed, PermissionMode::BypassPermissions), Ask, "{text}");
+    }
+    for text in [
+        "sed 's/a .env b/c/' a.txt",
+        "sed 's/\\.env/x/g' a.txt",
+        "sed -n '/.env/p' a.txt",
+        "awk '/.env/ { print $1 }' a.txt",
+        "awk '$1 > 3 || $2 == 1' a.txt",
+        "echo .env | sed 's/x/y/'",
+        "du -sh .",
+        "find . -name .env",
+    ] {
+        assert_eq!(decided(text, &files, &closed, PermissionMode::Default), Allow, "{text}");
+    }
+}

@@ -6,9 +6,10 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::mentions::is_find_action;
+use super::scripts::Script;
 use super::{Place, changing, opened, writes};
 use crate::paths::is_process_alias;
-use crate::shell::{Analysis, Piece, Word, base_name, echoed, is_seen_through, reachable};
+use crate::shell::{Analysis, Piece, Word, base_name, echoed, is_long_option, is_seen_through, reachable};
 
 /// Stretches of one text that are looked up.
 const MOST_STRETCHES: usize = 1_024;
@@ -23,17 +24,25 @@ pub(super) const OPEN_NOTHING: &[&str] = &[
 /// Every path that such programs could open; `None` when that cannot be said.
 pub(super) fn paths(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
     let reached = analysis.reached();
-    said(analysis, place, reached.filter_map(|words| Some((words, opened_words(words)?))))
+    // A recognised reader names files in its script; its other words are looked at where readers are.
+    let script = |words: &[Word]| Script::of(words).filter(|_| reader(words));
+    said(analysis, place, reached.filter_map(|words| Some((words, opened_words(words)?, script(words)))))
 }
 
 /// The words by which a command may be told what to open; `None` for one that is told nothing, or is known.
 fn opened_words(words: &[Word]) -> Option<Vec<&Word>> {
     let (name, arguments) = words.split_first()?;
+    let any = |told: fn(&str) -> bool| arguments.iter().any(|word| told(&word.masked()));
     let opens = name.value().map(base_name).is_none_or(|name| {
-        // What `find` starts is told what it walks over.
-        let acts = || arguments.iter().any(|word| word.value().is_some_and(is_find_action));
-        let idle = OPEN_NOTHING.contains(&name) && !(name == "find" && acts());
-        !idle && writes(name, arguments).is_none()
+        let acts = match name {
+            // What `find` starts is told what it walks over.
+            "find" => any(|word| is_find_action(word) || word == "-files0-from"),
+            // What is not the name of a file there it repeats.
+            "du" => any(|word| is_long_option(word, "--files0-from")),
+            _ => false,
+        };
+        let idle = OPEN_NOTHING.contains(&name) && !acts;
+        !idle && (writes(name, arguments).is_none() || Script::of(words).is_some())
     });
     opens.then(|| arguments.iter().collect())
 }
@@ -42,18 +51,28 @@ fn opened_words(words: &[Word]) -> Option<Vec<&Word>> {
 pub(super) fn changed(analysis: &Analysis, place: &Place<'_>) -> Option<Vec<PathBuf>> {
     let told = opened::told(analysis);
     let reached = analysis.reached_where(|words| !told.contains(words));
-    said(analysis, place, reached.filter_map(|words| Some((words, changing::words(words)?))))
+    said(analysis, place, reached.filter_map(|words| Some((words, changing::words(words)?, None))))
 }
 
 /// What the words and the input of these commands could stand for.
 fn said<'w>(
     analysis: &Analysis,
     place: &Place<'_>,
-    commands: impl Iterator<Item = (&'w [Word], Vec<&'w Word>)>,
+    commands: impl Iterator<Item = (&'w [Word], Vec<&'w Word>, Option<Script>)>,
 ) -> Option<Vec<PathBuf>> {
     let mut spoken = Spoken { place, left: MOST_STRETCHES, paths: Vec::new(), seen: HashSet::new() };
     let (mut any, mut strangers) = (false, false);
-    for (words, told) in commands {
+    for (words, told, script) in commands {
+        if let Some(script) = script {
+            let fed = script.takes_input(words);
+            (any, strangers) = (any || fed, strangers || fed);
+            for text in told.iter().filter_map(|word| word.value()) {
+                let (files, commands) = script.names(text);
+                files.into_iter().try_for_each(|file| spoken.path(file))?;
+                commands.into_iter().try_for_each(|command| spoken.text(command))?;
+            }
+            continue;
+        }
         let name = words.first().and_then(Word::value).map(base_name);
         any = true;
         // What git and its kin are told in several words is a message.
@@ -85,6 +104,11 @@ fn said<'w>(
         }
     }
     Some(spoken.paths)
+}
+
+/// Whether a command is a recognised one that opens its operands.
+fn reader(words: &[Word]) -> bool {
+    name_of(words).is_some_and(|name| writes(name, &words[1..]).is_some())
 }
 
 /// Whether a program that is not known to only read is told by its input what to work on.
@@ -130,19 +154,21 @@ impl Spoken<'_> {
     }
 
     fn text(&mut self, text: &str) -> Option<()> {
-        for stretch in stretches(text) {
-            if self.seen.contains(stretch) {
-                continue;
-            }
-            self.seen.insert(stretch.to_owned());
-            self.left = self.left.checked_sub(1)?;
-            let mut found = self.place.spellings(stretch.as_ref()).0;
-            found.extend(self.place.led_elsewhere(stretch));
-            if found.iter().any(|path| is_process_alias(path)) {
-                return None;
-            }
-            self.paths.extend(found);
+        stretches(text).try_for_each(|stretch| self.path(stretch))
+    }
+
+    fn path(&mut self, stretch: &str) -> Option<()> {
+        if self.seen.contains(stretch) {
+            return Some(());
         }
+        self.seen.insert(stretch.to_owned());
+        self.left = self.left.checked_sub(1)?;
+        let mut found = self.place.spellings(stretch.as_ref()).0;
+        found.extend(self.place.led_elsewhere(stretch));
+        if found.iter().any(|path| is_process_alias(path)) {
+            return None;
+        }
+        self.paths.extend(found);
         Some(())
     }
 }
