@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use facts::{echoed, git_subcommand};
+pub(crate) use facts::{echoed, git_subcommand, subcommand_starts};
 pub(crate) use launch::{Launches, awk_may_run, is_told_to_run, launches, names_things, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};

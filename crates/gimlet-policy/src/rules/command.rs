@@ -2,7 +2,7 @@
 //! what a word may become when it is expanded can only make a forbidding rule ask.
 
 use super::offered::reaches_over;
-use crate::shell::{Piece, UNKNOWN_CHAR, Word, base_name, static_words};
+use crate::shell::{Piece, UNKNOWN_CHAR, Word, base_name, static_words, subcommand_starts};
 
 /// Work that comparing two patterns may take before the answer is "perhaps".
 const MOST_STEPS: usize = 1 << 20;
@@ -68,8 +68,25 @@ impl CommandPattern {
         }
     }
 
-    /// How well a rule that forbids fits a command, also by the base name of a path-qualified command word.
+    /// How well a rule that forbids fits a command, also by the base name of a path-qualified command word, and without
+    /// the options that stand in front of a subcommand.
     pub(crate) fn forbids(&self, words: &[Word]) -> Fit {
+        let fits = self.shorter(words).map(|(words, certain)| {
+            let fit = self.forbids_as_written(&words);
+            if certain { fit } else { fit.min(Fit::Perhaps) }
+        });
+        self.forbids_as_written(words).max(fits.max().unwrap_or(Fit::No))
+    }
+
+    /// The command without options in front of its subcommand, and whether that is certainly the same one.
+    fn shorter<'w>(&self, words: &'w [Word]) -> impl Iterator<Item = (Vec<Word>, bool)> + use<'w> {
+        let name = words.first().and_then(Word::value).map(base_name);
+        let named = name.is_some_and(|name| self.may_name(name));
+        let starts = if named { subcommand_starts(words) } else { Vec::new() };
+        starts.into_iter().map(|(start, certain)| ([&words[..1], &words[start..]].concat(), certain))
+    }
+
+    fn forbids_as_written(&self, words: &[Word]) -> Fit {
         let base = by_base(words);
         let named = Named::of(words, base.as_deref());
         if named.iter().flatten().any(|named| self.fits(words, named)) {
@@ -86,8 +103,11 @@ impl CommandPattern {
 
     /// Whether a rule that forbids is about this command, whatever its unknown parts turn into.
     pub(crate) fn certainly_forbids(&self, words: &[Word]) -> bool {
-        let base = by_base(words);
-        Named::of(words, base.as_deref()).iter().flatten().any(|named| self.fits(words, named))
+        let fits = |words: &[Word]| {
+            let base = by_base(words);
+            Named::of(words, base.as_deref()).iter().flatten().any(|named| self.fits(words, named))
+        };
+        fits(words) || self.shorter(words).any(|(words, certain)| certain && fits(&words))
     }
 
     /// Whether a program of this name could be one that the rule is about.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
+use super::launch::names_things;
 use super::readonly::{is_line_range, path_operands};
 use super::removal::is_recursive;
 use super::word::Word;
@@ -76,12 +77,54 @@ pub(crate) fn git_subcommand<'a, 'b>(arguments: &'b [&'a str]) -> Option<(&'a st
     let mut at = 0;
     while let Some(argument) = arguments.get(at) {
         match *argument {
-            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--config-env" => at += 2,
+            option if GIT_VALUED.contains(&option) => at += 2,
             option if option.starts_with('-') => at += 1,
             subcommand => return Some((subcommand, &arguments[at + 1..])),
         }
     }
     None
+}
+
+/// Options of git's own whose value is the next word.
+const GIT_VALUED: &[&str] = &[
+    "-C",
+    "-c",
+    "--attr-source",
+    "--config-env",
+    "--exec-path",
+    "--git-dir",
+    "--namespace",
+    "--super-prefix",
+    "--work-tree",
+];
+/// Options in front of a subcommand that are looked past.
+const MOST_OPTIONS: usize = 16;
+
+/// Where the subcommand of a program may stand behind options of the program's own, and whether that is certain. For one
+/// other than git nobody knows which of them are followed by a value.
+pub(crate) fn subcommand_starts(words: &[Word]) -> Vec<(usize, bool)> {
+    let Some(name) = words.first().and_then(Word::value).map(base_name) else { return Vec::new() };
+    let git = name == "git";
+    if !git && !names_things(name) {
+        return Vec::new();
+    }
+    let mut starts: Vec<(usize, bool)> = Vec::new();
+    let mut at = 1;
+    while let Some(option) = words.get(at).map(Word::masked).filter(|text| text.starts_with(['-', '+'])) {
+        if at > MOST_OPTIONS {
+            break;
+        }
+        at += if git && GIT_VALUED.contains(&option.as_str()) { 2 } else { 1 };
+        if !git {
+            starts.extend([(at, false), (at + 1, false)]);
+        }
+    }
+    if git && at > 1 {
+        starts.push((at, true));
+    }
+    starts.retain(|(start, _)| *start < words.len());
+    starts.dedup();
+    starts
 }
 
 fn drops_data(sql: &str) -> bool {

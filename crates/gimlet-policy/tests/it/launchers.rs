@@ -292,6 +292,37 @@ fn neither_a_broad_rule_nor_a_sandbox_answers_such_a_doubt() {
     assert_eq!(run("tool git push", &several, Ordinary), Allow);
 }
 
+/// Whoever forbids a subcommand means it, whatever options the program has in front of it.
+#[test]
+fn options_in_front_of_a_subcommand_hide_nothing() {
+    let deny =
+        rules(&["Bash(git push:*)", "Bash(npm publish:*)", "Bash(docker push *)", "Bash(make deploy)"], &[], &[]);
+    for (text, expected) in [
+        ("git -C . push", Deny),
+        ("git --no-pager push origin", Deny),
+        ("git -c a.b=c -C \"$d\" push", Deny),
+        ("git --git-dir x --work-tree=y -P push", Deny),
+        ("sudo git -C . push", Deny),
+        ("/usr/bin/git -p push", Deny),
+        ("git -C . \"$x\"", Ask),
+        ("npm --silent publish", Ask),
+        ("npm --prefix a publish", Ask),
+        ("docker --context a push x", Ask),
+        ("make -j4 deploy", Ask),
+        ("git -C push status", Allow),
+        ("git --no-pager log push", Allow),
+        ("git -C . stash push", Allow),
+        ("npm --silent install", Allow),
+        ("npm install --save publish", Allow),
+        ("make -j4 test", Allow),
+    ] {
+        assert_eq!(run(text, &deny, BypassPermissions), expected, "{text}");
+    }
+    // A rule that allows means what it says.
+    assert_eq!(run("git -C . push", &rules(&[], &[], &["Bash(git push:*)"]), Ordinary), Ask);
+    assert_eq!(run("git -C . push", &rules(&[], &["Bash(git push:*)"], &["Bash"]), Ordinary), Ask);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
