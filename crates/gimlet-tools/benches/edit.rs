@@ -14,6 +14,7 @@ mod tools {
     pub(crate) mod edit;
     pub(crate) mod harness;
     pub(crate) mod read;
+    pub(crate) mod special;
     pub(crate) mod text_file;
 }
 
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tools::harness::Bench;
-use tools::{diff, edit, harness, read, text_file};
+use tools::{diff, edit, harness, read, special, text_file};
 
 const ROUNDS: usize = 200;
 

@@ -12,6 +12,7 @@ mod tools {
     pub(crate) mod glob;
     pub(crate) mod grep;
     pub(crate) mod search_harness;
+    pub(crate) mod special;
     pub(crate) mod walk;
 }
 
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tools::search_harness::Tree;
-use tools::{glob, grep, search_harness, walk};
+use tools::{glob, grep, search_harness, special, walk};
 
 const FILES: usize = 50_000;
 const ROUNDS: usize = 9;

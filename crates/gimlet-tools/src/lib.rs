@@ -17,6 +17,7 @@ mod read;
 #[cfg(test)]
 mod search_harness;
 mod send_message;
+mod special;
 mod suggest;
 mod task_output;
 mod task_stop;

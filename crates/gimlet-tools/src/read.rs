@@ -168,8 +168,8 @@ impl Tool for Read {
     async fn call(&self, input: ReadInput, cx: &ToolContext) -> Result<ToolResult<ReadOutput>, ToolError> {
         let path = cx.paths.expand(Path::new(&input.file_path));
         let target = cx.target(&path).to_owned();
-        if file_path::is_special(&target) {
-            return Err(ToolError::failed(file_path::special_text(&target.display().to_string())));
+        if crate::special::is_special(&target) {
+            return Err(ToolError::failed(crate::special::special_text(&target.display().to_string())));
         }
         let (file, metadata) = match open_regular(&target) {
             Ok(opened) => opened,

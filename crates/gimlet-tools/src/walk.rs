@@ -18,7 +18,7 @@ use gimlet_policy::ClosedFiles;
 use gimlet_proto::Env;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use crate::text_file::file_path::{is_special, special_text};
+use crate::special::{is_special, special_text};
 
 /// Directories of version control systems: never content.
 const VCS_DIRS: [&str; 6] = [".git", ".svn", ".hg", ".bzr", ".jj", ".sl"];

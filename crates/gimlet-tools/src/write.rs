@@ -91,8 +91,8 @@ impl Tool for Write {
     async fn call(&self, input: WriteInput, cx: &ToolContext) -> Result<ToolResult<WriteOutput>, ToolError> {
         let path = cx.paths.expand(Path::new(&input.file_path));
         let target = cx.target(&path).to_owned();
-        if file_path::is_special(&target) {
-            return Err(ToolError::failed(file_path::special_text(&target.display().to_string())));
+        if crate::special::is_special(&target) {
+            return Err(ToolError::failed(crate::special::special_text(&target.display().to_string())));
         }
         let held = lock::acquire(&cx.services, &target).await;
         let job = Job {

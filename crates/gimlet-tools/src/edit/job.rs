@@ -117,8 +117,8 @@ impl Made {
 pub(crate) async fn make(file: &str, wanted: Vec<Replacement>, cx: &ToolContext) -> Result<Made, ToolError> {
     let path = cx.paths.expand(Path::new(file));
     let target = cx.target(&path).to_owned();
-    if file_path::is_special(&target) {
-        return Err(ToolError::failed(file_path::special_text(&target.display().to_string())));
+    if crate::special::is_special(&target) {
+        return Err(ToolError::failed(crate::special::special_text(&target.display().to_string())));
     }
     let held = lock::acquire(&cx.services, &target).await;
     let job = Job {

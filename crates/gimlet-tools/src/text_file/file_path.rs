@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use gimlet_core::tool::{InputProblem, PathContext, nearest};
 
+use crate::special::{is_special, special_text};
+
 /// Codes of the refusals, stable for programs.
 pub(crate) const NO_PATH: u32 = 1;
 pub(crate) const SPECIAL_PATH: u32 = 2;
@@ -28,22 +30,9 @@ fn is_no_path(text: &str) -> bool {
     matches!(text.trim(), "" | "undefined" | "null") || text.contains('\0')
 }
 
-/// Whether a path lies where the kernel keeps things that are not files.
-pub(crate) fn is_special(path: &Path) -> bool {
-    let in_dev = path.starts_with("/dev") && !path.starts_with("/dev/shm");
-    in_dev || path.starts_with("/proc") || path.starts_with("/sys")
-}
-
 /// Whether a file is a notebook by its name.
 pub(crate) fn is_notebook(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
-}
-
-pub(crate) fn special_text(path: &str) -> String {
-    format!(
-        "{path} is a device or kernel file; file tools only touch regular files because such files can block or never \
-         end. If you need it, use a shell command that reads a bounded amount."
-    )
 }
 
 /// Writes the expanded path into an input. What is no path stays as it is, to be refused as it was written.
@@ -119,15 +108,5 @@ mod tests {
         assert_eq!(similar_names("MAIN.rs", &names), ["main.rs", "Main.rs", "main.py"]);
         assert_eq!(similar_names("zebr.txt", &names), ["zebra.txt"]);
         assert_eq!(similar_names("qqqqqq", &names), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn kernel_paths_are_special_and_shared_memory_is_not() {
-        for path in ["/dev/zero", "/dev/fd/0", "/proc/self/fd/0", "/proc/1/mem", "/sys/power/state"] {
-            assert!(is_special(Path::new(path)), "{path}");
-        }
-        for path in ["/dev/shm/a.txt", "/device/x", "/home/proc/x"] {
-            assert!(!is_special(Path::new(path)), "{path}");
-        }
     }
 }

@@ -12,8 +12,6 @@ use gimlet_proto::Env;
 use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 
-use super::file_path;
-
 /// Switch: the files belong to a Perforce workspace.
 const PERFORCE: &str = "CLAUDE_CODE_PERFORCE_MODE";
 const OWNER_WRITES: u32 = 0o200;
@@ -28,7 +26,7 @@ pub(crate) enum OpenError {
     Missing(PathBuf),
     #[error("{0} is a directory. List it with Glob or `ls`.")]
     Directory(PathBuf),
-    #[error("{}", file_path::special_text(&format!("{} ({})", path.display(), kind)))]
+    #[error("{}", crate::special::special_text(&format!("{} ({})", path.display(), kind)))]
     Special { path: PathBuf, kind: &'static str },
     #[error("{0} became a symbolic link after it was checked, so it was left alone. Try again.")]
     Link(PathBuf),

@@ -130,9 +130,10 @@ async fn a_printed_picture_becomes_one_and_a_broken_one_stays_text() {
 async fn an_interrupt_kills_the_tree_and_tells_what_was_printed() {
     let mut bench = Bench::new();
     let (sleep, cancel) = (unique_sleep(), bench.cancel.clone());
-    let command = format!("echo partial; setsid sleep {sleep} & sleep {sleep}");
+    let command = format!("echo partial; setsid sleep {sleep} & touch printed; sleep {sleep}");
+    let printed = bench.path("printed");
     let canceller = async {
-        eventually("it runs", || alive(&sleep).len() == 2).await;
+        eventually("it runs", || printed.exists() && alive(&sleep).len() == 2).await;
         cancel.cancel();
         Instant::now()
     };
