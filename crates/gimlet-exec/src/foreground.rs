@@ -177,9 +177,10 @@ impl Foreground {
                 },
             }
         }
-        // The writers are dead; what they left in the pipe is there at once.
-        while let Some(len) = self.pipe.as_ref().and_then(|pipe| pipe.try_read(&mut self.buffer).ok()) {
-            if len == 0 || self.capture.is_over_limit() {
+        // The writers are dead; what they left in the pipe is there at once, but the runtime may not know of it yet.
+        let latest = Instant::now() + DRAIN_LIMIT;
+        while let Ok(len) = tokio::time::timeout(DRAIN_QUIET, read_some(self.pipe.as_ref(), &mut self.buffer)).await {
+            if len == 0 || self.capture.is_over_limit() || Instant::now() > latest {
                 break;
             }
             self.capture.take(self.buffer.get(..len).unwrap_or_default());
