@@ -129,8 +129,11 @@ impl Judge<'_> {
             return Err(Reason::NotUnderstood(Trouble::Construct));
         }
         let sweeps = analysis.sweeping_removal.as_ref();
+        // `> file`, with no command at all.
+        let only_redirects = analysis.commands.is_empty() && !analysis.evaluates && !files.redirects.is_empty();
         let mut reasons = match self.allow_rule(|_| false) {
             Some(bare) if self.world.mode != PermissionMode::Plan && sweeps.is_none() => vec![bare],
+            _ if only_redirects => Vec::new(),
             _ => self.grant_parts(&analysis.parts, files).map_err(|reason| match (reason, sweeps) {
                 (Reason::Default, Some(what)) => Reason::CriticalRemoval(what.clone()),
                 (Reason::Default, None) => self.missing_grant(files),
@@ -139,7 +142,8 @@ impl Judge<'_> {
         };
         // A redirection is a read or write of its own, which no rule about the command covers.
         for redirect in &files.redirects {
-            reasons.extend(self.grant_redirect(redirect)?.filter(|reason| *reason != Reason::WorkingDirectory));
+            let reason = self.grant_redirect(redirect)?;
+            reasons.extend(reason.filter(|reason| only_redirects || *reason != Reason::WorkingDirectory));
         }
         Ok(without_small_news(reasons))
     }

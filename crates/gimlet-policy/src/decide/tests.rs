@@ -125,6 +125,23 @@ fn no_rule_covers_a_removal_by_a_pattern_in_the_working_directory_itself() {
     }
 }
 
+/// Neither more nor less than with a command that does nothing.
+#[test]
+fn a_redirection_without_a_command_is_a_write_or_a_read() {
+    let none = rules(&[], &[], &[]);
+    for text in ["> a", "&> 'my dir'", "true > a"] {
+        for (mode, expected) in [(Ordinary, Ask), (AcceptEdits, Allow), (Plan, Ask), (DontAsk, Deny)] {
+            assert_eq!(run(text, &none, mode), expected, "{text} in {mode}");
+        }
+        assert_eq!(run(text, &rules(&[], &[], &["Edit(**)"]), Ordinary), Allow, "{text}");
+        assert_eq!(run(text, &rules(&["Edit(**)"], &[], &[]), AcceptEdits), Deny, "{text}");
+    }
+    assert_eq!(run("< a", &none, Ordinary), Allow);
+    for text in ["> .git/config", "> /etc/x", "< /etc/shadow", "x=1 > a", "> $f", "> /dev/tcp/h/1", "> a; x=1"] {
+        assert_eq!(run(text, &none, AcceptEdits), Ask, "{text}");
+    }
+}
+
 #[test]
 fn only_bypass_lifts_the_question_about_protected_files() {
     let allowing = rules(&[], &[], &["Edit", "Edit(**)", "Bash(cp:*)"]);
