@@ -276,7 +276,6 @@ fn a_dash_before_a_document_is_a_word() {
     all_run(
         &[
             "python3 - <<'E'\nx\nE\n",
-            "python3 -<<'E'\nx\nE\n",
             "python3 a - <<E\nx\nE\n",
             "cat - <<'E'\nx\nE\n",
             "python3 - 2>/dev/null <<'E'\nx\nE\n",
@@ -285,6 +284,8 @@ fn a_dash_before_a_document_is_a_word() {
     );
     let exact = rules(&[], &[], &["Bash(python3)"]);
     all_ask(&["python3 - <<'E'\nx\nE\n", "python3 --<<'E'\nx\nE\n"], &exact);
+    // There the grammar has it in the sign of the document.
+    all_ask(&["python3 -<<'E'\nx\nE\n", "python3 -c<<'E'\nx\nE\n"], &allowed);
     all_ask(&["python3 ; - <<'E'\nx\nE\n", "(ls) - <<'E'\nx\nE\n", "python3 -\n- <<'E'\nx\nE\n"], &allowed);
 }
 

@@ -27,7 +27,12 @@ pub(super) fn read(node: Node<'_>, text: &str) -> Document {
             }
             "heredoc_end" => end = line_at(text, child.start_byte()),
             "<<-" => tabs = true,
-            "<<" | "\n" | "file_descriptor" | "file_redirect" | "pipeline" | "&&" | "||" | "|" => {}
+            // Words behind its target are arguments that the grammar has nowhere else.
+            "file_redirect" => {
+                let mut cursor = child.walk();
+                arguments |= child.children_by_field_name("destination", &mut cursor).count() > 1;
+            }
+            "<<" | "\n" | "file_descriptor" | "pipeline" | "&&" | "||" | "|" => {}
             _ => arguments |= child.is_named() && is_argument(node, child),
         }
     }

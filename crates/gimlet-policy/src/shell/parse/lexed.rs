@@ -12,6 +12,8 @@ use crate::shell::scan::ansi_c_end;
 pub(super) enum Mark {
     /// The first character of a word.
     Word,
+    /// The number of a descriptor in front of a redirection.
+    Descriptor,
     /// A character of an operator.
     Operator,
     /// The end of a line that means something.
@@ -88,6 +90,7 @@ impl Lexer<'_> {
         }
         // Whether a word has begun, and whether the next one is where a redirection goes.
         let (mut in_word, mut target) = (false, false);
+        let mut cases = false;
         while let Some(byte) = self.byte(at, end) {
             // Lines that go on are one line, also in the middle of a word.
             if self.starts(at, end, b"\\\n") {
@@ -110,6 +113,10 @@ impl Lexer<'_> {
             }
             if matches!(byte, b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')') && !substitutes {
                 in_word = false;
+                // To bash they are one sign.
+                if self.behind_breaks(at + 1, end).is_some_and(|next| b";&|<>()".contains(&next)) {
+                    return None;
+                }
                 if self.starts(at, end, b"((") {
                     self.mark(at, Mark::Opening(2));
                     at = self.arithmetic(at + 2, end, b')')?;
@@ -123,6 +130,8 @@ impl Lexer<'_> {
                         self.depth -= 1;
                         return self.are_read_here().then_some(at + 1);
                     }
+                    // The pattern of a case; elsewhere something is wrong.
+                    b')' if !cases => return None,
                     b'<' if self.starts(at, end, b"<<") && !self.starts(at, end, b"<<<") => self.document(at, end)?,
                     b'<' if self.starts(at, end, b"<<<") => {
                         self.mark(at + 1, Mark::Operator);
@@ -134,13 +143,18 @@ impl Lexer<'_> {
                 continue;
             }
             if !in_word {
-                self.mark(at, Mark::Word);
                 let digits = self.text[at..end].iter().take_while(|byte| byte.is_ascii_digit()).count();
-                let redirects = digits > 0 && matches!(self.byte(at + digits, end), Some(b'<' | b'>'));
-                if target && redirects {
-                    // The number of another redirection is no target.
+                let behind = self.behind_breaks(at + digits, end).or_else(|| self.byte(at + digits, end));
+                let stream = self.starts(at + digits, end, b"<(") || self.starts(at + digits, end, b">(");
+                let redirects = digits > 0 && matches!(behind, Some(b'<' | b'>')) && !stream;
+                self.mark(at, if redirects { Mark::Descriptor } else { Mark::Word });
+                let is_case = self.starts(at, end, b"case ") || self.starts(at, end, b"case\t");
+                // The number of another redirection is no target. A pattern of a case closes no substitution. And behind
+                // `<&` a dash is a word of its own.
+                if (target && redirects) || (is_case && closer == Closer::Parenthesis) || self.is_cut_dash(at, end) {
                     return None;
                 }
+                cases |= is_case;
                 target = false;
             }
             in_word = true;
@@ -148,6 +162,7 @@ impl Lexer<'_> {
                 b'\\' => at + 1 + usize::from(at + 1 < end),
                 b'\'' => self.single(at, end)?,
                 b'"' => self.double(at, end)?,
+                _ if substitutes && self.behind_breaks(at + 2, end) == Some(b'(') => return None,
                 _ if substitutes => {
                     self.mark(at, Mark::Opening(2));
                     self.commands(at + 2, end, Closer::Parenthesis)?
@@ -168,8 +183,39 @@ impl Lexer<'_> {
         self.documents.iter().all(|document| document.depth <= self.depth)
     }
 
+    /// The next character where a line goes on behind this place; `None` where it does not.
+    fn behind_breaks(&self, mut at: usize, end: usize) -> Option<u8> {
+        if !self.starts(at, end, b"\\\n") {
+            return None;
+        }
+        while self.starts(at, end, b"\\\n") {
+            at += 2;
+        }
+        self.byte(at, end)
+    }
+
+    /// Whether a word begins with a dash that closes a descriptor, and goes on.
+    fn is_cut_dash(&self, at: usize, end: usize) -> bool {
+        let before = self.text[..at].trim_ascii_end();
+        let before = before.strip_suffix(b"\\").map_or(before, <[u8]>::trim_ascii_end);
+        let closes = before.ends_with(b"<&") || before.ends_with(b">&");
+        let goes_on = !matches!(
+            self.byte(at + 1, end),
+            None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')')
+        );
+        closes && self.text[at] == b'-' && goes_on
+    }
+
     /// What a `$` or a backtick begins, if anything.
     fn expansion(&mut self, at: usize, end: usize, around: Around) -> Option<usize> {
+        // `$(⏎(` is `$((`, and a name may go on in the next line.
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let name = self.text[(at + 1).min(end)..end].iter().take_while(|byte| is_name(byte)).count();
+        let goes_on = self.behind_breaks(at + 1 + name, end).is_some_and(|next| name == 0 || is_name(&next));
+        let doubled = self.starts(at, end, b"$(") && self.behind_breaks(at + 2, end) == Some(b'(');
+        if self.text[at] == b'$' && (goes_on || doubled) {
+            return None;
+        }
         if self.starts(at, end, b"$((") {
             self.mark(at, Mark::Opening(3));
             return self.arithmetic(at + 3, end, b')');
@@ -196,10 +242,6 @@ impl Lexer<'_> {
             self.commands(at + 1, close, Closer::End)?;
             self.mark(close, Mark::Opening(1));
             return Some(close + 1);
-        }
-        // `$\⏎(` is `$(`.
-        if self.starts(at + 1, end, b"\\\n") {
-            return None;
         }
         // The name of one sign goes with it: `$#` begins no comment, and `$$(` is no substitution.
         let sign = self.byte(at + 1, end).filter(|byte| b"$#?*@!-".contains(byte));
@@ -253,7 +295,7 @@ impl Lexer<'_> {
                 b'\'' if around == Around::Nothing => self.single(at, end)?,
                 // Whether these quote depends on what stands in front of them.
                 b'\'' => self.plain_between(at, end)?,
-                b'"' if around == Around::Document => return None,
+                b'"' if around == Around::Document => self.plain_between(at, end)?,
                 b'"' => self.double(at, end)?,
                 b'$' if self.starts(at, end, b"$'") && around == Around::Nothing => {
                     ansi_c_end(&self.text[..end], at + 2)? + 1
@@ -266,9 +308,10 @@ impl Lexer<'_> {
         }
     }
 
-    /// The place behind a pair of single quotes with nothing between them that would mean anything without them.
+    /// The place behind a pair of quotes with nothing between them that would mean anything without them.
     fn plain_between(&self, at: usize, end: usize) -> Option<usize> {
-        let close = at + 1 + self.text[at + 1..end].iter().position(|byte| *byte == b'\'')?;
+        let quote = self.text[at];
+        let close = at + 1 + self.text[at + 1..end].iter().position(|byte| *byte == quote)?;
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || b" _-+./:,@%=".contains(byte);
         self.text[at + 1..close].iter().all(plain).then_some(close + 1)
     }
@@ -291,6 +334,14 @@ impl Lexer<'_> {
                         return None;
                     }
                     at + close + 2
+                }
+                // What closes it counts there as well.
+                b'$' if self.starts(at, end, b"${") || self.starts(at, end, b"$[") => {
+                    let behind = self.expansion(at, end, Around::Quotes)?;
+                    if self.text[at + 2..behind].iter().any(|byte| b"()[]".contains(byte)) {
+                        return None;
+                    }
+                    behind
                 }
                 b'$' | b'`' => self.expansion(at, end, Around::Quotes)?,
                 byte if byte == open => {
@@ -387,6 +438,10 @@ impl Lexer<'_> {
             let tabs = if document.tabs { line.iter().take_while(|byte| **byte == b'\t').count() } else { 0 };
             if line[tabs..] == document.delimiter {
                 return Some((start, at));
+            }
+            // In a substitution bash takes this for the end, too.
+            if line[tabs..].starts_with(&document.delimiter) && line.contains(&b')') {
+                return None;
             }
         }
         None

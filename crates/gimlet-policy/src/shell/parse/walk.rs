@@ -276,7 +276,11 @@ impl<'a> Walk<'a> {
             Mark::Word => at == 0 || matches!(source, ">&-" | "<&-"),
             // In a condition it is a sign of the expression.
             Mark::Operator if expression => source.get(at..).is_some_and(|rest| rest.starts_with('|')),
-            Mark::Operator => !named && kind.starts_with([';', '&', '|', '<', '>', '(', ')']),
+            Mark::Operator => {
+                let whole = without_continuations(source).eq(kind.chars());
+                !named && whole && kind.starts_with([';', '&', '|', '<', '>', '(', ')'])
+            }
+            Mark::Descriptor => at == 0 && kind == "file_descriptor",
             Mark::Newline => !named && source.trim().is_empty(),
             Mark::Opening(length) => at == 0 && !named && source.len() == length,
             Mark::Quote => at == 0 && (kind == "raw_string" || kind == "\""),
@@ -304,7 +308,7 @@ impl<'a> Walk<'a> {
             agree &= match at.checked_sub(start) {
                 Some(at) => fits(at, mark),
                 // Between leaves lines end, and the grammar loses a lone dash there.
-                None => mark == Mark::Newline || (mark == Mark::Word && self.text.as_bytes()[at] == b'-'),
+                None => mark == Mark::Newline || (mark == Mark::Word && is_dash_word(&self.text.as_bytes()[at..])),
             };
         }
         agree
@@ -490,6 +494,10 @@ impl<'a> Walk<'a> {
         let operator = operator.unwrap_or("").to_owned();
         // Where that is no descriptor bash expands it twice, and quotes hold for the first time only.
         let source = node.child_by_field_name("destination").map_or("", |target| self.source(target));
+        // One that is closed has no target, and the grammar takes the next word for it.
+        if operator.ends_with('-') && !source.is_empty() {
+            self.trouble(Trouble::Construct);
+        }
         let plain = source.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c));
         if operator == ">&" && !plain && !target.value().is_some_and(is_number) {
             self.parsed.unquoted.extend(target.value().map(str::to_owned));
@@ -571,6 +579,11 @@ fn has_bare_blank(source: &str) -> bool {
 fn ends_in_number(text: &str) -> bool {
     let before = text.trim_end_matches(|c: char| c.is_ascii_digit());
     before.len() < text.len() && starts_word(before)
+}
+
+/// Whether the next word is a dash and nothing else.
+fn is_dash_word(text: &[u8]) -> bool {
+    matches!(text, [b'-'] | [b'-', b' ' | b'\t' | b'\n', ..])
 }
 
 /// A dash between blanks, which is a word of its own.
