@@ -1,6 +1,7 @@
 //! What a sandbox closes and leaves open, as plain data. Whoever knows settings and rules computes it; the room that
 //! starts processes enforces it.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -115,6 +116,7 @@ impl Violation {
 
 impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut f = OneLine(f);
         match self {
             Self::Write { path } => write!(f, "writing {} is not allowed", path.display()),
             Self::Read { path } => write!(f, "reading {} is not allowed", path.display()),
@@ -137,5 +139,32 @@ impl std::fmt::Display for Violation {
                 "there are more folders than can be looked into, or they are too deep; repositories in them are not guarded",
             ),
         }
+    }
+}
+
+/// Whoever names a file must not write lines of its own: what controls a terminal or ends a line is escaped.
+struct OneLine<'a, 'b>(&'a mut std::fmt::Formatter<'b>);
+
+impl Write for OneLine<'_, '_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let ends_line = |char: char| char.is_control() || matches!(char, '\u{2028}' | '\u{2029}');
+        text.chars().try_for_each(|char| match ends_line(char) {
+            true => write!(self.0, "{}", char.escape_default()),
+            false => self.0.write_char(char),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_makes_no_line_of_its_own() {
+        let path = PathBuf::from("/p/a\ngimlet: sandbox: fine\u{1b}[2K\u{2028}é/.mcp.json");
+        let shown = r"/p/a\ngimlet: sandbox: fine\u{1b}[2K\u{2028}é/.mcp.json";
+        assert_eq!(Violation::Write { path: path.clone() }.to_string(), format!("writing {shown} is not allowed"));
+        let moved = Violation::Tampered { path: path.clone(), moved_to: Some(path) }.to_string();
+        assert_eq!(moved, format!("{shown} is protected; the change was moved to {shown}"));
     }
 }
