@@ -122,6 +122,8 @@ pub(crate) struct Shared {
     config: ExecConfig,
     run: RunRecord,
     custody: Mutex<Custody>,
+    /// Held by whoever ends everything.
+    ending: tokio::sync::Mutex<()>,
     /// Files that are of use to this session's commands only.
     temporary: Mutex<Vec<PathBuf>>,
     /// What all commands live in together.
@@ -131,8 +133,8 @@ pub(crate) struct Shared {
 impl Exec {
     pub fn new(config: ExecConfig) -> Self {
         let run = RunRecord::of_this_process(&config.session_marker);
-        let (custody, temporary, memory) = Default::default();
-        Self { shared: Arc::new(Shared { config, run, custody, temporary, memory }) }
+        let (custody, ending, temporary, memory) = Default::default();
+        Self { shared: Arc::new(Shared { config, run, custody, ending, temporary, memory }) }
     }
 
     /// Has all commands from the first one on share the memory of this group. To be called before anything is started.
@@ -167,18 +169,25 @@ impl Exec {
 
     /// Ends everything that was started, politely for as long as `grace`, and the custodian with it.
     ///
-    /// Nothing can be started afterwards. Returns when all is gone, or when even force did not help for some seconds.
+    /// Nothing can be started afterwards. Returns when all is gone, or when even force did not help for some seconds. It
+    /// goes on when whoever called it does not wait, and who calls it again waits for the same end.
     pub async fn shutdown(&self, grace: Duration) {
-        let ending = self.shared.lock().begin_shutdown(grace);
-        if let Some(ending) = ending {
-            ending.wait(grace, &self.shared.run).await;
-        }
-        self.shared.remove_temporary();
-        self.shared.remove_memory_group().await;
-        let record = self.shared.lock().take_record();
-        if let Some(record) = record {
-            record.remove();
-        }
+        let shared = Arc::clone(&self.shared);
+        let ended = tokio::spawn(async move {
+            let _turn = shared.ending.lock().await;
+            let ending = shared.lock().begin_shutdown(grace);
+            if let Some(ending) = ending {
+                ending.wait(grace, &shared.run).await;
+            }
+            shared.remove_temporary();
+            shared.remove_memory_group().await;
+            let record = shared.lock().take_record();
+            if let Some(record) = record {
+                record.remove();
+            }
+        });
+        // It fails with the runtime, which ends everything.
+        drop(ended.await);
     }
 
     /// Has a file removed by [`Self::shutdown`], or when the last handle and the last command are gone.
