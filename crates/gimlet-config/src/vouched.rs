@@ -49,13 +49,14 @@ fn folder_in(config_dir: &Path) -> PathBuf {
     config_dir.join("gimlet/running")
 }
 
-/// Vouches for settings files for as long as a command runs that could write them.
+/// Vouches for settings files for as long as a command runs that could write them. Whoever drops it without a word leaves a
+/// record that nobody looks after.
 #[derive(Debug)]
 pub struct Vouching {
     folder: PathBuf,
     id: String,
     /// Held by this process alone, so that others can tell whether it still lives.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 impl Vouching {
@@ -77,7 +78,7 @@ impl Vouching {
         // Where it cannot be written, this process knows of it and others do not.
         let lock = if record.is_empty() { None } else { write(&folder, &id, &record).ok() };
         own().insert(id.clone(), record);
-        Self { folder, id, _lock: lock }
+        Self { folder, id, lock }
     }
 
     /// What the files have to say when the command has ended.
@@ -85,12 +86,21 @@ impl Vouching {
         let here = own().get(&self.id).cloned().unwrap_or_default();
         read(&place(&self.folder, &self.id)).unwrap_or(here).into_iter().collect()
     }
+
+    /// The command has ended and its traces were looked for, or it never ran: files say what they say.
+    pub fn settled(self) {
+        own().remove(&self.id);
+        remove(&self.folder, &self.id);
+    }
 }
 
 impl Drop for Vouching {
     fn drop(&mut self) {
-        own().remove(&self.id);
-        remove(&self.folder, &self.id);
+        // The record stays and loses its lock: it is that of a gimlet that is gone. Where none could be written, this
+        // process goes on knowing.
+        if self.lock.is_some() {
+            own().remove(&self.id);
+        }
     }
 }
 
@@ -247,3 +257,7 @@ fn is_alive(folder: &Path, id: &str) -> bool {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
+
+#[cfg(test)]
+#[path = "vouched_tests.rs"]
+mod tests;

@@ -70,15 +70,14 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
             }
             life.shutdown().await;
             tasks.shutdown().await;
-            started.exec.shutdown(gimlet_exec::KILL_GRACE).await;
+            started.behind.clear_away().await;
             return Ok(ExitCode::from(stop.code()));
         }
     };
     while life.join_next().await.is_some() {}
     // The log ends with the session; one that lost its session is not waited for.
     drop(tokio::time::timeout(LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
-    // Nobody reads the results in it any more.
-    drop(started.scratch);
+    started.behind.clear_away().await;
     Ok(match end {
         PrintEnd::Success => ExitCode::SUCCESS,
         PrintEnd::Failure => ExitCode::from(1),

@@ -17,9 +17,11 @@ use gimlet_proto::{Env, SandboxNetwork, SandboxSpec, Violation};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
 
 use crate::args::{SandboxExplainArgs, SandboxRunArgs, SandboxWalls};
 use crate::report::Report;
+use crate::signals::{INTERRUPTED, Signals};
 use crate::start::{InForce, InForceWalls};
 use crate::surroundings::Surroundings;
 
@@ -45,6 +47,8 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let stdin = if std::io::stdin().is_terminal() { Stdin::Null } else { Stdin::Pipe };
     let (program, cwd) = (program.clone(), around.cwd.clone());
     let spawn = Spawn { program, args: rest.to_vec(), cwd, env, stdin, streams: Streams::Split, report: false };
+    let (interrupt, mut interrupts) = mpsc::unbounded_channel();
+    let mut signals = Signals::listen(interrupt);
     let mut census = Census::default();
     let mut guard = Guard::before(&spec, &available, &mut census);
     let vouching = Vouching::begin(&crate::settings::locations(around), guard.settings().iter().cloned());
@@ -52,25 +56,38 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     if guard.is_partial() {
         crate::say_on_stderr(&format!("gimlet: sandbox: {}", Violation::Unseen));
     }
-    let spawn = sandbox.wrap(spawn, &[]).map_err(|error| Report::new(error.to_string()))?;
-    let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
-    let (exit, errors) = carry(&mut running).await?;
+    let carrying = async {
+        let spawn = sandbox.wrap(spawn, &[]).map_err(|error| Report::new(error.to_string()))?;
+        let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
+        carry(&mut running).await
+    };
+    tokio::pin!(carrying);
+    let carried = tokio::select! {
+        carried = &mut carrying => carried.map(Ok),
+        Some(()) = interrupts.recv() => Ok(Err(INTERRUPTED)),
+        stop = signals.stop() => Ok(Err(stop.code())),
+    };
     exec.shutdown(GRACE).await;
     for (file, vouched) in vouching.files() {
         guard.expect(&file, vouched.text.as_deref(), vouched.rewritten);
     }
     let mut found = guard.after(&around.config_home.join("gimlet/quarantine"), &mut census);
-    drop(vouching);
-    let refusals = proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
-    let aftermath = Aftermath { spec: &spec, cwd: &around.cwd, exit: Some(exit), output: &errors, refusals: &refusals };
-    found.extend(violations(aftermath));
+    vouching.settled();
+    if let Ok(Ok((exit, errors))) = &carried {
+        let refusals = proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();
+        let (exit, cwd) = (Some(*exit), &around.cwd);
+        found.extend(violations(Aftermath { spec: &spec, cwd, exit, output: errors, refusals: &refusals }));
+    }
     for violation in &found {
         crate::say_on_stderr(&format!("gimlet: sandbox: {violation}"));
     }
     if found.iter().any(|violation| matches!(violation, Violation::Left { .. })) {
         return Ok(ExitCode::from(u8::try_from(SANDBOX_SETUP_FAILED).unwrap_or(1)));
     }
-    Ok(ExitCode::from(u8::try_from(exit.shell_code()).unwrap_or(1)))
+    Ok(ExitCode::from(match carried? {
+        Ok((exit, _)) => u8::try_from(exit.shell_code()).unwrap_or(1),
+        Err(stopped) => stopped,
+    }))
 }
 
 /// What the sandbox of this folder is, as text or JSON.
@@ -155,24 +172,9 @@ async fn carry(running: &mut Running) -> Result<(Exit, String), Report> {
     }
     let output = pass(running.output.take(), tokio::io::stdout());
     let errors = pass(running.errors.take(), tokio::io::stderr());
-    let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        .map_err(|error| Report::new(format!("signals cannot be received: {error}")))?;
-    let waiting = async { tokio::join!(output, errors, running.wait()) };
-    let done = tokio::select! {
-        done = waiting => Some(done),
-        _ = tokio::signal::ctrl_c() => None,
-        _ = interrupt.recv() => None,
-    };
-    match done {
-        Some((_, errors, exit)) => {
-            let exit = exit.map_err(|error| Report::new(error.to_string()))?;
-            Ok((exit, String::from_utf8_lossy(&errors).into_owned()))
-        }
-        None => {
-            running.kill(GRACE).await;
-            Ok((running.exit().unwrap_or(Exit { code: None, signal: Some(2) }), String::new()))
-        }
-    }
+    let (_, errors, exit) = tokio::join!(output, errors, running.wait());
+    let exit = exit.map_err(|error| Report::new(error.to_string()))?;
+    Ok((exit, String::from_utf8_lossy(&errors).into_owned()))
 }
 
 async fn feed(mut stdin: pipe::Sender) {

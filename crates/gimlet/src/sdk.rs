@@ -155,7 +155,7 @@ pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode
     while lives.join_next().await.is_some() {}
     // The log ends with the session; one that lost its session is not waited for.
     drop(tokio::time::timeout(print::LOG_GRACE, async { while tasks.join_next().await.is_some() {} }).await);
-    troupe.leave();
+    troupe.shut_down().await;
     Ok(match end {
         SdkEnd::Success => ExitCode::SUCCESS,
         SdkEnd::Failure => ExitCode::from(1),

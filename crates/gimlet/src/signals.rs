@@ -9,6 +9,10 @@ use tokio::time::Instant;
 /// A second interrupt within this time ends gimlet at once.
 const TWICE: Duration = Duration::from_secs(2);
 
+/// One who tells a run to go may say so more than once: a terminal and its shell both do. So soon after the first signal
+/// others are no second thought.
+const ECHO: Duration = Duration::from_millis(500);
+
 /// How long a run may take to go. Whoever sends SIGTERM often sends SIGKILL five seconds later, and whatever is left then
 /// is still to be cleared away.
 const LEAVING: Duration = Duration::from_secs(3);
@@ -73,13 +77,24 @@ impl Signals {
         }
     }
 
-    /// Lets a run come to its end after it was told to go: not for long, and not when it is told so again.
+    /// Lets a run come to its end after it was told to go: not for long, and not when it is told so again later.
     pub(crate) async fn bear(&mut self, last_steps: impl Future<Output = ()>) {
+        let told = Instant::now();
+        let told_again = async {
+            loop {
+                tokio::select! {
+                    () = next(&mut self.int) => {}
+                    () = next(&mut self.term) => {}
+                    () = next(&mut self.hup) => {}
+                }
+                if told.elapsed() >= ECHO {
+                    return;
+                }
+            }
+        };
         tokio::select! {
             biased;
-            () = next(&mut self.int) => {}
-            () = next(&mut self.term) => {}
-            () = next(&mut self.hup) => {}
+            () = told_again => {}
             // What was not done by then is not done.
             _ = tokio::time::timeout(LEAVING, last_steps) => {}
         }

@@ -1,6 +1,7 @@
 //! From flags and surroundings to an open session.
 
 mod agents;
+mod behind;
 mod cleanup;
 mod configured;
 mod key_helper;
@@ -28,7 +29,6 @@ use gimlet_config::RequireRead;
 use gimlet_core::files::FileHabits;
 use gimlet_core::tool::ToolSource;
 use gimlet_core::{Permissions, Review, SessionConfig, SessionState, StartSource, SystemPrompt, TurnOptions};
-use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_model::{Anthropic, ModelOffer};
 use gimlet_policy::resumed_mode;
@@ -40,6 +40,7 @@ use crate::args::RunArgs;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 use agents::{Named, Role};
+pub(crate) use behind::LeftBehind;
 pub(crate) use configured::Configured;
 pub(crate) use live::FlagSettings;
 use live::Live;
@@ -50,7 +51,7 @@ pub(crate) use provider::teach;
 pub(crate) use rule_names::{check_rule, known_tool, known_tools, unknown_tool};
 use sandboxed::Wishes;
 pub(crate) use sandboxed::{InForce, InForceWalls};
-pub(crate) use sessions::{NamePlate, Scratch, check as check_session};
+pub(crate) use sessions::{NamePlate, check as check_session};
 use sessions::{Opening, Past, Segment, Source};
 use toolbox::Toolbox;
 pub(crate) use toolbox::check_shape;
@@ -60,11 +61,10 @@ pub(crate) struct Started<F> {
     pub(crate) handle: SessionHandle,
     /// The session's life; to be run by the caller.
     pub(crate) life: F,
-    pub(crate) exec: Exec,
     /// Remarks from before the session.
     pub(crate) warnings: Vec<String>,
-    /// To be kept until the session is over.
-    pub(crate) scratch: [Scratch; 2],
+    /// To be cleared away when the session is over.
+    pub(crate) behind: LeftBehind,
     /// What programs want to know about it.
     pub(crate) facts: Facts,
     /// Its tool servers.
@@ -263,20 +263,11 @@ pub(crate) async fn start(
         warnings.extend(tokio::task::spawn_blocking(|| upkeep.carry_out()).await.ok().flatten());
     }
     warnings.extend(state.await.into_iter().flatten().map(|problem| problem.to_string()));
-    let (scratch, name_plate) = ([past.scratch, walls.scratch], past.name_plate);
+    let (watched, quarantine) = (walls.watched, sandboxed::quarantine(around));
+    let behind = LeftBehind { exec, watched, quarantine, _scratch: [past.scratch, walls.scratch] };
+    let name_plate = past.name_plate;
     let bypass_reachable = start.bypass_reachable;
-    Ok(Started {
-        handle,
-        life,
-        exec,
-        warnings,
-        scratch,
-        facts,
-        servers,
-        name_plate,
-        agent_when_cleared,
-        bypass_reachable,
-    })
+    Ok(Started { handle, life, warnings, behind, facts, servers, name_plate, agent_when_cleared, bypass_reachable })
 }
 
 fn options(run: &RunArgs, configured: &Configured, manner: &Manner) -> TurnOptions {

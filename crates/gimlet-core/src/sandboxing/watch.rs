@@ -3,6 +3,7 @@
 //! Where something could not be done that holds the walls, nothing is allowed for being inside any more, and where a trace
 //! of a command could not be taken away, no further command runs: others could run what is in it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -19,6 +20,9 @@ use crate::tool::ToolError;
 #[derive(Default)]
 pub struct WatchState {
     census: Census,
+    /// Of commands that run, by number.
+    running: BTreeMap<u64, Traces>,
+    started: u64,
     /// Of commands whose end nobody waited for.
     unchecked: Vec<Traces>,
     /// Their traces, of which no model has been told.
@@ -33,7 +37,7 @@ pub struct WatchState {
 /// How everything was before a command that could change it.
 struct Traces {
     guard: Guard,
-    /// Until it is dropped, settings say what they said before the command.
+    /// Until it is settled, settings say what they said before the command.
     vouching: Option<Vouching>,
 }
 
@@ -43,7 +47,14 @@ impl Traces {
         for (file, vouched) in self.vouching.as_ref().map(Vouching::files).unwrap_or_default() {
             self.guard.expect(&file, vouched.text.as_deref(), vouched.rewritten);
         }
-        self.guard.after(quarantine, census)
+        let found = self.guard.after(quarantine, census);
+        self.vouching.map(Vouching::settled);
+        found
+    }
+
+    /// The command never ran.
+    fn unused(self) {
+        self.vouching.map(Vouching::settled);
     }
 }
 
@@ -84,20 +95,25 @@ impl Behind {
             looked.map_err(|error| ToolError::failed(format!("the sandbox was not set up: {error}")))?;
         let lasting = services.lasting();
         tell_people(&lasting, &earlier);
-        self.walls.refuse_if_stopped()?;
+        if let Err(error) = self.walls.refuse_if_stopped() {
+            traces.unused();
+            return Err(error);
+        }
         if let Some(overlooked) = overlooked {
             if is_news {
                 warn(&lasting, overlooked.text());
             }
             // It was let through for being behind walls that turn out to have a hole. The next call will be asked about.
             if self.suffices {
+                traces.unused();
                 let text = format!("Not run: {}. Call it again to have it asked about.", overlooked.text());
                 return Err(ToolError::failed(text));
             }
         }
         let sandbox = self.walls.sandbox.holding(traces.guard.held()).holding(&found.kept);
         let sandbox = sandbox.closing(traces.guard.closed()).closing(&found.closed);
-        Ok(Watch { walls: self.walls.clone(), services: lasting, sandbox, traces: Some(traces) })
+        let number = lock(&self.walls.state).begin(traces);
+        Ok(Watch { walls: self.walls.clone(), services: lasting, sandbox, number })
     }
 }
 
@@ -142,15 +158,7 @@ impl Sandboxing {
 
     /// Looks after commands whose end nobody waited for. Blocking; they must be over.
     pub(crate) fn check_leftovers(&self) -> Vec<Violation> {
-        let mut found = Vec::new();
-        let mut state = lock(&self.state);
-        let WatchState { census, unchecked, .. } = &mut *state;
-        for traces in unchecked.drain(..) {
-            found.extend(traces.after(&self.quarantine, census));
-        }
-        state.note(&found);
-        state.untold.extend_from_slice(&found);
-        found
+        lock(&self.state).check_leftovers(&self.quarantine)
     }
 
     /// The same at the end of a session, when nobody but people can be told.
@@ -190,6 +198,31 @@ impl Sandboxing {
 }
 
 impl WatchState {
+    /// Looks after every command of a session that is over, whoever still holds a watch of it. Blocking; they must be over.
+    pub fn check_all(state: &Mutex<Self>, quarantine: &Path) -> Vec<Violation> {
+        let mut state = lock(state);
+        let running = std::mem::take(&mut state.running);
+        state.unchecked.extend(running.into_values());
+        state.check_leftovers(quarantine)
+    }
+
+    fn check_leftovers(&mut self, quarantine: &Path) -> Vec<Violation> {
+        let mut found = Vec::new();
+        for traces in std::mem::take(&mut self.unchecked) {
+            found.extend(traces.after(quarantine, &mut self.census));
+        }
+        self.note(&found);
+        self.untold.extend_from_slice(&found);
+        found
+    }
+
+    /// Keeps how everything was before a command, by a number.
+    fn begin(&mut self, traces: Traces) -> u64 {
+        self.started += 1;
+        self.running.insert(self.started, traces);
+        self.started
+    }
+
     /// Something that is still there.
     fn first_left(&mut self) -> Option<&PathBuf> {
         self.left.retain(|path| !is_gone(path));
@@ -218,7 +251,8 @@ pub struct Watch {
     /// Weak, because the services own the walls.
     services: Weak<Services>,
     sandbox: Sandbox,
-    traces: Option<Traces>,
+    /// Under which its traces are kept until somebody has looked.
+    number: u64,
 }
 
 /// How a watched command ended.
@@ -239,11 +273,11 @@ impl Watch {
 
     /// What the sandbox did not let the command do, in a sentence; protected files are as they were, or it says what is
     /// not. People are told of traces, too.
-    pub async fn after(mut self, end: WatchedEnd<'_>) -> Option<String> {
-        let (walls, traces) = (self.walls.clone(), self.traces.take());
+    pub async fn after(self, end: WatchedEnd<'_>) -> Option<String> {
+        let (walls, number) = (self.walls.clone(), self.number);
         let check = move || {
             let mut state = lock(&walls.state);
-            let found = traces.map(|traces| traces.after(&walls.quarantine, &mut state.census));
+            let found = state.running.remove(&number).map(|traces| traces.after(&walls.quarantine, &mut state.census));
             let found = found.unwrap_or_default();
             state.note(&found);
             found
@@ -275,7 +309,9 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        lock(&self.walls.state).unchecked.extend(self.traces.take());
+        let mut state = lock(&self.walls.state);
+        let left = state.running.remove(&self.number);
+        state.unchecked.extend(left);
     }
 }
 

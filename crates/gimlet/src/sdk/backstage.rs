@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_config::{Edit, Scope};
 use gimlet_core::HookEvent;
-use gimlet_exec::Exec;
 use gimlet_mcp::McpServers;
 use gimlet_proto::{BoxFuture, Servers, SessionHandle, SessionId};
 use gimlet_serve::sdk::{Backstage, Initialize, Reopen, Reopened, SavedSetting};
@@ -15,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::args::RunArgs;
-use crate::start::{self, Configured, Manner, NamePlate, Predecessor, Scratch, Started};
+use crate::start::{self, Configured, LeftBehind, Manner, NamePlate, Predecessor, Started};
 use crate::surroundings::Surroundings;
 
 /// The levels that a file keeps; the highest is for single sessions.
@@ -35,7 +34,7 @@ pub(super) struct Troupe {
 #[derive(Default)]
 struct Props {
     session: Option<SessionHandle>,
-    behind: Vec<(Exec, [Scratch; 2])>,
+    behind: Vec<LeftBehind>,
     /// Those of the session that runs.
     servers: Option<Arc<McpServers>>,
     name_plate: Option<NamePlate>,
@@ -57,7 +56,7 @@ impl Troupe {
     pub(super) fn join(&self, started: Started<impl Future<Output = ()> + Send + 'static>) -> SessionHandle {
         let mut props = self.lock();
         props.session = Some(started.handle.clone());
-        props.behind.push((started.exec, started.scratch));
+        props.behind.push(started.behind);
         props.servers = started.servers;
         props.name_plate = Some(started.name_plate);
         props.agent_when_cleared = started.agent_when_cleared;
@@ -80,17 +79,12 @@ impl Troupe {
         }
     }
 
-    /// Ends what runs for any of them.
+    /// Ends what runs for any of them, and clears away what they left.
     pub(super) async fn shut_down(&self) {
         let behind = std::mem::take(&mut self.lock().behind);
-        for (exec, _) in &behind {
-            exec.shutdown(gimlet_exec::KILL_GRACE).await;
+        for left in behind {
+            left.clear_away().await;
         }
-    }
-
-    /// Nobody reads what they left any more.
-    pub(super) fn leave(&self) {
-        self.lock().behind.clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Props> {

@@ -32,6 +32,8 @@ pub(super) struct Found {
     pub(super) scratch: Scratch,
     /// Builds them again when settings change.
     pub(super) walls: Walls,
+    /// What is known of the commands behind all of them.
+    pub(super) watched: Arc<Mutex<WatchState>>,
 }
 
 /// What is wanted besides what settings say.
@@ -67,7 +69,8 @@ pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishe
             }
         }
     }
-    Ok(Found { sandboxing, remarks, missing: lacking, scratch: Scratch(Some(root)), walls })
+    let watched = walls.state.clone();
+    Ok(Found { sandboxing, remarks, missing: lacking, scratch: Scratch(Some(root)), walls, watched })
 }
 
 fn no_sandbox(why: &str) -> String {
@@ -232,7 +235,7 @@ impl Walls {
             auto_allow: plan.auto_allow,
             may_leave: plan.may_leave,
             excluded: plan.excluded.clone(),
-            quarantine: quarantine(configured),
+            quarantine: quarantine(&configured.around),
             settings: Some(SettingsFiles {
                 locations: configured.loaded.locations.clone(),
                 files: configured.settings_files(),
@@ -262,7 +265,7 @@ impl Walls {
         let settings = &configured.effective.settings.sandbox;
         let mut spec = spec(configured, now, &self.said, temp_dir);
         // What was taken away from one command is not for the next.
-        spec.deny_read.push(quarantine(configured));
+        spec.deny_read.push(quarantine(&configured.around));
         spec.max_memory = self.wishes.max_memory;
         let asks_about_hosts = !only_lists_count(settings);
         if available.backend != Backend::Landlock {
@@ -282,8 +285,8 @@ impl Walls {
     }
 }
 
-fn quarantine(configured: &Configured) -> PathBuf {
-    configured.around.config_home.join("gimlet/quarantine")
+pub(super) fn quarantine(around: &Surroundings) -> PathBuf {
+    around.config_home.join("gimlet/quarantine")
 }
 
 /// Finds out what this machine can do, with processes that end before the session has any of its own.

@@ -2,6 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use gimlet_testkit::eventually;
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::world;
 
 /// The two kinds of walls that a person can choose by flag.
@@ -134,4 +137,21 @@ async fn settings_in_force_count_and_flags_come_on_top() {
     std::fs::write(&user, "{}").expect("settings");
     let text = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain"]).finish().await;
     assert!(text.stdout.contains("Sessions:  do not use it: sandbox.enabled is not set"), "{}", text.stdout);
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_command_and_what_it_planted_is_taken_away() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let world = world();
+        let script = "echo {} > .mcp.json; touch planted; sleep 600";
+        let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run", "--", "sh", "-c", script]);
+        let mut child = run.start();
+        eventually("the command has planted", || world.project.join("planted").exists()).await;
+        let pid = Pid::from_raw(child.pid().try_into().expect("a number")).expect("a process");
+        kill_process(pid, signal).expect("it runs");
+        let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.expect("an end");
+        assert_eq!(output.code, code, "{signal:?}: {}", output.stderr);
+        assert!(output.stderr.contains(".mcp.json is protected"), "{signal:?}: {}", output.stderr);
+        assert!(!world.project.join(".mcp.json").exists(), "{signal:?}");
+    }
 }

@@ -4,6 +4,7 @@
 
 use gimlet_script::{Script, Server};
 use gimlet_testkit::{Run, RunOutput, World, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::sdk::{Host, result_text};
@@ -190,4 +191,43 @@ async fn what_a_killed_session_left_in_local_settings_waits_for_trust() {
         .expect_code(0);
     let shown = gimlet(&scene.world, &["trust"]).await;
     assert!(!shown.stdout.contains("waits"), "{}", shown.stdout);
+}
+
+/// Two signals, the second before gimlet can have done much about the first.
+async fn tell_twice(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    kill_process(pid, signal).unwrap();
+}
+
+#[tokio::test]
+async fn what_a_command_planted_is_taken_away_however_often_gimlet_is_told_to_go() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
+        for driven in [false, true] {
+            let scene = Scene::new().await;
+            let waiting = json!({"command": "sleep 600"});
+            let script = Script::new().call("Bash", planting(&scene.world, LOCAL)).then().call("Bash", waiting);
+            let model = script.then().say("never").serve().await.unwrap();
+            let mut child = if driven {
+                let mut host = Host::start(scene.world.run(&model));
+                host.say("go");
+                scene.is_planted().await;
+                tell_twice(host.child.pid(), signal).await;
+                host.child
+            } else {
+                let child = scene.world.run(&model).stream("go").start();
+                scene.is_planted().await;
+                tell_twice(child.pid(), signal).await;
+                child
+            };
+            let output = tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap();
+            let case = format!("{signal:?}, driven: {driven}: {}", output.stderr);
+            assert_eq!(output.code, code, "{case}");
+            assert!(!scene.world.project.join(LOCAL).exists(), "{case}");
+            assert!(scene.world.home.join(".claude/gimlet/quarantine").is_dir(), "{case}");
+            let left = std::fs::read_dir(scene.world.home.join(".claude/gimlet/running")).unwrap().count();
+            assert_eq!(left, 0, "{case}");
+        }
+    }
 }

@@ -47,7 +47,7 @@ const FLAGS: [&str; 5] = ["--output-format", "stream-json", "--verbose", "--inpu
 
 /// A program that drives gimlet.
 pub(crate) struct Host {
-    child: RunningChild,
+    pub(crate) child: RunningChild,
     lines: mpsc::UnboundedReceiver<String>,
     /// Everything that was read.
     seen: Vec<Value>,
