@@ -18,7 +18,7 @@ use crate::locations::Locations;
 use crate::ownership;
 use crate::problem::{Problem, Severity};
 use crate::scope::{Scope, Sources};
-use crate::vouched::{self, Standing};
+use crate::vouched::{self, Around};
 use intake::Intake;
 
 pub use layer::{Author, Layer};
@@ -71,23 +71,23 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
         unread_policy: None,
         waiting: Vec::new(),
     };
-    let standing = Standing::read(locations);
     if options.sources.user {
-        loaded.user_file(&standing);
+        loaded.user_file();
     }
     if options.sources.project {
-        loaded.project_file(&standing);
+        loaded.project_file();
     }
     if options.sources.local {
         // The legacy place first: where both say something, the repository's own file wins.
         for file in locations.legacy_local_file().into_iter().chain([locations.local_file()]) {
+            // Who wrote it is asked about what was read: the answer can take a while.
+            let (standing, read) = Around::read(locations, || files::read(&file, SETTINGS_MAX_BYTES));
             let author = tracked::author(locations, &file);
-            let read = files::read(&file, SETTINGS_MAX_BYTES);
             loaded.take(&standing, Source { scope: Scope::Local, file: &file, author, anchor: &locations.cwd }, read);
         }
     }
     if let Some(flag) = &options.settings_flag {
-        loaded.flag(flag, &standing);
+        loaded.flag(flag);
     }
     loaded.managed(options);
     loaded
@@ -119,20 +119,22 @@ impl Loaded {
         self.waiting.iter().filter(|file| vouched::is_over(&self.locations, file)).cloned().collect()
     }
 
-    fn project_file(&mut self, standing: &Standing) {
+    fn project_file(&mut self) {
         let locations = self.locations.clone();
         let path = locations.project_file();
-        let read = files::read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES);
+        let read = || files::read_inside(locations.project_root(), &path, SETTINGS_MAX_BYTES);
+        let (standing, read) = Around::read(&locations, read);
         let (scope, author) = (Scope::Project, Author::Project);
-        self.take(standing, Source { scope, file: &path, author, anchor: &locations.cwd }, read);
+        self.take(&standing, Source { scope, file: &path, author, anchor: &locations.cwd }, read);
     }
 
     /// The person's own file. Where others could have written it, only what it forbids is believed.
-    fn user_file(&mut self, standing: &Standing) {
+    fn user_file(&mut self) {
         let locations = self.locations.clone();
         let file = locations.user_file();
         let source = Source { scope: Scope::User, file: &file, author: Author::Person, anchor: &locations.config_dir };
-        self.take(standing, source, files::read(&file, SETTINGS_MAX_BYTES));
+        let (standing, read) = Around::read(&locations, || files::read(&file, SETTINGS_MAX_BYTES));
+        self.take(&standing, source, read);
         let doubts = locations.person.home_doubts(&locations.config_dir, &file);
         if doubts.is_empty() {
             return;
@@ -150,7 +152,7 @@ impl Loaded {
     }
 
     /// Takes up what a file says, unless a sandboxed command that runs could have written it.
-    fn take(&mut self, standing: &Standing, mut source: Source<'_>, read: Result<Option<Vec<u8>>, ReadError>) {
+    fn take(&mut self, standing: &Around, mut source: Source<'_>, read: Result<Option<Vec<u8>>, ReadError>) {
         let bytes = read.as_ref().ok().and_then(Option::as_deref);
         if let Some(vouched) = standing.doubts(source.file, bytes) {
             self.waiting.push(source.file.to_owned());
@@ -184,7 +186,7 @@ impl Loaded {
         }
     }
 
-    fn flag(&mut self, flag: &str, standing: &Standing) {
+    fn flag(&mut self, flag: &str) {
         let cwd = self.locations.cwd.clone();
         if flag.trim_start().starts_with('{') {
             let path = Path::new("--settings");
@@ -196,11 +198,11 @@ impl Loaded {
         }
         let path = cwd.join(flag);
         let anchor = path.parent().unwrap_or(&cwd);
-        let read = files::read(&path, FLAG_MAX_BYTES);
+        let (standing, read) = Around::read(&self.locations, || files::read(&path, FLAG_MAX_BYTES));
         if matches!(read, Ok(None)) {
             self.problem(&path, "--settings names this file, and it does not exist".into());
         }
-        self.take(standing, Source { scope: Scope::Flag, file: &path, author: Author::Person, anchor }, read);
+        self.take(&standing, Source { scope: Scope::Flag, file: &path, author: Author::Person, anchor }, read);
     }
 
     fn bytes(&mut self, source: Source<'_>, bytes: Vec<u8>) {

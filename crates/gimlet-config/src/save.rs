@@ -12,7 +12,7 @@ use crate::keys::{self, ReadFrom};
 use crate::load;
 use crate::locations::Locations;
 use crate::scope::Scope;
-use crate::vouched::{self, Standing};
+use crate::vouched::{self, Around};
 
 /// Why a setting was not written.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +56,8 @@ pub fn save(locations: &Locations, scope: Scope, key: &str, edit: &Edit) -> Resu
         stays_inside(&path)?;
     }
     let is_new = !path.exists();
-    let now = files::read(&path, SETTINGS_MAX_BYTES).ok().flatten();
-    if Standing::read(locations).doubts(&path, now.as_deref()).is_some() {
+    let (standing, now) = Around::read(locations, || files::read(&path, SETTINGS_MAX_BYTES).ok().flatten());
+    if standing.doubts(&path, now.as_deref()).is_some() {
         return Err(SaveError::Waits { path });
     }
     let (mut before, mut after) = (None, String::new());

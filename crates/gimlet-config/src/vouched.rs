@@ -64,11 +64,10 @@ impl Vouching {
     /// said before it was.
     pub fn begin(locations: &Locations, files: impl IntoIterator<Item = PathBuf>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let standing = Standing::read(locations);
-        let vouched = |file: &PathBuf| standing.vouched(file).cloned();
-        let now = |file: &PathBuf| Vouched { text: text_of(file), rewritten: false };
-        let files = files.into_iter().map(|file| (vouched(&file).unwrap_or_else(|| now(&file)), file));
-        let record: Record = files.map(|(vouched, file)| (file, vouched)).collect();
+        let now = |file: PathBuf| (Vouched { text: text_of(&file), rewritten: false }, file);
+        let (standing, files) = Around::read(locations, || files.into_iter().map(now).collect::<Vec<_>>());
+        let vouched = |(now, file): (Vouched, PathBuf)| (standing.vouched(&file).cloned().unwrap_or(now), file);
+        let record: Record = files.into_iter().map(vouched).map(|(vouched, file)| (file, vouched)).collect();
         let folder = folder_in(&locations.config_dir);
         tidy(&folder);
         // The oldest is the first by name.
@@ -106,14 +105,14 @@ impl Drop for Vouching {
 
 /// What is vouched for at one moment, by all commands that run.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+struct Standing {
     files: BTreeMap<PathBuf, Vouched>,
     /// Those of commands whose gimlet is gone: nobody looked after them.
     abandoned: BTreeMap<PathBuf, Vouched>,
 }
 
 impl Standing {
-    pub(crate) fn read(locations: &Locations) -> Self {
+    fn read(locations: &Locations) -> Self {
         let folder = folder_in(&locations.config_dir);
         let mut standing = Self::default();
         for id in ids(&folder) {
@@ -134,18 +133,45 @@ impl Standing {
     }
 
     /// What a file is known to say, while a command runs that could write it.
-    pub(crate) fn vouched(&self, file: &Path) -> Option<&Vouched> {
+    fn vouched(&self, file: &Path) -> Option<&Vouched> {
         self.files.get(file)
     }
 
-    /// Whether a file that has these bytes now could be a command's work that is still to be looked after.
-    pub(crate) fn doubts(&self, file: &Path, now: Option<&[u8]>) -> Option<&Vouched> {
-        self.files.get(file).filter(|vouched| !is_same(vouched, now))
+    fn was_abandoned(&self, file: &Path, now: Option<&[u8]>) -> bool {
+        self.abandoned.get(file).is_some_and(|vouched| !is_same(vouched, now))
+    }
+}
+
+/// What was vouched for before something was read and after it. A command can begin or end in between.
+#[derive(Debug, Default)]
+pub(crate) struct Around {
+    before: Standing,
+    after: Standing,
+}
+
+impl Around {
+    /// Reads something, and what is vouched for meanwhile.
+    pub(crate) fn read<T>(locations: &Locations, read: impl FnOnce() -> T) -> (Self, T) {
+        let before = Standing::read(locations);
+        let read = read();
+        (Self { before, after: Standing::read(locations) }, read)
+    }
+
+    fn vouched(&self, file: &Path) -> Option<&Vouched> {
+        self.after.vouched(file).or_else(|| self.before.vouched(file))
+    }
+
+    /// Whether a file that had these bytes could have been a command's work at either time.
+    pub(crate) fn doubts(&self, file: &Path, read: Option<&[u8]>) -> Option<&Vouched> {
+        // gimlet itself may have written it in between, and then both are known.
+        let known = [&self.after, &self.before].map(|standing| standing.vouched(file));
+        let is_known = known.into_iter().flatten().any(|vouched| is_same(vouched, read));
+        self.vouched(file).filter(|_| !is_known)
     }
 
     /// Whether it could be the work of a command that nobody will look after any more.
-    pub(crate) fn was_abandoned(&self, file: &Path, now: Option<&[u8]>) -> bool {
-        self.abandoned.get(file).is_some_and(|vouched| !is_same(vouched, now))
+    pub(crate) fn was_abandoned(&self, file: &Path, read: Option<&[u8]>) -> bool {
+        [&self.before, &self.after].iter().any(|standing| standing.was_abandoned(file, read))
     }
 }
 

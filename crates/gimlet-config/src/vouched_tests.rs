@@ -59,3 +59,42 @@ fn a_record_goes_only_when_somebody_looked() {
     scene.begin().settled();
     assert_eq!(scene.records(), 0, "nothing of it is left");
 }
+
+#[test]
+fn a_command_that_begins_or_ends_while_a_file_is_read_is_not_missed() {
+    let scene = Scene::new();
+    scene.write("before");
+    let mut kept = None;
+    let (around, read) = Around::read(&scene.locations, || {
+        kept = Some(scene.begin());
+        scene.write("planted");
+        scene.read()
+    });
+    let known = around.doubts(&scene.file, read.as_deref()).and_then(|vouched| vouched.text.as_deref());
+    assert_eq!(known, Some("before"));
+    let (around, read) = Around::read(&scene.locations, || {
+        let read = scene.read();
+        scene.write("before");
+        kept.take().unwrap().settled();
+        read
+    });
+    assert!(around.doubts(&scene.file, read.as_deref()).is_some());
+    let (around, read) = Around::read(&scene.locations, || scene.read());
+    assert!(around.doubts(&scene.file, read.as_deref()).is_none());
+}
+
+#[test]
+fn what_gimlet_writes_while_a_file_is_read_is_known() {
+    let scene = Scene::new();
+    scene.write("before");
+    let vouching = scene.begin();
+    let (around, read) = Around::read(&scene.locations, || {
+        let read = scene.read();
+        rewritten(&scene.locations, &scene.file, Some("before"), "after");
+        read
+    });
+    assert!(around.doubts(&scene.file, read.as_deref()).is_none());
+    assert!(around.doubts(&scene.file, Some(b"after")).is_none());
+    assert!(around.doubts(&scene.file, Some(b"planted")).is_some());
+    vouching.settled();
+}

@@ -12,7 +12,7 @@ use crate::ownership;
 use crate::problem::{Problem, Severity};
 use crate::scope::Scope;
 use crate::settings::PolicyHelper;
-use crate::vouched::Standing;
+use crate::vouched::Around;
 
 /// What the administrator's program printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Loaded {
             let read = files::read(&path, SETTINGS_MAX_BYTES);
             let source = Source { scope: Scope::Managed, file: &path, author: Author::Person, anchor: &dir };
             // No sandboxed command can write it.
-            self.take(&Standing::default(), source, read);
+            self.take(&Around::default(), source, read);
             self.narrow_if_doubtful(&path, before);
         }
     }
