@@ -173,6 +173,7 @@ impl Exec {
     /// goes on when whoever called it does not wait, and who calls it again waits for the same end.
     pub async fn shutdown(&self, grace: Duration) {
         let shared = Arc::clone(&self.shared);
+        #[allow(clippy::disallowed_methods, reason = "it has to outlive whoever called it, and ends by itself")]
         let ended = tokio::spawn(async move {
             let _turn = shared.ending.lock().await;
             let ending = shared.lock().begin_shutdown(grace);

@@ -276,6 +276,20 @@ pub(crate) async fn shutdown_ends_what_was_released_and_refuses_more() {
     assert!(matches!(session.exec.spawn(plain("true", &[])).await, Err(ExecError::ShutDown)));
 }
 
+pub(crate) async fn who_comes_to_a_shutdown_that_was_given_up_waits_for_its_end() {
+    let session = Session::new();
+    let sleep = unique_sleep();
+    let text = format!("trap '' TERM; echo up; while :; do sleep {sleep}; done");
+    let mut running = session.start(&text).await.running;
+    wait_for_line(&mut running, "up").await;
+    let grace = Duration::from_millis(500);
+    let given_up = tokio::time::timeout(Duration::from_millis(50), session.exec.shutdown(grace)).await;
+    assert!(given_up.is_err() && is_alive(running.pid), "the command has its grace");
+    session.exec.shutdown(grace).await;
+    assert!(!is_alive(running.pid));
+    assert_eq!(alive(&sleep), Vec::<i32>::new());
+}
+
 pub(crate) async fn a_finished_command_leaves_no_keeper_behind() {
     let session = Session::new();
     for _ in 0..5 {

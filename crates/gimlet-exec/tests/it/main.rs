@@ -51,6 +51,7 @@ tests! {
     custody::neither_custodian_nor_keeper_is_named_like_gimlet,
     custody::custodian_and_keeper_have_no_environment_and_no_command_can_look_into_them,
     custody::shutdown_ends_what_was_released_and_refuses_more,
+    custody::who_comes_to_a_shutdown_that_was_given_up_waits_for_its_end,
     custody::a_finished_command_leaves_no_keeper_behind,
     custody::a_killed_spare_keeper_is_replaced,
     custody::a_spare_keeper_leaves_with_its_custodian,
