@@ -48,13 +48,13 @@ impl Traces {
             self.guard.expect(&file, vouched.text.as_deref(), vouched.rewritten);
         }
         let found = self.guard.after(quarantine, census);
-        self.vouching.map(Vouching::settled);
+        self.vouching.into_iter().for_each(Vouching::settled);
         found
     }
 
     /// The command never ran.
     fn unused(self) {
-        self.vouching.map(Vouching::settled);
+        self.vouching.into_iter().for_each(Vouching::settled);
     }
 }
 
