@@ -10,6 +10,7 @@ mod bubblewrap;
 mod census;
 mod defaults;
 mod environment;
+mod fellows;
 mod gitconfig;
 mod guard;
 mod helper;
@@ -24,6 +25,7 @@ mod relay;
 mod seccomp;
 mod state;
 mod violations;
+mod watched;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

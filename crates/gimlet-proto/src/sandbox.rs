@@ -90,6 +90,9 @@ pub enum Violation {
     /// A protected file that was made or changed while the command ran. It was moved away, or removed if that could not
     /// be, and what was there before is there again.
     Tampered { path: PathBuf, moved_to: Option<PathBuf> },
+    /// A protected file that could not be written by the command, until it or somebody else replaced it. What was there
+    /// before is there again.
+    Replaced { path: PathBuf, moved_to: PathBuf },
     /// A protected file that could not be put back.
     Lost { path: PathBuf, why: String },
     /// A protected file that was made or changed while the command ran, and could not be taken away: it is still there.
@@ -101,7 +104,7 @@ pub enum Violation {
 impl Violation {
     /// Whether it is about traces that a command left, and not about something that it was kept from.
     pub fn is_trace(&self) -> bool {
-        matches!(self, Self::Tampered { .. }) || self.is_failure()
+        matches!(self, Self::Tampered { .. } | Self::Replaced { .. }) || self.is_failure()
     }
 
     /// Whether something could not be done about such traces that should have been.
@@ -109,7 +112,12 @@ impl Violation {
         match self {
             Self::Lost { .. } | Self::Left { .. } | Self::Unseen => true,
             Self::Tampered { moved_to, .. } => moved_to.is_none(),
-            Self::Write { .. } | Self::Read { .. } | Self::Connect { .. } | Self::Network | Self::SystemCall => false,
+            Self::Write { .. }
+            | Self::Read { .. }
+            | Self::Connect { .. }
+            | Self::Network
+            | Self::SystemCall
+            | Self::Replaced { .. } => false,
         }
     }
 }
@@ -129,6 +137,13 @@ impl std::fmt::Display for Violation {
             Self::Tampered { path, moved_to: None } => {
                 write!(f, "{} is protected; the change was removed, since it could not be moved away", path.display())
             }
+            Self::Replaced { path, moved_to } => write!(
+                f,
+                "{} is protected and was replaced while the command ran, by it or by somebody else; it is what it was, and \
+                 what was there is at {}",
+                path.display(),
+                moved_to.display()
+            ),
             Self::Lost { path, why } => write!(f, "{} was changed and is not back: {why}", path.display()),
             Self::Left { path, why } => write!(
                 f,

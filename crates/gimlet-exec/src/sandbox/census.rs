@@ -13,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::fellows::Fellows;
 use super::reach::{Opened, is_absence};
 
 /// The most folders that are kept in sight, the shallow ones first.
@@ -21,16 +22,17 @@ const MAX_FOLDERS: usize = 100_000;
 const TICK_SECONDS: i64 = 2;
 const DOT_GIT: &str = ".git";
 
-/// What was seen of the folders so far.
+/// What was seen of the folders so far, and what was put back in them.
 #[derive(Debug)]
 pub struct Census {
     folders: HashMap<PathBuf, Folder>,
     most: usize,
+    pub(super) fellows: Fellows,
 }
 
 impl Default for Census {
     fn default() -> Self {
-        Self { folders: HashMap::new(), most: MAX_FOLDERS }
+        Self { folders: HashMap::new(), most: MAX_FOLDERS, fellows: Fellows::default() }
     }
 }
 

@@ -59,44 +59,93 @@ fn only_examples(hooks: &Path) -> bool {
     entries.into_iter().all(is_example)
 }
 
-/// Understands less than git does, and calls plain only what it understands to the last letter: one section or one key
-/// to a line, nothing escaped, no line that goes on.
+/// Whether a configuration that was replaced names nothing to run, read or reach that it did not name before: what can do
+/// so is word for word the same, and the rest is the same, gone, or about what was not mentioned yet.
+pub(super) fn says_no_more(path: &Path, before: &str) -> bool {
+    let is_config = matches!(path.file_name().and_then(|name| name.to_str()), Some("config" | "config.worktree"));
+    let is_small = || fs::symlink_metadata(path).is_ok_and(|now| now.is_file() && now.len() <= MAX_BYTES);
+    let now = Some(path).filter(|_| is_config && is_small()).and_then(|path| fs::read_to_string(path).ok());
+    now.is_some_and(|now| adds_only_plain(before, &now))
+}
+
+fn adds_only_plain(before: &str, now: &str) -> bool {
+    let (Some(before), Some(now)) = (entries(before), entries(now)) else { return false };
+    let is_risky = |entry: &&Entry<'_>| !entry.is_plain();
+    let is_new = |entry: &Entry<'_>| !before.iter().any(|old| old.is_about_the_same(entry));
+    before.iter().filter(is_risky).eq(now.iter().filter(is_risky))
+        && now.iter().all(|entry| before.contains(entry) || is_new(entry))
+}
+
 fn is_plain(text: &str) -> bool {
-    let mut keys: &[&str] = &[];
+    entries(text).is_some_and(|entries| entries.iter().all(Entry::is_plain))
+}
+
+/// A section's head, or one key in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry<'a> {
+    section: &'a str,
+    part: &'a str,
+    key: Option<&'a str>,
+    value: &'a str,
+}
+
+impl Entry<'_> {
+    fn is_plain(&self) -> bool {
+        let known = PLAIN.iter().find(|(known, _)| self.section.eq_ignore_ascii_case(known));
+        let is_known =
+            |key: &str| known.is_some_and(|(_, keys)| keys.iter().any(|known| key.eq_ignore_ascii_case(known)));
+        known.is_some() && self.key.is_none_or(|key| is_known(key) && is_plain_value(self.value))
+    }
+
+    fn is_about_the_same(&self, other: &Self) -> bool {
+        let same_key = match (self.key, other.key) {
+            (Some(own), Some(other)) => own.eq_ignore_ascii_case(other),
+            (own, other) => own == other,
+        };
+        same_key && self.section.eq_ignore_ascii_case(other.section) && self.part == other.part
+    }
+}
+
+/// Understands less than git does, and only what it understands to the last letter: one section or one key to a line, no
+/// line that goes on.
+fn entries(text: &str) -> Option<Vec<Entry<'_>>> {
+    let mut entries = Vec::new();
+    let mut head = None;
     // Git knows fewer kinds of white space than Rust, and ends lines at fewer places.
     for line in text.split('\n').map(|line| line.trim_matches([' ', '\t'])) {
-        if line.chars().any(|c| c.is_control() && c != '\t') {
-            return false;
+        if line.chars().any(|c| c.is_control() && c != '\t') || line.ends_with('\\') {
+            return None;
         }
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
         if let Some(rest) = line.strip_prefix('[') {
-            let known = section(rest).and_then(|name| PLAIN.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)));
-            let Some((_, known)) = known else { return false };
-            keys = known;
+            head = Some(section(rest)?);
+            entries.extend(head.map(|(section, part)| Entry { section, part, key: None, value: "" }));
             continue;
         }
+        let (section, part) = head?;
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let key = key.trim_end_matches([' ', '\t']);
-        if !keys.iter().any(|known| key.eq_ignore_ascii_case(known)) || !is_plain_value(value) {
-            return false;
+        if !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+            return None;
         }
+        entries.push(Entry { section, part, key: Some(key), value: value.trim_matches([' ', '\t']) });
     }
-    true
+    Some(entries)
 }
 
-/// The name in `name]` or `name "part"]`, which end the line.
-fn section(rest: &str) -> Option<&str> {
+/// The name in `name]` or `name "part"]`, which end the line, and the part.
+fn section(rest: &str) -> Option<(&str, &str)> {
     let inside = rest.strip_suffix(']')?;
-    let name = match inside.split_once(' ') {
-        None => inside,
+    let (name, part) = match inside.split_once(' ') {
+        None => (inside, ""),
         Some((name, part)) => {
             let part = part.strip_prefix('"')?.strip_suffix('"')?;
-            Some(name).filter(|_| !part.contains(['"', ']', '\\']))?
+            Some((name, part)).filter(|_| !part.contains(['"', ']', '\\']))?
         }
     };
-    name.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(name)
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-').then_some((name, part))
 }
 
 /// Nothing escaped, and no address that is a program: `ext::…` and whatever else a helper of git's serves. Also branches
@@ -155,5 +204,30 @@ mod tests {
         ] {
             assert!(!is_plain(risky), "{risky}");
         }
+    }
+
+    #[test]
+    fn a_configuration_says_no_more_if_only_plain_things_came_or_went() {
+        let before = "[core]\n\tbare = false\n\teditor = vi\n[remote \"origin\"]\n\turl = a:b\n[filter \"lfs\"]\n\tclean = \
+                      git-lfs clean -- %f\n\tsmudge = \"a \\\"b\\\"\"\n";
+        let after = |from: &str, to: &str| adds_only_plain(before, &before.replace(from, to));
+        assert!(after("", "") && after("[remote \"origin\"]\n\turl = a:b\n", ""));
+        assert!(adds_only_plain(before, &format!("{before}[branch \"x\"]\n\tmerge = refs/heads/x\n")));
+        assert!(adds_only_plain(before, &format!("{before}[remote \"fork\"]\n\turl = c:d\n")));
+        for (from, to) in [
+            ("a:b", "evil:b"),
+            ("a:b", "a:b\n\turl = evil:b"),
+            ("= vi", "= evil"),
+            ("\teditor = vi\n", ""),
+            ("editor = vi", "editor = evil\n\teditor = vi"),
+            ("[filter \"lfs\"]", "[filter \"x\"]"),
+            ("[core]", "[Core]\n\tBARE = true\n[core]"),
+            ("[core]", "[include]\n\tpath = evil\n[core]"),
+            ("= vi", "= vi \\"),
+            ("[core]", "[core] fsmonitor = evil"),
+        ] {
+            assert!(!after(from, to), "{from} {to}");
+        }
+        assert!(!adds_only_plain("[a.b]\n", "[a.b]\n"), "not understood");
     }
 }

@@ -3,22 +3,20 @@
 //! Before a command it is noted how they are, after it they are put back, and what the command made of them is moved to
 //! where nobody runs it. Blocking; small: only the protected paths themselves are looked at.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use gimlet_proto::{SandboxSpec, Violation};
 
 use super::census::{Census, Repositories, is_repository, link_target};
 use super::defaults::{protected_in, walled_in};
+use super::fellows::{Began, Mended};
 use super::gitconfig::is_harmless;
 use super::plan::unswapped;
 use super::probe::{Available, Layer};
-use super::reach::{Held, Opened, Reach};
+use super::reach::Opened;
 use super::state::State;
+use super::watched::{Otherwise, Watched, take_away};
 
 /// The most repositories that are held by mounts; further ones are noted and put back.
 const MAX_HELD: usize = 200;
@@ -39,16 +37,7 @@ pub struct Guard {
     closed: Vec<PathBuf>,
     /// Protected files by which gimlet's own settings are changed.
     settings: Vec<PathBuf>,
-}
-
-#[derive(Debug)]
-struct Watched {
-    /// The writable folder that it lies in.
-    root: PathBuf,
-    path: PathBuf,
-    /// The first link among the folders on the way there, if one was there already.
-    link: Option<PathBuf>,
-    before: State,
+    began: Began,
 }
 
 impl Guard {
@@ -61,6 +50,7 @@ impl Guard {
         let roots = unswapped(&spec.write);
         let mut opened = Opened::default();
         let repositories = census.look(&roots, &mut opened);
+        let began = census.fellows.begin();
         let has_mounts = available.layers().contains(&Layer::Mounts);
         let inner = repositories.folders.iter().map(|folder| (folder, protected_in(folder)));
         let inner = inner.chain(repositories.links.iter().map(|link| (link, vec![link.clone()])));
@@ -72,10 +62,7 @@ impl Guard {
             settings.extend(Some(path).filter(|path| is_settings_file(path)).cloned());
             let is_real = || path.symlink_metadata().is_ok_and(|metadata| !metadata.is_symlink());
             let is_open = || !closed.iter().any(|closed| path.starts_with(closed));
-            if !(is_held && is_real() && is_open()) {
-                let (before, link) = (State::of(path), link_on_the_way(root, path));
-                watched.push(Watched { root: root.clone(), path: path.clone(), link, before });
-            }
+            watched.push(Watched::note(root, path, is_held && is_real() && is_open()));
         };
         for (count, (repository, mut paths)) in inner.enumerate() {
             paths.extend(beside(repository));
@@ -91,7 +78,7 @@ impl Guard {
             }
         }
         let plain_folders = roots.iter().filter(|root| !is_repository(root)).cloned().collect();
-        Self { watched, held, plain_folders, roots, repositories, closed, settings }
+        Self { watched, held, plain_folders, roots, repositories, closed, settings, began }
     }
 
     /// Where files are open there is nothing to guard.
@@ -104,6 +91,7 @@ impl Guard {
             repositories: Repositories::default(),
             closed: Vec::new(),
             settings: Vec::new(),
+            began: Began::default(),
         }
     }
 
@@ -115,18 +103,11 @@ impl Guard {
     /// Takes this for what a settings file says without the command, whatever it said when that began. One that gimlet has
     /// `rewritten` since is another file than the one that a mount holds.
     pub fn expect(&mut self, path: &Path, text: Option<&str>, rewritten: bool) {
-        let known = |before: &State| State::known(path, before, text);
-        match self.watched.iter_mut().find(|watched| watched.path == path) {
-            Some(watched) => watched.before = known(&watched.before).unwrap_or(std::mem::take(&mut watched.before)),
+        match self.watched.iter_mut().find(|watched| watched.path() == path) {
+            Some(watched) => watched.expect(text, rewritten),
             None if rewritten => {
-                let root = root_of(path, &self.roots).cloned();
-                let watched = root.zip(known(&State::Absent)).map(|(root, before)| Watched {
-                    root,
-                    path: path.to_owned(),
-                    link: None,
-                    before,
-                });
-                self.watched.extend(watched);
+                let root = root_of(path, &self.roots);
+                self.watched.extend(root.and_then(|root| Watched::written(root, path, text)));
             }
             None => {}
         }
@@ -148,24 +129,44 @@ impl Guard {
     }
 
     /// Puts back what changed. What the command made is moved into `quarantine`; what cannot be taken away is named.
-    pub fn after(self, quarantine: &Path, census: &mut Census) -> Vec<Violation> {
+    pub fn after(mut self, quarantine: &Path, census: &mut Census) -> Vec<Violation> {
+        self.learn(census);
         let mut opened = Opened::default();
         let mut now = census.look(&self.roots, &mut opened);
         // What the command closed may hide something, and stays open.
         opened.close_only(&self.closed);
-        let mut found = Vec::new();
+        let (mut found, mut mended) = (Vec::new(), Mended::new());
         for watched in &self.watched {
-            found.extend(watched.put_back(quarantine));
+            found.extend(watched.put_back(quarantine, &mut mended));
         }
+        let mut taken = Vec::new();
         for folder in self.plain_folders.iter().filter(|folder| is_repository(folder)) {
-            found.extend(take_away(folder, &folder.join("HEAD"), quarantine, Otherwise::Remove));
+            taken.extend(take_away(folder, &folder.join("HEAD"), quarantine, Otherwise::Remove));
         }
-        if !found.is_empty() {
+        if !found.is_empty() || !taken.is_empty() {
             now = census.look(&self.roots, &mut opened);
         }
-        found.extend(self.new_repositories(&now, quarantine));
+        taken.extend(self.new_repositories(&now, quarantine));
+        mended.extend(taken.iter().filter_map(|taken| match taken {
+            Violation::Tampered { path, .. } => Some((path.clone(), Arc::default())),
+            _ => None,
+        }));
+        found.extend(taken);
         found.extend((now.is_partial && !self.repositories.is_partial).then_some(Violation::Unseen));
+        // What lay behind a link that is gone looked to others as if it were there.
+        let touched: Vec<PathBuf> = mended.iter().map(|(path, _)| path.clone()).collect();
+        let behind = self.watched.iter().filter(|watched| touched.iter().any(|path| watched.path().starts_with(path)));
+        mended.extend(behind.map(|watched| (watched.path().to_owned(), watched.before().clone())));
+        census.fellows.end(self.began, mended);
         found
+    }
+
+    /// Takes over what the guards of other commands put back meanwhile.
+    fn learn(&mut self, census: &Census) {
+        let told = census.fellows.told(&self.began);
+        self.watched.iter_mut().for_each(|watched| watched.learn(&told));
+        let were_made = self.roots.iter().filter(|root| told.contains_key(&root.join("HEAD")));
+        self.plain_folders.extend(were_made.cloned());
     }
 
     /// A repository that the command made may stay, without what git or others would run.
@@ -216,116 +217,11 @@ fn root_of<'a>(path: &Path, roots: &'a [PathBuf]) -> Option<&'a PathBuf> {
     roots.iter().find(|root| path.starts_with(root) && path != *root)
 }
 
-/// A link among the folders between a root and a path: what lies behind it is not this command's.
-fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
-    let mut way: Vec<&Path> = path.ancestors().skip(1).take_while(|dir| *dir != root).collect();
-    way.reverse();
-    way.into_iter().find(|dir| dir.is_symlink()).map(Path::to_owned)
-}
-
-impl Watched {
-    /// Makes it what it was, and says what that took.
-    fn put_back(&self, quarantine: &Path) -> Vec<Violation> {
-        let Self { root, path, link, before } = self;
-        let new_link = link_on_the_way(root, path).filter(|new| link.as_ref() != Some(new));
-        let is_fine = || before.is_still(path) || (*before == State::Absent && is_harmless(path));
-        let wrong = match new_link {
-            Some(new) => new,
-            None if is_fine() => return Vec::new(),
-            // Also a link that could not be seen so far.
-            None => match Held::reach(root, path) {
-                Ok(Reach::Link(new)) if link.as_ref() != Some(&new) => new,
-                _ => path.clone(),
-            },
-        };
-        // What was not kept is nowhere but in what is there now.
-        let otherwise = if matches!(before, State::Marks(_)) { Otherwise::Leave } else { Otherwise::Remove };
-        let mut found: Vec<Violation> = take_away(root, &wrong, quarantine, otherwise).into_iter().collect();
-        if found.iter().any(|found| matches!(found, Violation::Left { .. })) {
-            return found;
-        }
-        let lost = restore_at(before, root, path).err();
-        found.extend(lost.map(|error| Violation::Lost { path: path.clone(), why: error.to_string() }));
-        found
-    }
-}
-
-/// What becomes of something that cannot be moved away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Otherwise {
-    Remove,
-    Leave,
-}
-
-/// Moves something away under a new name; nothing when it is not there. Whatever comes of it is told.
-fn take_away(root: &Path, path: &Path, quarantine: &Path, otherwise: Otherwise) -> Option<Violation> {
-    let left = |error: io::Error| Some(Violation::Left { path: path.to_owned(), why: error.to_string() });
-    let held = match Held::reach(root, path) {
-        Ok(Reach::Held(held)) => held,
-        // A link that was there before leads to what is not the command's.
-        Ok(Reach::Gone | Reach::Link(_)) => return None,
-        Err(error) => return left(error),
-    };
-    if !held.is_there() {
-        return None;
-    }
-    match move_away(&held, path, quarantine) {
-        Ok(moved_to) => Some(Violation::Tampered { path: path.to_owned(), moved_to: Some(moved_to) }),
-        Err(error) if otherwise == Otherwise::Leave => left(error),
-        Err(_) => match held.remove() {
-            Ok(()) => Some(Violation::Tampered { path: path.to_owned(), moved_to: None }),
-            Err(error) => left(error),
-        },
-    }
-}
-
-/// Where it went. On an error it is still there.
-fn move_away(held: &Held, path: &Path, quarantine: &Path) -> io::Result<PathBuf> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    // Neither it nor a folder on the way to it is for others, whatever the mask says.
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(quarantine)?;
-    let name: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(50).collect();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let moved_to = quarantine.join(format!("{name}.{now}-{}-{count}", std::process::id()));
-    match held.rename(&moved_to) {
-        // Another file system. Its content is kept there if it is small.
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            State::kept(&held.path()).ok_or(error)?.restore(&moved_to)?;
-            held.remove()?;
-        }
-        renamed => renamed?,
-    }
-    Ok(moved_to)
-}
-
-/// Makes a path what it was, below its root and through no link.
-fn restore_at(before: &State, root: &Path, path: &Path) -> io::Result<()> {
-    if matches!(before, State::Absent | State::Hidden) {
-        return Ok(());
-    }
-    if let Some(way) = path.parent().and_then(|parent| parent.strip_prefix(root).ok()) {
-        let mut folder = root.to_owned();
-        for name in way {
-            folder.push(name);
-            // It is there already, or the next step finds that it is not.
-            drop(fs::create_dir(held(root, &folder)?.path()));
-        }
-    }
-    before.restore(&held(root, path)?.path())
-}
-
-fn held(root: &Path, path: &Path) -> io::Result<Held> {
-    match Held::reach(root, path)? {
-        Reach::Held(held) => Ok(held),
-        Reach::Gone | Reach::Link(_) => Err(io::ErrorKind::NotFound.into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sandbox::probe::Backend;
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn available(backend: Backend) -> Available {
@@ -403,6 +299,90 @@ mod tests {
         fs::write(world.root.join(project), "evil").unwrap();
         assert_eq!(after(&[(local, Some("own")), (project, Some("own"))]), 1);
         assert_eq!((read(local).as_deref(), read(project).as_deref()), (Some("own"), Some("own")));
+    }
+
+    /// Puts a new file in the place of another, as editors and git do.
+    fn replace(path: &Path, text: &str) {
+        let new = path.with_extension("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+
+    #[test]
+    fn what_takes_the_place_of_a_held_file_is_looked_at() {
+        let world = World::new();
+        let (envrc, config) = (world.root.join(".envrc"), world.root.join(".git/config"));
+        let old = "[core]\n\tbare = false\n[alias]\n\tst = status\n";
+        fs::write(&envrc, "old").unwrap();
+        fs::write(&config, old).unwrap();
+        let after = |change: &dyn Fn()| {
+            let guard = before(&world.spec(&[".envrc"]), Backend::Namespaces);
+            change();
+            guard.after(&world.quarantine, &mut Census::default())
+        };
+        // Only somebody outside can do this: the mount is still there.
+        assert_eq!(after(&|| fs::write(&envrc, "edited").unwrap()), []);
+        assert_eq!(fs::read_to_string(&envrc).unwrap(), "edited");
+        let found = after(&|| replace(&envrc, "evil"));
+        let [Violation::Replaced { path, moved_to }] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((path, fs::read_to_string(moved_to).unwrap().as_str()), (&envrc, "evil"));
+        assert_eq!(fs::read_to_string(&envrc).unwrap(), "edited");
+        // A second name for the same file gets around the mount.
+        let other = world.root.join("other");
+        fs::hard_link(&envrc, &other).unwrap();
+        assert_eq!(after(&|| fs::write(&other, "evil").unwrap()).len(), 1);
+        assert_eq!(fs::read_to_string(&envrc).unwrap(), "edited");
+        assert_eq!(after(&|| fs::remove_file(&envrc).unwrap()), []);
+        assert!(!envrc.exists());
+        // Git replaces its configuration whenever it writes it.
+        let pushed = format!("{old}[branch \"main\"]\n\tremote = origin\n");
+        assert_eq!(after(&|| replace(&config, &pushed)), []);
+        assert_eq!(after(&|| replace(&config, &format!("{pushed}[core]\n\tfsmonitor = evil\n"))).len(), 1);
+        assert_eq!(fs::read_to_string(&config).unwrap(), pushed);
+    }
+
+    #[test]
+    fn what_one_command_plants_is_not_what_another_finds() {
+        let settings = ".claude/settings.local.json";
+        for backend in [Backend::Namespaces, Backend::Landlock] {
+            let (world, available) = (World::new(), available(backend));
+            let spec = world.spec(&[".envrc", ".mcp.json", settings]);
+            let plant = || {
+                fs::write(world.root.join(".envrc"), "evil").unwrap();
+                symlink("evil", world.root.join(".mcp.json")).unwrap();
+                symlink(&world.outside, world.root.join(".claude")).unwrap();
+            };
+            fs::write(world.outside.join("settings.local.json"), "evil").unwrap();
+            for again in [false, true] {
+                let mut census = Census::default();
+                let first = Guard::before(&spec, &available, &mut census);
+                plant();
+                let second = Guard::before(&spec, &available, &mut census);
+                assert_eq!(first.after(&world.quarantine, &mut census).len(), 3);
+                if again {
+                    plant();
+                }
+                let found = second.after(&world.quarantine, &mut census);
+                assert_eq!(found.len(), if again { 3 } else { 0 }, "{found:?}");
+                for name in [".envrc", ".mcp.json", ".claude"] {
+                    assert!(world.root.join(name).symlink_metadata().is_err(), "{name} {again}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_younger_guard_does_not_teach_an_older_one() {
+        let world = World::new();
+        let (spec, envrc) = (world.spec(&[".envrc"]), world.root.join(".envrc"));
+        let mut census = Census::default();
+        let first = Guard::before(&spec, &available(Backend::Namespaces), &mut census);
+        fs::write(&envrc, "evil").unwrap();
+        let second = Guard::before(&spec, &available(Backend::Namespaces), &mut census);
+        replace(&envrc, "more evil");
+        assert_eq!(second.after(&world.quarantine, &mut census).len(), 1);
+        assert_eq!(first.after(&world.quarantine, &mut census).len(), 1);
+        assert!(!envrc.exists());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::reach::{is_absence, is_there};
 
@@ -37,6 +38,25 @@ pub(super) struct Mark {
     inode: u64,
     size: u64,
     changed: (i64, i64),
+}
+
+/// What tells a file or folder from any other that gets its name later.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    /// Numbers are given again. Where no time of birth is kept, every change makes another one of it.
+    born: Result<SystemTime, (i64, i64)>,
+}
+
+impl Identity {
+    /// Nothing for what can be reached by another name as well, or is neither file nor folder.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        let is_one = metadata.is_dir() || (metadata.is_file() && metadata.nlink() == 1);
+        let born = metadata.created().map_err(|_| (metadata.ctime(), metadata.ctime_nsec()));
+        is_one.then_some(Self { device: metadata.dev(), inode: metadata.ino(), born })
+    }
 }
 
 impl State {
@@ -82,6 +102,17 @@ impl State {
         }
         let file = |text: &str| Node::File { bytes: text.as_bytes().to_vec(), mode };
         Some(text.map_or(Self::Absent, |text| Self::Tree(BTreeMap::from([(PathBuf::new(), file(text))]))))
+    }
+
+    /// What a file said.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Tree(nodes) => match nodes.get(Path::new(""))? {
+                Node::File { bytes, .. } => std::str::from_utf8(bytes).ok(),
+                Node::Folder | Node::Link(_) => None,
+            },
+            Self::Absent | Self::Hidden | Self::Link(_) | Self::Marks(_) => None,
+        }
     }
 
     /// Whether a path is as it was. However much is there now, no more is read than there was.

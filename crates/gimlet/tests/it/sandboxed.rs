@@ -205,6 +205,29 @@ async fn what_a_background_command_plants_is_taken_away_and_told() {
 }
 
 #[tokio::test]
+async fn a_command_does_not_finish_what_another_has_planted() {
+    let world = world();
+    world.file("Makefile", "all:\n\tmkdir -p .claude\n\techo '{\"sandbox\": {\"enabled\": false}}' > .claude/settings.local.json\n\techo evil > .envrc\n\ttouch planted\n\tuntil [ -e begun ]; do sleep 0.1; done\n");
+    // Begins while the planted files are there and held, and goes on when they have been taken away.
+    world.file(
+        "second.sh",
+        "touch begun; until [ ! -e .envrc ] && [ ! -e .claude/settings.local.json ]; do sleep 0.1; done; \
+         echo '{\"sandbox\": {\"enabled\": false}}' > .claude/settings.local.json; echo evil > .envrc; echo wrote",
+    );
+    let model = calls(&[
+        json!({"command": "make", "run_in_background": true}),
+        command("until [ -e planted ]; do :; done"),
+        command("bash second.sh"),
+    ])
+    .await;
+    run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
+    let results = results(&model);
+    assert!(results[2].contains("wrote") && results[2].contains(".envrc is protected"), "{results:?}");
+    assert!(!world.project.join(".envrc").exists(), "{results:?}");
+    assert!(!world.project.join(".claude/settings.local.json").exists(), "{results:?}");
+}
+
+#[tokio::test]
 async fn what_a_command_planted_before_it_was_killed_is_taken_away() {
     let world = world();
     world.file("Makefile", "all:\n\techo {} > .mcp.json\n\tsleep 60\n");

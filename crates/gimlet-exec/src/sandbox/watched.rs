@@ -1,0 +1,223 @@
+//! One protected place: how it was before a command, and how it becomes that again. Blocking.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gimlet_proto::Violation;
+
+use super::fellows::Mended;
+use super::gitconfig::{is_harmless, says_no_more};
+use super::reach::{Held, Reach, is_there};
+use super::state::{Identity, State};
+
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// The writable folder that it lies in.
+    root: PathBuf,
+    path: PathBuf,
+    /// The first link among the folders on the way there, if one was there already.
+    link: Option<PathBuf>,
+    before: Arc<State>,
+    /// What a mount keeps as it is, for as long as it is there.
+    mounted: Option<Identity>,
+    known: Known,
+}
+
+/// How it is known what a place is without the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// It was so when the command began.
+    Seen,
+    /// Settings are on record.
+    Recorded,
+    /// gimlet wrote them itself meanwhile.
+    Rewritten,
+}
+
+impl Watched {
+    /// Notes how a place is. A mount holds it if it `may_be_mounted` and is there.
+    pub(super) fn note(root: &Path, path: &Path, may_be_mounted: bool) -> Self {
+        // First: what comes in its place from here on is another one.
+        let mounted = Some(path).filter(|_| may_be_mounted).and_then(Identity::of);
+        let (before, link) = (Arc::new(State::of(path)), link_on_the_way(root, path));
+        Self { root: root.to_owned(), path: path.to_owned(), link, before, mounted, known: Known::Seen }
+    }
+
+    /// A settings file that gimlet wrote, and that nobody noted.
+    pub(super) fn written(root: &Path, path: &Path, text: Option<&str>) -> Option<Self> {
+        let before = Arc::new(State::known(path, &State::Absent, text)?);
+        let (root, path) = (root.to_owned(), path.to_owned());
+        Some(Self { root, path, link: None, before, mounted: None, known: Known::Rewritten })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn before(&self) -> &Arc<State> {
+        &self.before
+    }
+
+    /// Takes this for what a settings file says. One that was rewritten is no longer the one that a mount holds.
+    pub(super) fn expect(&mut self, text: Option<&str>, rewritten: bool) {
+        if let Some(known) = State::known(&self.path, &self.before, text) {
+            self.before = Arc::new(known);
+        }
+        self.known = if rewritten { Known::Rewritten } else { Known::Recorded };
+        self.mounted = self.mounted.take().filter(|_| !rewritten);
+    }
+
+    /// Takes over what older guards put back since: what was noted here may be what another command had made.
+    pub(super) fn learn(&mut self, told: &BTreeMap<PathBuf, Arc<State>>) {
+        let is_link = |state: &Arc<State>| matches!(**state, State::Link(_));
+        let lost_link = self.link.as_ref().and_then(|link| told.get(link)).is_some_and(|state| !is_link(state));
+        let state = told.get(&self.path).cloned().or_else(|| lost_link.then(Arc::default));
+        if lost_link {
+            self.link = None;
+        }
+        let Some(state) = state else { return };
+        self.mounted = None;
+        if self.known != Known::Rewritten {
+            self.before = state;
+        }
+    }
+
+    /// Makes it what it was, and says what that took.
+    pub(super) fn put_back(&self, quarantine: &Path, mended: &mut Mended) -> Vec<Violation> {
+        let Self { root, path, link, before, .. } = self;
+        let new_link = link_on_the_way(root, path).filter(|new| link.as_ref() != Some(new));
+        let wrong = match new_link {
+            Some(new) => new,
+            None if self.is_fine() => return Vec::new(),
+            // Also a link that could not be seen so far.
+            None => match Held::reach(root, path) {
+                Ok(Reach::Link(new)) if link.as_ref() != Some(&new) => new,
+                _ => path.clone(),
+            },
+        };
+        // What was not kept is nowhere but in what is there now.
+        let otherwise = if matches!(**before, State::Marks(_)) { Otherwise::Leave } else { Otherwise::Remove };
+        let mut found: Vec<Violation> = take_away(root, &wrong, quarantine, otherwise).into_iter().collect();
+        if found.iter().any(|found| matches!(found, Violation::Left { .. })) {
+            return found;
+        }
+        let lost = restore_at(before, root, path).err();
+        mended.extend(Some((wrong, Arc::default())).filter(|(wrong, _)| wrong != path));
+        mended.push((path.clone(), before.clone()));
+        if self.mounted.is_some() {
+            found = found.into_iter().map(by_whomever).collect();
+        }
+        found.extend(lost.map(|error| Violation::Lost { path: path.clone(), why: error.to_string() }));
+        found
+    }
+
+    fn is_fine(&self) -> bool {
+        let Self { path, before, mounted, .. } = self;
+        let is_held = || mounted.as_ref().is_some_and(|held| self.may_stay(held));
+        is_held() || before.is_still(path) || (**before == State::Absent && is_harmless(path))
+    }
+
+    /// A mount comes off what somebody outside replaces, and then the command can write what is there instead.
+    fn may_stay(&self, held: &Identity) -> bool {
+        let Self { path, before, known, .. } = self;
+        if Identity::of(path).as_ref() == Some(held) {
+            return true;
+        }
+        // Somebody outside removed it, maybe another gimlet that knows why; nothing is there that anybody would run.
+        let is_gone = *known == Known::Seen && !is_there(path);
+        is_gone || before.text().is_some_and(|before| says_no_more(path, before))
+    }
+}
+
+/// Of what a mount held, it cannot be told who replaced it.
+fn by_whomever(found: Violation) -> Violation {
+    match found {
+        Violation::Tampered { path, moved_to: Some(moved_to) } => Violation::Replaced { path, moved_to },
+        other => other,
+    }
+}
+
+/// What becomes of something that cannot be moved away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Otherwise {
+    Remove,
+    Leave,
+}
+
+/// Moves something away under a new name; nothing when it is not there. Whatever comes of it is told.
+pub(super) fn take_away(root: &Path, path: &Path, quarantine: &Path, otherwise: Otherwise) -> Option<Violation> {
+    let left = |error: io::Error| Some(Violation::Left { path: path.to_owned(), why: error.to_string() });
+    let held = match Held::reach(root, path) {
+        Ok(Reach::Held(held)) => held,
+        // A link that was there before leads to what is not the command's.
+        Ok(Reach::Gone | Reach::Link(_)) => return None,
+        Err(error) => return left(error),
+    };
+    if !held.is_there() {
+        return None;
+    }
+    match move_away(&held, path, quarantine) {
+        Ok(moved_to) => Some(Violation::Tampered { path: path.to_owned(), moved_to: Some(moved_to) }),
+        Err(error) if otherwise == Otherwise::Leave => left(error),
+        Err(_) => match held.remove() {
+            Ok(()) => Some(Violation::Tampered { path: path.to_owned(), moved_to: None }),
+            Err(error) => left(error),
+        },
+    }
+}
+
+/// Where it went. On an error it is still there.
+fn move_away(held: &Held, path: &Path, quarantine: &Path) -> io::Result<PathBuf> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // Neither it nor a folder on the way to it is for others, whatever the mask says.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(quarantine)?;
+    let name: String = path.file_name().unwrap_or_default().to_string_lossy().chars().take(50).collect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let moved_to = quarantine.join(format!("{name}.{now}-{}-{count}", std::process::id()));
+    match held.rename(&moved_to) {
+        // Another file system. Its content is kept there if it is small.
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            State::kept(&held.path()).ok_or(error)?.restore(&moved_to)?;
+            held.remove()?;
+        }
+        renamed => renamed?,
+    }
+    Ok(moved_to)
+}
+
+/// Makes a path what it was, below its root and through no link.
+fn restore_at(before: &State, root: &Path, path: &Path) -> io::Result<()> {
+    if matches!(before, State::Absent | State::Hidden) {
+        return Ok(());
+    }
+    if let Some(way) = path.parent().and_then(|parent| parent.strip_prefix(root).ok()) {
+        let mut folder = root.to_owned();
+        for name in way {
+            folder.push(name);
+            // It is there already, or the next step finds that it is not.
+            drop(fs::create_dir(held(root, &folder)?.path()));
+        }
+    }
+    before.restore(&held(root, path)?.path())
+}
+
+fn held(root: &Path, path: &Path) -> io::Result<Held> {
+    match Held::reach(root, path)? {
+        Reach::Held(held) => Ok(held),
+        Reach::Gone | Reach::Link(_) => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// A link among the folders between a root and a path: what lies behind it is not this command's.
+fn link_on_the_way(root: &Path, path: &Path) -> Option<PathBuf> {
+    let mut way: Vec<&Path> = path.ancestors().skip(1).take_while(|dir| *dir != root).collect();
+    way.reverse();
+    way.into_iter().find(|dir| dir.is_symlink()).map(Path::to_owned)
+}
