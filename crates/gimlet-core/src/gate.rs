@@ -399,6 +399,10 @@ impl Gate {
             Pass::Granted(permit) => return Ok(*permit),
             Pass::Undecided(prepared) => prepared,
         };
+        let runs = prepared.needs.iter().any(|need| matches!(need, Need::Run(_)));
+        if let Some(sandboxing) = scope.services.walls().now().filter(|_| runs) {
+            sandboxing.look_again().await;
+        }
         // The grounds of the questions that were answered with a yes: only others are asked about again.
         let mut answered: Vec<Reason> = Vec::new();
         let mut answered_by = Decider::Person;

@@ -134,15 +134,39 @@ impl Sandboxing {
         let earlier = self.check_leftovers();
         let mut state = lock(&self.state);
         let traces = self.note(&mut state.census);
+        let (found, overlooked) = self.find(&mut state, &traces.guard);
+        let is_news = state.overlooked != overlooked;
+        state.overlooked = overlooked;
+        Look { earlier, traces, found, overlooked, is_news }
+    }
+
+    /// What patterns close, and whether that and what the guard saw is all there is.
+    fn find(&self, state: &mut WatchState, guard: &Guard) -> (Found, Option<Overlooked>) {
         let found = match self.spec.files_open {
             true => Found::default(),
             false => state.remembered.look(&self.spec.write, self.closed.as_ref(), self.kept.as_ref()),
         };
-        let partial = traces.guard.is_partial().then_some(Overlooked::Folders);
+        let partial = guard.is_partial().then_some(Overlooked::Folders);
         let overlooked = partial.or(found.is_partial.then_some(Overlooked::Patterns));
-        let is_news = state.overlooked != overlooked;
-        state.overlooked = overlooked;
-        Look { earlier, traces, found, overlooked, is_news }
+        (found, overlooked)
+    }
+
+    /// Looks whether everything is seen by now, if it was not before the last command: where nobody can be asked there
+    /// would be no next command to find that out.
+    pub(crate) async fn look_again(self: Arc<Self>) {
+        if !self.overlooks_something() {
+            return;
+        }
+        let look = move || {
+            let mut state = lock(&self.state);
+            let guard = Guard::before(&self.spec, &self.available, &mut state.census);
+            // What is overlooked is told when a command is about to run.
+            if self.find(&mut state, &guard).1.is_none() {
+                state.overlooked = None;
+            }
+        };
+        // Without a look everything stays as it was.
+        drop(tokio::task::spawn_blocking(look).await);
     }
 
     /// Notes how protected files are, and what settings say.

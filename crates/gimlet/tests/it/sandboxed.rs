@@ -290,8 +290,10 @@ async fn a_flood_of_files_opens_none_that_patterns_close_and_has_commands_asked_
     world.file("flood.sh", "mkdir flood && cd flood && seq 100001 | xargs touch && echo made");
     world.file("look.sh", "cat zz/deep/.env");
     let look = || command("bash look.sh");
-    let model = calls(&[command("bash flood.sh"), look(), look(), command("touch asked")]).await;
-    let rules = json!({"deny": ["Read(**/.env)"], "allow": ["Bash(bash look.sh)"]});
+    world.file("dry.sh", "rm -r flood");
+    let then = ["touch asked", "bash dry.sh", "touch seen"].map(command);
+    let model = calls(&[&[command("bash flood.sh"), look(), look()], then.as_slice()].concat()).await;
+    let rules = json!({"deny": ["Read(**/.env)"], "allow": ["Bash(bash look.sh)", "Bash(bash dry.sh)"]});
     let run = run(&world, &model, json!({"sandbox": {"enabled": true}, "permissions": rules})).await;
     let results = results(&model);
     assert!(results[0].contains("made"), "{results:?}");
@@ -299,6 +301,7 @@ async fn a_flood_of_files_opens_none_that_patterns_close_and_has_commands_asked_
     assert!(results[1].contains("Not run: the sandbox does not see everything"), "{results:?}");
     assert!(!results[2].contains("TOKEN=1") && !results[2].contains("Not run"), "{results:?}");
     assert!(!world.project.join("asked").exists(), "{results:?}");
+    assert!(world.project.join("seen").exists(), "everything is seen again: {results:?}");
     assert_eq!(run.result()["permission_denials"].as_array().unwrap().len(), 1);
     let told = format!("{}{}", run.stdout, run.stderr);
     assert!(told.contains("the sandbox does not see everything"), "{told}");
