@@ -125,6 +125,18 @@ fn no_rule_covers_a_removal_by_a_pattern_in_the_working_directory_itself() {
     }
 }
 
+/// Whatever the word turns into, and if it turns into none.
+#[test]
+fn a_pattern_forbids_what_it_fits_whatever_a_word_becomes() {
+    let denied = rules(&["Bash(git * main)"], &[], &[]);
+    for text in ["git merge $x main", "git merge --no-{a,b}ff main", "git merge \"$x\" main"] {
+        assert_eq!(run(text, &denied, Ordinary), Deny, "{text}");
+    }
+    for text in ["git merge $x", "git $x $y main"] {
+        assert_eq!(run(text, &denied, Ordinary), Ask, "{text}");
+    }
+}
+
 /// Neither more nor less than with a command that does nothing.
 #[test]
 fn a_redirection_without_a_command_is_a_write_or_a_read() {

@@ -132,7 +132,12 @@ impl CommandPattern {
         match self {
             CommandPattern::Exact(expected) => expected.len() == words.len() && starts(expected),
             CommandPattern::Prefix(expected) => starts(expected),
-            CommandPattern::Glob { pattern, open_end } => glob_fits(pattern, *open_end, &join(words, named.replaced)),
+            CommandPattern::Glob { pattern, open_end } => {
+                let fits = |text: &str| glob_fits(pattern, *open_end, text);
+                // Whether or not the words are there that may turn into none.
+                fits(&join(words, named.replaced))
+                    || (fits(&spaced(words, named.replaced, false)) && fits(&spaced(words, named.replaced, true)))
+            }
         }
     }
 
@@ -213,13 +218,24 @@ fn needs_exact_rule(words: &[Word]) -> bool {
     }
 }
 
+/// The words with blanks between them, with or without those that may vanish.
+fn spaced(words: &[Word], name: Option<&str>, shortest: bool) -> String {
+    let kept = words.iter().enumerate().filter(|(at, word)| *at == 0 || !(shortest && may_vanish(word)));
+    let texts = kept.map(|(at, word)| name.filter(|_| at == 0).map_or_else(|| word.masked(), str::to_owned));
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a word may turn into no word at all.
+fn may_vanish(word: &Word) -> bool {
+    matches!(word.pieces(), [Piece::Unknown | Piece::Choice(_) | Piece::Variable(_) | Piece::Output(_)])
+}
+
 /// The words joined by one blank. A word that is nothing but an expansion may vanish, so its blanks do, too.
 fn join(words: &[Word], name: Option<&str>) -> String {
     let mut text = String::new();
     let mut vanishing = false;
     for (at, word) in words.iter().enumerate() {
-        let may_vanish =
-            matches!(word.pieces(), [Piece::Unknown | Piece::Choice(_) | Piece::Variable(_) | Piece::Output(_)]);
+        let may_vanish = may_vanish(word);
         if at > 0 && !may_vanish && !vanishing {
             text.push(' ');
         }
