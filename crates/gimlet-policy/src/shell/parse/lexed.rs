@@ -148,7 +148,7 @@ impl Lexer<'_> {
                 let stream = self.starts(at + digits, end, b"<(") || self.starts(at + digits, end, b">(");
                 let redirects = digits > 0 && matches!(behind, Some(b'<' | b'>')) && !stream;
                 self.mark(at, if redirects { Mark::Descriptor } else { Mark::Word });
-                let is_case = self.starts(at, end, b"case ") || self.starts(at, end, b"case\t");
+                let is_case = self.is_word(at, end, b"case");
                 // The number of another redirection is no target. A pattern of a case closes no substitution. And behind
                 // `<&` a dash is a word of its own.
                 if (target && redirects) || (is_case && closer == Closer::Parenthesis) || self.is_cut_dash(at, end) {
@@ -194,8 +194,28 @@ impl Lexer<'_> {
         self.byte(at, end)
     }
 
+    /// Whether the word that begins here is this one, also where it goes on in the next line.
+    fn is_word(&self, mut at: usize, end: usize, word: &[u8]) -> bool {
+        let next = |mut at: usize| {
+            while self.starts(at, end, b"\\\n") {
+                at += 2;
+            }
+            at
+        };
+        for letter in word {
+            if self.byte(at, end) != Some(*letter) {
+                return false;
+            }
+            at = next(at + 1);
+        }
+        matches!(self.byte(at, end), None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')'))
+    }
+
     /// Whether a word begins with a dash that closes a descriptor, and goes on.
     fn is_cut_dash(&self, at: usize, end: usize) -> bool {
+        if self.text[at] != b'-' {
+            return false;
+        }
         let before = self.text[..at].trim_ascii_end();
         let before = before.strip_suffix(b"\\").map_or(before, <[u8]>::trim_ascii_end);
         let closes = before.ends_with(b"<&") || before.ends_with(b">&");
@@ -203,7 +223,7 @@ impl Lexer<'_> {
             self.byte(at + 1, end),
             None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')')
         );
-        closes && self.text[at] == b'-' && goes_on
+        closes && goes_on
     }
 
     /// What a `$` or a backtick begins, if anything.
