@@ -383,8 +383,7 @@ impl Found {
 
 fn file_redirect(redirect: &parse::Redirect) -> Option<FileRedirect> {
     let target = &redirect.target;
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let descriptor = |text: &str| text == "-" || number(text.strip_suffix('-').unwrap_or(text));
+    let descriptor = |text: &str| text == "-" || parse::is_number(text.strip_suffix('-').unwrap_or(text));
     match redirect.operator.as_str() {
         "<<" | "<<<" | "<&-" | ">&-" => None,
         "<&" | ">&" if target.value().is_some_and(descriptor) => None,

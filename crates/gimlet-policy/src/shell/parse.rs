@@ -127,6 +127,11 @@ fn ascii_shadow(text: &str) -> Cow<'_, [u8]> {
     text.bytes().map(|byte| if is_plain(&byte) { byte } else { b'x' }).collect()
 }
 
+/// Whether a text is the number of a descriptor.
+pub(crate) fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 pub(crate) fn parse(text: &str) -> Parsed {
     if let Some(trouble) = prescan::too_much(text) {
         return Parsed { trouble: Some(trouble), ..Parsed::default() };

@@ -5,7 +5,7 @@ use tree_sitter::{Node, Tree};
 
 use super::lexed::{self, Mark};
 use super::structure::{self, Expanded};
-use super::{Assignment, Command, Loop, Parsed, Redirect, documents};
+use super::{Assignment, Command, Loop, Parsed, Redirect, documents, is_number};
 use crate::shell::kinds::{self, Kind};
 use crate::shell::node_words::{Words, is_continuation, without_continuations, word_of};
 use crate::shell::scan::ansi_c_end;
@@ -528,10 +528,6 @@ impl<'a> Walk<'a> {
         self.parsed.unquoted.extend(document.body.value().filter(|_| document.hidden).map(str::to_owned));
         self.parsed.redirects.push(Redirect { operator: "<<".to_owned(), target: document.body });
     }
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Inside `${…}` and patterns the grammar takes whole stretches for one word, substitutions included.
