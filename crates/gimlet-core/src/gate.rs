@@ -495,7 +495,7 @@ impl Gate {
             walls,
             plan_reviewed: self.reviews_plans(),
             governing: &self.governing,
-            zsh: services.processes().is_ok_and(|(_, shell)| shell.is_zsh()),
+            zsh: services.shell().is_some_and(gimlet_exec::Shell::is_zsh),
             walled: services.is_walled(),
             view: &OnDisk,
         })

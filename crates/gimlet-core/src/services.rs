@@ -271,25 +271,29 @@ impl Services {
         self.walls.now().is_some()
     }
 
-    /// Whether commands may run at all: not while something is there that an earlier one left and that others would run.
-    pub fn refuse_if_stopped(&self) -> Result<(), ToolError> {
-        self.walls.latest().map_or(Ok(()), |walls| walls.refuse_if_stopped())
-    }
-
     /// Lets calls start processes.
     pub fn with_processes(mut self, processes: Processes) -> Self {
         self.processes = Some(Arc::new(processes));
         self
     }
 
-    /// How processes are started, or why they cannot be.
+    /// How processes are started, or why they cannot be: also not while something is there that an earlier command left
+    /// and that others would run. Whatever starts processes for a call comes by here.
     pub fn processes(&self) -> Result<(&Exec, &Shell), ToolError> {
         let processes =
             self.processes.as_ref().ok_or_else(|| ToolError::failed("this session cannot start processes"))?;
+        if let Some(walls) = self.walls.latest() {
+            walls.refuse_if_stopped()?;
+        }
         match &processes.shell {
             Ok(shell) => Ok((&processes.exec, shell)),
             Err(error) => Err(ToolError::failed(format!("commands cannot run: {error}"))),
         }
+    }
+
+    /// The shell that commands would run in, for what is asked of it without a start.
+    pub(crate) fn shell(&self) -> Option<&Shell> {
+        self.processes.as_ref().and_then(|processes| processes.shell.as_ref().ok())
     }
 
     /// The places paths are judged against right now.

@@ -238,7 +238,7 @@ impl Gate {
             services.publish(&AgentPath::default(), Body::ModeChanged(now));
         }
         self.changes.send_replace(());
-        if let (Some(env), Ok((_, shell))) = (env, services.processes()) {
+        if let (Some(env), Some(shell)) = (env, services.shell()) {
             shell.set_environment(&env);
         }
     }

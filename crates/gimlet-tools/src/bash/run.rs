@@ -83,7 +83,6 @@ async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a
     let (exec, shell) = cx.services.processes()?;
     own_process::refuse_self_kill(&analysis, exec, shell).await?;
     let command = ShellCommand { text: &input.command, cwd: &cx.paths.cwd, env: Vec::new() };
-    cx.services.refuse_if_stopped()?;
     let (run, watch) = match cx.sandbox() {
         None => (start_or_interrupt(shell.start(exec, command), cx).await?, None),
         Some(walls) => {
