@@ -37,7 +37,7 @@ pub(crate) use facts::{echoed, git_subcommand, subcommand_starts};
 pub(crate) use launch::{Launches, awk_may_run, is_told_to_run, launches, names_things, places};
 pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
-pub(crate) use programs::{is_long_option, script_arguments};
+pub(crate) use programs::{directories_named, is_long_option, script_arguments};
 pub(crate) use readonly::Reading;
 pub(crate) use removal::{critical_behind_links, is_recursive};
 pub(crate) use scan::static_words;
@@ -468,9 +468,12 @@ fn describe(
         removal::add_assigned(&mut names, texts);
     }
     let spelled = RefCell::default();
+    let named = reached.iter().flat_map(|(words, _)| directories_named(words)).take(MOST_DIRECTORIES);
+    let sent = named.flat_map(|name| directories.iter().map(|from| crate::paths::normalise(from, Path::new(name))));
+    let standing: Vec<PathBuf> = directories.iter().cloned().chain(sent).collect();
     let found = |any_pattern: bool| {
         let spelled = &spelled;
-        let around = removal::Around { directories: &directories, names: &names, facts, any_pattern, spelled };
+        let around = removal::Around { directories: &standing, names: &names, facts, any_pattern, spelled };
         let named = reached.iter().find_map(|(words, _)| removal::critical(words, &around));
         named.or_else(|| feeds.iter().find_map(|feed| removal::critical_feed(feed, &around)))
     };

@@ -261,6 +261,22 @@ pub(crate) fn starts_with_unseen(texts: &[String], commands: &[Vec<Word>], shell
     told.chain(set).any(|(name, file)| counts(&name) && unseen(&file))
 }
 
+/// Options whose value is a directory that a program goes to before it does anything, or runs another one in.
+const DIRECTORY_OPTIONS: &[&str] =
+    &["-C", "-D", "--chdir", "--cwd", "--directory", "--prefix", "--wd", "--working-directory"];
+
+/// The directories that such options of a command name.
+pub(crate) fn directories_named(words: &[Word]) -> impl Iterator<Item = &str> {
+    words.iter().enumerate().filter_map(|(at, word)| {
+        let text = word.value()?;
+        match text.split_once('=') {
+            Some((option, directory)) => DIRECTORY_OPTIONS.contains(&option).then_some(directory),
+            None if DIRECTORY_OPTIONS.contains(&text) => words.get(at + 1)?.value(),
+            None => text.strip_prefix("-C").filter(|directory| !directory.is_empty()),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -58,7 +58,7 @@ const DEEPEST: usize = 4;
 
 /// What is known around the commands of a text.
 pub(super) struct Around<'a> {
-    /// Where commands may stand: the working directory and every `cd` target of the text.
+    /// Where commands may stand: the working directory, every `cd` target of the text and what options such as `-C` name.
     pub(super) directories: &'a [PathBuf],
     /// Names and the values that the text gives them.
     pub(super) names: &'a Names,
@@ -104,8 +104,11 @@ impl Around<'_> {
         let is_remover = |word: &Word| word.value().is_some_and(|text| matches!(base_name(text), "rm" | "rmdir"));
         let is_cluster = |text: &str| is_recursive(text) && !text.starts_with("--") && text.contains('f');
         let told = |word: &Word| word.value().is_some_and(is_cluster);
-        let named = self.values(name).iter().any(is_remover);
-        if named || operands.iter().any(told) { self.critical_operands(operands, named) } else { None }
+        let values = self.values(name);
+        let named = values.iter().any(is_remover);
+        // Behind the name its value may have options and operands: `x='rm -rf /'; $x`.
+        let words: Vec<Word> = values.into_iter().chain(operands.iter().cloned()).collect();
+        if named || operands.iter().any(told) { self.critical_operands(&words, named) } else { None }
     }
 
     fn critical_operands(&self, words: &[Word], mut recursive: bool) -> Option<String> {
@@ -174,6 +177,8 @@ impl Around<'_> {
         }
         let shown = || format!("`{}`", show(word));
         match word.pieces() {
+            // The last word of the command before is whatever that was.
+            [Piece::Variable(name)] if name == "_" => recursive.then(shown),
             [Piece::Variable(name)] => matches!(name.as_str(), "HOME" | "PWD" | "OLDPWD").then(shown),
             [Piece::Unknown | Piece::Output(_)] => recursive.then(shown),
             [Piece::Tilde, rest @ ..] => match (facts.home, rest) {

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Place;
 use crate::decide::subject::Touched;
 use crate::paths::normalise;
-use crate::shell::{Analysis, Word};
+use crate::shell::{Analysis, Word, directories_named};
 
-/// Options whose value is such a directory, in both programs' spellings and long ones.
-const OPTIONS: &[&str] = &["-C", "-D", "--chdir", "--cwd", "--directory", "--prefix", "--wd", "--working-directory"];
 /// Directories that are looked up.
 const MOST: usize = 8;
 
@@ -17,7 +15,7 @@ const MOST: usize = 8;
 pub(super) fn directories(analysis: &Analysis) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let reached = analysis.reached();
-    for named in reached.flat_map(named_by) {
+    for named in reached.flat_map(directories_named) {
         for from in &analysis.directories {
             let directory = normalise(from, Path::new(named));
             if found.len() < MOST && !found.contains(&directory) {
@@ -26,17 +24,6 @@ pub(super) fn directories(analysis: &Analysis) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-fn named_by(words: &[Word]) -> impl Iterator<Item = &str> {
-    words.iter().enumerate().filter_map(|(at, word)| {
-        let text = word.value()?;
-        match text.split_once('=') {
-            Some((option, directory)) => OPTIONS.contains(&option).then_some(directory),
-            None if OPTIONS.contains(&text) => words.get(at + 1)?.value(),
-            None => text.strip_prefix("-C").filter(|directory| !directory.is_empty()),
-        }
-    })
 }
 
 impl Place<'_> {

@@ -4,6 +4,17 @@ use proptest::prelude::*;
 
 use super::super::tests::look;
 
+/// Another program takes it to where the name means something else.
+#[test]
+fn a_removal_that_an_option_sends_elsewhere_is_judged_there() {
+    for text in ["env -C / rm -rf usr", "env --chdir=/ rm -rf usr", "sudo -D / rm -rf usr", "env -C/ rm -rf usr"] {
+        assert!(look(text).critical_removal.is_some(), "{text}");
+    }
+    for text in ["env -C sub rm -rf build", "make -C sub clean && rm -rf build", "x='ls -la'; $x /", "x='rm a'; $x"] {
+        assert_eq!(look(text).critical_removal, None, "{text}");
+    }
+}
+
 /// A variable that is left empty leaves the root.
 #[test]
 fn what_stands_behind_an_empty_variable_is_followed_upwards() {
@@ -29,6 +40,9 @@ fn values_that_the_text_gives_are_followed() {
         "echo ${x:-'}'}; R=/; rm -rf \"$R\"",
         "p=${x#'}'}; R=/etc; rm -rf $R",
         "x=/; rm -rf $x",
+        "x='rm -rf /'; $x",
+        "x='rm -rf'; $x /",
+        "ls /; rm -rf $_",
         "x=/\nrm -rf \"$x\"",
         "x=~; rm -rf \"$x\"",
         "x=~/; rm -rf $x",
