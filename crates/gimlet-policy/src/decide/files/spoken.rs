@@ -78,8 +78,12 @@ fn said<'w>(
         // What git and its kin are told in several words is a message.
         let messages = matches!(name, Some("git" | "gh" | "glab" | "hg" | "jj"));
         strangers |= !messages && !name.is_some_and(is_seen_through);
+        // Its commands touch the names of files: `wFILE`.
+        let sed = name == Some("sed");
         for word in told.into_iter().flat_map(Word::choices) {
             spoken.word(word, messages)?;
+            let files = word.value().filter(|_| sed).map_or(Vec::new(), |text| Script::Sed.names(text).0);
+            files.into_iter().try_for_each(|file| spoken.path(file))?;
         }
     }
     if any {
