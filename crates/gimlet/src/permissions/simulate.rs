@@ -117,7 +117,7 @@ impl Simulation<'_> {
         };
         let decisions = match read_decisions(files) {
             Ok((decisions, damaged)) => {
-                tally.damaged += damaged;
+                tally.damaged(files.decisions(), damaged);
                 decisions
             }
             Err(error) => {
@@ -126,7 +126,7 @@ impl Simulation<'_> {
             }
         };
         tally.sessions += 1;
-        tally.damaged += past.damaged;
+        tally.damaged(files.transcript(), past.damaged);
         let start = past.cwd.clone().unwrap_or_else(|| self.around.cwd.clone());
         let only = !self.args.only_rules.is_empty();
         let folder = self.folder(&start)?;

@@ -70,10 +70,13 @@ fn left_out(tally: &Tally) -> Vec<String> {
     let rows = [
         (tally.left_out(NotJudged::BadInput), "call", "had an input that its tool does not take"),
         (tally.left_out(NotJudged::NotInTranscript), "decision", "of a call that no transcript has"),
-        (tally.damaged, "line", "of transcripts and ledgers could not be read"),
     ];
     let rows = rows.into_iter().filter(|(count, ..)| *count > 0);
-    rows.map(|(count, noun, why)| format!("left out: {} {why}", counted(count, noun))).collect()
+    let rows = rows.map(|(count, noun, why)| format!("left out: {} {why}", counted(count, noun)));
+    let damaged = tally.damaged.iter().map(|(file, lines)| {
+        format!("left out: {} of {} that cannot be read", counted(*lines, "line"), file.display())
+    });
+    rows.chain(damaged).collect()
 }
 
 fn moment(moment: &Moment) -> String {
@@ -115,7 +118,8 @@ pub(super) fn lines(tally: &Tally) -> String {
         "from_ledger": tally.recorded,
         "bad_input": tally.left_out(NotJudged::BadInput),
         "not_in_transcript": tally.left_out(NotJudged::NotInTranscript),
-        "damaged_lines": tally.damaged,
+        "damaged_lines": tally.damaged.iter().map(|(_, lines)| lines).sum::<usize>(),
+        "damaged": tally.damaged.iter().map(|(file, lines)| json!({"file": file, "lines": lines})).collect::<Vec<Value>>(),
         "skipped": tally.unreadable.len(),
     }));
     lines.iter().map(ToString::to_string).collect::<Vec<String>>().join("\n")

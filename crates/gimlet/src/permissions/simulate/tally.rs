@@ -2,6 +2,7 @@
 //! so the same files always give the same page.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use gimlet_policy::{Decision, Reason, Verdict};
 use gimlet_store::{Decider, DecisionLine, Outcome, PastCall};
@@ -64,8 +65,8 @@ pub(super) struct Difference {
 pub(super) struct Tally {
     pub(super) sessions: usize,
     pub(super) unreadable: Vec<String>,
-    /// Lines of transcripts and ledgers that could not be read.
-    pub(super) damaged: usize,
+    /// Transcripts and ledgers with lines that could not be read, and how many of these there are.
+    pub(super) damaged: Vec<(PathBuf, usize)>,
     pub(super) left_out: BTreeMap<NotJudged, usize>,
     differences: BTreeMap<Same, Difference>,
     /// Calls that would be decided as they were.
@@ -77,6 +78,12 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn new(unreadable: Vec<String>) -> Self {
         Self { unreadable, ..Self::default() }
+    }
+
+    pub(super) fn damaged(&mut self, file: PathBuf, lines: usize) {
+        if lines > 0 {
+            self.damaged.push((file, lines));
+        }
     }
 
     pub(super) fn not_judged(&mut self, why: NotJudged, count: usize) {

@@ -227,7 +227,11 @@ async fn sessions_are_chosen_by_name_folder_and_age_and_what_cannot_be_read_is_n
     assert_eq!(of(&[young, old.to_str().unwrap(), young]).await, ("old young".to_owned(), json!(1), json!(0)));
     let page = simulate(&world, &[]).await;
     assert!(page.stdout.contains(&format!("skipped: {} cannot be read", gone.display())), "{}", page.stdout);
-    assert!(page.stdout.contains("left out: 1 line of transcripts and ledgers could not be read"), "{}", page.stdout);
+    assert!(
+        page.stdout.contains("left out: 1 line of ") && page.stdout.contains(".jsonl that cannot be read"),
+        "{}",
+        page.stdout
+    );
 }
 
 #[tokio::test]
