@@ -8,23 +8,49 @@ use super::reach::is_there;
 
 /// Sections and keys that name no program, no other file and no place to send anything.
 const PLAIN: &[(&str, &[&str])] = &[
+    ("advice", &["detachedhead", "skippedcherrypicks", "statushints"]),
+    ("branch", &["autosetupmerge", "autosetuprebase", "description", "merge", "rebase", "remote", "sort"]),
+    ("color", &["branch", "diff", "status", "ui"]),
+    ("commit", &["cleanup", "status", "verbose"]),
     (
         "core",
         &[
+            "abbrev",
+            "autocrlf",
             "bare",
+            "bigfilethreshold",
+            "eol",
             "filemode",
             "ignorecase",
             "logallrefupdates",
+            "longpaths",
             "precomposeunicode",
+            "quotepath",
             "repositoryformatversion",
+            "safecrlf",
+            "sparsecheckout",
+            "sparsecheckoutcone",
             "symlinks",
+            "untrackedcache",
         ],
     ),
-    ("branch", &["merge", "rebase", "remote"]),
+    ("diff", &["algorithm", "colormoved", "context", "mnemonicprefix", "renamelimit", "renames"]),
     ("extensions", &["objectformat", "refstorage"]),
+    ("fetch", &["parallel", "prune", "prunetags", "writecommitgraph"]),
+    ("gc", &["auto", "autodetach"]),
+    ("index", &["version"]),
     ("init", &["defaultbranch"]),
-    ("remote", &["fetch", "url"]),
-    ("submodule", &["active"]),
+    ("log", &["date", "decorate", "follow"]),
+    ("maintenance", &["auto"]),
+    ("merge", &["conflictstyle", "ff", "renamelimit", "renames", "stat"]),
+    ("pull", &["ff", "rebase"]),
+    ("push", &["autosetupremote", "default", "followtags"]),
+    ("rebase", &["abbreviatecommands", "autosquash", "autostash", "stat", "updaterefs"]),
+    ("remote", &["fetch", "prune", "url"]),
+    ("rerere", &["autoupdate", "enabled"]),
+    ("status", &["branch", "short", "submodulesummary"]),
+    ("submodule", &["active", "branch", "url"]),
+    ("tag", &["sort"]),
     ("user", &["email", "name"]),
 ];
 /// A configuration longer than this is not one of a new repository.
@@ -214,6 +240,12 @@ mod tests {
         assert!(after("", "") && after("[remote \"origin\"]\n\turl = a:b\n", ""));
         assert!(adds_only_plain(before, &format!("{before}[branch \"x\"]\n\tmerge = refs/heads/x\n")));
         assert!(adds_only_plain(before, &format!("{before}[remote \"fork\"]\n\turl = c:d\n")));
+        assert!(adds_only_plain(before, &format!("{before}[pull]\n\trebase = true\n")));
+        assert!(adds_only_plain(
+            before,
+            &format!("{before}[submodule \"lib\"]\n\turl = https://a/b\n\tactive = true\n")
+        ));
+        assert!(!adds_only_plain(before, &format!("{before}[submodule \"lib\"]\n\tupdate = !evil\n")));
         for (from, to) in [
             ("a:b", "evil:b"),
             ("a:b", "a:b\n\turl = evil:b"),
