@@ -2,8 +2,10 @@
 
 mod actor;
 mod desk;
+mod ending;
 mod inquiries;
+mod open;
 mod state;
 
-pub use actor::{SessionConfig, open};
+pub use open::{SessionConfig, open};
 pub use state::{ModeWish, SessionState};

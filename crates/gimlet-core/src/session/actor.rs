@@ -1,247 +1,55 @@
 //! The actor that owns one session. Nobody else changes it; everyone else sends operations and reads events.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use gimlet_proto::{
-    AgentPath, AgentSpec, Answer, AskBody, Body, CacheTtl, Driver, DriverHook, Env, Hub, Leaving, Level, Model, Notice,
-    Op, Opened, Say, SessionHandle, SessionId, Snapshot, Thinking, ToolDef, TurnReport, enclosed,
+    AgentPath, Answer, AskBody, Body, Leaving, Level, Model, Notice, Op, Opened, Say, Snapshot, ToolDef, TurnReport,
+    enclosed,
 };
-use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs, keep_newest_pictures};
+use gimlet_store::ResultFiles;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::SessionState;
-use super::desk::{Call, Desk, Switches};
-use crate::agents::{AgentHost, AgentSource, HostParts, MainAgent, Roster};
+use super::desk::{Call, Desk};
+use crate::agents::AgentHost;
 use crate::call::CallScope;
-use crate::conversation::{Conversation, most_pictures};
-use crate::dials::{Choice, Dials};
-use crate::files::FileHabits;
-use crate::gate::{Asked, Asks, Gate, HostGate, Permissions};
-use crate::hooks::{HookEvent, HookSurroundings, Hooks, Occasion, StartSource};
+use crate::conversation::Conversation;
+use crate::gate::Asked;
 use crate::marks::SERVER_INSTRUCTIONS;
-use crate::past::PastCalls;
-use crate::plans::Plans;
-use crate::record::Record;
-use crate::redact::Redactor;
-use crate::sandboxing::Sandboxing;
-use crate::services::{Processes, Services};
 use crate::structured::OutputSchema;
-use crate::tasks::Task;
-use crate::tool::{Sign, ToolSet, ToolSource};
+use crate::tool::ToolSet;
 use crate::turn::{self, Turn, TurnOptions};
 
-/// How long background work may go on after the last answer.
-const TASK_GRACE: Duration = Duration::from_secs(5);
-
-const AGENT_GRACE: Duration = Duration::from_secs(600);
-
-/// How long hooks may take when the session ends, at least and at most; where gimlet has to go, never more than the least.
-const END_HOOKS: Duration = Duration::from_millis(1_500);
-const MAX_END_HOOKS: Duration = Duration::from_secs(60);
-
-/// What a session is opened with. Everything is a value: the session reads no environment and no settings.
-pub struct SessionConfig {
-    pub id: SessionId,
-    pub model: Arc<dyn Model>,
-    /// An id or an alias.
-    pub model_id: String,
-    pub thinking: Thinking,
-    pub effort: Option<String>,
-    pub api_key_source: String,
-    pub tools: ToolSet,
-    /// Further tools, which may come and go.
-    pub guests: Option<Arc<dyn ToolSource>>,
-    /// Kinds of subagents that the caller defined; they win over built-in ones of the same name.
-    pub agents: Vec<(String, AgentSpec)>,
-    /// Frozen for the segment.
-    pub system: Arc<[String]>,
-    pub tool_defs: Arc<[ToolDef]>,
-    pub env: Env,
-    pub home: Option<PathBuf>,
-    pub state: SessionState,
-    pub permissions: Permissions,
-    /// Someone can be asked.
-    pub attended: bool,
-    /// What ended in the background may begin a turn by itself; else it waits for the next prompt.
-    pub wakes: bool,
-    /// A prompt is at hand: what calls will need can come up beside the rest of the start.
-    pub prompted: bool,
-    pub options: TurnOptions,
-    pub cache_ttl: Option<CacheTtl>,
-    pub record: Record,
-    /// History of a resumed session.
-    pub history: Vec<gimlet_proto::Message>,
-    /// What the model said behind it, when that is a call which a hook left for later: it runs when somebody speaks.
-    pub deferred: Option<gimlet_proto::Message>,
-    /// What the calls in it gave back.
-    pub outputs: ToolOutputs,
-    pub result_files: ResultFiles,
-    pub processes: Processes,
-    /// gimlet's own credentials, kept out of history.
-    pub redactor: Redactor,
-    /// The walls around commands.
-    pub sandboxing: Option<Arc<Sandboxing>>,
-    pub plans: Plans,
-    /// Files and folders of the session's own, its plan among them: they may always be written, also by subagents.
-    pub own: Vec<PathBuf>,
-    /// The form that answers have to have. Its tool is among `tools`.
-    pub output: Option<Arc<OutputSchema>>,
-    /// Where files are kept as they were before they changed; `None` when nobody will go back.
-    pub checkpoints: Option<Checkpoints>,
-    pub file_habits: FileHabits,
-    /// The program that drives the session, where there is one, and the hooks that it wants called at first.
-    pub driver: Option<Arc<dyn Driver>>,
-    pub hooks: Vec<DriverHook>,
-    /// The agent that the main conversation runs as, if it does.
-    pub main_agent: Option<MainAgent>,
-    /// How the session came to be.
-    pub source: StartSource,
-}
-
-/// Opens a session. The returned future is the session's life; the caller runs it.
-pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = ()> + Send) {
-    let (ops, inbox) = mpsc::unbounded_channel();
-    let (ask_sender, asked) = mpsc::unbounded_channel();
-    let hub = Hub::default();
-    let dials =
-        Dials::new(Choice { model: config.model_id, thinking: config.thinking, display: None, effort: config.effort });
-    let hooks = Hooks::new(HookSurroundings {
-        driver: config.driver,
-        transcript: config.record.transcript().path().map(ToOwned::to_owned),
-        files: Some(config.result_files.clone()),
-        source: Some(config.source),
-        agent: config.main_agent.as_ref().map(|agent| agent.name.clone()),
-    });
-    let mut remarks: Vec<String> = hooks.set_driver_hooks(&config.hooks).err().into_iter().collect();
-    let most = most_pictures(config.model.facts(&dials.now().model).context_window);
-    match keep_newest_pictures(&mut config.history, most) {
-        0 => {}
-        count => remarks.push(format!("the oldest {count} images are left out: the model takes {most} in a request")),
-    }
-    let history: Vec<_> = config.history.into_iter().map(Arc::new).collect();
-    let (initial_prompt, main_launches) =
-        config.main_agent.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
-    let initial_prompt = initial_prompt.filter(|_| history.is_empty());
-    let services = Arc::new(
-        Services::new(
-            config.id.clone(),
-            config.env,
-            config.home,
-            config.result_files.dir().to_owned(),
-            hub.clone(),
-            config.state,
-        )
-        .with_ops(ops.clone())
-        .with_past(PastCalls::new(history.clone(), config.outputs))
-        .with_processes(config.processes)
-        .with_redactor(config.redactor)
-        .with_walls(config.sandboxing)
-        .with_plans(&config.plans)
-        .with_own(config.own)
-        .with_checkpoints(config.checkpoints)
-        .with_file_habits(config.file_habits)
-        .with_hooks(hooks),
-    );
-    let roster = Roster::built_in(&services.env).with(AgentSource::Caller, config.agents);
-    let gate = Arc::new(Gate::new(config.permissions, &config.model, config.attended.then_some(ask_sender)));
-    let snapshot = watch::Sender::new(Arc::default());
-    let handle = SessionHandle::new(config.id.clone(), ops, hub, snapshot.subscribe());
-    let items = Arc::default();
-    let own_defs = config.tool_defs.clone();
-    let mut conversation = Conversation::new(config.record, config.system, config.tool_defs, history, config.cache_ttl);
-    conversation.told_planning = config.plans.was_planning;
-    conversation.opening_prompt = initial_prompt;
-    if let Some(asking) = config.deferred {
-        conversation.leave_waiting(asking.blocks);
-    }
-    let host = Arc::new(AgentHost::new(HostParts {
-        model: &config.model,
-        roster,
-        main_launches,
-        env: &services.env,
-        options: &config.options,
-        items: &items,
-        result_files: &config.result_files,
-        transcripts: conversation.record.agents(),
-        cache_ttl: config.cache_ttl,
-        ledger: &conversation.ledger,
-    }));
-    services.walls().ask_about_hosts(Arc::new(HostGate::new(&gate, &services, &dials, &host)));
-    if config.prompted {
-        config.tools.offered().for_each(|tool| tool.anticipate(Sign::Prompted, &services));
-    }
-    let steering = services.mailboxes().main().clone();
-    let actor = Actor {
-        desk: Desk {
-            services,
-            gate,
-            asks: Asks::default(),
-            steering,
-            dials,
-            gauge: conversation.gauge.clone(),
-            model: config.model.clone(),
-            host: host.clone(),
-            guests: config.guests,
-            agents: conversation.record.agents(),
-            switches: Switches::default(),
-            cleared: false,
-        },
-        inbox,
-        asked,
-        conversation,
-        model: config.model,
-        api_key_source: config.api_key_source,
-        own_tools: (config.tools.clone(), own_defs),
-        tools: config.tools,
-        host,
-        options: config.options,
-        items,
-        result_files: config.result_files,
-        output: config.output,
-        snapshot,
-        wakes: config.wakes,
-        remarks,
-        closing: false,
-        interrupted: false,
-        leaving: handle.leaving(),
-    };
-    // Whoever looks before the session's life begins sees where it will be.
-    actor.publish_snapshot(false);
-    (handle, actor.run())
-}
-
-struct Actor {
-    desk: Desk,
-    inbox: mpsc::UnboundedReceiver<Op>,
-    asked: mpsc::UnboundedReceiver<Asked>,
-    conversation: Conversation,
-    model: Arc<dyn Model>,
-    api_key_source: String,
+/// A session's life. Opened next door.
+pub(super) struct Actor {
+    pub(super) desk: Desk,
+    pub(super) inbox: mpsc::UnboundedReceiver<Op>,
+    pub(super) asked: mpsc::UnboundedReceiver<Asked>,
+    pub(super) conversation: Conversation,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) api_key_source: String,
     /// What is offered in this turn.
-    tools: ToolSet,
+    pub(super) tools: ToolSet,
     /// What is always offered.
-    own_tools: (ToolSet, Arc<[ToolDef]>),
-    host: Arc<AgentHost>,
-    options: TurnOptions,
-    items: Arc<AtomicU64>,
-    result_files: ResultFiles,
-    output: Option<Arc<OutputSchema>>,
-    snapshot: watch::Sender<Arc<Snapshot>>,
-    wakes: bool,
+    pub(super) own_tools: (ToolSet, Arc<[ToolDef]>),
+    pub(super) host: Arc<AgentHost>,
+    pub(super) options: TurnOptions,
+    pub(super) items: Arc<AtomicU64>,
+    pub(super) result_files: ResultFiles,
+    pub(super) output: Option<Arc<OutputSchema>>,
+    pub(super) snapshot: watch::Sender<Arc<Snapshot>>,
+    pub(super) wakes: bool,
     /// What is wrong with what the session was opened with.
-    remarks: Vec<String>,
-    closing: bool,
+    pub(super) remarks: Vec<String>,
+    pub(super) closing: bool,
     /// The last turn was stopped before its end, or somebody wanted to go after it.
-    interrupted: bool,
-    leaving: Leaving,
+    pub(super) interrupted: bool,
+    pub(super) leaving: Leaving,
 }
 
 impl Actor {
-    async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         let mut leaving = self.leaving.clone();
         let left = tokio::select! {
             biased;
@@ -443,7 +251,7 @@ impl Actor {
         }
     }
 
-    fn turn(&self, cancel: CancellationToken) -> Turn {
+    pub(super) fn turn(&self, cancel: CancellationToken) -> Turn {
         Turn {
             model: self.model.clone(),
             dials: self.desk.dials.clone(),
@@ -465,7 +273,7 @@ impl Actor {
         }
     }
 
-    fn publish(&self, body: Body) {
+    pub(super) fn publish(&self, body: Body) {
         self.desk.services.publish(&AgentPath::default(), body);
     }
 
@@ -482,7 +290,7 @@ impl Actor {
         }
     }
 
-    fn publish_snapshot(&self, busy: bool) {
+    pub(super) fn publish_snapshot(&self, busy: bool) {
         self.snapshot.send_replace(Arc::new(Snapshot {
             busy,
             mode: self.desk.gate.mode(),
@@ -493,93 +301,5 @@ impl Actor {
             tasks: self.desk.services.tasks.all().iter().map(|task| task.view()).collect(),
             opened: self.opened(),
         }));
-    }
-
-    async fn tell_hooks_of_the_end(&mut self) {
-        let services = self.desk.services.clone();
-        let hooks = services.hooks();
-        if !hooks.has_begun() && !self.desk.cleared {
-            return;
-        }
-        let Some(longest) = hooks.longest_chosen(HookEvent::SessionEnd) else { return };
-        let scope = self.turn(CancellationToken::new()).scope;
-        let budget = end_budget(&services.env, longest);
-        let end = Occasion::SessionEnd { reason: if self.desk.cleared { "clear" } else { "other" } };
-        let told = hooks.fire(&scope, &end);
-        let mut leaving = self.leaving.clone();
-        let hurry = async {
-            leaving.wanted().await;
-            tokio::time::sleep(END_HOOKS).await;
-        };
-        // Hooks that are not done by then are withdrawn.
-        tokio::select! {
-            _ = tokio::time::timeout(budget, told) => {}
-            () = hurry => {}
-        }
-    }
-
-    /// Background work gets a short grace.
-    async fn wind_up(&mut self) {
-        self.desk.withdraw_all();
-        let (agents, commands): (Vec<_>, Vec<_>) =
-            self.desk.services.tasks.running().into_iter().partition(|task| task.agent.is_some());
-        let graces = async {
-            // Whoever interrupted the turn wants to go now.
-            if !self.interrupted {
-                all_ended(&agents, agent_patience(&self.desk.services.env, self.wakes)).await;
-                // Running out of grace is the normal end of a server left in the background.
-                all_ended(&commands, TASK_GRACE).await;
-            }
-        };
-        tokio::select! {
-            biased;
-            () = graces => {}
-            () = interrupt(&mut self.inbox) => {}
-        }
-        let running = self.desk.services.tasks.running();
-        if !running.is_empty() {
-            let names: Vec<String> = running.iter().map(|task| format!("{} ({})", task.id, task.description)).collect();
-            let text = format!("stopped what still ran in the background: {}", names.join(", "));
-            self.publish(Body::Notice(Notice { level: Level::Warning, text }));
-        }
-    }
-}
-
-/// How long agents in the background may go on after the last answer. Whoever could have waited for them and closed the
-/// session does not want them any more; with nobody there, their work is what the run was for.
-fn agent_patience(env: &Env, wakes: bool) -> Duration {
-    match env.integer("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS") {
-        _ if wakes => TASK_GRACE,
-        Some(0) => Duration::MAX,
-        Some(limit) => Duration::from_millis(limit),
-        None => AGENT_GRACE,
-    }
-}
-
-/// Waits until these have ended, or for so long.
-async fn all_ended(tasks: &[Arc<Task>], patience: Duration) {
-    let ends = async {
-        for task in tasks {
-            task.finished().await;
-        }
-    };
-    // Either way the caller looks at what still runs.
-    drop(tokio::time::timeout(patience, ends).await);
-}
-
-/// How long hooks may look at the end of a session altogether: as long as the slowest of them asked for, within limits.
-fn end_budget(env: &Env, longest: Duration) -> Duration {
-    let wanted = env.integer("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS");
-    wanted.map_or(longest.clamp(END_HOOKS, MAX_END_HOOKS), Duration::from_millis)
-}
-
-/// Waits for someone who does not want to wait any longer.
-async fn interrupt(inbox: &mut mpsc::UnboundedReceiver<Op>) {
-    loop {
-        match inbox.recv().await {
-            Some(Op::Interrupt { .. }) => return,
-            Some(_) => {}
-            None => std::future::pending().await,
-        }
     }
 }
