@@ -133,8 +133,11 @@ fn add_string(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
             kinds::name(child),
             "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion"
         ) {
-            builder.double_quoted(text.get(from..child.start_byte()).unwrap_or(""));
-            let source = text.get(child.byte_range()).unwrap_or("");
+            // It takes those in front of an expansion for a part of that.
+            let whole = text.get(child.byte_range()).unwrap_or("");
+            let source = whole.trim_start_matches([' ', '\t', '\n']);
+            let start = child.end_byte() - source.len();
+            builder.double_quoted(text.get(from..start).unwrap_or(""));
             match expanded(child, source) {
                 // `"$@"` makes several words even inside quotes.
                 Piece::Unknown => builder.expansion(Piece::Unknown),

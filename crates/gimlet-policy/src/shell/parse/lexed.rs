@@ -22,11 +22,14 @@ pub(super) enum Mark {
     Opening(usize),
     /// A quote that opens.
     Quote,
+    /// The brace or the double quote that ends what was opened.
+    End,
 }
 
 /// Every mark by its place, in order; `None` for a text that could be read in more than one way.
 pub(super) fn marks(text: &str) -> Option<Vec<(usize, Mark)>> {
-    let mut lexer = Lexer { text: text.as_bytes(), marks: Vec::new(), documents: Vec::new(), depth: 0 };
+    let mut lexer =
+        Lexer { text: text.as_bytes(), marks: Vec::new(), documents: Vec::new(), depth: 0, in_condition: false };
     let end = lexer.commands(0, text.len(), Closer::End)?;
     if end != text.len() || !lexer.documents.is_empty() {
         return None;
@@ -38,6 +41,18 @@ pub(super) fn marks(text: &str) -> Option<Vec<(usize, Mark)>> {
 
 /// Substitutions in substitutions; the text before has been counted, so this is a second rope.
 const DEEPEST: usize = 160;
+
+/// A longer number in front of a redirection may be too large for a descriptor, and is a word then.
+const MOST_DIGITS: usize = 9;
+
+/// What a redirection still waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    None,
+    Word,
+    /// Behind `<&` and `>&` a dash is a word of its own, whatever touches it.
+    Descriptor,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Closer {
@@ -67,6 +82,8 @@ struct Lexer<'a> {
     marks: Vec<(usize, Mark)>,
     documents: Vec<Document>,
     depth: usize,
+    /// Between `[[` and `]]`, where an expression may go on behind signs that end a word elsewhere.
+    in_condition: bool,
 }
 
 impl Lexer<'_> {
@@ -89,11 +106,17 @@ impl Lexer<'_> {
             return None;
         }
         // Whether a word has begun, and whether the next one is where a redirection goes.
-        let (mut in_word, mut target) = (false, false);
-        let mut cases = false;
+        let (mut in_word, mut target) = (false, Target::None);
+        let (mut cases, mut word) = (false, at);
         while let Some(byte) = self.byte(at, end) {
-            // Lines that go on are one line, also in the middle of a word.
+            // Lines that go on are one line, also in the middle of a word. Where that would make a number or the sign of
+            // an assignment part of something else, and inside a redirection, nobody breaks them.
             if self.starts(at, end, b"\\\n") {
+                let number = in_word && self.text[word..at].iter().all(u8::is_ascii_digit);
+                let joins = in_word && self.behind_breaks(at, end).is_some_and(|next| b"<>(#=+[{".contains(&next));
+                if target != Target::None || number || joins {
+                    return None;
+                }
                 at += 2;
                 continue;
             }
@@ -103,6 +126,11 @@ impl Lexer<'_> {
                 continue;
             }
             if byte == b'#' && !in_word {
+                // Behind the signs of an expression it is one of its letters.
+                let is_plain = at == 0 || matches!(self.text[at - 1], b' ' | b'\t' | b'\n');
+                if !is_plain || self.in_condition {
+                    return None;
+                }
                 at += self.text[at..end].iter().position(|byte| *byte == b'\n').unwrap_or(end - at);
                 continue;
             }
@@ -123,7 +151,7 @@ impl Lexer<'_> {
                     continue;
                 }
                 self.mark(at, Mark::Operator);
-                target = matches!(byte, b'<' | b'>');
+                target = if matches!(byte, b'<' | b'>') { Target::Word } else { Target::None };
                 at = match byte {
                     b'(' => self.commands(at + 1, end, Closer::Parenthesis)?,
                     b')' if closer == Closer::Parenthesis => {
@@ -132,30 +160,47 @@ impl Lexer<'_> {
                     }
                     // The pattern of a case; elsewhere something is wrong.
                     b')' if !cases => return None,
-                    b'<' if self.starts(at, end, b"<<") && !self.starts(at, end, b"<<<") => self.document(at, end)?,
+                    b'<' if self.starts(at, end, b"<<") && !self.starts(at, end, b"<<<") => {
+                        target = Target::None;
+                        self.document(at, end)?
+                    }
                     b'<' if self.starts(at, end, b"<<<") => {
                         self.mark(at + 1, Mark::Operator);
                         self.mark(at + 2, Mark::Operator);
                         at + 3
+                    }
+                    b'<' | b'>' if matches!(self.byte(at + 1, end), Some(b'&' | b'|')) => {
+                        self.mark(at + 1, Mark::Operator);
+                        if self.byte(at + 1, end) == Some(b'&') {
+                            target = Target::Descriptor;
+                        }
+                        if self.behind_breaks(at + 2, end).is_some() {
+                            return None;
+                        }
+                        at + 2
                     }
                     _ => at + 1,
                 };
                 continue;
             }
             if !in_word {
+                word = at;
                 let digits = self.text[at..end].iter().take_while(|byte| byte.is_ascii_digit()).count();
                 let behind = self.behind_breaks(at + digits, end).or_else(|| self.byte(at + digits, end));
                 let stream = self.starts(at + digits, end, b"<(") || self.starts(at + digits, end, b">(");
                 let redirects = digits > 0 && matches!(behind, Some(b'<' | b'>')) && !stream;
                 self.mark(at, if redirects { Mark::Descriptor } else { Mark::Word });
                 let is_case = self.is_word(at, end, b"case");
-                // The number of another redirection is no target. A pattern of a case closes no substitution. And behind
-                // `<&` a dash is a word of its own.
-                if (target && redirects) || (is_case && closer == Closer::Parenthesis) || self.is_cut_dash(at, end) {
+                // The number of another redirection is no target. A pattern of a case closes no substitution.
+                let cut = target == Target::Descriptor && byte == b'-' && !self.is_word(at, end, b"-");
+                let misplaced = redirects && (target != Target::None || digits > MOST_DIGITS);
+                if misplaced || (is_case && closer == Closer::Parenthesis) || cut {
                     return None;
                 }
                 cases |= is_case;
-                target = false;
+                target = Target::None;
+                self.in_condition =
+                    (self.in_condition || self.is_word(at, end, b"[[")) && !self.is_word(at, end, b"]]");
             }
             in_word = true;
             at = match byte {
@@ -209,21 +254,6 @@ impl Lexer<'_> {
             at = next(at + 1);
         }
         matches!(self.byte(at, end), None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')'))
-    }
-
-    /// Whether a word begins with a dash that closes a descriptor, and goes on.
-    fn is_cut_dash(&self, at: usize, end: usize) -> bool {
-        if self.text[at] != b'-' {
-            return false;
-        }
-        let before = self.text[..at].trim_ascii_end();
-        let before = before.strip_suffix(b"\\").map_or(before, <[u8]>::trim_ascii_end);
-        let closes = before.ends_with(b"<&") || before.ends_with(b">&");
-        let goes_on = !matches!(
-            self.byte(at + 1, end),
-            None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')')
-        );
-        closes && goes_on
     }
 
     /// What a `$` or a backtick begins, if anything.
@@ -280,7 +310,10 @@ impl Lexer<'_> {
         let mut at = at + 1;
         loop {
             at = match self.byte(at, end)? {
-                b'"' => return Some(at + 1),
+                b'"' => {
+                    self.mark(at, Mark::End);
+                    return Some(at + 1);
+                }
                 b'\\' => at + 2,
                 b'$' | b'`' => self.expansion(at, end, Around::Quotes)?,
                 _ => at + 1,
@@ -308,6 +341,7 @@ impl Lexer<'_> {
         loop {
             at = match self.byte(at, end)? {
                 b'}' => {
+                    self.mark(at, Mark::End);
                     self.depth -= 1;
                     return Some(at + 1);
                 }
@@ -363,7 +397,15 @@ impl Lexer<'_> {
                     }
                     behind
                 }
-                b'$' | b'`' => self.expansion(at, end, Around::Quotes)?,
+                // Bash counts parentheses once more when it expands this, and knows no documents and no comments then.
+                b'$' | b'`' => {
+                    let behind = self.expansion(at, end, Around::Quotes)?;
+                    let inner = &self.text[at..behind];
+                    if inner.contains(&b'#') || inner.windows(2).any(|pair| pair == b"<<") {
+                        return None;
+                    }
+                    behind
+                }
                 byte if byte == open => {
                     within += 1;
                     at + 1
@@ -431,7 +473,7 @@ impl Lexer<'_> {
             }
             let (body, behind) = self.body(&document, at, end)?;
             if !document.quoted {
-                self.expand_document(at, body)?;
+                self.expand_document(&document, at, body)?;
             }
             at = behind;
         }
@@ -467,12 +509,20 @@ impl Lexer<'_> {
         None
     }
 
-    /// What runs inside a document.
-    fn expand_document(&mut self, mut at: usize, end: usize) -> Option<()> {
+    /// What runs inside a document. Bash joins its lines, and takes tabs off them, before it looks for that: in the middle
+    /// of a substitution, where quotes and comments stand, that makes another text of it.
+    fn expand_document(&mut self, document: &Document, mut at: usize, end: usize) -> Option<()> {
         while let Some(byte) = self.byte(at, end) {
             at = match byte {
                 b'\\' => at + 2,
-                b'$' | b'`' => self.expansion(at, end, Around::Document)?,
+                b'$' | b'`' => {
+                    let behind = self.expansion(at, end, Around::Document)?;
+                    let changes = |pair: &[u8]| pair == b"\\\n" || (document.tabs && pair == b"\n\t");
+                    if self.text[at..behind.min(end)].windows(2).any(changes) {
+                        return None;
+                    }
+                    behind
+                }
                 _ => at + 1,
             };
         }

@@ -87,7 +87,7 @@ pub(super) fn expanded(kind: &str, source: &str) -> Expanded {
 /// Whether bash takes single quotes inside a construct for letters, and expands what stands between them. Behind `#`, `%`
 /// and `/` of an expansion in double quotes it does not, but that is not told apart.
 pub(super) fn takes_quotes_for_letters(node: Node<'_>, quoted: bool, text: &str) -> bool {
-    let source = || text.get(node.byte_range()).unwrap_or("");
+    let source = || text.get(node.byte_range()).unwrap_or("").trim_start_matches([' ', '\t', '\n']);
     match kinds::name(node) {
         "arithmetic_expansion" | "subscript" | "c_style_for_statement" => true,
         "compound_statement" => node.child(0).is_none_or(|child| kinds::name(child) != "{"),

@@ -143,6 +143,11 @@ impl<'a> Walk<'a> {
         self.text.get(node.byte_range()).unwrap_or("")
     }
 
+    /// The grammar takes blanks in front of an expansion between quotes for a part of it.
+    fn expansion_source(&self, node: Node<'_>) -> &'a str {
+        self.source(node).trim_start_matches([' ', '\t', '\n'])
+    }
+
     fn visit(&mut self, node: Node<'_>, kind: Kind, around: Inside) {
         let Kind { name: kind, known, starts_line, .. } = kind;
         if node.is_error() || node.is_missing() || !structure::is_complete(node, kind) {
@@ -195,12 +200,12 @@ impl<'a> Walk<'a> {
             "expansion" | "arithmetic_expansion" => self.expansion(node),
             // Bash takes two parentheses for arithmetic first, where quotes quote nothing.
             "command_substitution" | "process_substitution" | "subshell"
-                if structure::opens_twice(self.source(node)) =>
+                if structure::opens_twice(self.expansion_source(node)) =>
             {
                 self.trouble(Trouble::Construct);
             }
             // Inside backticks bash removes a level of backslashes before it reads the text.
-            "command_substitution" if self.source(node).starts_with('`') && self.source(node).contains('\\') => {
+            "command_substitution" if is_backtick_with_escapes(self.expansion_source(node)) => {
                 self.trouble(Trouble::Construct);
             }
             ";" if around.parent == "case_statement" => self.trouble(Trouble::Syntax),
@@ -215,7 +220,7 @@ impl<'a> Walk<'a> {
 
     fn leaf(&mut self, node: Node<'_>, kind: Kind, around: Inside) {
         let Kind { name: kind, open_ended, .. } = kind;
-        self.parted |= !self.agrees(node, kind, around.parent);
+        self.parted |= self.is_unseen(node, kind, around) || !self.agrees(node, kind, around.parent);
         // What stands before a node is not its own.
         let opens = around.border == Some(node.start_byte());
         let loose = if opens { around.loose_outside } else { around.loose };
@@ -282,9 +287,30 @@ impl<'a> Walk<'a> {
             }
             Mark::Descriptor => at == 0 && kind == "file_descriptor",
             Mark::Newline => !named && source.trim().is_empty(),
-            Mark::Opening(length) => at == 0 && !named && source.len() == length,
+            Mark::Opening(length) => !named && behind_blanks(source, at).is_some_and(|rest| rest.len() == length),
             Mark::Quote => at == 0 && (kind == "raw_string" || kind == "\""),
+            Mark::End => matches!(kind, "}" | "\"") && behind_blanks(source, at).is_some_and(|rest| rest.len() == 1),
         })
+    }
+
+    /// Whether bash sees nothing where a leaf begins that is a word or a sign of the shell: text to it, or the middle of a
+    /// word.
+    fn is_unseen(&self, node: Node<'_>, kind: &str, around: Inside) -> bool {
+        let Some(marks) = &self.marks else { return false };
+        let start = node.start_byte();
+        let sign = || !node.is_named() && kind.starts_with([';', '&', '|', '<', '>', '(', ')']);
+        let begins = || {
+            let before = self.text[..start].trim_end_matches("\\\n");
+            let parted = before.strip_suffix([' ', '\t', '\n']);
+            before.is_empty() || parted.is_some_and(|before| !before.ends_with('\\'))
+        };
+        let word = || matches!(kind, "word" | "number" | "raw_string" | "\"") && begins();
+        let matters = !around.loose && !around.quoted && (kind == "file_descriptor" || sign() || word());
+        let seen = || {
+            let first = marks.partition_point(|(at, _)| *at < start);
+            marks.get(first).is_some_and(|(at, _)| *at == start)
+        };
+        matters && !seen()
     }
 
     /// Whether bash ends a line between the words of a command.
@@ -410,7 +436,8 @@ impl<'a> Walk<'a> {
     }
 
     fn expansion(&mut self, node: Node<'_>) {
-        let (source, expanded) = (self.source(node), structure::expanded(kinds::name(node), self.source(node)));
+        let source = self.expansion_source(node);
+        let expanded = structure::expanded(kinds::name(node), source);
         if expanded != Expanded::Value && source.contains('\'') {
             // The grammar has no leaf for every pair of quotes in arithmetic.
             self.parsed.unquoted.push(source.to_owned());
@@ -528,6 +555,17 @@ impl<'a> Walk<'a> {
         self.parsed.unquoted.extend(document.body.value().filter(|_| document.hidden).map(str::to_owned));
         self.parsed.redirects.push(Redirect { operator: "<<".to_owned(), target: document.body });
     }
+}
+
+/// What of a leaf stands behind a place of it, if blanks are all that stands before: between quotes the grammar takes them
+/// for a part of the sign behind them.
+fn behind_blanks(source: &str, at: usize) -> Option<&str> {
+    let (before, behind) = source.split_at_checked(at)?;
+    before.trim_start_matches([' ', '\t', '\n']).is_empty().then_some(behind)
+}
+
+fn is_backtick_with_escapes(source: &str) -> bool {
+    source.starts_with('`') && source.contains('\\')
 }
 
 /// Inside `${…}` and patterns the grammar takes whole stretches for one word, substitutions included.

@@ -196,6 +196,7 @@ fn printed(text: &str, at: usize) -> Source {
 
 /// The text of a substitution, given what begins with it.
 fn substitution(text: &str) -> Option<&str> {
+    let text = text.trim_start_matches([' ', '\t', '\n']);
     if let Some(rest) = text.strip_prefix('`') {
         return rest.split_once('`').map(|(inner, _)| inner);
     }
