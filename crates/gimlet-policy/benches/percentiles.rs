@@ -8,7 +8,7 @@ mod shapes;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use shapes::{LENGTHS, NESTED, OPENERS, PARTS, Question};
+use shapes::{FILLED, LENGTHS, NESTED, OPENERS, PARTS, Question};
 
 /// Decisions on each text, the first ones not counted.
 const ROUNDS: usize = 500;
@@ -41,7 +41,8 @@ fn texts(length: usize) -> Vec<(String, String)> {
     let openers = OPENERS.iter().map(|opener| (format!("{} never closed", shown(opener)), fill(opener)));
     let nested =
         NESTED.iter().map(|(open, close)| (format!("{open:?} in itself"), shapes::nested(length, open, close)));
-    parts.chain(openers).chain(nested).collect()
+    let filled = FILLED.iter().map(|shape| (format!("{:?} in {:?}", shape.1, shape.0), shapes::filled(length, *shape)));
+    parts.chain(openers).chain(nested).chain(filled).collect()
 }
 
 /// How long each decision took, the shortest first.

@@ -41,6 +41,20 @@ pub(crate) const NESTED: &[(&str, &str)] = &[
 /// Constructs that are opened and never closed.
 pub(crate) const OPENERS: &[&str] = &["(", "$(", "\"$(", "`", "{ ", "${x:-", "<<E\n", "'", "\\"];
 
+/// Parts that fill something: what stands before and behind them.
+pub(crate) const FILLED: &[(&str, &str, &str)] = &[
+    ("cat <<E\n", "$x ", "\nE\n"),
+    ("cat <<E\n", "$(ls) ", "\nE\n"),
+    ("ls ", "<\\\n", "a"),
+    ("ls ", "&\\\n", "ls"),
+    ("", "ls | ", "|"),
+];
+
+/// As long as it may be.
+pub(crate) fn filled(length: usize, (before, part, behind): (&str, &str, &str)) -> String {
+    format!("{before}{}{behind}", part.repeat((length - before.len() - behind.len()) / part.len()))
+}
+
 /// As deep as the text is long.
 pub(crate) fn nested(length: usize, open: &str, close: &str) -> String {
     let depth = length / (open.len() + close.len());

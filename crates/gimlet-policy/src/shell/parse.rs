@@ -19,7 +19,10 @@ use super::{Trouble, kinds, prescan};
 use walk::Walk;
 
 /// How long the grammar may think about one text.
-const PARSE_BUDGET: Duration = Duration::from_millis(100);
+const PARSE_BUDGET: Duration = Duration::from_millis(if cfg!(debug_assertions) { 300 } else { 30 });
+/// What our own lexer does not read is asked about in any case. The grammar labours over such texts, so it only sees short
+/// ones, for whatever a rule forbids by name; of longer ones the linear reading finds that.
+const LONGEST_DOUBTFUL: usize = 500;
 
 /// `NAME=value` in front of a command.
 #[derive(Clone, Debug)]
@@ -136,10 +139,14 @@ pub(crate) fn parse(text: &str) -> Parsed {
     if let Some(trouble) = prescan::too_much(text) {
         return Parsed { trouble: Some(trouble), ..Parsed::default() };
     }
+    let marks = lexed::marks(text);
+    if marks.is_none() && text.len() > LONGEST_DOUBTFUL {
+        return Parsed { trouble: Some(Trouble::Construct), ..Parsed::default() };
+    }
     let Some(tree) = tree_of(text) else {
         return Parsed { trouble: Some(Trouble::Timeout), ..Parsed::default() };
     };
-    let mut parsed = Walk::new(text).whole(&tree);
+    let mut parsed = Walk::new(text, marks).whole(&tree);
     let root = tree.root_node();
     parsed.single = root.child_count() == 1
         && root.child(0).is_some_and(|node| kinds::name(node) == "command")

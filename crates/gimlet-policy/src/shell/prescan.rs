@@ -13,6 +13,8 @@ const DEEPEST_NESTING: usize = 64;
 const MOST_BACKTICKS: usize = 1_600;
 /// Here-documents in one text.
 const MOST_HERE_DOCUMENTS: usize = 64;
+/// Expansions in a text that has here-documents: the grammar looks for the end of a document from each of them.
+const MOST_EXPANSIONS: usize = 256;
 /// Lists in braces (`a{b,c}`) in one text: each makes several words of one, and the grammar labours over them.
 const MOST_LISTS: usize = 32;
 
@@ -22,12 +24,14 @@ pub(super) fn too_much(text: &str) -> Option<Trouble> {
         return Some(Trouble::TooLong);
     }
     let (mut open, mut deepest, mut backticks, mut here_documents) = (0usize, 0usize, 0usize, 0usize);
+    let mut dollars = 0usize;
     let bytes = text.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {
         match byte {
             b'(' | b'{' => open += 1,
             b')' | b'}' => open = open.saturating_sub(1),
             b'`' => backticks += 1,
+            b'$' => dollars += 1,
             b'<' if bytes.get(at + 1) == Some(&b'<') => here_documents += 1,
             _ => {}
         }
@@ -37,7 +41,8 @@ pub(super) fn too_much(text: &str) -> Option<Trouble> {
         return Some(Trouble::TooManyLists);
     }
     let nested = deepest > DEEPEST_NESTING || backticks > MOST_BACKTICKS;
-    (nested || here_documents > MOST_HERE_DOCUMENTS).then_some(Trouble::TooDeep)
+    let laborious = here_documents > 0 && dollars + backticks > MOST_EXPANSIONS;
+    (nested || laborious || here_documents > MOST_HERE_DOCUMENTS).then_some(Trouble::TooDeep)
 }
 
 /// What looks like `{a,b}`, quoted or not. Data and code seldom do: they have quotes or blanks between the braces.

@@ -150,6 +150,8 @@ fn what_both_read_alike_runs() {
         "for f in *.rs; do echo \"$f $(grep -c x \"$f\")\"; done",
         "cat <<E 2>&1\na\nE\n",
         "ls -l\\\n  -a",
+        "ls |& cat; ls || true && (ls) | cat",
+        "true &&\n  ls |\n  cat",
         "cat a |\\\n  head -n 1 &&\\\n  ls",
         "echo \"${x%\"}\"}\" \"a $(echo \"b $(echo 'c')\")\"",
         "echo $((1 + 2)) 2>&1",

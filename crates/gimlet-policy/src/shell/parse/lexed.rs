@@ -108,6 +108,8 @@ impl Lexer<'_> {
         // Whether a word has begun, and whether the next one is where a redirection goes.
         let (mut in_word, mut target) = (false, Target::None);
         let (mut cases, mut word) = (false, at);
+        // Where the last sign ended that may be part of a longer one, and whether a command must follow it.
+        let (mut sign, mut expects) = (at, false);
         while let Some(byte) = self.byte(at, end) {
             // Lines that go on are one line, also in the middle of a word. Where that would make a number or the sign of
             // an assignment part of something else, and inside a redirection, nobody breaks them.
@@ -147,9 +149,18 @@ impl Lexer<'_> {
                 }
                 if self.starts(at, end, b"((") {
                     self.mark(at, Mark::Opening(2));
-                    at = self.arithmetic(at + 2, end, b')')?;
+                    (at, expects) = (self.arithmetic(at + 2, end, b')')?, false);
                     continue;
                 }
+                // Two in a row are an error, which the grammar takes its time to recover from.
+                let goes_on = sign == at && at > 0 && matches!(self.text[at - 1], b'&' | b'|');
+                let ends = matches!(byte, b';' | b'&' | b'|' | b')');
+                let joined = goes_on && matches!(byte, b'&' | b'|');
+                if expects && ends && !joined {
+                    return None;
+                }
+                expects = byte == b'|' || (byte == b'&' && joined);
+                sign = at + 1;
                 self.mark(at, Mark::Operator);
                 target = if matches!(byte, b'<' | b'>') { Target::Word } else { Target::None };
                 at = match byte {
@@ -184,7 +195,7 @@ impl Lexer<'_> {
                 continue;
             }
             if !in_word {
-                word = at;
+                (word, expects) = (at, false);
                 let digits = self.text[at..end].iter().take_while(|byte| byte.is_ascii_digit()).count();
                 let behind = self.behind_breaks(at + digits, end).or_else(|| self.byte(at + digits, end));
                 let stream = self.starts(at + digits, end, b"<(") || self.starts(at + digits, end, b">(");
@@ -220,7 +231,7 @@ impl Lexer<'_> {
             };
         }
         self.depth -= 1;
-        (closer == Closer::End && at == end && self.are_read_here()).then_some(at)
+        (closer == Closer::End && at == end && !expects && self.are_read_here()).then_some(at)
     }
 
     /// Whether no document is left whose text would come behind what ends here.

@@ -3,7 +3,7 @@
 
 use tree_sitter::{Node, Tree};
 
-use super::lexed::{self, Mark};
+use super::lexed::Mark;
 use super::structure::{self, Expanded};
 use super::{Assignment, Command, Loop, Parsed, Redirect, documents, is_number};
 use crate::shell::kinds::{self, Kind};
@@ -77,7 +77,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str, marks: Option<Vec<(usize, Mark)>>) -> Self {
         Self {
             text,
             parsed: Parsed::default(),
@@ -86,7 +86,7 @@ impl<'a> Walk<'a> {
             line_may_start: None,
             extra_words: None,
             dashes: Vec::new(),
-            marks: lexed::marks(text),
+            marks,
             compared: 0,
             parted: false,
         }
