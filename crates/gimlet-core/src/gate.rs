@@ -57,6 +57,8 @@ const MAX_EDITS: u32 = 8;
 pub struct Permit {
     call: Prepared,
     found: Found,
+    /// Changes of mode and rules since it was given.
+    since: watch::Receiver<()>,
 }
 
 /// What the gate found out while it decided.
@@ -377,16 +379,18 @@ impl Gate {
         call: &ToolUseId,
         prepared: Box<Prepared>,
     ) -> Result<Permit, Box<Prepared>> {
+        let since = self.changes.subscribe();
         let (verdict, found) = self.decide(scope, &prepared, None);
         if verdict.decision != Decision::Allow {
             return Err(prepared);
         }
         let word = Word::allowed_by(Decider::Policy);
         self.ledger.note(scope, self.mode_of(scope), call, &prepared, &verdict, &word);
-        Ok(Permit { call: *prepared, found })
+        Ok(Permit { call: *prepared, found, since })
     }
 
-    /// Decides on a call, asking when it must. `hook` is what hooks said about it.
+    /// Decides on a call, asking when it must. `hook` is what hooks said about it. Settings count as they are at this
+    /// moment, and again after everybody who was waited for.
     pub(crate) async fn pass(
         &self,
         scope: &CallScope,
@@ -396,7 +400,14 @@ impl Gate {
         hook: Option<&HookSay>,
     ) -> Result<Permit, Refusal> {
         let mut prepared = match pass {
-            Pass::Granted(permit) => return Ok(*permit),
+            Pass::Granted(permit) => {
+                // The call may have waited for others since.
+                self.look_again(scope).await?;
+                if permit.since.has_changed().is_ok_and(|changed| !changed) {
+                    return Ok(*permit);
+                }
+                Box::new(permit.call)
+            }
             Pass::Undecided(prepared) => prepared,
         };
         let runs = prepared.needs.iter().any(|need| matches!(need, Need::Run(_)));
@@ -410,7 +421,9 @@ impl Gate {
         // The verdict that the first question was about.
         let mut asked: Option<Verdict> = None;
         for _ in 0..MAX_EDITS {
+            self.look_again(scope).await?;
             let changes = self.changes.subscribe();
+            let since = changes.clone();
             let (verdict, found) = self.decide(scope, &prepared, hook);
             let settled = !answered.is_empty() && verdict.reasons.iter().all(|reason| answered.contains(reason));
             let answer = match verdict.decision {
@@ -452,7 +465,7 @@ impl Gate {
                 return Err(refusal);
             }
             self.show(&prepared);
-            return Ok(Permit { call: *prepared, found: Found { amended, ..found } });
+            return Ok(Permit { call: *prepared, found: Found { amended, ..found }, since });
         }
         let message = "the input was changed too often without a decision".to_owned();
         Err(Refusal::ByPerson { message, stop_turn: false })

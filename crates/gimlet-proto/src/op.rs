@@ -28,6 +28,10 @@ pub enum Op {
         stop_agents: bool,
         reply: Reply<Interrupted>,
     },
+    /// Takes up what the program that runs the session changed in its settings; once it is answered, they hold.
+    TakeUpSettings {
+        reply: Reply<()>,
+    },
     /// How hard the model thinks; `None` goes back to the start.
     SetEffort {
         effort: Option<String>,

@@ -2,7 +2,7 @@
 //! written down when a hook refuses a call before anything was decided.
 
 use gimlet_policy::shell::Trouble;
-use gimlet_policy::{Behavior, Decision, Reason, Verdict};
+use gimlet_policy::{Behavior, Decision, HookSay, Reason, Verdict};
 use gimlet_store::Decider;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -42,6 +42,7 @@ impl Gate {
         incoming: &Incoming,
         prepared: &Prepared,
         verdict: &Verdict,
+        hook: Option<&HookSay>,
     ) -> Option<Result<Answered, Refusal>> {
         let by_rule = |reason: &Reason| matches!(reason, Reason::Rule { behavior: Behavior::Ask, .. });
         let hooks = scope.services.hooks();
@@ -78,6 +79,13 @@ impl Gate {
                 let unanswered = prepared.requires_user_interaction && !input.as_deref().is_some_and(brought);
                 if unanswered || verdict.reasons.iter().any(is_for_a_person) {
                     return None;
+                }
+                if let Err(refusal) = self.look_again(scope).await {
+                    return Some(Err(refusal));
+                }
+                // What refuses the call by now refuses it with everything that was to come with it.
+                if self.decide(scope, prepared, hook).0.decision == Decision::Deny {
+                    return Some(Ok(Answered::Overtaken));
                 }
                 if !changes.is_empty() {
                     self.change(scope, &changes);

@@ -81,6 +81,8 @@ impl Gate {
                 Decision::Ask => {
                     let question = Question { verdict: &verdict, hook: None, changes };
                     match self.ask_about_host(scope, &incoming, &prepared, question).await {
+                        // Whoever it was has taken their time; a rule that refuses the host by now counts.
+                        Some((Ok(_), _)) if self.refuses_by_now(scope, &prepared).await => continue,
                         Some(answer) => answer,
                         None => continue,
                     }
@@ -130,8 +132,8 @@ impl Gate {
         if asks.send(super::Asked { agent: scope.agent.clone(), body, reply }).is_err() {
             return Some((Err(Refusal::Cancelled), false));
         }
-        let still_asks = || self.judge_host(scope, prepared).decision == Decision::Ask;
-        Some(match self.hear(scope, answer, changes, still_asks).await {
+        let decision = || self.judge_host(scope, prepared).decision;
+        Some(match self.hear(scope, answer, changes, decision).await {
             Ok(Heard::Overtaken) => return None,
             // There is only this host to say yes to.
             Ok(Heard::Answer(Answer::Yes(Approval { input: Some(input), .. })))
@@ -156,6 +158,11 @@ impl Gate {
             }
             Err(refusal) => (Err(refusal), false),
         })
+    }
+
+    async fn refuses_by_now(&self, scope: &CallScope, prepared: &Prepared) -> bool {
+        self.refresh(scope).await;
+        self.judge_host(scope, prepared).decision == Decision::Deny
     }
 
     fn judge_host(&self, scope: &CallScope, prepared: &Prepared) -> Verdict {

@@ -1,4 +1,4 @@
-//! Settings while a session runs: files that change are taken up before the next call is decided on, what a person
+//! Settings while a session runs: files that change are taken up before a call is decided on and again when it was waited for, what a person
 //! allows for good is written down, and what a project's files say waits until the person trusts it.
 //!
 //! The files themselves are somebody else's; this is what the gate needs of whoever reads them.
@@ -11,7 +11,7 @@ use gimlet_policy::{Destination, PermissionUpdate, RuleSet};
 use gimlet_proto::{AgentPath, Body, Env, Level, Notice, PermissionMode, TrustQuestion};
 use serde_json::value::RawValue;
 
-use super::{Gate, InForce, lock};
+use super::{Gate, InForce, Refusal, lock};
 use crate::call::CallScope;
 use crate::hooks::{HookEvent, Occasion};
 use crate::sandboxing::Sandboxing;
@@ -77,11 +77,15 @@ impl SettingsSource {
 
 /// Settings that can change while a session runs.
 pub trait LiveSettings: Send {
-    /// What changed since the last look. Cheap: it is asked before every batch of calls.
+    /// What changed since the last look. Cheap: it is asked before every call.
     fn changed(&mut self) -> Vec<ChangedSettings>;
 
     /// What holds now. The files of `held` go on saying what they said, until they change again.
     fn take_up(&mut self, held: &[PathBuf]) -> SettingsNow;
+
+    /// What holds now if those that run the session changed their own settings. Files that changed go on saying what
+    /// they said.
+    fn take_up_callers(&mut self) -> Option<SettingsNow>;
 
     /// What waits for the person's trust.
     fn trust_question(&mut self) -> Option<TrustQuestion>;
@@ -159,6 +163,24 @@ impl Gate {
         }
         let (gate, services) = (scope.gate.clone(), scope.services.clone());
         aside(move || gate.settle(&services, &mut undecided, &held)).await;
+    }
+
+    /// The same for a call that somebody may stop meanwhile.
+    pub(super) async fn look_again(&self, scope: &CallScope) -> Result<(), Refusal> {
+        tokio::select! {
+            biased;
+            () = scope.cancel.cancelled() => Err(Refusal::Cancelled),
+            () = self.refresh(scope) => Ok(()),
+        }
+    }
+
+    /// Takes up what those that run the session changed in their own settings. No hook is asked about that, so it waits
+    /// for none.
+    pub(crate) fn take_up_callers(&self, services: &Services) {
+        let now = lock(&self.live).as_mut().and_then(|live| live.take_up_callers());
+        if let Some(now) = now {
+            self.take_up(services, now);
+        }
     }
 
     /// The same for whoever cannot wait for hooks. Where a hook wants to be asked, the next call asks it.

@@ -1,7 +1,8 @@
 //! Asking a person: what they are shown, how long is waited, and what their answer does.
 //!
 //! A question is open only as long as the call needs one. When mode or rules change meanwhile, the call is judged again:
-//! if it is allowed or refused by now, the question is withdrawn, and an answer that comes later changes nothing.
+//! if it is allowed or refused by now, the question is withdrawn, and an answer that comes later changes nothing. Nor does
+//! a yes that crosses a rule which refuses the call.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::{Answered, Asked, Gate, lock, raw};
 use crate::call::{CallScope, Incoming};
 use crate::tool::Prepared;
 
-/// How often settings files are looked at while a question is open; nothing else looks at them then.
+/// How often settings files are looked at while a question is open, so that it does not stay open in vain.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Why somebody is asked.
@@ -49,7 +50,7 @@ impl Gate {
         if let Some(settled) = self.review(scope, incoming, prepared, verdict).await {
             return settled;
         }
-        if let Some(settled) = self.ask_hooks(scope, incoming, prepared, verdict).await {
+        if let Some(settled) = self.ask_hooks(scope, incoming, prepared, verdict, hook).await {
             return settled;
         }
         let Some(asks) = &self.asks else {
@@ -82,10 +83,10 @@ impl Gate {
         };
         self.notify(scope, prepared);
         asks.send(Asked { agent: scope.agent.clone(), body, reply }).map_err(|_| Refusal::Cancelled)?;
-        let still_asks = || self.decide(scope, prepared, hook).0.decision == Decision::Ask;
+        let decision = || self.decide(scope, prepared, hook).0.decision;
         let heard = tokio::select! {
             input = self.without_answer(scope, prepared) => return Ok(Answered::Edited { input, by: Decider::Policy }),
-            heard = self.hear(scope, answer, changes, still_asks) => heard?,
+            heard = self.hear(scope, answer, changes, decision) => heard?,
         };
         let answer = match heard {
             Heard::Answer(answer) => answer,
@@ -135,7 +136,7 @@ impl Gate {
         scope: &CallScope,
         mut answer: oneshot::Receiver<Answer>,
         mut changes: watch::Receiver<()>,
-        still_asks: impl Fn() -> bool,
+        decision: impl Fn() -> Decision,
     ) -> Result<Heard, Refusal> {
         let look = async {
             loop {
@@ -148,10 +149,19 @@ impl Gate {
             tokio::select! {
                 biased;
                 () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
-                answer = &mut answer => return answer.map(Heard::Answer).map_err(|_| Refusal::Cancelled),
+                answer = &mut answer => {
+                    let answer = answer.map_err(|_| Refusal::Cancelled)?;
+                    if matches!(answer, Answer::Yes(_)) {
+                        self.look_again(scope).await?;
+                        if changes.has_changed().unwrap_or(true) && decision() == Decision::Deny {
+                            return Ok(Heard::Overtaken);
+                        }
+                    }
+                    return Ok(Heard::Answer(answer));
+                }
                 // The gate holds the sender, so there is always a next change to wait for.
                 Ok(()) = changes.changed() => {
-                    if !still_asks() {
+                    if decision() != Decision::Ask {
                         return Ok(Heard::Overtaken);
                     }
                 }

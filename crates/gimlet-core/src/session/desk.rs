@@ -189,6 +189,10 @@ impl Desk {
             }
             Some(Op::Answer { ask, answer }) => self.asks.answer(ask, answer, &self.services),
             Some(Op::SetMode { mode, reply }) => reply.send(self.set_mode(mode)),
+            Some(Op::TakeUpSettings { reply }) => {
+                self.gate.take_up_callers(&self.services);
+                reply.send(Ok(()));
+            }
             Some(Op::SetModel { model, reply }) => self.switch_model(model, reply),
             Some(Op::SetEffort { effort, reply }) => {
                 self.dials.set_effort(effort);

@@ -33,7 +33,6 @@ pub(super) async fn run_calls(
     calls: &mut Calls,
     window: u64,
 ) -> BatchEnd {
-    turn.scope.gate.refresh(&turn.scope).await;
     let groups = calls.groups();
     // Only what changes the world must not run before its request is safe on disk.
     let mut durable = groups.iter().any(|group| group.has_effects).then(|| conversation.record.sync());
@@ -51,6 +50,7 @@ pub(super) async fn run_calls(
     };
     let mut whole = hooked::Batch::new(turn);
     for group in groups {
+        turn.scope.gate.refresh(&turn.scope).await;
         calls.decide_group(&group);
         if group.has_effects
             && let Some(durable) = durable.take()

@@ -173,6 +173,10 @@ impl LiveSettings for Keeping {
         SettingsNow::default()
     }
 
+    fn take_up_callers(&mut self) -> Option<SettingsNow> {
+        None
+    }
+
     fn trust_question(&mut self) -> Option<TrustQuestion> {
         None
     }

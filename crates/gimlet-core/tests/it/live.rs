@@ -52,6 +52,10 @@ impl LiveSettings for Fake {
         if held.is_empty() { found } else { SettingsNow::default() }
     }
 
+    fn take_up_callers(&mut self) -> Option<SettingsNow> {
+        None
+    }
+
     fn trust_question(&mut self) -> Option<TrustQuestion> {
         let item = TrustItem {
             title: "hook PreToolUse *".into(),

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use gimlet_core::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
-use gimlet_proto::{Answer, Approval, AskId, Block, Body, Op, PermissionMode, Reply, TrustQuestion};
+use gimlet_proto::{
+    Answer, Approval, AskId, Block, Body, Inquiry, Op, PermissionMode, Reply, ToolPhase, TrustQuestion,
+};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -113,6 +115,10 @@ impl LiveSettings for Later {
         self.0.lock().unwrap().pop_front().unwrap()
     }
 
+    fn take_up_callers(&mut self) -> Option<SettingsNow> {
+        None
+    }
+
     fn trust_question(&mut self) -> Option<TrustQuestion> {
         None
     }
@@ -158,6 +164,71 @@ async fn settings_that_change_while_a_question_is_open_can_answer_it() {
         let text = bench.results(1)[0].2.clone();
         assert!(text.contains(words), "{rule}: {text}");
         assert_eq!(closed, 1, "{rule}");
+        bench.close().await;
+    }
+}
+
+fn rules(behavior: Behavior, rule: &str) -> SettingsNow {
+    let mut rules = RuleSet::default();
+    rules.add(behavior, rule, &RuleSource::new(RuleScope::User, "/")).unwrap();
+    SettingsNow { rules, ..SettingsNow::default() }
+}
+
+#[tokio::test]
+async fn a_yes_that_crosses_a_rule_which_refuses_the_call_is_none() {
+    for (behavior, words) in [(Behavior::Deny, "rule"), (Behavior::Ask, "a done")] {
+        let later = Later::default();
+        let live: Option<Box<dyn LiveSettings>> = Some(Box::new(later.clone()));
+        let mut bench = Bench::new(Setup { live, ..asking() }, replies());
+        bench.say("go");
+        let mut asked = 0;
+        bench
+            .turn(|event, handle| {
+                let Body::Ask(ask) = &event.body else { return };
+                asked += 1;
+                if asked == 1 {
+                    later.0.lock().unwrap().push_back(rules(behavior, "Touch"));
+                }
+                let update = json!({"type": "addRules", "rules": [{"toolName": "Look"}], "behavior": "deny",
+                    "destination": "session"});
+                let changes = vec![Arc::from(RawValue::from_string(update.to_string()).unwrap())];
+                handle.send(Op::Answer { ask: ask.id, answer: Answer::Yes(Approval { input: None, changes }) });
+            })
+            .await;
+        let text = bench.results(1)[0].2.clone();
+        assert!(text.contains(words), "{behavior:?}: {text}");
+        let (reply, view) = Reply::channel();
+        bench.handle.send(Op::Inquire(Inquiry::Permissions { reply }));
+        let view = view.await.unwrap().unwrap();
+        let came_along = view.rules.iter().any(|rule| rule.rule == "Look");
+        assert_eq!(came_along, behavior == Behavior::Ask, "what comes with a yes goes with it");
+        bench.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_comes_while_a_call_waits_for_its_turn_refuses_it() {
+    // Those that change something wait for each other; readers do where too many are at once.
+    for (tool, concurrency) in [("Touch", 10), ("Look", 1)] {
+        let later = Later::default();
+        let live: Option<Box<dyn LiveSettings>> = Some(Box::new(later.clone()));
+        let calls = [call("a", tool, json!({"name": "a", "manner": "wait"})), call("b", tool, json!({"name": "b"}))];
+        let script = vec![reply(&calls), reply(&[Block::text("done")])];
+        let mut bench = Bench::new(Setup { live, concurrency, early: false, ..Setup::default() }, script);
+        bench.say("go");
+        let log = bench.log.clone();
+        bench
+            .turn(|event, _| {
+                let Body::Tool(view) = &event.body else { return };
+                if matches!(view.phase, ToolPhase::Running) {
+                    later.0.lock().unwrap().push_back(rules(Behavior::Deny, tool));
+                    log.go.notify_one();
+                }
+            })
+            .await;
+        let results = bench.results(1);
+        assert_eq!(results[0].2, "a went on", "{tool}");
+        assert!(results[1].2.contains("rule"), "{tool}: {}", results[1].2);
         bench.close().await;
     }
 }

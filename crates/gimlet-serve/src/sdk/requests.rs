@@ -332,9 +332,13 @@ pub(super) fn apply_settings(request: &HostLine, session: &SessionHandle, backst
     if let Some(effort) = effort {
         session.send(Op::SetEffort { effort, reply: Reply::nobody() });
     }
+    // Before the answer: whoever has it counts on what it is about.
     match model {
-        Some(model) => done(session, |reply| Op::SetModel { model, reply }),
-        None => Routed::Now(Ok(json!({}))),
+        Some(model) => {
+            session.send(Op::TakeUpSettings { reply: Reply::nobody() });
+            done(session, |reply| Op::SetModel { model, reply })
+        }
+        None => done(session, |reply| Op::TakeUpSettings { reply }),
     }
 }
 

@@ -84,7 +84,9 @@ pub(crate) struct Live {
     watch: Watch,
     store: TrustStore,
     walls: Walls,
-    /// Files that changed and were not read again yet.
+    /// Files that changed and that nobody was told of yet.
+    noticed: Vec<PathBuf>,
+    /// Those that somebody was told of and that were not read again yet.
     changed: Vec<PathBuf>,
     /// The settings of the command line changed; whoever changed them has made the session follow.
     caller_follows: bool,
@@ -96,12 +98,21 @@ impl Live {
     pub(super) fn new(configured: Configured, walls: Walls) -> Self {
         let locations = &configured.loaded.locations;
         let (watch, store) = (Watch::new(locations), TrustStore::new(locations));
-        Self { watch, store, configured, walls, changed: Vec::new(), caller_follows: false, held: Vec::new() }
+        Self {
+            watch,
+            store,
+            configured,
+            walls,
+            noticed: Vec::new(),
+            changed: Vec::new(),
+            caller_follows: false,
+            held: Vec::new(),
+        }
     }
 
     /// Reads files again, but not those that wait for somebody's word.
     fn reload(&mut self) {
-        let kept: Vec<PathBuf> = self.held.iter().chain(&self.changed).cloned().collect();
+        let kept: Vec<PathBuf> = self.held.iter().chain(&self.changed).chain(&self.noticed).cloned().collect();
         self.configured.loaded = self.configured.loaded.reload_but(&kept, &self.configured.options);
         self.configured.judge();
     }
@@ -128,6 +139,21 @@ impl Live {
             file if file == locations.local_file() => SettingsSource::Local,
             file if Some(file) == locations.legacy_local_file().as_deref() => SettingsSource::Local,
             _ => SettingsSource::Policy,
+        }
+    }
+
+    /// Looks for what changed and keeps it in mind until it is taken up.
+    fn notice(&mut self) {
+        let files = self.watch.changed();
+        // What waited for a command to end counts now, also where it is as it was.
+        for file in files.into_iter().chain(self.configured.loaded.settled()) {
+            if !self.noticed.contains(&file) {
+                self.noticed.push(file);
+            }
+        }
+        if let Some(flag) = self.configured.flag_settings.take_change() {
+            self.configured.options.settings_flag = Some(flag);
+            self.caller_follows = true;
         }
     }
 
@@ -184,20 +210,20 @@ impl Live {
 
 impl LiveSettings for Live {
     fn changed(&mut self) -> Vec<ChangedSettings> {
-        let mut files = self.watch.changed();
-        // What waited for a command to end counts now, also where it is as it was.
-        let settled = self.configured.loaded.settled().into_iter().filter(|file| !files.contains(file));
-        let settled: Vec<PathBuf> = settled.collect();
-        files.extend(settled);
+        self.notice();
+        let files = std::mem::take(&mut self.noticed);
         let named = |file: &PathBuf| ChangedSettings { file: file.clone(), source: self.source_of(file) };
         let mut changed: Vec<ChangedSettings> = files.iter().map(named).collect();
         self.changed.extend(files);
-        if let Some(flag) = self.configured.flag_settings.take_change() {
-            self.configured.options.settings_flag = Some(flag);
-            self.caller_follows = true;
+        if self.caller_follows {
             changed.push(ChangedSettings { file: PathBuf::from("--settings"), source: SettingsSource::Caller });
         }
         changed
+    }
+
+    fn take_up_callers(&mut self) -> Option<SettingsNow> {
+        self.notice();
+        self.caller_follows.then(|| self.reread())
     }
 
     fn take_up(&mut self, held: &[PathBuf]) -> SettingsNow {

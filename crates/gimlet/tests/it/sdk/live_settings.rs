@@ -1,5 +1,7 @@
 //! Settings that a host lays over those of the command line while the session runs.
 
+use std::path::Path;
+
 use gimlet_script::Script;
 use serde_json::json;
 
@@ -107,4 +109,32 @@ async fn the_name_of_a_style_needs_no_trust() {
     assert_eq!(init("local").await, "mine");
     assert_eq!(init("project,local").await, "mine");
     assert_eq!(init("user").await, "default");
+}
+
+#[tokio::test]
+async fn a_rule_that_was_acknowledged_refuses_what_a_question_or_a_hook_lets_go_on_later() {
+    let deny = || json!({"subtype": "apply_flag_settings", "settings": {"permissions": {"deny": ["Bash(touch *)"]}}});
+    let hook = |event: &str| json!({event: [{"matcher": "Bash", "hookCallbackIds": ["h"]}]});
+    let yes = |event: &str| match event {
+        "" => json!({"behavior": "allow"}),
+        "PreToolUse" => json!({"hookSpecificOutput": {"hookEventName": event, "permissionDecision": "allow"}}),
+        _ => json!({"hookSpecificOutput": {"hookEventName": event, "decision": {"behavior": "allow"}}}),
+    };
+    for event in ["", "PreToolUse", "PermissionRequest"] {
+        let world = world();
+        let touch = json!({"command": "touch one"});
+        let model = Script::new().call("Bash", touch).then().say("done").serve().await.unwrap();
+        let mut host = Host::attended(&world, &model);
+        let hooks = if event.is_empty() { json!({}) } else { hook(event) };
+        host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+        host.say("go");
+        let asked = host.asked(if event.is_empty() { "can_use_tool" } else { "hook_callback" }).await;
+        assert_eq!(host.ask(deny()).await["subtype"], "success");
+        host.answer(&asked, yes(event));
+        host.result().await;
+        host.end().await.clean(0);
+        let told = model.request(1).tool_result(0);
+        assert!(told.contains("the deny rule `Bash(touch *)`"), "{event}: {told}");
+        assert!(!Path::new(&world.path("one")).exists(), "{event}");
+    }
 }
