@@ -29,7 +29,7 @@ use serde_json::{Map, Value, json};
 pub use driver::check_driver_hooks;
 pub use event::{HookEvent, StartSource};
 pub(crate) use fired::Fired;
-pub use handler::{HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookHandler, OnTrouble};
+pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookHandler, OnTrouble};
 pub use matcher::{Matcher, MatcherError};
 pub(crate) use occasion::{BatchCall, CallFacts, ModelSwitch, Occasion};
 pub(crate) use output::{Permission, RequestAnswer};

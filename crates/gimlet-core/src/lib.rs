@@ -42,8 +42,8 @@ pub use gate::{
     SandboxNow, SettingsNow, SettingsSource,
 };
 pub use hooks::{
-    HandlerAnswer, HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher, MatcherError,
-    OnTrouble, StartSource, check_driver_hooks,
+    HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookHandler, Hooks, Matcher,
+    MatcherError, OnTrouble, StartSource, check_driver_hooks,
 };
 pub use movable::Moving;
 pub use past::PastCalls;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gimlet_proto::{BoxFuture, Driver, DriverHook, HookCall};
+use gimlet_proto::{BoxFuture, Driver, DriverError, DriverHook, HookCall};
 
-use super::{HandlerCall, HandlerReport, HookEntry, HookEvent, HookHandler, Matcher, MatcherError, OnTrouble};
+use super::{
+    HandlerCall, HandlerError, HandlerReport, HookEntry, HookEvent, HookHandler, Matcher, MatcherError, OnTrouble,
+};
 
 /// How long a call may take unless the program says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -18,10 +20,14 @@ struct Callback {
 }
 
 impl HookHandler for Callback {
-    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, String>> {
+    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
         let call = HookCall { callback: self.id.clone(), input: call.input, tool_use: call.tool_use };
         let answer = self.driver.hook(call);
-        Box::pin(async move { answer.await.map(HandlerReport::json).map_err(|error| error.to_string()) })
+        let told = |error: DriverError| match error {
+            DriverError::Closed => HandlerError::Gone(error.to_string()),
+            DriverError::Failed(why) => HandlerError::Failed(why),
+        };
+        Box::pin(async move { answer.await.map(HandlerReport::json).map_err(told) })
     }
 
     fn text(&self) -> String {
@@ -48,7 +54,7 @@ pub(super) fn entries(driver: &Arc<dyn Driver>, hooks: &[DriverHook]) -> Result<
         let Some(event) = HookEvent::named(&hook.event) else { continue };
         let matcher = Matcher::new(event, hook.matcher.as_deref())?;
         let on_failure = block_if(hook.blocks_on_failure == Some(true) && event.may_fail_closed());
-        let on_timeout = match hook.blocks_on_failure {
+        let on_silence = match hook.blocks_on_failure {
             None => block_if(event.guards()),
             Some(_) => on_failure,
         };
@@ -58,7 +64,7 @@ pub(super) fn entries(driver: &Arc<dyn Driver>, hooks: &[DriverHook]) -> Result<
             handler: Arc::new(Callback { driver: driver.clone(), id: id.clone() }),
             timeout: hook.timeout,
             on_failure,
-            on_timeout,
+            on_silence,
             source: source.clone(),
         }));
     }

@@ -10,8 +10,8 @@ use super::{HookEvent, Matcher};
 
 /// Whoever runs a hook. Dropping the future withdraws the call.
 pub trait HookHandler: Send + Sync {
-    /// Runs it once; an error is one line about why it could not be run or answered nonsense.
-    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, String>>;
+    /// Runs it once.
+    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>>;
 
     /// What runs it, in one public word: `callback`, `command`, …
     fn kind(&self) -> &'static str {
@@ -25,6 +25,15 @@ pub trait HookHandler: Send + Sync {
 
     /// How long that may take unless somebody chose otherwise.
     fn default_timeout(&self, event: HookEvent) -> Duration;
+}
+
+/// Why a hook said nothing of use; one line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandlerError {
+    /// It could not be run or answered nonsense.
+    Failed(String),
+    /// Whoever runs it is gone, so it will never answer.
+    Gone(String),
 }
 
 /// One call of a handler.
@@ -82,7 +91,8 @@ pub struct HookEntry {
     /// How long it may take, where somebody chose that.
     pub timeout: Option<Duration>,
     pub on_failure: OnTrouble,
-    pub on_timeout: OnTrouble,
+    /// What it means that no answer came in time, or can come any more.
+    pub on_silence: OnTrouble,
     /// Whose hook it is, in words for people: `the driving program`.
     pub source: Arc<str>,
 }

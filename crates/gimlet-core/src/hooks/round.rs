@@ -8,7 +8,7 @@ use gimlet_proto::{AgentPath, Body, HookOutcome, HookPhase, HookView, Level, Not
 use gimlet_store::{ResultFiles, inline_fallback, persisted_preview};
 
 use super::output::Output;
-use super::{Fired, HandlerCall, HandlerReport, HookEntry, OnTrouble};
+use super::{Fired, HandlerCall, HandlerError, HandlerReport, HookEntry, OnTrouble};
 use crate::services::Services;
 
 /// The longest text that a hook may put before the model or people; longer ones go to a file.
@@ -64,14 +64,18 @@ impl Round {
                     }
                 }
             }
-            Ok(Err(why)) => {
+            Ok(Err(HandlerError::Failed(why))) => {
                 shown.fail(&why, HookOutcome::Error);
                 (format!("failed: {why}"), entry.on_failure)
+            }
+            Ok(Err(HandlerError::Gone(why))) => {
+                shown.fail(&why, HookOutcome::Error);
+                (format!("cannot answer any more: {why}"), entry.on_silence)
             }
             Err(_) => {
                 let why = format!("did not answer within {} s", patience.as_secs_f32());
                 shown.fail(&why, HookOutcome::Cancelled);
-                (why, entry.on_timeout)
+                (why, entry.on_silence)
             }
         };
         let told = format!("the hook {} of {} {trouble}", self.name, entry.source);

@@ -49,7 +49,7 @@ struct Fixed {
 }
 
 impl HookHandler for Fixed {
-    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, String>> {
+    fn run(&self, call: HandlerCall) -> BoxFuture<'static, Result<HandlerReport, HandlerError>> {
         self.told.lock().unwrap().push(serde_json::from_str(call.input.get()).unwrap());
         let report =
             HandlerReport { answer: (self.answer)(), stdout: "out".into(), stderr: "err".into(), exit_code: Some(2) };
@@ -114,7 +114,7 @@ impl Stage {
             handler: Arc::new(Fixed { answer, told: self.told.clone() }),
             timeout: None,
             on_failure: OnTrouble::GoOn,
-            on_timeout: OnTrouble::GoOn,
+            on_silence: OnTrouble::GoOn,
             source: Arc::from("a test"),
         };
         self.scope.services.hooks().replace("test", vec![entry]);

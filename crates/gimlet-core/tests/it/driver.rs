@@ -15,6 +15,8 @@ type Respond = Box<dyn Fn(usize, &Value) -> Reaction + Send + Sync>;
 pub(crate) enum Reaction {
     Say(Value),
     Fail(&'static str),
+    /// Is gone by now.
+    Leave,
     /// Never answers.
     Hang,
     /// Answers once all the others are there.
@@ -105,6 +107,7 @@ impl Driver for Shared {
             let answer = match answer {
                 Reaction::Say(answer) => Ok(answer),
                 Reaction::Fail(why) => Err(DriverError::Failed(why.to_owned())),
+                Reaction::Leave => Err(DriverError::Closed),
                 Reaction::Hang => {
                     program.hanging.notify_one();
                     std::future::pending().await

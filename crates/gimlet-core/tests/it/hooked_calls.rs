@@ -281,6 +281,29 @@ async fn silence_blocks_a_call_unless_the_program_said_to_go_on() {
 }
 
 #[tokio::test]
+async fn a_guard_whose_program_is_gone_blocks_like_a_silent_one_and_the_turn_goes_on_to_its_end() {
+    for (policy, runs) in [(None, false), (Some(true), false), (Some(false), true)] {
+        let program = Program::default().answers("h", |_, _| Reaction::Leave);
+        let hooks = vec![DriverHook { blocks_on_failure: policy, ..hook("PreToolUse", &["h"]) }];
+        let (mut bench, _) = bench(Setup::default(), program, hooks, touch(""));
+        let (report, bodies) = run(&mut bench).await;
+        assert!(matches!(report.end, TurnEnd::Completed), "{policy:?}");
+        let (_, is_error, text) = &bench.results(1)[0];
+        assert_eq!(!is_error, runs, "{policy:?}: {text}");
+        assert_eq!(bench.lines().is_empty(), !runs, "{policy:?}");
+        assert!(runs || text.contains("cannot answer any more"), "{text}");
+        assert!(notices(&bodies).contains("cannot answer any more"));
+        bench.close().await;
+    }
+    // What nobody waits for leave about goes on.
+    let program = Program::default().answers("h", |_, _| Reaction::Leave);
+    let (mut bench, _) = bench(Setup::default(), program, vec![hook("PostToolUse", &["h"])], touch(""));
+    run(&mut bench).await;
+    assert_eq!(bench.results(1)[0].2, "a done");
+    bench.close().await;
+}
+
+#[tokio::test]
 async fn a_failure_is_reported_and_blocks_only_where_that_was_asked_for() {
     let nonsense = || Reaction::Say(json!({"hookSpecificOutput": {"permissionDecision": "perhaps"}}));
     for (policy, runs) in [(None, true), (Some(false), true), (Some(true), false)] {
