@@ -1,6 +1,7 @@
 //! One conversation: its history in memory, its record on disk, and the parts of the prompt that stay frozen.
 
 mod cache_watch;
+mod few_images;
 mod room;
 
 use std::collections::HashSet;
@@ -18,8 +19,9 @@ use crate::ledger::Ledger;
 use crate::record::Record;
 use crate::repeats::Repeats;
 use cache_watch::{CacheWatch, Sent};
+use few_images::FewImages;
 use room::Full;
-pub(crate) use room::{Room, most_pictures};
+pub(crate) use room::Room;
 
 /// Of the window, what a prompt must at least take to be called too long: a short one is not what filled it.
 const LONG_PROMPT: u64 = 20;
@@ -49,6 +51,8 @@ pub(crate) struct Conversation {
     pub(crate) gauge: Gauge,
     /// What the messages carry that servers set limits on.
     room: Room,
+    /// What goes to models that take few images.
+    few_images: FewImages,
     cache_watch: CacheWatch,
     /// What hooks and servers want said before the next prompt, and a prompt of theirs.
     pub(crate) opening: Vec<String>,
@@ -87,6 +91,7 @@ impl Conversation {
             repeats: Repeats::default(),
             gauge,
             room,
+            few_images: FewImages::default(),
             cache_watch: CacheWatch::default(),
             opening: Vec::new(),
             said_once: HashSet::new(),
@@ -221,6 +226,7 @@ impl Conversation {
     /// Counts again what the messages carry, after some of it is gone.
     fn measure(&mut self) {
         self.room = Room::of(&self.messages);
+        self.few_images = FewImages::default();
         self.gauge.forget();
         self.messages.iter().for_each(|message| self.gauge.add(message.role, &message.blocks));
     }

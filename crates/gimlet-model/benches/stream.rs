@@ -92,6 +92,7 @@ fn build_800_messages(bencher: Bencher) {
         tools: Arc::from(tools),
         tool_choice: ToolChoice::Auto { parallel: true },
         messages,
+        few_images: None,
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context: Some((0, 0)), previous_len: Some(798) },
         thinking: Thinking::ModelDefault,
         display: None,

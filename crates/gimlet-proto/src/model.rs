@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use serde_json::value::RawValue;
 
-use crate::{Block, BlockKind, Env, Message, StopReason, Usage};
+use crate::{Block, BlockKind, Env, Message, Picture, StopReason, Usage};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
@@ -129,6 +129,9 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolDef]>,
     pub tool_choice: ToolChoice,
     pub messages: Vec<Arc<Message>>,
+    /// The same messages with no more images than every model takes; `None` where they have no more anyway. It is not
+    /// known beforehand which model answers in the end.
+    pub few_images: Option<Vec<Arc<Message>>>,
     pub cache: CachePlan,
     pub thinking: Thinking,
     /// `None`: as the provider was told at its start.
@@ -136,6 +139,13 @@ pub struct ModelRequest {
     pub effort: Option<String>,
     /// Also pass the provider's own events through ([`ModelEvent::Wire`]).
     pub want_wire_events: bool,
+}
+
+impl ModelRequest {
+    /// What goes to a model that takes so many images.
+    pub fn messages_for(&self, most_images: usize) -> &[Arc<Message>] {
+        self.few_images.as_ref().filter(|_| most_images < Picture::MOST).unwrap_or(&self.messages)
+    }
 }
 
 /// One tool as the model sees it, rendered once.

@@ -59,10 +59,17 @@ impl Picture {
     pub const MOST: usize = 600;
     /// Every model takes so many, and those with the short window no more.
     pub const MOST_FOR_ALL: usize = 100;
+    /// The short window, in tokens.
+    const SHORT_WINDOW: u64 = 200_000;
     /// Of more images than this each must be small.
     pub const MANY: usize = 20;
     /// The longest side of a small image in pixels.
     pub const SMALL_SIDE: u32 = 2000;
+
+    /// How many images a request may carry to a model with this window.
+    pub fn most_in(window: u64) -> usize {
+        if window > Self::SHORT_WINDOW { Self::MOST } else { Self::MOST_FOR_ALL }
+    }
 
     /// Looks at a base64 text that is said to be an image; says why it cannot be sent.
     pub fn look(base64: &str) -> Result<Self, &'static str> {

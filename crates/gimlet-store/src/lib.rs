@@ -64,7 +64,7 @@ pub use load::{Frozen, LoadOptions, Loaded, MAX_HISTORY, ToolOutputs, load};
 pub use log::{Mirror, Mirrors};
 pub use mend::{MendError, Mended, mend};
 pub use peek::{SessionSummary, peek};
-pub use pictures::{keep_newest_pictures, pictures_in, without_attachments};
+pub use pictures::{keep_newest_pictures, pictures_in, without_attachments, without_oldest_pictures};
 pub use remove::{RemoveError, Removed, belongings, remove};
 pub use repair::{INTERRUPTED_CALL, MISSING_START, is_sendable, repair};
 pub use results::{

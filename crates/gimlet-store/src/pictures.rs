@@ -99,20 +99,36 @@ pub fn keep_newest_pictures(messages: &mut [Message], most: usize) -> usize {
         return 0;
     }
     let surplus = blocks().map(|block| pictures_in(block).len()).sum::<usize>().saturating_sub(most);
-    let mut left = surplus;
-    for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
-        let mended = without_pictures(block, |_| {
-            left = left.checked_sub(1)?;
-            Some("the model takes no more images in a request, and newer ones came after it")
-        });
-        if let Some(mended) = mended {
-            *block = mended;
+    for (at, message) in without_oldest_pictures(messages.iter(), surplus) {
+        messages[at] = message;
+    }
+    surplus
+}
+
+/// The messages that have the oldest images, so many of them, with a note in the place of each, by their position.
+pub fn without_oldest_pictures<'a>(
+    messages: impl IntoIterator<Item = &'a Message>,
+    count: usize,
+) -> Vec<(usize, Message)> {
+    let mut left = count;
+    let mut changed = Vec::new();
+    for (at, message) in messages.into_iter().enumerate() {
+        let mut lighter: Option<Message> = None;
+        for (place, block) in message.blocks.iter().enumerate() {
+            let mended = without_pictures(block, |_| {
+                left = left.checked_sub(1)?;
+                Some("the model takes no more images in a request, and newer ones came after it")
+            });
+            if let Some(mended) = mended {
+                lighter.get_or_insert_with(|| message.clone()).blocks[place] = mended;
+            }
         }
+        changed.extend(lighter.map(|lighter| (at, lighter)));
         if left == 0 {
             break;
         }
     }
-    surplus
+    changed
 }
 
 /// The block with a note in the place of every image and document; nothing when it has none.

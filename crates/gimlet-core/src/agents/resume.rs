@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use gimlet_policy::{Call, Decision, NeedFacts, World};
-use gimlet_proto::{AgentPath, Need, Say, ToolUseId, effort_of};
+use gimlet_proto::{AgentPath, Need, Picture, Say, ToolUseId, effort_of};
 use gimlet_store::{AgentMeta, KnownAgent, LoadOptions, MAX_HISTORY, keep_newest_pictures};
 use serde_json::{Map, Value};
 
@@ -16,7 +16,6 @@ use super::outset::{Outset, Past};
 use super::roster::AgentKind;
 use super::toolbox::{self, Circumstances};
 use crate::call::CallScope;
-use crate::conversation::most_pictures;
 use crate::dials::{Choice, Dials};
 use crate::tool::{ForAgents, ToolContext, ToolError, ToolSet};
 
@@ -237,7 +236,7 @@ async fn load(scope: &CallScope, id: &str, window: u64) -> Result<Past, ToolErro
     };
     match loaded {
         Ok(Ok(Some((transcript, mut loaded)))) => {
-            keep_newest_pictures(&mut loaded.messages, most_pictures(window));
+            keep_newest_pictures(&mut loaded.messages, Picture::most_in(window));
             let history = loaded.messages.into_iter().map(Arc::new).collect();
             Ok(Past { transcript, history, outputs: loaded.outputs })
         }

@@ -10,14 +10,6 @@ use gimlet_store::pictures_in;
 /// The bytes of all messages together; servers take 32 MB, and the rest of a request needs its place.
 const MAX_BYTES: usize = 28_000_000;
 
-/// The short window, in tokens.
-const SHORT_WINDOW: u64 = 200_000;
-
-/// How many images a request may carry to a model with this window.
-pub(crate) fn most_pictures(window: u64) -> usize {
-    if window > SHORT_WINDOW { Picture::MOST } else { Picture::MOST_FOR_ALL }
-}
-
 /// What a conversation carries that servers set limits on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
@@ -66,7 +58,12 @@ impl Room {
 
     /// With as many images as go to a model with this window.
     pub(crate) fn within(self, window: u64) -> Self {
-        Self { most_pictures: most_pictures(window), ..self }
+        Self { most_pictures: Picture::most_in(window), ..self }
+    }
+
+    /// How many images there are beyond those that every model takes.
+    pub(super) fn surplus(&self) -> usize {
+        self.pictures.saturating_sub(Picture::MOST_FOR_ALL)
     }
 
     /// Takes note of what entered the conversation.

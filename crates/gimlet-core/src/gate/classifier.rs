@@ -269,6 +269,7 @@ impl Classifier {
             tools: self.tools.clone(),
             tool_choice: ToolChoice::Tool { name: TOOL.to_owned(), parallel: false },
             messages: vec![Arc::new(Message::user(vec![Block::text(&question)]))],
+            few_images: None,
             cache: CachePlan { ttl: None, context: None, previous_len: None },
             thinking: Thinking::Off,
             display: None,

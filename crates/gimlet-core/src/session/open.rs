@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gimlet_proto::{
-    AgentSpec, CacheTtl, Driver, DriverHook, Env, Hub, Model, SessionHandle, SessionId, Thinking, ToolDef,
+    AgentSpec, CacheTtl, Driver, DriverHook, Env, Hub, Model, Picture, SessionHandle, SessionId, Thinking, ToolDef,
 };
 use gimlet_store::{Checkpoints, ResultFiles, ToolOutputs, keep_newest_pictures};
 use tokio::sync::{mpsc, watch};
@@ -13,7 +13,7 @@ use super::SessionState;
 use super::actor::Actor;
 use super::desk::{Desk, Switches};
 use crate::agents::{AgentHost, AgentSource, HostParts, MainAgent, Roster};
-use crate::conversation::{Conversation, most_pictures};
+use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
 use crate::files::FileHabits;
 use crate::gate::{Asks, Gate, HostGate, Permissions};
@@ -102,7 +102,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         agent: config.main_agent.as_ref().map(|agent| agent.name.clone()),
     });
     let mut remarks: Vec<String> = hooks.set_driver_hooks(&config.hooks).err().into_iter().collect();
-    let most = most_pictures(config.model.facts(&dials.now().model).context_window);
+    let most = Picture::most_in(config.model.facts(&dials.now().model).context_window);
     match keep_newest_pictures(&mut config.history, most) {
         0 => {}
         count => remarks.push(format!("the oldest {count} images are left out: the model takes {most} in a request")),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::{Duration, Instant};
 
-use gimlet_proto::{Level, ModelFacts, ModelRequest, Say, StopReason, Thinking, ToolChoice, TurnEnd, When};
+use gimlet_proto::{Level, ModelFacts, ModelRequest, Picture, Say, StopReason, Thinking, ToolChoice, TurnEnd, When};
 
 use super::batch::{self, BatchEnd};
 use super::hooked::{self, AtEnd};
@@ -153,6 +153,15 @@ impl<'a> Rounds<'a> {
         if conversation.ensure_sendable() {
             turn.notice(Level::Warning, "calls and results did not fit together and were mended; please report this");
         }
+        let few_images = conversation.with_few_images();
+        let (facts, most) = (turn.facts(), Picture::MOST_FOR_ALL);
+        if few_images.is_some()
+            && Picture::most_in(facts.context_window) <= most
+            && let Some(count) = conversation.news_of_left_out()
+        {
+            let text = format!("the oldest {count} images are left out: {} takes {most} in a request", facts.id);
+            turn.notice(Level::Warning, text);
+        }
         let choice = turn.dials.now();
         ModelRequest {
             model: turn.scope.model(),
@@ -162,6 +171,7 @@ impl<'a> Rounds<'a> {
             tool_choice: ToolChoice::Auto { parallel: turn.options.parallel_tools },
             cache: conversation.plan_cache(turn.scope.subagent.is_some()),
             messages: conversation.messages(),
+            few_images,
             thinking: self.thinking,
             display: choice.display,
             effort: choice.effort,

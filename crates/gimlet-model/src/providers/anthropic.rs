@@ -11,7 +11,7 @@ mod plan;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gimlet_proto::{ErrorKind, Model, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream};
+use gimlet_proto::{ErrorKind, Model, ModelError, ModelEvent, ModelFacts, ModelRequest, ModelStream, Picture};
 
 use crate::catalogue::{Catalogue, Resolved};
 use crate::cure::Cure;
@@ -105,7 +105,12 @@ impl Inner {
                 Err(error) => return Err(error),
             };
             self.fallen.fall_to(request, place + 1);
-            outlet.push(ModelEvent::Notice(format!("{} {why}; this turn goes on with {}", model.id, next.id)));
+            let most = |model: &Resolved| Picture::most_in(model.profile.context_window);
+            let fewer = match request.few_images.is_some() && most(next) < most(model) {
+                true => format!(", which takes {} images in a request: the oldest are left out", most(next)),
+                false => String::new(),
+            };
+            outlet.push(ModelEvent::Notice(format!("{} {why}; this turn goes on with {}{fewer}", model.id, next.id)));
         }
         let nobody = StandIn { for_failures: false, for_refusals: false };
         self.run_with(&chain[last], request, outlet, nobody).await.map(drop)

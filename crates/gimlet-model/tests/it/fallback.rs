@@ -7,7 +7,7 @@ use std::time::Duration;
 use gimlet_model::{Anthropic, AnthropicConfig, ModelChoices};
 use gimlet_proto::{Block, Message, Model, ModelEvent, ModelRequest, ResultContent};
 
-use crate::server::{Plan, Server, error, stream};
+use crate::server::{Plan, Seen, Server, error, stream};
 use crate::*;
 
 fn falling_back(server: &Server, fallbacks: &[&str]) -> Anthropic {
@@ -107,4 +107,20 @@ async fn a_model_that_may_not_be_used_is_never_asked() {
     assert!(failed(&events).message.contains("'claude-sonnet-5-5'"), "{:?}", failed(&events));
     assert_eq!(course(&told(&provider, ModelRequest { model: "default".into(), ..request("hi") }).await), WHOLE);
     assert_eq!(models(&server), ["claude-haiku-5-5"]);
+}
+
+#[tokio::test]
+async fn a_model_that_takes_fewer_images_gets_the_messages_with_fewer() {
+    let plans = vec![overloaded(), overloaded(), overloaded(), stream(&REPLY), stream(&REPLY)];
+    let server = Server::start(plans).await;
+    let provider = falling_back(&server, &["claude-haiku-4-5"]);
+    let few = Some(vec![Arc::new(Message::user(vec![Block::text("few")]))]);
+    let events = told(&provider, ModelRequest { few_images: few.clone(), ..request("all") }).await;
+    let says = |event: &ModelEvent| matches!(event, ModelEvent::Notice(text) if text.contains("takes 100 images"));
+    assert!(events.iter().any(says), "{events:?}");
+    let wanted = ModelRequest { model: "claude-haiku-4-5".into(), few_images: few, ..request("all") };
+    told(&provider, wanted).await;
+    let said = |seen: &Seen| seen.json()["messages"][0]["content"][0]["text"].as_str().unwrap().to_owned();
+    let said: Vec<String> = server.seen().iter().map(said).collect();
+    assert_eq!(said, ["all", "all", "all", "few", "few"]);
 }

@@ -52,6 +52,7 @@ pub(crate) fn request(text: &str) -> ModelRequest {
         tools: Arc::from([]),
         tool_choice: ToolChoice::Auto { parallel: true },
         messages: vec![Arc::new(Message::user(vec![Block::text(text)]))],
+        few_images: None,
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context: None, previous_len: None },
         thinking: Thinking::ModelDefault,
         display: None,

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use gimlet_proto::{
-    Block, BlockKind, CacheTtl, Message, ModelRequest, SentOption, ThinkingDisplay, ToolChoice, ToolDef,
+    Block, BlockKind, CacheTtl, Message, ModelRequest, Picture, SentOption, ThinkingDisplay, ToolChoice, ToolDef,
 };
 
 use super::markers;
@@ -42,6 +42,8 @@ pub struct BodyPlan {
     pub(crate) defer_loading: bool,
     /// Leave thinking blocks out of this many messages at the start.
     pub(crate) strip_thinking: usize,
+    /// How many images the model takes.
+    pub(crate) most_images: usize,
 }
 
 impl BodyPlan {
@@ -55,6 +57,7 @@ impl BodyPlan {
             task_budget: None,
             tool_choice: ToolChoice::Auto { parallel: true },
             caching: true,
+            most_images: Picture::MOST,
             eager_input: true,
             defer_loading: true,
             strip_thinking: 0,
@@ -247,10 +250,11 @@ fn push_output_config(out: &mut String, plan: &BodyPlan) {
 }
 
 fn push_messages(out: &mut String, request: &ModelRequest, plan: &BodyPlan, ttl: Option<CacheTtl>) {
-    let places = if ttl.is_some() { markers::places(&request.messages, &request.cache) } else { Vec::new() };
+    let messages = request.messages_for(plan.most_images);
+    let places = if ttl.is_some() { markers::places(messages, &request.cache) } else { Vec::new() };
     let marker = ttl.map(markers::marker);
     let mut first = true;
-    for (at, message) in request.messages.iter().enumerate() {
+    for (at, message) in messages.iter().enumerate() {
         let strip = at < plan.strip_thinking;
         if !message.blocks.iter().any(|block| is_sent(block, strip)) {
             continue;

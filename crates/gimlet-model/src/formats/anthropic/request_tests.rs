@@ -23,6 +23,7 @@ fn request(messages: Vec<Arc<Message>>) -> ModelRequest {
         tools: Arc::from([tool("Read", false), tool("Rare", true)]),
         tool_choice: ToolChoice::Auto { parallel: true },
         messages,
+        few_images: None,
         cache: CachePlan { ttl: Some(CacheTtl::FiveMinutes), context: Some((0, 0)), previous_len: None },
         thinking: Thinking::ModelDefault,
         display: None,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use gimlet_proto::{BlockKind, CutCall, Message, ModelRequest, Role, Thinking, ThinkingDisplay, ToolChoice};
+use gimlet_proto::{BlockKind, CutCall, Message, ModelRequest, Picture, Role, Thinking, ThinkingDisplay, ToolChoice};
 
 use super::AnthropicConfig;
 use crate::betas::{self, BETAS, Beta, Circumstances};
@@ -162,6 +162,7 @@ impl Learned {
             eager_input: config.eager_input.unwrap_or(config.first_party) && !lessons.no_eager_input,
             defer_loading: config.first_party && !lessons.no_defer_loading,
             strip_thinking,
+            most_images: Picture::most_in(profile.context_window),
         };
         (plan, betas)
     }

@@ -17,6 +17,7 @@ fn request(model: &str) -> ModelRequest {
         tools: Arc::from([]),
         tool_choice: ToolChoice::Auto { parallel: true },
         messages: vec![Arc::new(Message::user(vec![Block::text("hi")]))],
+        few_images: None,
         cache: CachePlan { ttl: None, context: None, previous_len: None },
         thinking: Thinking::ModelDefault,
         display: None,

@@ -396,3 +396,39 @@ async fn an_image_in_a_result_that_the_server_refuses_is_left_out_and_the_turn_g
     world.run(&later).args(["-p", "--continue", "more"]).finish().await.expect_code(0);
     assert!(!later.request(1).body_text().contains(GIF), "also when it is read back");
 }
+
+#[tokio::test]
+async fn a_model_that_takes_fewer_images_is_sent_the_newest_and_the_others_are_kept_for_the_next() {
+    let world = world();
+    let script = (0..6).fold(Script::new(), |script, at| script.say(&format!("{at}")).then());
+    let model = script.say("end").lenient().serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--model", "claude-sonnet-5-5"]));
+    for words in ["one", "two", "three"] {
+        let images = std::iter::repeat_n(image("image/gif", GIF), 40);
+        let content = std::iter::once(json!({"type": "text", "text": words})).chain(images);
+        host.send(user(&content.collect()));
+        host.result().await;
+    }
+    for name in ["claude-haiku-4-5", "claude-sonnet-5-5"] {
+        host.ask(json!({"subtype": "set_model", "model": name})).await;
+        for words in ["what do you see?", "and now?"] {
+            host.say(words);
+            assert_eq!(host.result().await["subtype"], "success", "{:?}", model.failures());
+        }
+    }
+    let lines = host.end().await.clean(0);
+    let told = |line: &&Value| line["content"].as_str().is_some_and(|text| text.contains("the oldest 20 images"));
+    assert_eq!(lines.iter().filter(told).count(), 1, "the person is told once");
+    let images = |at: usize| model.request(at).body_text().matches(GIF).count();
+    assert_eq!([2, 3, 4, 5, 6].map(images), [120, 100, 100, 120, 120]);
+    // What was sent is the beginning of what is sent next, byte for byte, but for the marks of the cache.
+    let sent = |at: usize| {
+        let text = Value::from(model.request(at).messages()).to_string();
+        text.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
+            .replace(r#""cache_control":{"type":"ephemeral"},"#, "")
+    };
+    for at in [3, 5] {
+        assert!(sent(at + 1).starts_with(sent(at).trim_end_matches(']')), "{at}");
+    }
+    assert!(model.rejections().is_empty(), "{:?}", model.rejections());
+}
