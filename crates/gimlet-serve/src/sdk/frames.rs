@@ -41,25 +41,53 @@ pub(super) struct HostAnswer {
     pub(super) outcome: Result<Box<RawValue>, String>,
 }
 
-/// Reads a `control_response`. Some hosts put the id beside the response instead of into it.
+/// Reads a `control_response`. Some hosts put the id beside the response instead of into it. Only one that says that it
+/// succeeded, or says nothing about it, did.
 pub(super) fn read_answer(line: &super::lines::HostLine) -> Option<HostAnswer> {
     #[derive(serde::Deserialize)]
     struct Response {
         request_id: Option<String>,
-        subtype: Option<String>,
+        subtype: Option<Value>,
         response: Option<Box<RawValue>>,
         error: Option<Value>,
     }
     let response: Response = line.get("response")?;
     let id = response.request_id.or_else(|| line.text("request_id"))?;
-    let outcome = match (response.subtype.as_deref(), response.response) {
-        (Some("error"), _) => Err(match response.error {
-            Some(Value::String(text)) => text,
-            Some(other) => other.to_string(),
-            None => "Unknown error".to_owned(),
+    let subtype = response.subtype.as_ref().map(|subtype| subtype.as_str().unwrap_or_default());
+    let outcome = match (subtype, response.response) {
+        (None | Some("success"), Some(response)) => Ok(response),
+        (None | Some("success"), None) => Ok(RawValue::from_string("{}".to_owned()).unwrap_or_default()),
+        (Some(_), _) => Err(match (response.error, response.subtype) {
+            (Some(Value::String(text)), _) => text,
+            (Some(other), _) => other.to_string(),
+            (None, Some(other)) if other != "error" => format!("an answer of the kind {other}"),
+            (None, _) => "Unknown error".to_owned(),
         }),
-        (_, Some(response)) => Ok(response),
-        (_, None) => Ok(RawValue::from_string("{}".to_owned()).unwrap_or_default()),
     };
     Some(HostAnswer { id, outcome })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sdk::lines::HostLine;
+
+    #[test]
+    fn only_what_says_that_it_succeeded_or_nothing_is_no_error() {
+        let yes = r#""response":{"behavior":"allow"}"#;
+        for (subtype, error) in [
+            ("", None),
+            (r#""subtype":null,"#, None),
+            (r#""subtype":"success","#, None),
+            (r#""subtype":"error","error":"no","#, Some("no")),
+            (r#""subtype":"error","#, Some("Unknown error")),
+            (r#""subtype":"cancelled","#, Some(r#"an answer of the kind "cancelled""#)),
+            (r#""subtype":"Success","#, Some(r#"an answer of the kind "Success""#)),
+            (r#""subtype":5,"#, Some("an answer of the kind 5")),
+        ] {
+            let line = format!(r#"{{"type":"control_response","response":{{{subtype}"request_id":"r1",{yes}}}}}"#);
+            let answer = read_answer(&HostLine::from_members(serde_json::from_str(&line).unwrap())).unwrap();
+            assert_eq!((answer.id.as_str(), answer.outcome.err().as_deref()), ("r1", error), "{subtype}");
+        }
+    }
 }
