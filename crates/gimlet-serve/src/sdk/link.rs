@@ -369,7 +369,7 @@ impl Link {
                 let tool = tool.clone();
                 return self.ask_tool(tool, view.id, question);
             }
-            (Answers::Host, Some(question)) if !self.ended => question,
+            (Answers::Host, Some(question)) if !self.ended && !self.interrupted => question,
             _ => {
                 let answer = Answer::Unasked(DriverError::Closed.to_string());
                 self.session.send(Op::Answer { ask: view.id, answer });
@@ -467,10 +467,10 @@ impl Link {
         self.out.line(line.into_bytes()).await;
     }
 
-    /// The person wants all of it to end: the turn first, then gimlet.
+    /// The person wants all of it to end: the turn first, then gimlet. The host is still there for the hooks of the end.
     async fn stop(&mut self) {
         self.interrupted = true;
-        self.end_of_lines();
+        self.refuse_open();
         self.forget_waiting().await;
         if !self.busy {
             self.close();

@@ -40,6 +40,11 @@ impl Link {
         self.ended = true;
         self.host.close();
         self.wire.host_leaves();
+        self.refuse_open();
+    }
+
+    /// The host need not answer what it was asked about calls.
+    pub(super) fn refuse_open(&mut self) {
         for (_, question) in self.questions.drain() {
             refuse(&self.session, question.ask);
         }
@@ -68,7 +73,7 @@ impl Link {
             }
             return;
         }
-        if self.left || !matches!(self.phase, Phase::Live) {
+        if self.left || self.interrupted || !matches!(self.phase, Phase::Live) {
             self.held.push_back(line);
             return;
         }

@@ -182,6 +182,34 @@ async fn whatever_waits_when_gimlet_is_ended_is_discarded_before_the_last_result
 }
 
 #[tokio::test]
+async fn the_hooks_of_the_end_are_called_after_an_interrupt_from_the_terminal_too() {
+    for busy in [false, true] {
+        let world = world();
+        let model = Script::new().say("hi").then().call("Bash", json!({"command": "touch it; sleep 60"})).lenient();
+        let model = model.serve().await.unwrap();
+        let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+        let hooks = json!({"SessionEnd": [{"hookCallbackIds": ["end"]}]});
+        host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+        host.say("hi");
+        host.result().await;
+        if busy {
+            host.say("go");
+            host.until(|line| line["type"] == "assistant").await;
+        }
+        interrupt(&host);
+        let hook = host.asked("hook_callback").await;
+        assert_eq!(hook["request"]["input"]["hook_event_name"], "SessionEnd");
+        // Whoever wants to go takes no prompt any more.
+        host.say("one more thing");
+        host.answer(&hook, json!({}));
+        let end = host.ended().await;
+        end.output.expect_code(130);
+        let sent: Vec<String> = model.requests().iter().map(|request| request.last_user_text()).collect();
+        assert_eq!(sent.len(), 1 + usize::from(busy), "{sent:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_clearing_that_is_interrupted_is_not_completed_and_has_its_result() {
     let world = world();
     let model = Script::new().serve().await.unwrap();
