@@ -1,5 +1,6 @@
 //! Finding sessions: the newest of a directory, one by its id in any project, one by its title.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -147,6 +148,11 @@ impl Sessions {
     /// A session by its exact title; a title that a person gave outranks one that was made up.
     pub fn by_title(&self, title: &str) -> Result<SessionSummary, FindError> {
         one_with_title(self.newest_first().filter(|session| !session.is_sidechain).collect(), title)
+    }
+
+    /// The titles of all sessions that have one.
+    pub fn titles(&self) -> HashSet<String> {
+        self.newest_first().filter_map(|session| session.labels.title).collect()
     }
 
     /// The titles of the sessions that run right now. No others are read.

@@ -165,8 +165,9 @@ impl Wanted<'_> {
         let loaded = load_session(source, &options)?;
         let agent_before = loaded.labels.agent.clone();
         // The original's is not the copy's: a title that two sessions have finds neither of them.
+        let title_of_fork = loaded.labels.title.as_ref().filter(|_| run.fork_session);
         let title_of_fork =
-            loaded.labels.title.as_ref().filter(|_| run.fork_session).map(|title| format!("{title} (fork)"));
+            title_of_fork.map(|title| title_of_fork_of(title, &Sessions::new(&places, &around.cwd, &[])));
         let (files, loaded) = match run.fork_session {
             false => (source.clone(), loaded),
             true => {
@@ -446,6 +447,15 @@ fn name(transcript: &mut Transcript, run: &RunArgs, titles: &Titles<'_>, here: &
     let taken = here.running_titles();
     let free = std::iter::once(name.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !taken.contains(name));
     transcript.set_title(&free.unwrap_or(name));
+}
+
+/// What a copy of a session with this title is called: like no other session here.
+fn title_of_fork_of(title: &str, here: &Sessions) -> String {
+    let taken = here.titles();
+    let first = format!("{title} (fork)");
+    let numbered = (2..).map(|number| format!("{title} (fork {number})"));
+    let free = std::iter::once(first.clone()).chain(numbered).take(MOST_NAMESAKES).find(|name| !taken.contains(name));
+    free.unwrap_or(first)
 }
 
 fn freeze(transcript: &mut Transcript, segment: &Segment) {

@@ -147,13 +147,16 @@ async fn a_fork_is_called_after_its_source_unless_it_is_named() {
         let file = world.transcripts().into_iter().find(|file| file.ends_with(format!("{id}.jsonl"))).unwrap();
         entries_of(&file).into_iter().filter(|entry| entry["type"] == kind).collect()
     };
-    let cases: [(&[&str], &str); 2] = [(&[], "build (fork)"), (&["--name", "other"], "other")];
+    let cases: [(&[&str], &str); 4] =
+        [(&[], "build (fork)"), (&["--name", "other"], "other"), (&[], "build (fork 2)"), (&[], "build (fork 3)")];
     for (more, title) in cases {
         let flags = [&["--resume", "build", "--fork-session"], more].concat();
         let fork = turn(&world, &said("two").await, &flags).await;
         let titles = labels(&id_of(&fork), "custom-title");
         assert!(!titles.is_empty() && titles.iter().all(|entry| entry["customTitle"] == title), "{titles:?}");
         assert!(labels(&id_of(&fork), "tag").is_empty());
+        let again = turn(&world, &said("three").await, &["--resume", title]).await;
+        assert_eq!(id_of(&again), id_of(&fork), "its title finds it");
     }
 }
 
