@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use gimlet_store::{SearchIndex, SessionFiles, belongings, peek};
+use gimlet_store::{RemoveError, SearchIndex, SessionFiles, belongings, peek};
 
 use super::{Desk, list, words};
 use crate::args::RemoveArgs;
@@ -38,7 +38,11 @@ pub(super) fn run(args: &RemoveArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
             }
             Err(error) => {
                 failed = true;
-                crate::say_on_stderr(&format!("gimlet: {error}"));
+                let next = match error {
+                    RemoveError::Busy { .. } => "; end that one, then delete the session again",
+                    RemoveError::Delete { .. } => "",
+                };
+                crate::say_on_stderr(&format!("gimlet: {error}{next}"));
             }
         }
     }
@@ -48,7 +52,10 @@ pub(super) fn run(args: &RemoveArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
         failed = true;
         crate::say_on_stderr(&format!("gimlet: words of what was deleted may still be in the search index: {error}"));
     }
-    crate::say(&format!("deleted {} ({})", words::count(removed, "session", "sessions"), words::size(bytes)));
+    match removed {
+        0 => crate::say("nothing was deleted"),
+        _ => crate::say(&format!("deleted {} ({})", words::count(removed, "session", "sessions"), words::size(bytes))),
+    }
     Ok(ExitCode::from(u8::from(failed)))
 }
 

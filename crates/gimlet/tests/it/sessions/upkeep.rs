@@ -6,6 +6,7 @@ use gimlet_script::Script;
 use serde_json::{Value, json};
 
 use super::{sessions, transcript, turn};
+use crate::sdk::Host;
 use crate::world;
 
 /// Ends a transcript behind its first entry of this kind, as a run that is killed leaves it.
@@ -153,4 +154,21 @@ async fn a_forced_export_goes_through_links_and_pipes_and_replaces_neither() {
     let nowhere = sessions(&world, &["export", &id, "--force", "-o", &link.to_string_lossy()]).await;
     nowhere.expect_code(1);
     assert!(link.is_symlink() && nowhere.stderr.contains("cannot be written"), "{}", nowhere.stderr);
+}
+
+#[tokio::test]
+async fn a_session_that_runs_is_not_deleted_and_the_way_out_is_named() {
+    let world = world();
+    let model = Script::new().say("hi").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model));
+    host.say("hello");
+    let id = host.result().await["session_id"].as_str().unwrap().to_owned();
+    let kept = sessions(&world, &["rm", &id, "--yes"]).await;
+    kept.expect_code(1);
+    assert_eq!(kept.stdout, "nothing was deleted\n");
+    assert!(kept.stderr.contains("is in use by another process; end that one"), "{}", kept.stderr);
+    assert_eq!(world.transcripts().len(), 1);
+    host.end().await;
+    let gone = sessions(&world, &["rm", &id, "--yes"]).await;
+    assert!(gone.expect_code(0).stdout.starts_with("deleted 1 session"), "{}", gone.stdout);
 }
