@@ -3,11 +3,13 @@
 //! Works while another process runs the session: that one notices the new label and keeps it. The file is never
 //! created, never truncated, and nothing is put onto a torn line.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use gimlet_proto::sanitise;
 use regex::Regex;
 use unicode_normalization::UnicodeNormalization;
 
@@ -33,8 +35,11 @@ pub enum AnnotateError {
     Append { path: PathBuf, source: io::Error },
 }
 
-/// A title as it may be written: control characters become blanks, and it is neither empty nor too long.
+/// A title as it may be written: escape sequences go as a whole, other control characters become blanks, and it is
+/// neither empty nor too long.
 pub fn clean_title(title: &str) -> Result<String, AnnotateError> {
+    let has_escapes = title.contains(|c| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c));
+    let title = if has_escapes { sanitise(title) } else { Cow::Borrowed(title) };
     let spaced: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let title = spaced.trim();
     if title.is_empty() {
@@ -108,6 +113,21 @@ fn write_whole(file: &File, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_lose_escape_sequences_as_a_whole() {
+        let cases = [
+            ("plain", "plain"),
+            ("\u{1b}[2Jx", "x"),
+            ("a\u{1b}]0;b\u{7}c", "ac"),
+            ("\u{9b}31mred\u{1b}[0m", "red"),
+            ("one\ntwo\u{7}three", "one two three"),
+        ];
+        for (given, kept) in cases {
+            assert_eq!(clean_title(given).unwrap(), kept, "{given:?}");
+        }
+        assert!(matches!(clean_title("\u{1b}[2J"), Err(AnnotateError::BlankTitle)));
+    }
 
     #[test]
     fn tags_lose_what_cannot_be_seen() {
