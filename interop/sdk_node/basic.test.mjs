@@ -1,66 +1,14 @@
 // The public Agent SDK for TypeScript drives the real gimlet; only the model is scripted.
-// scripts/interop sets GIMLET_BIN and installs the SDK without the program that it would otherwise bring along.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { test } from "node:test";
 
 import { createSdkMcpServer, query, tool } from "@anthropic-ai/claude-agent-sdk";
 import { z } from "zod";
 
-const binary = process.env.GIMLET_BIN;
-assert.ok(binary && existsSync(binary), "GIMLET_BIN must name the gimlet to test; scripts/interop sets it");
-
-const say = (text) => ({ reply: { blocks: [{ text }] } });
-const call = (name, input) => ({ reply: { blocks: [{ tool: name, input }] } });
-
-/** A home, a project, and a model that plays these steps. */
-async function bench(steps) {
-  const root = realpathSync(mkdtempSync(join(tmpdir(), "gimlet-sdk-")));
-  const [home, project, record] = ["home", "project", "record"].map((name) => join(root, name));
-  mkdirSync(home);
-  mkdirSync(project);
-  const script = join(root, "script.json");
-  writeFileSync(script, JSON.stringify({ steps }));
-  const server = spawn(binary, ["dev", "scripted-model", script, "--record", record], { stdio: ["pipe", "pipe", "pipe"] });
-  const failures = [];
-  server.stderr.on("data", (data) => failures.push(String(data)));
-  const ended = new Promise((resolve) => server.once("close", resolve));
-  const first = await new Promise((resolve) => createInterface({ input: server.stdout }).once("line", resolve));
-  const { url } = JSON.parse(first);
-  const { PATH } = process.env;
-  const env = { PATH, HOME: home, CLAUDE_CONFIG_DIR: home, ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: "test-key" };
-  return {
-    project,
-    options: (more = {}) => ({ pathToClaudeCodeExecutable: binary, cwd: project, env, ...more }),
-    requests: () =>
-      readdirSync(record)
-        .filter((name) => name.endsWith(".request"))
-        .sort()
-        .map((name) => readFileSync(join(record, name), "utf8"))
-        .filter((text) => text.startsWith("POST /v1/messages HTTP"))
-        .map((text) => JSON.parse(text.slice(text.indexOf("\n\n") + 2))),
-    close: async () => {
-      server.stdin.end();
-      assert.equal(await ended, 0, failures.join(""));
-    },
-  };
-}
-
-async function collect(messages) {
-  const all = [];
-  for await (const message of messages) all.push(message);
-  return all;
-}
-
-const results = (messages) =>
-  messages
-    .filter((message) => message.type === "user" && Array.isArray(message.message.content))
-    .flatMap((message) => message.message.content.filter((block) => block.type === "tool_result"));
+import { bench, call, collect, results, say } from "./bench.mjs";
 
 test("a question is answered and summed up", async () => {
   const made = await bench([say("Four.")]);
@@ -116,21 +64,6 @@ test("questions carry previews in the form that the program wants", async () => 
   }
 });
 
-test("hooks see calls and can refuse them", async () => {
-  const made = await bench([call("Bash", { command: "touch x" }), say("ok")]);
-  const seen = [];
-  const hook = async (input) => {
-    seen.push(input.tool_name);
-    return { hookSpecificOutput: { hookEventName: "PreToolUse", permissionDecision: "deny", permissionDecisionReason: "no" } };
-  };
-  const hooks = { PreToolUse: [{ matcher: "Bash", hooks: [hook] }] };
-  const messages = await collect(query({ prompt: "go", options: made.options({ hooks, allowedTools: ["Bash"] }) }));
-  assert.deepEqual(seen, ["Bash"]);
-  assert.equal(results(messages)[0].is_error, true);
-  assert.ok(!existsSync(join(made.project, "x")));
-  await made.close();
-});
-
 test("tools of the program are called", async () => {
   const made = await bench([call("mcp__calc__add", { a: 2, b: 3 }), say("five")]);
   const add = tool("add", "Adds.", { a: z.number(), b: z.number() }, async ({ a, b }) => ({
@@ -153,40 +86,72 @@ test("an answer can have a shape", async () => {
   await made.close();
 });
 
-test("a session is gone on with", async () => {
-  const made = await bench([say("hello"), say("again")]);
-  const first = (await collect(query({ prompt: "remember me", options: made.options() }))).at(-1);
-  const second = (await collect(query({ prompt: "and?", options: made.options({ resume: first.session_id }) }))).at(-1);
-  assert.equal(second.session_id, first.session_id);
-  assert.match(JSON.stringify(made.requests()[1].messages), /remember me/);
+test("the model's own events come as they are sent", async () => {
+  const made = await bench([say("Hello there")]);
+  const messages = await collect(query({ prompt: "hi", options: made.options({ includePartialMessages: true }) }));
+  const events = messages.filter((message) => message.type === "stream_event").map((message) => message.event);
+  assert.equal(events[0].type, "message_start");
+  assert.equal(events.at(-1).type, "message_stop");
+  const text = events.filter((event) => event.type === "content_block_delta").map((event) => event.delta.text);
+  assert.equal(text.join(""), "Hello there");
   await made.close();
 });
 
-test("a running turn is interrupted, and its modes and models are changed", async () => {
-  const made = await bench([call("Bash", { command: "touch started; sleep 600" }), say("back")]);
-  let next;
-  const waiting = new Promise((resolve) => (next = resolve));
-  async function* prompts() {
-    const prompt = (content) => ({ type: "user", message: { role: "user", content }, parent_tool_use_id: null, session_id: "" });
-    yield prompt("sleep");
-    yield prompt(await waiting);
-  }
-  const running = query({ prompt: prompts(), options: made.options({ allowedTools: ["Bash"] }) });
-  const ends = [];
-  for await (const message of running) {
-    if (message.type === "assistant" && message.message.content.some((block) => block.type === "tool_use")) {
-      while (!existsSync(join(made.project, "started"))) await new Promise((resolve) => setTimeout(resolve, 10));
-      await running.interrupt();
-    }
-    if (message.type === "result") {
-      ends.push(message.subtype);
-      if (ends.length === 2) break;
-      await running.setPermissionMode("acceptEdits");
-      await running.setModel("claude-haiku-4-5");
-      next("hello?");
-    }
-  }
-  assert.deepEqual(ends, ["error_during_execution", "success"]);
-  assert.match(made.requests()[1].model, /haiku/);
+test("agents of the program are sent", async () => {
+  const task = { description: "look", prompt: "look around", subagent_type: "helper", run_in_background: false };
+  const made = await bench([call("Agent", task), say("I looked."), say("it looked")]);
+  const agents = { helper: { description: "Helps.", prompt: "You are the helper of the tests.", tools: ["Read"] } };
+  const messages = await collect(query({ prompt: "go", options: made.options({ agents }) }));
+  assert.ok(messages[0].agents.includes("helper"));
+  const [, inside] = made.requests();
+  assert.match(JSON.stringify(inside.system), /You are the helper of the tests\./);
+  assert.deepEqual(inside.tools.map((one) => one.name), ["Read"]);
+  assert.match(JSON.stringify(results(messages)), /I looked\./);
+  assert.equal(messages.at(-1).result, "it looked");
+  await made.close();
+});
+
+test("what is remembered with a yes holds in the session and on disk", async () => {
+  const made = await bench([call("Bash", { command: "touch one" }), call("Bash", { command: "touch two" }), say("done")]);
+  const asked = [];
+  const rule = (ruleContent, destination) => ({
+    type: "addRules",
+    rules: [{ toolName: "Bash", ruleContent }],
+    behavior: "allow",
+    destination,
+  });
+  const canUseTool = async (name, input) => {
+    asked.push(input.command);
+    const updatedPermissions = [rule("touch *", "session"), rule("make *", "localSettings")];
+    return { behavior: "allow", updatedInput: input, updatedPermissions };
+  };
+  await collect(query({ prompt: "touch", options: made.options({ canUseTool }) }));
+  assert.deepEqual(asked, ["touch one"], "the second call is covered by the new rule");
+  assert.ok(existsSync(join(made.project, "one")) && existsSync(join(made.project, "two")));
+  const kept = JSON.parse(readFileSync(join(made.project, ".claude", "settings.local.json"), "utf8"));
+  assert.deepEqual(kept.permissions.allow, ["Bash(make *)"]);
+  await made.close();
+});
+
+test("a budget ends the run and says so", async () => {
+  const made = await bench([say("costly", { input_tokens: 1_000_000, output_tokens: 100_000 })]);
+  const messages = [];
+  // The SDK throws behind an error result; the result itself has come by then.
+  await assert.rejects(async () => {
+    for await (const message of query({ prompt: "go", options: made.options({ maxBudgetUsd: 0.0001 }) })) messages.push(message);
+  });
+  const result = messages.at(-1);
+  assert.deepEqual([result.type, result.subtype], ["result", "error_max_budget_usd"]);
+  assert.ok(result.total_cost_usd > 0.0001);
+  await made.close();
+});
+
+test("what gimlet says on standard error reaches the program", async () => {
+  const made = await bench([say("ok")]);
+  writeFileSync(join(made.home, "settings.json"), '{"permissions":{"allow":["Read(",]}}');
+  const said = [];
+  const options = made.options({ stderr: (data) => said.push(data), settingSources: ["user"] });
+  assert.equal((await collect(query({ prompt: "go", options }))).at(-1).result, "ok");
+  assert.match(said.join(""), /settings\.json/);
   await made.close();
 });

@@ -10,7 +10,7 @@ from claude_agent_sdk import (
     ConversationResetMessage,
     ResultMessage,
     SystemMessage,
-    TextBlock,
+    ToolUseBlock,
     UserMessage,
 )
 
@@ -87,7 +87,7 @@ async def test_interrupt_with_nothing_running_is_fine(bench):
         assert (await turn(client, "hi"))[-1].result == "ok"
 
 
-async def test_the_mode_can_be_changed_between_and_during_turns(bench):
+async def test_the_mode_can_be_changed_between_turns(bench):
     write = lambda name: call("Write", {"file_path": str(bench.project / name), "content": "x"})
     model = bench.model(write("a"), text("refused"), write("b"), text("done"))
     async with ClaudeSDKClient(bench.options(model)) as client:
@@ -99,6 +99,36 @@ async def test_the_mode_can_be_changed_between_and_during_turns(bench):
             await client.set_permission_mode("bypassPermissions")
     assert len(first[-1].permission_denials) == 1 and not (bench.project / "a").exists()
     assert second[-1].permission_denials == [] and (bench.project / "b").exists()
+
+
+WAITS = "touch started; until [ -e go ]; do sleep 0.02; done"
+
+
+async def until(condition):
+    while not condition():
+        await anyio.sleep(0.02)
+
+
+async def test_the_mode_can_be_changed_while_a_turn_runs(bench):
+    write = lambda name: call("Write", {"file_path": str(bench.project / name), "content": "x"})
+    model = bench.model(write("a"), call("Bash", {"command": WAITS}), write("b"), text("done"))
+    changed = False
+    async with ClaudeSDKClient(bench.options(model, allowed_tools=["Bash"])) as client:
+        await client.query("go")
+        seen = []
+        with anyio.fail_after(30):
+            async for message in client.receive_response():
+                seen.append(message)
+                calls = [b.name for b in getattr(message, "content", []) if isinstance(b, ToolUseBlock)]
+                if calls == ["Bash"]:
+                    await until((bench.project / "started").exists)
+                    await client.set_permission_mode("acceptEdits")
+                    changed = True
+                    (bench.project / "go").write_text("")
+    assert changed and len(of(seen, ResultMessage)) == 1 and seen[-1].result == "done"
+    # One turn: what it asked for before the change was refused, what it asked for afterwards was not.
+    assert [d["tool_input"]["file_path"] for d in seen[-1].permission_denials] == [str(bench.project / "a")]
+    assert not (bench.project / "a").exists() and (bench.project / "b").exists()
 
 
 async def test_the_model_can_be_changed_and_changed_back(bench):
@@ -123,25 +153,28 @@ async def test_context_usage_has_its_categories(bench):
     assert {"name", "tokens"} <= set(usage["categories"][0])
 
 
-async def test_a_prompt_during_a_turn_is_not_lost(bench):
-    model = bench.model(
-        call("Bash", {"command": "until [ -e go ]; do sleep 0.02; done"}),
-        text("both"),
-        {"when": {"last_user_text": "second"}, "reply": {"blocks": [{"text": "second answered"}]}},
-    )
+async def test_a_prompt_during_a_turn_joins_it(bench):
+    model = bench.model(call("Bash", {"command": WAITS}), text("both"))
+    joined_while_it_ran = False
     async with ClaudeSDKClient(bench.options(model, allowed_tools=["Bash"])) as client:
         await client.query("first")
+        seen = []
         with anyio.fail_after(30):
-            await client.query("second")
-            (bench.project / "go").write_text("")
-            await collect(client.receive_response())
-    said = json.dumps([request["messages"] for request in model.requests()])
-    assert "second" in said
-    if len(model.requests()) == 2:
-        # It joined the running turn; the answer for a turn of its own is not needed.
-        bench.models.clear()
-        model.process.kill()
-        model.process.wait()
+            async for message in client.receive_response():
+                seen.append(message)
+                if any(isinstance(block, ToolUseBlock) for block in getattr(message, "content", [])):
+                    await until((bench.project / "started").exists)
+                    await client.query("second")
+                    # Lines are read in their order: once this is answered, the prompt is there too.
+                    await client.get_mcp_status()
+                    joined_while_it_ran = not (bench.project / "go").exists()
+                    (bench.project / "go").write_text("")
+    assert joined_while_it_ran
+    assert len(of(seen, ResultMessage)) == 1 and seen[-1].result == "both"
+    first, joined = model.requests()
+    assert "second" not in json.dumps(first["messages"])
+    last = joined["messages"][-1]["content"]
+    assert last[0]["type"] == "tool_result" and "second" in json.dumps(last[1:])
 
 
 async def test_clear_begins_a_new_session(bench):

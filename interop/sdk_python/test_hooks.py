@@ -1,6 +1,7 @@
 """Hooks that the program registers: every kind the SDK offers, what they see and what they change."""
 
 import json
+import typing
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from claude_agent_sdk import (
     UserMessage,
     query,
 )
+from claude_agent_sdk.types import HookEvent
 
 from conftest import call, collect, of, only, text
 
@@ -256,3 +258,24 @@ async def test_a_call_that_was_left_for_later_runs_when_the_session_is_resumed(b
     assert second[-1].result == "done" and (bench.project / "x").exists()
     assert only(seen)[0]["tool_input"]["command"] == "touch x"
     assert not only(results(second)).is_error
+
+
+# The test that shows each kind of hook at work.
+SHOWN_BY = {
+    "PreToolUse": test_pre_tool_use_sees_the_call_and_only_what_it_matches,
+    "PostToolUse": test_post_tool_use_sees_the_result_and_adds_to_it,
+    "PostToolUseFailure": test_post_tool_use_failure_sees_the_error,
+    "UserPromptSubmit": test_user_prompt_submit_adds_context_and_can_block,
+    "Stop": test_stop_can_make_the_model_go_on,
+    "SubagentStart": test_subagent_start_and_stop_frame_the_agent,
+    "SubagentStop": test_subagent_start_and_stop_frame_the_agent,
+    "Notification": test_notification_tells_that_a_person_is_waited_for,
+    "PermissionRequest": test_permission_request_can_answer_in_place_of_a_person,
+}
+# There is no compaction yet, so nothing that this one could be called for.
+WITHOUT_OCCASION = {"PreCompact": test_pre_compact_is_accepted_and_has_no_occasion}
+
+
+def test_every_kind_that_the_sdk_has_is_shown():
+    offered = {name for kind in typing.get_args(HookEvent) for name in typing.get_args(kind) or [kind]}
+    assert offered == set(SHOWN_BY) | set(WITHOUT_OCCASION), "the SDK has other kinds of hooks than these tests"

@@ -170,3 +170,15 @@ async def test_results_of_calls_at_once_come_as_they_end(bench):
     assert "look 2" in told[0] and len(told) == 3, told
     sent = json.dumps(model.requests()[1]["messages"])
     assert sent.index("look 0") < sent.index("look 1") < sent.index("look 2")
+
+
+async def test_what_a_server_says_about_itself_reaches_the_model_once(bench):
+    made = server([])
+    made["instance"].instructions = "Numbers first, words later."
+    model = bench.model(text("one"), text("two"))
+    async with ClaudeSDKClient(bench.options(model, mcp_servers={"calc": made})) as client:
+        for prompt in ("one", "two"):
+            await client.query(prompt)
+            await collect(client.receive_response())
+    told = [json.dumps(request["messages"]).count("Numbers first, words later.") for request in model.requests()]
+    assert told == [1, 1]
