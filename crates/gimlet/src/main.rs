@@ -223,6 +223,7 @@ fn mistyped_command(word: &str) -> Option<(String, Report)> {
 
 /// Print mode, and sessions that a program drives; a program that reads results gets one even when the session cannot start.
 fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
+    let mut listens = false;
     let outcome = Surroundings::read().and_then(|around| {
         // Commands may look at the process that starts them. No thread has been started yet.
         gimlet_exec::conceal_credentials(&around.env);
@@ -236,7 +237,12 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
             run.resume = Some(sessions_cmd::pick(&around)?);
         }
         let run = &run;
-        if run.is_driven() { in_runtime(sdk::run(run, &around)) } else { in_runtime(print::run(run, &around)) }
+        if !run.is_driven() {
+            return in_runtime(print::run(run, &around));
+        }
+        sdk::check(run, &around)?;
+        listens = true;
+        in_runtime(sdk::run(run, &around))
     });
     if let Err(report) = &outcome
         && run.output_format != OutputFormat::Text
@@ -244,6 +250,9 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
         let session = [&run.session_id, &run.resume].into_iter().flatten().find(|id| gimlet_store::is_session_id(id));
         let session = session.cloned().unwrap_or_else(|| gimlet_store::new_session_id().to_string());
         tell_failure(report, &session, run.output_format == OutputFormat::Json && run.verbose);
+    }
+    if outcome.is_err() && run.is_driven() && !listens {
+        sdk::hear_out();
     }
     outcome
 }

@@ -3,6 +3,7 @@
 
 mod backstage;
 
+use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,11 +33,31 @@ const AGENT_PATIENCE_MS: u64 = 600_000;
 /// How long a host may take to read why there is no session.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Runs a driven session to its end.
-pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
+/// How long is waited for the first words of a host that there is no session for.
+const FIRST_WORDS: Duration = Duration::from_secs(1);
+
+/// What can be said before the host has said anything: whoever waits for an answer to nothing yet must hear of it too.
+pub(crate) fn check(run: &RunArgs, around: &Surroundings) -> Result<(), Report> {
     check_flags(run)?;
-    // Whoever waits for an answer to nothing yet must hear of it too.
-    start::check_session(run, around)?;
+    start::check_session(run, around)
+}
+
+/// Takes the first words of a host that was told already why there is no session. Whoever is about to speak must be able
+/// to: a broken pipe would hide the reason from them.
+pub(crate) fn hear_out() {
+    let (heard, hears) = std::sync::mpsc::channel();
+    let listen = move || {
+        // Whatever comes, and be it the end, is enough; nobody may be waiting any more.
+        drop(std::io::stdin().lock().read_until(b'\n', &mut Vec::new()));
+        drop(heard);
+    };
+    if std::thread::Builder::new().name("stdin".to_owned()).spawn(listen).is_ok() {
+        let _: Result<(), _> = hears.recv_timeout(FIRST_WORDS);
+    }
+}
+
+/// Runs a driven session to its end, once it was checked.
+pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
     let notes = Output::new(std::io::stderr()).map_err(print::no_thread)?;
     let mut lines = HostLines::start(std::io::stdin()).map_err(print::no_thread)?;
     let (interrupt, mut interrupts) = mpsc::unbounded_channel();

@@ -1,5 +1,7 @@
 //! Flags and variables that programs pass: odd ones, empty ones, and those that a start can fail by.
 
+use std::io::Write;
+
 use gimlet_script::Script;
 use serde_json::{Value, json};
 
@@ -28,6 +30,8 @@ async fn a_session_that_is_not_there_is_told_before_any_line_comes() {
     let result = host.result().await;
     let said = result["errors"][0].as_str().unwrap();
     assert!(said.starts_with(&format!("No conversation found with session ID: {id}")), "{said}");
+    // Somebody who speaks only now does not speak into a broken pipe.
+    host.child.stdin.as_mut().unwrap().write_all(b"{}\n").unwrap();
     let end = host.ended().await;
     end.output.expect_code(1);
     assert!(end.output.stderr.contains(id), "{}", end.output.stderr);
