@@ -469,3 +469,23 @@ async fn a_servers_question_reaches_the_person_and_comes_back() {
     }
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn a_guard_that_is_gone_lets_nothing_run_and_the_session_ends_in_order() {
+    let world = world();
+    let touch = |name: &str| json!({"command": format!("touch {name}")});
+    let script = Script::new().call("Bash", touch("one")).then().call("Bash", touch("two"));
+    let model = script.then().say("done").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    let hooks = json!({"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["guard"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.say("go");
+    host.asked("hook_callback").await;
+    let lines = host.end().await.clean(0);
+    let results: Vec<String> = lines.iter().filter(|line| line["type"] == "user").map(result_text).collect();
+    assert_eq!(results.len(), 2, "{results:?}");
+    assert!(results.iter().all(|text| text.contains("cannot answer any more")), "{results:?}");
+    let result = lines.iter().find(|line| line["type"] == "result").unwrap();
+    assert_eq!(result["result"], "done");
+    assert!(!world.project.join("one").exists() && !world.project.join("two").exists());
+}

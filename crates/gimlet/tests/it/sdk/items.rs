@@ -400,7 +400,7 @@ async fn an_image_in_a_result_that_the_server_refuses_is_left_out_and_the_turn_g
 #[tokio::test]
 async fn a_model_that_takes_fewer_images_is_sent_the_newest_and_the_others_are_kept_for_the_next() {
     let world = world();
-    let script = (0..6).fold(Script::new(), |script, at| script.say(&format!("{at}")).then());
+    let script = (0..6).fold(Script::new(), |script, at| script.say(format!("{at}")).then());
     let model = script.say("end").lenient().serve().await.unwrap();
     let mut host = Host::start(world.run(&model).args(["--model", "claude-sonnet-5-5"]));
     for words in ["one", "two", "three"] {
