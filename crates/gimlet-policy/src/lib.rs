@@ -21,8 +21,8 @@ pub use paths::{
 };
 pub use rules::{
     Behavior, Destination, Oddity, PermissionUpdate, Permissions, Rule, RuleError, RuleProblem, RuleRemark, RuleScope,
-    RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, names_in_list, removes_agent, removes_tool,
-    server_tool_names, spellings, split_rules, wildcard,
+    RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, gives_in_list, is_watched, removes_agent,
+    removes_tool, server_tool_names, spellings, split_rules, takes_in_list, wildcard,
 };
 pub use suggest::{Suggestion, suggestions};
 pub use verdict::{Decision, NearRule, PartVerdict, Reason, Verdict};

@@ -21,7 +21,7 @@ pub(crate) use auto::{is_interpreter, is_set_aside};
 pub use command::wildcard;
 pub(crate) use command::{CommandPattern, Fit};
 pub(crate) use domain::{DomainPattern, host_of};
-pub use names::{names_in_list, server_tool_names, spellings};
+pub use names::{gives_in_list, is_watched, server_tool_names, spellings, takes_in_list};
 pub(crate) use offered::{fixed_words, runs_more};
 pub use remarks::{Oddity, RuleProblem, RuleRemark};
 pub use source::{RuleScope, RuleSource};
@@ -143,24 +143,16 @@ impl Rule {
     /// Whether an allow rule names this tool, whatever its specifier. `also` are further names of a server's tool, and
     /// those of its server; where they are known, tool and server are only named by one of them.
     pub(crate) fn names(&self, tool: &str, also: &[String]) -> bool {
-        let tool = canonical_tool(tool);
-        let spelled = |rule: &str| rule == tool || also.iter().any(|name| name == rule);
-        let globbed = |rule: &str| rule.contains('*') && names::glob(rule, tool, also);
-        if spelled(&self.tool) || globbed(&self.tool) {
-            return true;
-        }
-        // Two names can have one plain form, so this is for those of whom nothing else is known.
-        let plain = names::plain(&self.tool);
-        let of_server = || names::is_server(&plain) && names::is_tool_of(&plain, tool);
-        also.is_empty() && (spelled(&plain) || globbed(&plain) || of_server())
+        names::means(&self.tool, tool, also)
     }
 
     /// Whether a rule that forbids may mean this tool. Where a name can be taken in two ways, it is taken in both.
     pub(crate) fn may_name(&self, tool: &str, also: &[String]) -> bool {
         let plain = names::plain(&self.tool);
-        let all = || names::taken_for(also).chain([canonical_tool(tool).into()]);
         self.names(tool, also)
-            || [self.tool.as_str(), &plain].iter().any(|rule| all().any(|name| wildcard(rule, &name)))
+            || [self.tool.as_str(), &plain]
+                .iter()
+                .any(|rule| names::meant_by(tool, also).any(|name| wildcard(rule, &name)))
             || (plain.starts_with(names::SERVERS) && names::is_tool_of(&plain, tool))
     }
 }
@@ -364,8 +356,8 @@ mod tests {
         assert!(!removes("mcp__git", "mcp__github__log"));
         assert!(removes("Task", "Agent"));
         assert!(removes("Agent", "Task"));
-        assert!(removes("Edit", "MultiEdit") && names_in_list("Edit", "MultiEdit", &[]));
-        assert!(names_in_list("MultiEdit", "MultiEdit", &[]) && !names_in_list("Write", "MultiEdit", &[]));
+        assert!(removes("Edit", "MultiEdit") && takes_in_list("Edit", "MultiEdit", &[]));
+        assert!(takes_in_list("MultiEdit", "MultiEdit", &[]) && !takes_in_list("Write", "MultiEdit", &[]));
         assert!(removes("KillShell", "TaskStop"));
         assert!(!removes("Edit", "Write"));
     }
@@ -426,8 +418,22 @@ mod tests {
             if rule != "mcp__s__get_user__1a2b3c4d" {
                 let deny = parse(rule, Behavior::Deny).unwrap();
                 assert!(deny.may_name(dotted.0, &dotted.1) && deny.may_name(plain.0, &plain.1), "{rule}");
-                assert!(names_in_list("mcp__s__get_user", dotted.0, &dotted.1));
+                assert!(takes_in_list(rule, dotted.0, &dotted.1) && takes_in_list(rule, plain.0, &plain.1), "{rule}");
             }
+        }
+        // A list gives what a rule allows; what it says about the tools of all servers it means.
+        for (entry, means_dotted, means_plain) in [
+            ("mcp__s__get.user", true, false),
+            ("mcp__s__get_user", false, true),
+            ("mcp__s", true, true),
+            ("mcp__s__*", true, true),
+            ("mcp__s__get.*", true, false),
+            ("mcp__*", true, true),
+            ("*", true, true),
+            ("mcp__t", false, false),
+        ] {
+            let given = [gives_in_list(entry, dotted.0, &dotted.1), gives_in_list(entry, plain.0, &plain.1)];
+            assert_eq!(given, [means_dotted, means_plain], "{entry}");
         }
         for pattern in ["mcp__s__g*_user", "mcp__*_user"] {
             assert!(parse(pattern, Behavior::Deny).unwrap().may_name(dotted.0, &dotted.1), "{pattern}");

@@ -1,6 +1,6 @@
 //! Which tools a subagent gets: those of whoever sends it, as far as its definition wants them and they are fit for it.
 
-use gimlet_policy::names_in_list;
+use gimlet_policy::{gives_in_list, takes_in_list};
 use gimlet_proto::AgentSpec;
 
 use crate::tool::{ForAgents, ToolError, ToolRef, ToolSet};
@@ -22,10 +22,10 @@ pub(super) fn choose(
     circumstances: Circumstances,
 ) -> Result<ToolSet, ToolError> {
     let fit: Vec<&ToolRef> = parent.iter().filter(|tool| is_fit(tool, circumstances)).collect();
-    let kept = fit.iter().filter(|tool| !spec.disallowed_tools.iter().any(|entry| names(entry, tool)));
+    let kept = fit.iter().filter(|tool| !spec.disallowed_tools.iter().any(|entry| takes(entry, tool)));
     let Some(wanted) = &spec.tools else { return Ok(parent.only(kept.map(|tool| (*tool).clone()))) };
     let chosen: Vec<ToolRef> =
-        kept.filter(|tool| wanted.iter().any(|entry| names(entry, tool))).map(|tool| (*tool).clone()).collect();
+        kept.filter(|tool| wanted.iter().any(|entry| gives(entry, tool))).map(|tool| (*tool).clone()).collect();
     if chosen.is_empty() && !wanted.is_empty() {
         return Err(nothing_left(kind, wanted, parent, &fit));
     }
@@ -41,15 +41,20 @@ fn is_fit(tool: &ToolRef, circumstances: Circumstances) -> bool {
     }
 }
 
-/// Whether an entry of a definition means this tool: by name, by an older name, by server, or by a pattern.
-fn names(entry: &str, tool: &ToolRef) -> bool {
-    names_in_list(entry, tool.name(), tool.also_named()) || tool.aliases().contains(&entry.trim())
+/// Whether an entry of `tools` means this tool: by name, by an older name, by server, or by a pattern.
+fn gives(entry: &str, tool: &ToolRef) -> bool {
+    gives_in_list(entry, tool.name(), tool.also_named()) || tool.aliases().contains(&entry.trim())
+}
+
+/// Whether an entry of `disallowedTools` may mean it.
+fn takes(entry: &str, tool: &ToolRef) -> bool {
+    takes_in_list(entry, tool.name(), tool.also_named()) || tool.aliases().contains(&entry.trim())
 }
 
 fn nothing_left(kind: &str, wanted: &[String], parent: &ToolSet, fit: &[&ToolRef]) -> ToolError {
     let list = |group: Vec<&String>| group.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let known = |entry: &&String| parent.iter().any(|tool| names(entry, tool));
-    let is_fit = |entry: &&String| fit.iter().any(|tool| names(entry, tool));
+    let known = |entry: &&String| parent.iter().any(|tool| gives(entry, tool));
+    let is_fit = |entry: &&String| fit.iter().any(|tool| gives(entry, tool));
     let (here, elsewhere): (Vec<&String>, Vec<&String>) = wanted.iter().partition(known);
     let (taken, unfit): (Vec<&String>, Vec<&String>) = here.into_iter().partition(is_fit);
     let groups = [

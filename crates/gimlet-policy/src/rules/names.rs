@@ -38,9 +38,18 @@ pub fn spellings(servers: &[&str], tools: &[&str]) -> Vec<String> {
     names
 }
 
-/// The names that a tool's own may be taken for: theirs, and what can be sent of them.
-pub(super) fn taken_for(also: &[String]) -> impl Iterator<Item = Cow<'_, str>> {
-    also.iter().flat_map(|name| [Cow::Borrowed(name.as_str()), Cow::Owned(plain(name))])
+/// Every name by which a tool may be meant where something is forbidden or watched: those of its server too, and what can
+/// be sent of each.
+pub(super) fn meant_by<'a>(tool: &'a str, also: &'a [String]) -> impl Iterator<Item = Cow<'a, str>> {
+    let further = also.iter().flat_map(|name| [Cow::Borrowed(name.as_str()), Cow::Owned(plain(name))]);
+    further.chain([tool.into(), canonical_tool(tool).into()])
+}
+
+/// Whether a name by which whoever watches a tool may mean it fits. They are the names that a rule which forbids it is held
+/// against, without those that its whole server has.
+pub fn is_watched(tool: &str, also: &[String], fits: impl Fn(&str) -> bool) -> bool {
+    let of_server = |name: &str| also.iter().any(|other| is_tool_of(name, other) || is_tool_of(name, &plain(other)));
+    meant_by(tool, also).any(|name| fits(&name) && (name == tool || !of_server(&name)))
 }
 
 /// Whether a name is that of a server: there is nothing behind it that could be a tool.
@@ -68,12 +77,39 @@ pub(super) fn glob(pattern: &str, tool: &str, also: &[String]) -> bool {
     names.any(|name| wildcard(pattern, name)) && (also.is_empty() || of_its_server())
 }
 
-/// Whether an entry of a list of tools (an agent's `tools` or `disallowedTools`) means this tool. What a rule would say
-/// in parentheses is not looked at.
-pub fn names_in_list(entry: &str, tool: &str, also: &[String]) -> bool {
-    let entry = canonical_tool(entry.split('(').next().unwrap_or(entry).trim());
+/// Whether a name that gives something means this tool. Where the further names of a server's tool are known, tool and
+/// server are only meant by one of them.
+pub(super) fn means(given: &str, tool: &str, also: &[String]) -> bool {
+    let tool = canonical_tool(tool);
+    let spelled = |name: &str| name == tool || also.iter().any(|other| other == name);
+    let globbed = |name: &str| name.contains('*') && glob(name, tool, also);
+    if spelled(given) || globbed(given) {
+        return true;
+    }
+    // Two names can have one plain form, so this is for those of whom nothing else is known.
+    let plain = plain(given);
+    let of_server = || is_server(&plain) && is_tool_of(&plain, tool);
+    also.is_empty() && (spelled(&plain) || globbed(&plain) || of_server())
+}
+
+/// Whether an entry of a list that takes tools away (an agent's `disallowedTools`) may mean this tool. What a rule would
+/// say in parentheses is not looked at.
+pub fn takes_in_list(entry: &str, tool: &str, also: &[String]) -> bool {
+    let entry = in_list(entry);
     let plain = plain(entry);
-    let names = || taken_for(also).chain([tool.into(), canonical_tool(tool).into()]);
-    [entry, &plain].iter().any(|entry| names().any(|name| wildcard(entry, &name)))
+    [entry, &plain].iter().any(|entry| meant_by(tool, also).any(|name| wildcard(entry, &name)))
         || (also.is_empty() && is_server(&plain) && is_tool_of(&plain, tool))
+}
+
+/// Whether an entry of a list that gives tools (an agent's `tools`) means this tool, and not another that can only be sent
+/// in the same characters.
+pub fn gives_in_list(entry: &str, tool: &str, also: &[String]) -> bool {
+    let entry = in_list(entry);
+    // What names no server before its first `*` is about the tools of all.
+    let of_all = || entry.contains('*') && !is_server_glob(entry);
+    means(entry, tool, also) || (of_all() && meant_by(tool, also).any(|name| wildcard(entry, &name)))
+}
+
+fn in_list(entry: &str) -> &str {
+    canonical_tool(entry.split('(').next().unwrap_or(entry).trim())
 }

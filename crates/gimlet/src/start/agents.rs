@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gimlet_core::tool::{Sought, ToolRef, ToolSource, nearest};
 use gimlet_core::{AgentSource, Leave, MainAgent, Roster};
-use gimlet_policy::{RuleSet, names_in_list};
+use gimlet_policy::{RuleSet, gives_in_list, takes_in_list};
 use gimlet_proto::{AgentSpec, BoxFuture, Env, PermissionMode, ServerView, ServerWish};
 use serde_json::Value;
 
@@ -162,7 +162,7 @@ fn as_agent(run: &RunArgs, spec: &AgentSpec, restored: bool) -> RunArgs {
 /// all of them.
 fn launchable(spec: &AgentSpec) -> Option<Vec<String>> {
     let mut kinds = Vec::new();
-    for entry in spec.tools.iter().flatten().filter(|entry| names_in_list(entry, LAUNCHER, &[])) {
+    for entry in spec.tools.iter().flatten().filter(|entry| gives_in_list(entry, LAUNCHER, &[])) {
         let (_, named) = entry.trim().strip_suffix(')')?.split_once('(')?;
         let named: Vec<String> =
             named.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
@@ -175,8 +175,9 @@ fn launchable(spec: &AgentSpec) -> Option<Vec<String>> {
 }
 
 fn has(spec: &AgentSpec, name: &str, also_named: &[String], aliases: &[&str]) -> bool {
-    let means = |entry: &String| names_in_list(entry, name, also_named) || aliases.contains(&entry.trim());
-    spec.tools.as_ref().is_none_or(|wanted| wanted.iter().any(means)) && !spec.disallowed_tools.iter().any(means)
+    let gives = |entry: &String| gives_in_list(entry, name, also_named) || aliases.contains(&entry.trim());
+    let takes = |entry: &String| takes_in_list(entry, name, also_named) || aliases.contains(&entry.trim());
+    spec.tools.as_ref().is_none_or(|wanted| wanted.iter().any(gives)) && !spec.disallowed_tools.iter().any(takes)
 }
 
 /// Guests as far as an agent may have them.
@@ -224,7 +225,7 @@ pub(super) fn remarks(agents: &[(String, AgentSpec)]) -> Vec<String> {
 }
 
 fn is_known(entry: &str) -> bool {
-    let known = || known_tools().any(|tool| names_in_list(entry, tool, &[]) || tool == entry.trim());
+    let known = || known_tools().any(|tool| takes_in_list(entry, tool, &[]) || tool == entry.trim());
     entry.trim_start().starts_with("mcp__") || known()
 }
 
