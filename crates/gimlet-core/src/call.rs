@@ -154,7 +154,7 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-pub(crate) use hooked::is_awaited;
+pub(crate) use hooked::{is_awaited, subject};
 
 /// Stages 7 to 13: hooks, permission, the call itself, and its result. Never fails, never panics. `alone` says that the
 /// reply has no other call.

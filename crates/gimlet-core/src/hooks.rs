@@ -31,7 +31,7 @@ pub use event::{HookEvent, StartSource};
 pub(crate) use fired::Fired;
 pub use handler::{HandlerAnswer, HandlerCall, HandlerError, HandlerReport, HookEntry, HookHandler, OnTrouble};
 pub use matcher::{Matcher, MatcherError};
-pub(crate) use occasion::{BatchCall, CallFacts, ModelSwitch, Occasion};
+pub(crate) use occasion::{BatchCall, CallFacts, ModelSwitch, Occasion, Subject};
 pub(crate) use output::{Permission, RequestAnswer};
 
 use crate::call::CallScope;
@@ -128,8 +128,8 @@ impl Hooks {
     }
 
     /// Whether a hook waits for this very thing.
-    pub(crate) fn is_awaited(&self, event: HookEvent, subject: &str, aliases: &[&str]) -> bool {
-        self.listens(event) && self.lock().entries().any(|entry| entry.wants(event, Some(subject), aliases))
+    pub(crate) fn is_awaited(&self, event: HookEvent, subject: Subject<'_>) -> bool {
+        self.listens(event) && self.lock().entries().any(|entry| entry.wants(event, Some(subject)))
     }
 
     /// How the session came to be, for whoever tells it first.
@@ -181,12 +181,12 @@ impl Hooks {
             return None;
         }
         let subject = occasion.subject(scope.subagent.as_ref().map(|agent| agent.kind.as_str()));
-        let entries = self.waiting(event, subject, occasion.aliases());
+        let entries = self.waiting(event, subject);
         if entries.is_empty() {
             return None;
         }
         let name = match subject {
-            Some(subject) => format!("{}:{subject}", event.name()),
+            Some(subject) => format!("{}:{}", event.name(), subject.name),
             None => event.name().to_owned(),
         };
         // An object of strings, numbers and values always has a JSON form.
@@ -203,8 +203,8 @@ impl Hooks {
         Some(Box::pin(round.run(entries)))
     }
 
-    fn waiting(&self, event: HookEvent, subject: Option<&str>, aliases: &[&str]) -> Vec<HookEntry> {
-        self.lock().entries().filter(|entry| entry.wants(event, subject, aliases)).cloned().collect()
+    fn waiting(&self, event: HookEvent, subject: Option<Subject<'_>>) -> Vec<HookEntry> {
+        self.lock().entries().filter(|entry| entry.wants(event, subject)).cloned().collect()
     }
 
     /// What hooks are told.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{CallScope, Incoming};
 use crate::files::Stamp;
 use crate::gate::{Pass, Permit, Refusal, brings_answer, edited};
-use crate::hooks::{CallFacts, Fired, HookEvent, Occasion, Permission};
+use crate::hooks::{CallFacts, Fired, HookEvent, Occasion, Permission, Subject};
 use crate::results::{Settled, cancelled, without_blanks};
 use crate::tool::{ErrorClass, Prepared, ToolError, ToolRef};
 
@@ -28,8 +28,13 @@ pub(super) struct Cleared {
 /// Whether hooks want to look at a call before it is decided on.
 pub(crate) fn is_awaited(scope: &CallScope, prepared: &Prepared) -> bool {
     let hooks = scope.services.hooks();
-    let aliases = || scope.tools.find(&prepared.tool).map_or(&[][..], |tool| tool.aliases());
-    hooks.listens(HookEvent::PreToolUse) && hooks.is_awaited(HookEvent::PreToolUse, &prepared.tool, aliases())
+    hooks.listens(HookEvent::PreToolUse) && hooks.is_awaited(HookEvent::PreToolUse, subject(scope, prepared))
+}
+
+/// The tool of a call as matchers know it.
+pub(crate) fn subject<'a>(scope: &'a CallScope, prepared: &'a Prepared) -> Subject<'a> {
+    let aliases = scope.tools.find(&prepared.tool).map_or(&[][..], |tool| tool.aliases());
+    Subject { name: &prepared.tool, aliases, also_named: &prepared.also_named }
 }
 
 /// Lets hooks look at a call first.
@@ -133,7 +138,7 @@ impl Told {
     /// `None` when nobody waits for the end of such a call.
     pub(super) fn of(scope: &CallScope, tool: &ToolRef, permit: &Permit) -> Option<Self> {
         let hooks = scope.services.hooks();
-        let awaited = |event| hooks.is_awaited(event, tool.name(), tool.aliases());
+        let awaited = |event| hooks.is_awaited(event, Subject::of_tool(tool));
         if !(awaited(HookEvent::PostToolUse) || awaited(HookEvent::PostToolUseFailure)) {
             return None;
         }
@@ -224,5 +229,5 @@ fn replace_output(scope: &CallScope, tool: &ToolRef, settled: &mut Settled, outp
 }
 
 fn facts<'a>(incoming: &'a Incoming, tool: &'a ToolRef, input: &'a Value) -> CallFacts<'a> {
-    CallFacts { id: &incoming.id, tool: tool.name(), aliases: tool.aliases(), server: tool.server(), input }
+    CallFacts { id: &incoming.id, tool: Subject::of_tool(tool), server: tool.server(), input }
 }

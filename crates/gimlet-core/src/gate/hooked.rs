@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::ledger::Word;
 use super::refusal::Denied;
 use super::{Answered, Gate, Refusal, edited};
-use crate::call::{CallScope, Incoming};
+use crate::call::{self, CallScope, Incoming};
 use crate::hooks::{CallFacts, Fired, HookEvent, Occasion, RequestAnswer};
 use crate::tool::{Prepared, ToolRef};
 
@@ -129,8 +129,7 @@ fn facts<'a>(scope: &'a CallScope, incoming: &'a Incoming, prepared: &'a Prepare
     let tool = scope.tools.find(&prepared.tool);
     CallFacts {
         id: &incoming.id,
-        tool: &prepared.tool,
-        aliases: tool.map_or(&[][..], |tool| tool.aliases()),
+        tool: call::subject(scope, prepared),
         server: tool.and_then(|tool| tool.server()),
         input: &prepared.input,
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gimlet_proto::{BoxFuture, ToolUseId};
 use serde_json::value::RawValue;
 
-use super::{HookEvent, Matcher};
+use super::{HookEvent, Matcher, Subject};
 
 /// Whoever runs a hook. Dropping the future withdraws the call.
 pub trait HookHandler: Send + Sync {
@@ -98,11 +98,8 @@ pub struct HookEntry {
 }
 
 impl HookEntry {
-    /// Whether it is to be called for this; a subject may go by several names.
-    pub(super) fn wants(&self, event: HookEvent, subject: Option<&str>, aliases: &[&str]) -> bool {
-        let Some(subject) = subject else { return self.event == event };
-        // Whoever watches Edit watches every tool that is one under another name.
-        let mut names = [subject, gimlet_policy::canonical_tool(subject)].into_iter().chain(aliases.iter().copied());
-        self.event == event && names.any(|name| self.matcher.matches(name))
+    /// Whether it is to be called for this.
+    pub(super) fn wants(&self, event: HookEvent, subject: Option<Subject<'_>>) -> bool {
+        self.event == event && subject.is_none_or(|subject| subject.is_watched_by(&self.matcher))
     }
 }

@@ -7,21 +7,50 @@ use gimlet_store::preview;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{HookEvent, StartSource};
+use super::{HookEvent, Matcher, StartSource};
 use crate::services::Services;
+use crate::tool::ToolRef;
 
 /// The longest error that hooks are told, in bytes.
 const MAX_ERROR: usize = 10_000;
 /// The longest description of a background task, in characters.
 const MAX_DESCRIPTION: usize = 1_000;
 
+/// What matchers are held against.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// The name that hooks are told.
+    pub(crate) name: &'a str,
+    /// Older names of a tool, which matchers may still use.
+    pub(crate) aliases: &'a [&'a str],
+    /// What rules may call it besides.
+    pub(crate) also_named: &'a [String],
+}
+
+impl<'a> Subject<'a> {
+    /// Something that goes by one name.
+    pub(crate) fn of(name: &'a str) -> Self {
+        Self { name, aliases: &[], also_named: &[] }
+    }
+
+    /// A tool by every name that it has.
+    pub(crate) fn of_tool(tool: &'a ToolRef) -> Self {
+        Self { name: tool.name(), aliases: tool.aliases(), also_named: tool.also_named() }
+    }
+
+    /// Whether somebody who watches these watches it. Whoever would be heeded if they forbade it by a name watches it by
+    /// that name as well: servers choose what their tools are called, and not who guards them.
+    pub(super) fn is_watched_by(self, matcher: &Matcher) -> bool {
+        self.aliases.iter().any(|name| matcher.matches(name))
+            || gimlet_policy::is_watched(self.name, self.also_named, |name| matcher.matches(name))
+    }
+}
+
 /// A tool call as hooks see it.
 #[derive(Clone, Copy)]
 pub(crate) struct CallFacts<'a> {
     pub(crate) id: &'a ToolUseId,
-    pub(crate) tool: &'a str,
-    /// Older names of the tool, which matchers may still use.
-    pub(crate) aliases: &'a [&'a str],
+    pub(crate) tool: Subject<'a>,
     /// Whose tool it is, if it is a server's.
     pub(crate) server: Option<&'a ServerName>,
     /// With paths expanded.
@@ -118,23 +147,19 @@ impl<'a> Occasion<'a> {
     }
 
     /// What matchers are held against; an agent is matched by its kind.
-    pub(super) fn subject(&self, agent_type: Option<&'a str>) -> Option<&'a str> {
-        match self {
-            Occasion::SessionStart { source, .. } => Some(source.as_str()),
-            Occasion::Notification { kind, .. } => Some(kind),
-            Occasion::StopFailure { error, .. } => Some(error),
-            Occasion::ConfigChange { source, .. } => Some(source),
-            Occasion::DirectoryAdded { source, .. } => Some(source),
-            Occasion::SessionEnd { reason } => Some(reason),
-            Occasion::SubagentStart | Occasion::SubagentStop { .. } => agent_type,
+    pub(super) fn subject(&self, agent_type: Option<&'a str>) -> Option<Subject<'a>> {
+        let name = match self {
+            Occasion::SessionStart { source, .. } => source.as_str(),
+            Occasion::Notification { kind, .. } => kind,
+            Occasion::StopFailure { error, .. } => error,
+            Occasion::ConfigChange { source, .. } => source,
+            Occasion::DirectoryAdded { source, .. } => source,
+            Occasion::SessionEnd { reason } => reason,
+            Occasion::SubagentStart | Occasion::SubagentStop { .. } => agent_type?,
             // Those that are about no call are about nothing that a matcher could name.
-            _ => self.call().map(|call| call.tool),
-        }
-    }
-
-    /// Other names of the subject.
-    pub(super) fn aliases(&self) -> &'a [&'a str] {
-        self.call().map_or(&[], |call| call.aliases)
+            _ => return self.call().map(|call| call.tool),
+        };
+        Some(Subject::of(name))
     }
 
     /// Whether the mode of permissions is part of what hooks are told.
@@ -160,7 +185,7 @@ impl<'a> Occasion<'a> {
             told.insert(name.to_owned(), value);
         };
         if let Some(call) = self.call() {
-            set("tool_name", json!(call.tool));
+            set("tool_name", json!(call.tool.name));
             set("tool_input", call.input.clone());
             if let Some(server) = call.server {
                 set("mcp_server", json!(server));

@@ -130,7 +130,7 @@ async fn a_handler_may_block_or_speak_without_json() {
     let stage = stage();
     let mut events = stage.hub.subscribe();
     let (id, input) = (ToolUseId::new("t"), json!({}));
-    let call = CallFacts { id: &id, tool: "Bash", aliases: &[], server: None, input: &input };
+    let call = CallFacts { id: &id, tool: Subject::of("Bash"), server: None, input: &input };
     stage.listen(HookEvent::PreToolUse, None, || HandlerAnswer::Block("no".into()));
     assert_eq!(stage.fire(&Occasion::PreToolUse(call)).await.permission, Some((Permission::Deny, Some("no".into()))));
     let mut shown = Vec::new();
@@ -155,7 +155,8 @@ async fn a_handler_may_block_or_speak_without_json() {
 async fn a_tool_is_found_by_its_older_names_too() {
     let stage = stage();
     let (id, input) = (ToolUseId::new("t"), json!({}));
-    let call = CallFacts { id: &id, tool: "Agent", aliases: &["Task"], server: None, input: &input };
+    let tool = Subject { aliases: &["Task"], ..Subject::of("Agent") };
+    let call = CallFacts { id: &id, tool, server: None, input: &input };
     stage.listen(HookEvent::PreToolUse, Some("Task"), || HandlerAnswer::Block("no".into()));
     assert!(stage.fire(&Occasion::PreToolUse(call)).await.permission.is_some());
     assert_eq!(stage.told.lock().unwrap()[0]["tool_name"], "Agent");
@@ -166,8 +167,27 @@ async fn a_tool_is_found_by_its_older_names_too() {
 fn whoever_watches_edit_watches_multi_edit() {
     let stage = stage();
     stage.listen(HookEvent::PreToolUse, Some("Edit|Write"), || HandlerAnswer::Block("no".into()));
-    let watched = |tool: &str| stage.scope.services.hooks().is_awaited(HookEvent::PreToolUse, tool, &[]);
+    let watched = |tool: &str| stage.scope.services.hooks().is_awaited(HookEvent::PreToolUse, Subject::of(tool));
     assert!(watched("MultiEdit") && watched("Edit") && !watched("Read"));
+}
+
+/// A server that lists a twin of its tool gives it another name, and no way past its guard.
+#[test]
+fn a_tool_of_a_server_is_watched_by_every_name_that_forbids_it() {
+    let stage = stage();
+    let also = gimlet_policy::spellings(&["my.srv"], &["drop.table"]);
+    let sent = "mcp__my_srv__drop_table__1a2b3c4d";
+    let tool = Subject { also_named: &also, ..Subject::of(sent) };
+    let watched = |matcher: &str| {
+        stage.listen(HookEvent::PreToolUse, Some(matcher), || HandlerAnswer::Block("no".into()));
+        stage.scope.services.hooks().is_awaited(HookEvent::PreToolUse, tool)
+    };
+    for matcher in ["mcp__my_srv__drop_table", "Bash|mcp__my_srv__drop_table", "mcp__my.srv__drop.table$", sent] {
+        assert!(watched(matcher), "{matcher}");
+    }
+    for matcher in ["mcp__my_srv", "mcp__my_srv__drop", "mcp__s__drop_table", "^mcp__my_srv$", "^(?!mcp__my.srv__)"] {
+        assert!(!watched(matcher), "{matcher}");
+    }
 }
 
 #[test]
