@@ -7,6 +7,7 @@ mod admission;
 mod channel;
 mod client;
 mod config;
+mod effort;
 mod listing;
 mod naming;
 mod outcome;

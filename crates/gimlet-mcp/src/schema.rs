@@ -6,6 +6,7 @@ use gimlet_core::tool::{coerce, problems};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
+use crate::effort::{is_plain, is_small};
 use crate::text;
 
 /// Schemas are sent with every request. One that takes more than this, as it is sent, keeps its tool out.
@@ -19,6 +20,8 @@ pub(crate) struct Form {
     pub(crate) note: Option<String>,
     /// The server's own. What it does not name at the top is left to the server, whatever it says about that.
     own: Value,
+    /// Whether it can be told how much work that one is.
+    plain: bool,
     /// Made when the first call comes; `None` if it cannot be.
     validator: OnceLock<Option<Validator>>,
 }
@@ -34,21 +37,27 @@ impl Form {
         if own.get("additionalProperties") == Some(&Value::Bool(false)) {
             own.shift_remove("additionalProperties");
         }
-        Ok(Self { shown, note, own: Value::Object(own), validator: OnceLock::new() })
+        let plain = is_plain(&own);
+        Ok(Self { shown, note, own: Value::Object(own), plain, validator: OnceLock::new() })
     }
 
     /// The input if it fits, or else what it plainly means; what is wrong with it where neither fits. Where the schema
-    /// itself is of no use, the server says.
+    /// itself is of no use, or there would be no end to it, the server says.
     pub(crate) fn check(&self, input: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        let given = Value::Object(input.clone());
+        if !self.plain || !is_small(&self.own, &given) {
+            return Ok(input);
+        }
         let build = || jsonschema::options().should_validate_formats(false).build(&self.own).ok();
         let Some(validator) = self.validator.get_or_init(build) else { return Ok(input) };
-        let given = Value::Object(input.clone());
         if validator.is_valid(&given) {
             return Ok(input);
         }
         let mut meant = input;
         coerce(&self.shown, &[], &mut meant);
-        if validator.is_valid(&Value::Object(meant.clone())) {
+        // A text that holds JSON becomes what it holds.
+        let better = Value::Object(meant.clone());
+        if is_small(&self.own, &better) && validator.is_valid(&better) {
             return Ok(meant);
         }
         // They quote the schema.
@@ -179,6 +188,15 @@ mod tests {
             let circle = json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": a, "B": b}});
             assert!(check(&circle, json!({"a": 1})).is_ok(), "a circle says nothing");
         }
+        // Whoever holds an input against this one never comes back.
+        let level = |at: usize| {
+            let next = json!({"$ref": format!("#/$defs/a{}", at + 1)});
+            (format!("a{at}"), json!({"anyOf": [next, next]}))
+        };
+        let mut defs: Map<String, Value> = (0..60).map(level).collect();
+        defs.insert("a60".to_owned(), json!({"type": "number"}));
+        let endless = json!({"properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": defs});
+        assert!(check(&endless, json!({"x": "no"})).is_ok());
         // Nobody knows what this one refers to.
         let schema = json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}});
         assert!(check(&schema, json!({"a": 1})).is_ok());
