@@ -7,7 +7,7 @@ use gimlet_policy::{server_tool_names, wildcard};
 use gimlet_proto::plain_name;
 use serde_json::{Map, Value};
 
-use crate::naming::tool_name;
+use crate::naming::every_name;
 
 /// What holds for a tool before any rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +89,8 @@ impl Policies {
             return unnamed;
         }
         let mut names = server_tool_names(server, tool);
-        names.extend([tool.to_owned(), plain_name(tool), tool_name(server, tool)]);
+        names.extend(every_name(server, tool));
+        names.extend([tool.to_owned(), plain_name(tool)]);
         let means = |written: &str| names.iter().any(|name| name == written || wildcard(written, name));
         let said = self.named.iter().filter(|(written, _)| means(written)).map(|(_, policy)| *policy);
         said.max().unwrap_or(unnamed)
@@ -101,6 +102,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::naming::tool_name;
 
     #[test]
     fn what_cannot_be_read_asks() {
@@ -148,6 +150,8 @@ mod tests {
             ("a*", "add"),
             ("*", "add"),
             (tool_name("my.calc", &long).as_str(), long.as_str()),
+            // What the model sees beside a tool that is really called `to_add`.
+            (every_name("my.calc", "to/add").last().unwrap(), "to/add"),
         ] {
             assert!(denied(written, tool), "{written} for {tool}");
         }
