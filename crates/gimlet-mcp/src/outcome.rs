@@ -8,6 +8,9 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::text::data;
 
+/// An answer of more parts than this has its texts joined: each part costs more than its characters.
+const MOST_PARTS: usize = 100;
+
 /// Maps an answer; a failure that the server reports is a failed call with the server's own words.
 pub(crate) fn outcome(answer: CallToolResult) -> Result<GuestResult, ToolError> {
     let parts = parts(&answer);
@@ -41,12 +44,30 @@ fn output(answer: &CallToolResult) -> serde_json::Result<Box<RawValue>> {
 }
 
 fn parts(answer: &CallToolResult) -> Vec<ContentPart> {
-    let parts: Vec<ContentPart> = answer.content.iter().map(part).collect();
+    let mut parts: Vec<ContentPart> = answer.content.iter().map(part).collect();
+    if parts.len() > MOST_PARTS {
+        parts = joined(parts);
+    }
     match &answer.structured_content {
         // Content wins; structure alone is told as the text it is.
         Some(structure) if parts.is_empty() => vec![ContentPart::Text { text: data(&structure.to_string()) }],
         Some(_) | None => parts,
     }
+}
+
+/// Neighbouring texts as one, a line each.
+fn joined(parts: Vec<ContentPart>) -> Vec<ContentPart> {
+    let mut joined: Vec<ContentPart> = Vec::new();
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (Some(ContentPart::Text { text: before }), ContentPart::Text { text }) => {
+                before.push('\n');
+                before.push_str(&text);
+            }
+            (_, part) => joined.push(part),
+        }
+    }
+    joined
 }
 
 fn part(block: &ContentBlock) -> ContentPart {
@@ -102,6 +123,19 @@ mod tests {
         assert_eq!(three.output.get(), r#"{"content":[],"structuredContent":{"sum":5}}"#);
         let failed = answer(json!({"content": [{"type": "text", "text": "no such row"}], "isError": true}));
         assert_eq!(failed.err().unwrap().model_text, "no such row");
+    }
+
+    #[test]
+    fn an_answer_in_crumbs_is_put_together() {
+        let crumbs = |count: usize| vec![json!({"type": "text", "text": "x"}); count];
+        let image = json!({"type": "image", "data": "R0lGODlhAQABAA==", "mimeType": "image/gif"});
+        let few = answer(json!({"content": crumbs(100)})).unwrap();
+        assert!(matches!(few.content, ResultContent::Parts(parts) if parts.len() == 100));
+        let content = [crumbs(60), vec![image], crumbs(60)].concat();
+        let many = answer(json!({"content": content})).unwrap();
+        let ResultContent::Parts(parts) = many.content else { panic!() };
+        let text = ContentPart::Text { text: ["x"; 60].join("\n") };
+        assert_eq!(parts, [text.clone(), ContentPart::image("image/gif", "R0lGODlhAQABAA=="), text]);
     }
 
     #[test]
