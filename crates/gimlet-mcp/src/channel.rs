@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gimlet_proto::{Driver, DriverError};
 use rmcp::RoleClient;
-use rmcp::model::{ClientNotification, RequestId, ServerNotification};
+use rmcp::model::{ClientNotification, ClientRequest, JsonRpcRequest, RequestId, ServerNotification, ServerResult};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
+
+use crate::listing::{Oddity, sift};
 
 /// Why a message came to nothing. It is not the server's own word: the server may never have seen the message.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +22,8 @@ pub(crate) enum ChannelError {
     Driver(#[from] DriverError),
     #[error("its answer is no message of a server: {0}")]
     NoMessage(#[from] serde_json::Error),
+    #[error("its answer is one to something else")]
+    OtherAnswer,
 }
 
 /// Answers come in the order in which the server gives them.
@@ -29,6 +33,7 @@ pub(crate) struct DriverChannel {
     answers: mpsc::UnboundedReceiver<RxJsonRpcMessage<RoleClient>>,
     sender: mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>,
     asked: Asked,
+    inbox: Arc<Inbox>,
 }
 
 /// The requests that nobody has answered yet. Whoever waits for one gives it up when its sender goes.
@@ -76,20 +81,49 @@ impl Asked {
 impl DriverChannel {
     pub(crate) fn new(driver: Arc<dyn Driver>, server: &str) -> Self {
         let (sender, answers) = mpsc::unbounded_channel();
-        Self { driver, server: server.into(), answers, sender, asked: Asked::default() }
+        let inbox = Inbox {
+            messages: sender.clone(),
+            greeted: AtomicBool::new(false),
+            relisted: AtomicBool::new(false),
+            oddities: Mutex::default(),
+        };
+        let inbox = Arc::new(inbox);
+        Self { driver, server: server.into(), answers, sender, asked: Asked::default(), inbox }
     }
 
     /// Where messages come in that the server sends by itself.
-    pub(crate) fn inbox(&self) -> Inbox {
-        Inbox { messages: self.sender.clone(), relisted: AtomicBool::new(false) }
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
     }
 }
 
 /// The way in for what a server has to say without being asked.
 pub(crate) struct Inbox {
     messages: mpsc::UnboundedSender<RxJsonRpcMessage<RoleClient>>,
+    /// The server has been greeted: whoever speaks earlier is not understood.
+    greeted: AtomicBool,
     /// The server said that its tools have changed.
     relisted: AtomicBool,
+    /// What it listed that is no tool.
+    oddities: Mutex<Vec<Oddity>>,
+}
+
+/// A server's word that its tools have changed. It stands until somebody has asked for them.
+pub(crate) struct Relisted(Option<Arc<Inbox>>);
+
+impl Relisted {
+    /// Somebody has asked.
+    pub(crate) fn settle(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Relisted {
+    fn drop(&mut self) {
+        if let Some(inbox) = &self.0 {
+            inbox.relisted.store(true, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Inbox {
@@ -109,12 +143,53 @@ impl Inbox {
         {
             self.relisted.store(true, Ordering::SeqCst);
         }
+        if !self.greeted.load(Ordering::SeqCst) {
+            return match message {
+                RxJsonRpcMessage::<RoleClient>::Request(_) => Err("the server is not connected yet".to_owned()),
+                _ => Ok(()),
+            };
+        }
         self.messages.send(message).map_err(|_| "the connection is closed".to_owned())
     }
 
+    pub(crate) fn note_greeted(&self) {
+        self.greeted.store(true, Ordering::SeqCst);
+    }
+
     /// Whether the server said since the last time that its tools have changed.
-    pub(crate) fn take_relisted(&self) -> bool {
-        self.relisted.swap(false, Ordering::SeqCst)
+    pub(crate) fn take_relisted(self: &Arc<Self>) -> Option<Relisted> {
+        self.relisted.swap(false, Ordering::SeqCst).then(|| Relisted(Some(self.clone())))
+    }
+
+    /// What it listed since the last time that is no tool.
+    pub(crate) fn take_oddities(&self) -> Vec<Oddity> {
+        std::mem::take(&mut *self.oddities.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A message as the answer to what was asked. Of a list with something odd in it the rest is taken.
+    fn answer(
+        &self,
+        asked: &JsonRpcRequest<ClientRequest>,
+        text: &str,
+    ) -> Result<RxJsonRpcMessage<RoleClient>, ChannelError> {
+        match serde_json::from_str(text)? {
+            RxJsonRpcMessage::<RoleClient>::Response(mut response) if response.id == asked.id => {
+                let is_list = matches!(asked.request, ClientRequest::ListToolsRequest(_));
+                if is_list
+                    && !matches!(response.result, ServerResult::ListToolsResult(_))
+                    && let Some((page, odd)) = sift(text)
+                {
+                    response.result = ServerResult::ListToolsResult(page);
+                    self.oddities.lock().unwrap_or_else(PoisonError::into_inner).extend(odd);
+                }
+                Ok(RxJsonRpcMessage::<RoleClient>::Response(response))
+            }
+            RxJsonRpcMessage::<RoleClient>::Error(mut error) if error.id.as_ref().is_none_or(|id| *id == asked.id) => {
+                error.id = Some(asked.id.clone());
+                Ok(RxJsonRpcMessage::<RoleClient>::Error(error))
+            }
+            _ => Err(ChannelError::OtherAnswer),
+        }
     }
 }
 
@@ -126,7 +201,7 @@ impl Transport<RoleClient> for DriverChannel {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let (driver, server, answers) = (self.driver.clone(), self.server.clone(), self.sender.clone());
-        let open = self.asked.clone();
+        let (open, inbox) = (self.asked.clone(), self.inbox.clone());
         open.heed(&item);
         let given_up = open.until_given_up(&item);
         async move {
@@ -140,7 +215,7 @@ impl Transport<RoleClient> for DriverChannel {
             let TxJsonRpcMessage::<RoleClient>::Request(asked) = item else { return Ok(()) };
             open.forget(&asked.id);
             // A session that has gone does not wait for it.
-            drop(answers.send(serde_json::from_str(answer?.get())?));
+            drop(answers.send(inbox.answer(&asked, answer?.get())?));
             Ok(())
         }
     }

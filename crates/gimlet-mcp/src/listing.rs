@@ -1,7 +1,127 @@
-//! What there is to say about the list of a server's tools: which cannot be offered, and what became of those before.
+//! The list of a server's tools: how much of it is taken, which of them cannot be offered, and what became of those before.
 
-use crate::server::Known;
-use crate::text::some;
+use std::collections::{HashMap, HashSet};
+
+use rmcp::model::{ListToolsResult, PaginatedRequestParams, Tool};
+use rmcp::service::ServiceError;
+use rmcp::{Peer, RoleClient};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::channel::Inbox;
+use crate::server::{Known, words};
+use crate::text::{some, told};
+
+/// How many pages of a list are read, how many tools are taken, and how many bytes of them.
+const MOST_PAGES: usize = 100;
+const MOST_TOOLS: usize = 1_000;
+const MOST_BYTES: usize = 4 << 20;
+
+/// What a server listed, and what is to be said about that.
+pub(crate) struct Listed {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) trouble: Vec<String>,
+}
+
+/// Asks for the tools, page by page, as far as anybody could use them.
+pub(crate) async fn list(peer: &Peer<RoleClient>, inbox: &Inbox) -> Result<Listed, String> {
+    // What an earlier attempt left that nobody waited for.
+    inbox.take_oddities();
+    let mut taken = Taken::default();
+    let mut seen = HashSet::new();
+    let mut cursor = None;
+    let mut circles = false;
+    loop {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(params)).await.map_err(|error| match error {
+            ServiceError::UnexpectedResponse => "its answer is no list of tools".to_owned(),
+            error => told(&words(error)),
+        })?;
+        page.tools.into_iter().for_each(|tool| taken.take(tool));
+        cursor = page.next_cursor;
+        let Some(next) = &cursor else { break };
+        if !seen.insert(next.clone()) {
+            circles = true;
+            break;
+        }
+        if taken.is_full() || seen.len() == MOST_PAGES {
+            taken.beyond = true;
+            break;
+        }
+    }
+    let mut trouble = Vec::new();
+    if taken.beyond {
+        let text = "lists more than 1,000 tools, 4 MB or 100 pages; what is beyond that is left out";
+        trouble.push(text.to_owned());
+    }
+    if circles {
+        trouble.push("lists pages in a circle; each counts once".to_owned());
+    }
+    let odd = inbox.take_oddities();
+    if let Some(Oddity { why, .. }) = odd.first() {
+        let names = some(odd.iter().map(|odd| odd.name.as_str()));
+        trouble
+            .push(format!("has tools that are left out: {names}: they are not described as tools are ({})", told(why)));
+    }
+    Ok(Listed { tools: taken.tools, trouble })
+}
+
+/// As much of a list as is taken.
+#[derive(Default)]
+struct Taken {
+    tools: Vec<Tool>,
+    bytes: usize,
+    /// There was more.
+    beyond: bool,
+}
+
+impl Taken {
+    fn take(&mut self, tool: Tool) {
+        let size = serde_json::to_string(&tool).map_or(MOST_BYTES, |text| text.len());
+        if self.tools.len() == MOST_TOOLS || self.bytes + size > MOST_BYTES {
+            self.beyond = true;
+        } else {
+            self.bytes += size;
+            self.tools.push(tool);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.beyond || self.tools.len() == MOST_TOOLS
+    }
+}
+
+/// Something in a list that is no tool.
+pub(crate) struct Oddity {
+    name: String,
+    why: String,
+}
+
+/// Parts the tools of a list from what is none; `None` if there is no list.
+pub(crate) fn sift(answer: &str) -> Option<(ListToolsResult, Vec<Oddity>)> {
+    #[derive(Deserialize)]
+    struct Answer {
+        result: Page,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Page {
+        tools: Vec<Value>,
+        next_cursor: Option<Value>,
+    }
+    let Page { tools, next_cursor } = serde_json::from_str::<Answer>(answer).ok()?.result;
+    let (mut sound, mut odd) = (Vec::new(), Vec::new());
+    for (at, tool) in tools.into_iter().enumerate() {
+        let name = tool.get("name").and_then(Value::as_str).map_or_else(|| format!("number {}", at + 1), str::to_owned);
+        match serde_json::from_value(tool) {
+            Ok(tool) => sound.push(tool),
+            Err(error) => odd.push(Oddity { name, why: error.to_string() }),
+        }
+    }
+    let mut page = ListToolsResult::with_all_items(sound);
+    page.next_cursor = next_cursor.and_then(|cursor| cursor.as_str().map(str::to_owned));
+    Some((page, odd))
+}
 
 /// Which tools cannot be offered, and why.
 pub(crate) fn left_out(tools: &[Known]) -> Vec<String> {
@@ -16,6 +136,11 @@ pub(crate) fn left_out(tools: &[Known]) -> Vec<String> {
     found.into_iter().map(|(why, names)| format!("{}: {why}", some(names))).collect()
 }
 
+/// Where each name comes first.
+fn by_name(tools: &[Known]) -> HashMap<&str, usize> {
+    tools.iter().enumerate().rev().map(|(at, known)| (&*known.tool.name, at)).collect()
+}
+
 /// What became of a list. The order does not matter, everything else that a server says about a tool does.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Difference {
@@ -26,18 +151,18 @@ pub(crate) struct Difference {
 
 impl Difference {
     pub(crate) fn between(before: &[Known], after: &[Known]) -> Self {
-        let find = |tools: &[Known], name: &str| tools.iter().position(|known| known.tool.name == name);
+        let (earlier, now) = (by_name(before), by_name(after));
         let mut difference = Self::default();
         for (at, Known { tool, .. }) in after.iter().enumerate() {
-            match find(before, &tool.name) {
+            match earlier.get(&*tool.name) {
                 // One that is listed twice counts once.
-                _ if find(after, &tool.name) != Some(at) => {}
+                _ if now.get(&*tool.name) != Some(&at) => {}
                 None => difference.added.push(tool.name.to_string()),
-                Some(earlier) if before[earlier].tool != *tool => difference.changed.push(tool.name.to_string()),
+                Some(earlier) if before[*earlier].tool != *tool => difference.changed.push(tool.name.to_string()),
                 Some(_) => {}
             }
         }
-        let gone = before.iter().filter(|known| find(after, &known.tool.name).is_none());
+        let gone = before.iter().filter(|known| !now.contains_key(&*known.tool.name));
         difference.removed = gone.map(|known| known.tool.name.to_string()).collect();
         difference
     }

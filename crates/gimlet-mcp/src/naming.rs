@@ -4,13 +4,13 @@
 //! Few characters can be sent, so several names may come to one. Whatever is really called by it keeps it; the others get
 //! a name with a hash, and rules find those by what they are really called. A rule that forbids means all of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use gimlet_policy::{server_tool_names, spellings};
 use gimlet_proto::plain_name;
 use sha2::{Digest, Sha256};
 
-use crate::text::label;
+use crate::text::some;
 
 /// The longest name that every provider accepts for a tool; some take longer ones.
 const MAX_NAME: usize = 64;
@@ -64,8 +64,10 @@ fn hash(text: &str) -> String {
 pub(crate) struct Called {
     /// By the model.
     pub(crate) name: String,
-    /// By rules, besides.
+    /// By rules, besides: first by those about its server.
     pub(crate) also: Vec<String>,
+    /// How many of them are about its server.
+    pub(crate) of_server: usize,
 }
 
 /// The names of all tools of a session's servers, by server and own name.
@@ -80,6 +82,7 @@ impl Names {
     /// Those of servers with their tools. A server that is not there has none, and its names are kept for it all the same.
     pub(crate) fn of(servers: &[(String, Vec<String>)]) -> Self {
         let mut names = Self::default();
+        let mut without = Without::default();
         let of_servers = counted(servers.iter().map(|(server, _)| server));
         for (server, tools) in servers {
             let plain_server = plain_name(server);
@@ -92,23 +95,25 @@ impl Names {
                 let plain_tool = plain_name(tool);
                 let full = full_prefix(server) + &plain_tool;
                 if let Some(other) = longer.iter().find(|other| full.starts_with(*other)) {
-                    names.leave_out(server, tool, &format!("tools of another server, {other}…"));
+                    without.leave_out(server, tool, format!("tools of another server, {other}…"));
                     continue;
                 }
                 let tool_is_taken = is_taken(tool, &plain_tool, &of_tools);
                 let tool_names: &[&str] = if tool_is_taken { &[tool] } else { &[tool, &plain_tool] };
                 let is_taken = server_is_taken || tool_is_taken;
                 let name = if is_taken { distinct_name(server, tool) } else { tool_name(server, tool) };
-                let called = Called { name, also: spellings(server_names, tool_names) };
+                let of_server = spellings(server_names, &[]).len();
+                let called = Called { name, also: spellings(server_names, tool_names), of_server };
                 names.called.insert((server.clone(), tool.clone()), called);
             }
         }
-        names.part();
+        names.part(&mut without);
+        names.left_out = without.remarks();
         names
     }
 
     /// A name with a hash can be another tool's, by chance or because somebody looked for one.
-    fn part(&mut self) {
+    fn part(&mut self, without: &mut Without) {
         let mut by_name: HashMap<String, Vec<(String, String)>> = HashMap::new();
         for (tool, called) in &self.called {
             by_name.entry(called.name.clone()).or_default().push(tool.clone());
@@ -116,18 +121,13 @@ impl Names {
         let mut shared: Vec<(String, Vec<(String, String)>)> =
             by_name.into_iter().filter(|(_, all)| all.len() > 1).collect();
         shared.sort();
-        for (name, tools) in shared {
+        for (name, mut tools) in shared {
+            tools.sort();
             for (server, tool) in tools.into_iter().filter(|(server, tool)| format!("mcp__{server}__{tool}") != name) {
-                self.leave_out(&server, &tool, &format!("another tool, {name}"));
+                without.leave_out(&server, &tool, "other tools".to_owned());
                 self.called.remove(&(server, tool));
             }
         }
-    }
-
-    fn leave_out(&mut self, server: &str, tool: &str, whose: &str) {
-        let tool = label(tool);
-        self.left_out
-            .push(format!("the tool '{tool}' of the server '{server}' is left out: its name would be that of {whose}"));
     }
 
     /// What a tool is called, unless it is left out.
@@ -139,6 +139,26 @@ impl Names {
     pub(crate) fn owner(&self, name: &str) -> Option<(&str, &str)> {
         let found = self.called.iter().find(|(_, called)| called.name == name);
         found.map(|((server, tool), _)| (server.as_str(), tool.as_str()))
+    }
+}
+
+/// Tools that have no name, by their server and by whose name they would have.
+#[derive(Default)]
+struct Without(BTreeMap<(String, String), Vec<String>>);
+
+impl Without {
+    fn leave_out(&mut self, server: &str, tool: &str, whose: String) {
+        self.0.entry((server.to_owned(), whose)).or_default().push(tool.to_owned());
+    }
+
+    fn remarks(self) -> Vec<String> {
+        let remark = |((server, whose), tools): ((String, String), Vec<String>)| {
+            let tools = some(tools.iter().map(String::as_str));
+            format!(
+                "the server '{server}' has tools that are left out, as their names would be those of {whose}: {tools}"
+            )
+        };
+        self.0.into_iter().map(remark).collect()
     }
 }
 

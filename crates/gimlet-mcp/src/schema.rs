@@ -16,6 +16,8 @@ const MAX_SCHEMA: usize = 64 << 10;
 pub(crate) struct Form {
     /// The schema as every provider takes it.
     pub(crate) shown: Value,
+    /// What that takes, in bytes.
+    pub(crate) size: usize,
     /// What to say where choices at the top had to be folded.
     pub(crate) note: Option<String>,
     /// The server's own. What it does not name at the top is left to the server, whatever it says about that.
@@ -30,7 +32,8 @@ impl Form {
     /// Or why there is none that could be sent.
     pub(crate) fn of(schema: &Map<String, Value>) -> Result<Self, &'static str> {
         let (shown, note) = fit(&text::schema(schema)).ok_or("models would not take the schema of its input")?;
-        if shown.to_string().len() > MAX_SCHEMA {
+        let size = shown.to_string().len();
+        if size > MAX_SCHEMA {
             return Err("the schema of its input has more than 64 KB");
         }
         let mut own = schema.clone();
@@ -38,7 +41,7 @@ impl Form {
             own.shift_remove("additionalProperties");
         }
         let plain = is_plain(&own);
-        Ok(Self { shown, note, own: Value::Object(own), plain, validator: OnceLock::new() })
+        Ok(Self { shown, size, note, own: Value::Object(own), plain, validator: OnceLock::new() })
     }
 
     /// The input if it fits, or else what it plainly means; what is wrong with it where neither fits. Where the schema

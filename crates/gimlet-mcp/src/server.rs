@@ -16,11 +16,12 @@ use serde_json::{Map, Value};
 use crate::CHARS_PER_TOKEN;
 use crate::channel::{DriverChannel, Inbox};
 use crate::client::Client;
+use crate::listing::{Listed, list};
 use crate::naming::{Called, Names};
 use crate::outcome::outcome;
 use crate::policies::{Policies, Policy};
 use crate::schema::Form;
-use crate::text::{data, label, told};
+use crate::text::{MAX_TOLD, data, label, told};
 
 /// An answer with more characters than this is remarked on: about 10,000 tokens.
 const LONG_ANSWER: usize = 40_000;
@@ -33,13 +34,15 @@ pub(crate) const IN_DRIVER: &str = "sdk";
 /// An open connection.
 pub(crate) struct Connection {
     client: RunningService<RoleClient, Client>,
-    inbox: Inbox,
+    inbox: Arc<Inbox>,
     tools: Mutex<Arc<[Known]>>,
+    /// What is to be said about the last list.
+    trouble: Mutex<Vec<String>>,
 }
 
 /// A tool as its server lists it.
 pub(crate) struct Known {
-    pub(crate) tool: Tool,
+    pub(crate) tool: Arc<Tool>,
     /// Or why it cannot be offered.
     pub(crate) form: Result<Arc<Form>, &'static str>,
 }
@@ -60,24 +63,37 @@ pub(crate) enum ConnectError {
     Failed(String),
 }
 
-/// Opens a connection to a server inside the driving program and asks for its tools.
-pub(crate) async fn connect(
-    driver: Arc<dyn Driver>,
-    name: &str,
-    patience: Duration,
-) -> Result<Connection, ConnectError> {
-    let opening = async {
+/// A connection that is about to be opened to a server inside the driving program.
+pub(crate) struct Opening {
+    client: Client,
+    channel: DriverChannel,
+    inbox: Arc<Inbox>,
+}
+
+impl Opening {
+    pub(crate) fn new(driver: Arc<dyn Driver>, name: &str) -> Self {
         let channel = DriverChannel::new(driver.clone(), name);
-        let inbox = channel.inbox();
-        let greeted = serve_client(Client::new(driver, name), channel).await;
-        let client = greeted.map_err(|error| ConnectError::Failed(told(&greeting_failure(error))))?;
-        let listed = client.peer().list_all_tools().await;
-        let tools = listed.map_err(|error| ConnectError::Failed(told(&words(error))))?;
-        Ok(Connection { client, inbox, tools: Mutex::new(known(tools)) })
-    };
-    match tokio::time::timeout(patience, opening).await {
-        Ok(opened) => opened,
-        Err(_) => Err(ConnectError::TimedOut(patience)),
+        Self { client: Client::new(driver, name), inbox: channel.inbox().clone(), channel }
+    }
+
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// Greets the server and asks for its tools.
+    pub(crate) async fn finish(self, patience: Duration) -> Result<Connection, ConnectError> {
+        let Self { client, channel, inbox } = self;
+        let opening = async {
+            let greeted = serve_client(client, channel).await;
+            let client = greeted.map_err(|error| ConnectError::Failed(told(&greeting_failure(error))))?;
+            inbox.note_greeted();
+            let Listed { tools, trouble } = list(client.peer(), &inbox).await.map_err(ConnectError::Failed)?;
+            Ok(Connection { client, inbox, tools: Mutex::new(known(tools)), trouble: Mutex::new(trouble) })
+        };
+        match tokio::time::timeout(patience, opening).await {
+            Ok(opened) => opened,
+            Err(_) => Err(ConnectError::TimedOut(patience)),
+        }
     }
 }
 
@@ -89,13 +105,13 @@ pub(crate) fn known(tools: Vec<Tool>) -> Arc<[Known]> {
             true => Form::of(&tool.input_schema).map(Arc::new),
             false => Err("the server lists it more than once, and the first counts"),
         };
-        Known { form, tool }
+        Known { form, tool: Arc::new(tool) }
     };
     tools.into_iter().map(known).collect()
 }
 
 /// What went wrong, without the names of the parts that it went through.
-fn words(error: ServiceError) -> String {
+pub(crate) fn words(error: ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => error.message.into_owned(),
         ServiceError::TransportSend(error) => error.error.to_string(),
@@ -107,6 +123,12 @@ fn greeting_failure(error: ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         ClientInitializeError::JsonRpcError(error) => error.message.into_owned(),
+        ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
+            "its answer to the greeting is none".to_owned()
+        }
+        ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
+            "it speaks no version of the protocol that gimlet knows".to_owned()
+        }
         other => other.to_string(),
     }
 }
@@ -116,7 +138,7 @@ impl Connection {
         self.client.is_closed()
     }
 
-    pub(crate) fn inbox(&self) -> &Inbox {
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
     }
 
@@ -142,11 +164,17 @@ impl Connection {
 
     /// Asks for the tools again. They stay what they were if no list comes.
     pub(crate) async fn list_again(&self, patience: Duration) -> Result<(), String> {
-        let asked = tokio::time::timeout(patience, self.client.peer().list_all_tools()).await;
-        let listed = asked.map_err(|_| format!("it did not answer within {} s", patience.as_secs()))?;
-        let tools = known(listed.map_err(|error| told(&words(error)))?);
-        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;
+        let asked = tokio::time::timeout(patience, list(self.client.peer(), &self.inbox)).await;
+        let late = |_| ConnectError::TimedOut(patience).to_string();
+        let Listed { tools, trouble } = asked.map_err(late)??;
+        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = known(tools);
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
         Ok(())
+    }
+
+    /// What is to be said about the last list and was not said yet.
+    pub(crate) fn take_trouble(&self) -> Vec<String> {
+        std::mem::take(&mut *self.trouble.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What the server calls its tools.
@@ -183,11 +211,21 @@ impl Connection {
     }
 
     /// The tools as the session offers them. One whose schema makes no sense is left out; the others stay. Neither is
-    /// one offered that has no name of its own, or that its configuration denies.
-    pub(crate) fn guests(&self, server: &str, names: &Names, policies: &Policies, limits: Limits) -> Vec<ToolRef> {
+    /// one offered that has no name of its own, or that its configuration denies. With each comes what it takes of a
+    /// request, in bytes.
+    pub(crate) fn guests(
+        &self,
+        server: &str,
+        names: &Names,
+        policies: &Policies,
+        limits: Limits,
+    ) -> Vec<(ToolRef, usize)> {
         let guest = |known: &Known| {
             let called = names.get(server, &known.tool.name)?;
-            self.guest(server, known, called, policies.about(server, &known.tool.name), limits)
+            let guest = self.guest(server, known, called, policies.about(server, &known.tool.name), limits)?;
+            let said = known.tool.description.as_ref().map_or(0, |said| said.len().min(MAX_TOLD));
+            let size = called.name.len() + said + known.form.as_ref().map_or(0, |form| form.size);
+            Some((guest, size))
         };
         self.tools().iter().filter_map(guest).collect()
     }

@@ -9,7 +9,7 @@ use gimlet_proto::{Unseen, sanitise};
 use serde_json::{Map, Value};
 
 /// What a server may say about itself and about each of its tools. It is sent with every request.
-const MAX_TOLD: usize = 2_048;
+pub(crate) const MAX_TOLD: usize = 2_048;
 /// A name for people.
 const MAX_LABEL: usize = 120;
 /// How many names a remark has room for.

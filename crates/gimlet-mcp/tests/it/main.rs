@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a broken bench is a failed test")]
 
+mod wild;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
