@@ -30,6 +30,7 @@ mod relisting;
 mod servers;
 mod silence;
 mod stopping;
+mod twins;
 
 use std::io::Write;
 use std::time::Duration;
