@@ -47,10 +47,8 @@ const WRAPPERS: &[Wrapper] = &[
             "--delimiter",
             "--max-args",
             "--max-chars",
-            "--max-lines",
             "--max-procs",
             "--process-slot-var",
-            "--replace",
         ],
         0,
     ),
@@ -259,6 +257,9 @@ pub(crate) fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
     starts.into_iter().map(|start| start..end(start)).collect()
 }
 
+/// Words of wrappers that never take the next one, whatever they look like.
+const ALONE: &[(&str, &str)] = &[("env", "-"), ("time", "!"), ("xargs", "--max-lines"), ("xargs", "--replace")];
+
 /// Starts of a wrapped command that are looked at whatever stands there.
 const MOST_STARTS: usize = 16;
 
@@ -270,7 +271,7 @@ pub(super) fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
     let mut operands = wrapper.operands;
     while let Some(word) = words.get(at) {
         let text = word.value().unwrap_or("");
-        if text == "--" {
+        if text == "--" || ALONE.contains(&(name, text)) {
             at += 1;
         } else if text.starts_with('-') && text.len() > 1 {
             if wrapper.valued.contains(&text) {
@@ -325,6 +326,12 @@ mod tests {
             "timeout -k 5 60s rm x",
             "stdbuf -oL rm x",
             "env -i rm x",
+            "env - rm x",
+            "env - A=1 rm x",
+            "xargs --replace rm x",
+            "xargs --max-lines rm",
+            "time ! rm x",
+            "time -p ! time rm x",
             "coproc JOB rm x",
             "flock /tmp/lock rm x",
             "find . -name a -exec rm {} ;",
