@@ -227,10 +227,12 @@ fn spaced(words: &[Word], name: Option<&str>, shortest: bool) -> String {
 
 /// Whether a word may turn into no word at all.
 fn may_vanish(word: &Word) -> bool {
-    matches!(word.pieces(), [Piece::Unknown | Piece::Choice(_) | Piece::Variable(_) | Piece::Output(_)])
+    let may_be_empty =
+        |piece: &Piece| matches!(piece, Piece::Unknown | Piece::Choice(_) | Piece::Variable(_) | Piece::Output(_));
+    !word.pieces().is_empty() && word.pieces().iter().all(may_be_empty)
 }
 
-/// The words joined by one blank. A word that is nothing but an expansion may vanish, so its blanks do, too.
+/// The words joined by one blank. A word that is nothing but expansions may vanish, so its blanks do, too.
 fn join(words: &[Word], name: Option<&str>) -> String {
     let mut text = String::new();
     let mut vanishing = false;
