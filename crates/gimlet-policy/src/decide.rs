@@ -335,7 +335,7 @@ impl Judge<'_> {
             (Specifier::All, Subject::Run { .. }) if rule.tool == "Bash" => Fit::Yes,
             (Specifier::Parameter(_) | Specifier::Agent(_) | Specifier::Skill(_), _) => self.forbids_input(rule),
             (Specifier::Command(pattern), Subject::Run { analysis, launches: launched, .. }) => {
-                let reached = analysis.reached();
+                let reached = analysis.reached().chain(analysis.completed());
                 if !doubts {
                     let mut reached = reached;
                     return if reached.any(|words| pattern.certainly_forbids(words)) { Fit::Yes } else { Fit::No };

@@ -5,6 +5,7 @@
 mod editing;
 mod elements;
 mod facts;
+mod fed;
 mod kinds;
 mod launch;
 mod looks;
@@ -120,6 +121,8 @@ pub struct Analysis {
     pub commands: Vec<Vec<Word>>,
     /// Where in each of them the commands stand that it would run, itself first.
     reach: Vec<Vec<Range<usize>>>,
+    /// What becomes of those that others complete with words that nobody knows.
+    completed: Vec<Vec<Word>>,
     /// It only reads, and only inside the working directories (as spelled; see `reads`).
     pub read_only: bool,
     /// What a read-only command opens, normalised but with links unresolved: whoever runs it should let these paths be
@@ -191,6 +194,11 @@ impl Analysis {
         self.reached_where(|_| true)
     }
 
+    /// The commands that others complete with words that nobody knows, and what these would run in turn.
+    pub(crate) fn completed(&self) -> impl Iterator<Item = &[Word]> {
+        self.completed.iter().flat_map(|words| reachable(words))
+    }
+
     /// The same for the commands that are wanted.
     pub(crate) fn reached_where(&self, wanted: impl Fn(&[Word]) -> bool) -> impl Iterator<Item = &[Word]> {
         let commands = self.commands.iter().zip(&self.reach).filter(move |(words, _)| wanted(words));
@@ -243,6 +251,7 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     let found = all_commands(text, parsed);
     analysis.reach = found.commands.iter().map(|words| wrappers::reach(words)).collect();
     analysis.commands = found.commands;
+    analysis.completed = found.completed;
     analysis.runs_unseen_text = found.incomplete;
     analysis.evaluates = found.evaluates;
     analysis.has_scripts = found.scripts;
@@ -276,7 +285,11 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
         shells |= reached.iter().any(|words| programs::starts_shell(words));
         makes_pipes |= reached.iter().any(|words| programs::makes_pipe(words));
         let programs: Vec<programs::Program> = reached.iter().map(|words| programs::program(words)).collect();
-        let unseen = programs.iter().any(|program| program.unseen);
+        let completed = fed::completed(&found.commands[at]);
+        let mut whole = completed.commands.iter().flat_map(|words| reachable(words));
+        // What is added to a text for a shell is a text that nobody sees.
+        let added = completed.unseen || whole.any(|words| programs::program(words).unseen);
+        let unseen = added || programs.iter().any(|program| program.unseen);
         runs_files |= programs.iter().any(|program| program.file);
         found.incomplete |= unseen;
         let mut nested: Vec<String> = programs.into_iter().flat_map(|program| program.texts).collect();
@@ -286,6 +299,7 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
             nested.extend(found.documents.iter().cloned());
             nested.extend(found.commands.iter().filter_map(|words| echoed(words)).take(MOST_SCRIPTS));
         }
+        found.completed.extend(completed.commands);
         for script in nested {
             scripts += 1;
             found.scripts = true;
@@ -315,6 +329,8 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
 #[derive(Default)]
 struct Found {
     commands: Vec<Vec<Word>>,
+    /// Those that others complete.
+    completed: Vec<Vec<Word>>,
     documents: Vec<String>,
     assigned: Vec<String>,
     looped: Vec<String>,

@@ -86,6 +86,13 @@ impl Word {
         Self { pieces: vec![Piece::Unknown], splits: true }
     }
 
+    /// A word of these letters, in which [`UNKNOWN_CHAR`] stands for anything, be it several words or none.
+    pub(crate) fn from_masked(text: &str) -> Self {
+        let mut builder = WordBuilder::default();
+        builder.push_text(text);
+        Self { splits: text.contains(UNKNOWN_CHAR), pieces: builder.pieces }
+    }
+
     /// The word as text, with [`UNKNOWN_CHAR`] for whatever is not known.
     pub(crate) fn masked(&self) -> String {
         let mut text = String::new();

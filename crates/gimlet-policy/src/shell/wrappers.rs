@@ -239,6 +239,12 @@ pub(crate) fn own_words(words: &[Word]) -> Option<&[Word]> {
     words.get(1..end)
 }
 
+/// Where the command may begin that a program runs.
+pub(super) fn own_starts(words: &[Word]) -> Vec<usize> {
+    let name = words.first().and_then(Word::value).map(base_name);
+    name.map_or(Vec::new(), |name| inner_starts(name, words))
+}
+
 /// Whether `find` runs what stands behind this word.
 pub(crate) fn is_find_runner(word: &Word) -> bool {
     matches!(word.value(), Some("-exec" | "-execdir" | "-ok" | "-okdir"))

@@ -36,6 +36,9 @@ const CERTAIN: &[&str] = &[
     "script -qc 'rm x' /dev/null",
     "watch 'rm x'",
     "parallel rm ::: x",
+    "parallel 'rm {}' ::: x",
+    "printf 'rm x\\n' | parallel",
+    "echo 'rm x' | xargs -I{} sh -c '{}'",
     "entr rm x",
     "$x/rm x",
     "~/bin/rm x",
@@ -64,7 +67,6 @@ const CERTAIN: &[&str] = &[
 
 /// Ways that may start it, for all that anybody knows.
 const DOUBTFUL: &[&str] = &[
-    "parallel 'rm {}' ::: x",
     "sed '1e rm x' f",
     "sed 's/.*/rm x/e' f",
     "sed -e 1d -e 'e rm x' f",
@@ -125,8 +127,6 @@ const DOUBTFUL: &[&str] = &[
     "rsync -e 'rm x' a b:c",
     "gdb -ex 'shell rm x'",
     "ld.so.wrapper rm x",
-    "printf 'rm x\\n' | parallel",
-    "echo 'rm x' | xargs -I{} sh -c '{}'",
     "echo rm | xargs -I{} {} x",
     "BASH_ENV=<(echo rm x) bash -c :",
     "logrotate -f <(echo 'x { postrotate rm x endscript }')",

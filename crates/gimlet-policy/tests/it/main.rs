@@ -5,6 +5,7 @@
 mod accepted_edits;
 mod climbing;
 mod closed_files;
+mod completed;
 mod corpus;
 mod flags;
 mod invariants;

@@ -1,0 +1,236 @@
+//! What becomes of a command that another one completes: `xargs` and `parallel` put words behind it or into it, `find` puts
+//! the names of files in place of `{}`. Nobody knows these words, so a rule that forbids may be about the whole. What is
+//! found here never allows anything.
+
+use super::scan;
+use super::word::{Piece, UNKNOWN_CHAR, Word};
+use super::wrappers::{base_name, find_actions, is_find_runner, own_starts, reach};
+
+/// Completed commands inside one command before nobody follows them any more.
+const MOST_COMPLETED: usize = 32;
+/// Starting points of one `find` that are told apart.
+const MOST_POINTS: usize = 8;
+
+/// The commands of one command that get words from elsewhere, as far as these can be told.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Completed {
+    pub(super) commands: Vec<Vec<Word>>,
+    /// There were too many to follow, or what is added may be any command at all.
+    pub(super) unseen: bool,
+}
+
+/// What the command and those that it would run are completed to, one inside another as well.
+pub(super) fn completed(words: &[Word]) -> Completed {
+    let mut found = Completed::default();
+    found.add(words);
+    let mut at = 0;
+    while let Some(words) = found.commands.get(at).cloned() {
+        found.add(&words);
+        at += 1;
+    }
+    found
+}
+
+impl Completed {
+    fn add(&mut self, words: &[Word]) {
+        if !words.iter().any(completes) {
+            return;
+        }
+        for range in reach(words) {
+            let layer = &words[range];
+            let Some(name) = layer.first().and_then(Word::value).map(base_name) else { continue };
+            match name {
+                "xargs" => self.add_xargs(layer),
+                "parallel" => self.add_parallel(layer),
+                "entr" => own_starts(layer).into_iter().for_each(|at| self.push(replaced(&layer[at..], "/_"))),
+                "find" => self.add_find(layer),
+                _ => {}
+            }
+        }
+    }
+
+    fn push(&mut self, words: Vec<Word>) {
+        if words.is_empty() || self.commands.contains(&words) {
+            return;
+        }
+        self.unseen |= self.commands.len() >= MOST_COMPLETED;
+        if !self.unseen {
+            self.commands.push(words);
+        }
+    }
+
+    fn add_xargs(&mut self, words: &[Word]) {
+        for start in own_starts(words) {
+            let (own, inner) = (&words[1..start], &words[start..]);
+            let marks = marks(own);
+            self.unseen |= marks.iter().any(|mark| mark.contains(UNKNOWN_CHAR));
+            let mut changed = inner.to_vec();
+            marks.iter().for_each(|mark| changed = replaced(&changed, mark));
+            // Where there is nothing to put them in place of, they come last.
+            if changed == inner {
+                changed.push(Word::anything());
+            }
+            self.push(changed);
+        }
+    }
+
+    /// A shell reads what `parallel` starts; without a command of its own it starts what it reads.
+    fn add_parallel(&mut self, words: &[Word]) {
+        let starts = own_starts(words);
+        let listed = |word: &Word| word.value().is_some_and(|text| text.starts_with(":::"));
+        let is_start = |start: &usize| !words.get(*start).is_none_or(listed);
+        self.unseen |= !starts.iter().any(is_start);
+        for start in starts.into_iter().filter(is_start) {
+            let inner = words[start..].iter().take_while(|word| !listed(word)).map(Word::masked);
+            let text = inner.collect::<Vec<_>>().join(" ");
+            let mut changed = without_braces(&text);
+            if changed == text {
+                changed.extend([' ', UNKNOWN_CHAR]);
+            }
+            scan::commands(&changed)
+                .into_iter()
+                .for_each(|words| self.push(words.into_iter().map(splitting).collect()));
+        }
+    }
+
+    /// A name that `find` puts in begins with one of its starting points.
+    fn add_find(&mut self, words: &[Word]) {
+        let points = starting_points(words).unwrap_or_else(|| vec![Word::anything()]);
+        for action in find_actions(words) {
+            // What it says for a name inside the folder has another beginning.
+            let inside = words.get(action.start - 1).and_then(Word::value).is_some_and(|word| word.ends_with("dir"));
+            let unknown = [Word::anything()];
+            for point in if inside { &unknown[..] } else { &points } {
+                let with = |word: &Word| if word.value() == Some("{}") { point.clone() } else { replace(word, "{}") };
+                let changed: Vec<Word> = words[action.clone()].iter().map(with).collect();
+                if changed != words[action.clone()] {
+                    self.push(changed);
+                }
+            }
+        }
+    }
+}
+
+fn completes(word: &Word) -> bool {
+    let name = word.value().map(base_name);
+    matches!(name, Some("xargs" | "parallel" | "entr")) || is_find_runner(word)
+}
+
+/// The strings in place of which `xargs` puts what it reads.
+fn marks(own: &[Word]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, word) in own.iter().enumerate() {
+        let text = word.masked();
+        let next = || own.get(at + 1).map(Word::masked);
+        let long = text.strip_prefix("--r").filter(|rest| "eplace".starts_with(rest.split('=').next().unwrap_or("")));
+        if let Some(rest) = long {
+            found.push(rest.split_once('=').map_or("{}", |(_, mark)| mark).to_owned());
+        } else if let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.starts_with('-')) {
+            // Behind other letters as well: `-0I{}`.
+            let Some((_, mark)) = letters.split_once(['I', 'J', 'i']) else { continue };
+            match mark {
+                "" if letters.ends_with('i') => found.push("{}".to_owned()),
+                "" => found.extend(next()),
+                mark => found.push(mark.to_owned()),
+            }
+        }
+    }
+    found.retain(|mark| !mark.is_empty());
+    found
+}
+
+fn replaced(words: &[Word], mark: &str) -> Vec<Word> {
+    words.iter().map(|word| replace(word, mark)).collect()
+}
+
+/// The word with something unknown wherever its letters are the mark.
+fn replace(word: &Word, mark: &str) -> Word {
+    let has = |piece: &Piece| matches!(piece, Piece::Text(text) if text.contains(mark));
+    if !word.pieces().iter().any(has) {
+        return word.clone();
+    }
+    Word::from_masked(&word.masked().replace(mark, UNKNOWN_CHAR.encode_utf8(&mut [0; 4])))
+}
+
+/// A text with something unknown wherever `parallel` may put a value: `{}`, `{.}`, `{1}`, `{= … =}`.
+fn without_braces(text: &str) -> String {
+    let mut rest = text;
+    let mut changed = String::new();
+    while let Some((before, behind)) = rest.split_once('{') {
+        let Some((_, behind)) = behind.split_once('}') else { break };
+        changed.push_str(before);
+        changed.push(UNKNOWN_CHAR);
+        rest = behind;
+    }
+    changed + rest
+}
+
+/// What is added may be several words, or none.
+fn splitting(word: Word) -> Word {
+    if word.is_dynamic() { Word::from_masked(&word.masked()) } else { word }
+}
+
+/// Words that begin as the names do that `find` prints; `None` when they may begin with anything.
+fn starting_points(words: &[Word]) -> Option<Vec<Word>> {
+    let values: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
+    let listed = |word: &&str| word.starts_with("-files0") || *word == "-f";
+    if values.iter().any(listed) {
+        return None;
+    }
+    let options = |word: &&str| matches!(*word, "-H" | "-L" | "-P") || word.starts_with("-O");
+    let mut points: Vec<&str> = values[1..].iter().copied().skip_while(options).collect();
+    let end = points.iter().position(|word| word.starts_with(['-', '(', '!', ',', ')'])).unwrap_or(points.len());
+    points.truncate(end);
+    if points.is_empty() {
+        points.push(".");
+    }
+    let word = |point: &&str| Word::from_masked(&format!("{point}{UNKNOWN_CHAR}"));
+    (points.len() <= MOST_POINTS).then(|| points.iter().map(word).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed_to(text: &str) -> Vec<String> {
+        let words: Vec<Word> = text.split(' ').map(Word::literal).collect();
+        let shown = |words: &Vec<Word>| words.iter().map(Word::shown).collect::<Vec<_>>().join(" ");
+        completed(&words).commands.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn words_are_added_where_the_program_adds_them() {
+        for (text, whole) in [
+            ("xargs git", "git …"),
+            ("sudo xargs -n 1 git add", "git add …"),
+            ("xargs -I{} git {} x", "git … x"),
+            ("xargs -0I % git a%b", "git a…b"),
+            ("xargs --replace git {}", "git …"),
+            ("xargs --replace=X git X", "git …"),
+            ("xargs -i git {}", "git …"),
+            ("xargs -I{} git add", "git add …"),
+            ("xargs xargs git", "git … …"),
+            ("xargs -I% xargs -I{} git {} %", "git … …"),
+            ("parallel git", "git …"),
+            ("parallel git {} ::: push", "git …"),
+            ("parallel -j 4 git {1} x", "git … x"),
+            ("entr git /_", "git …"),
+            ("find . -exec git {} ;", "git .…"),
+            ("find push pull -name x -exec git {} ;", "git pull…"),
+            ("find . -execdir git {} +", "git …"),
+        ] {
+            let found = completed_to(text);
+            assert!(found.iter().any(|one| one == whole), "{text}: {found:?}");
+        }
+        assert_eq!(completed_to("git add x"), [""; 0]);
+        assert_eq!(completed_to("find . -name xargs"), [""; 0]);
+    }
+
+    #[test]
+    fn lines_that_are_commands_are_unseen() {
+        for (text, unseen) in [("parallel", true), ("parallel -j 4", true), ("parallel ls", false), ("xargs", false)] {
+            let words: Vec<Word> = text.split(' ').map(Word::literal).collect();
+            assert_eq!(completed(&words).unseen, unseen, "{text}");
+        }
+    }
+}
