@@ -54,6 +54,8 @@ const LONGEST_UNASKED: usize = 10_000;
 const LONGEST_READ: usize = 128 * 1024;
 /// Scripts inside scripts (`bash -c 'bash -c …'`) that are looked into.
 const MOST_SCRIPTS: usize = 32;
+/// Bytes of these together, where they are more than a few times those of the text itself.
+const MOST_SCRIPT_BYTES: usize = 4 * 1024;
 /// Directories that a text may go to before nobody can say where it stands.
 const MOST_DIRECTORIES: usize = 16;
 
@@ -277,6 +279,8 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     let mut found = Found::default();
     found.add(text, parsed);
     let (mut scripts, mut at, mut fed) = (0, 0, false);
+    // One text may be handed on in very many readings.
+    let mut bytes = MOST_SCRIPT_BYTES.max(3 * text.len());
     let (mut shells, mut runs_files, mut makes_pipes) = (false, false, false);
     while at < found.commands.len() && scripts < MOST_SCRIPTS {
         let reach = wrappers::reach(&found.commands[at]);
@@ -301,6 +305,11 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
         }
         found.completed.extend(completed.commands);
         for script in nested {
+            let Some(left) = bytes.checked_sub(script.len()) else {
+                found.incomplete = true;
+                break;
+            };
+            bytes = left;
             scripts += 1;
             found.scripts = true;
             let inner = parse::parse(&script);
@@ -315,14 +324,19 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     // What goes through a pipe is in no file.
     found.incomplete |= makes_pipes && runs_files;
     found.incomplete |= programs::starts_with_unseen(&found.texts, &found.commands, shells);
-    // What holds for a command holds for it wherever it stands again.
-    if found.commands.len() > 1 {
-        let mut known = HashSet::with_capacity(found.commands.len());
-        let is_new: Vec<bool> = found.commands.iter().map(|words| known.insert(words)).collect();
-        let mut is_new = is_new.into_iter();
-        found.commands.retain(|_| is_new.next().unwrap_or(true));
-    }
+    keep_each_once(&mut found.commands);
+    keep_each_once(&mut found.completed);
     found
+}
+
+/// What holds for a command holds for it wherever it stands again.
+fn keep_each_once(commands: &mut Vec<Vec<Word>>) {
+    if commands.len() > 1 {
+        let mut known = HashSet::with_capacity(commands.len());
+        let is_new: Vec<bool> = commands.iter().map(|words| known.insert(words)).collect();
+        let mut is_new = is_new.into_iter();
+        commands.retain(|_| is_new.next().unwrap_or(true));
+    }
 }
 
 /// What was found in a text and in the texts inside it.

@@ -21,6 +21,13 @@ pub(crate) const PARTS: &[&str] = &[
     "find . -exec env ",
     "find . -exec a \\; ",
     "env -q ",
+    "env -S 'ls' ",
+    "nice ",
+    "timeout 5 ",
+    "command ",
+    "xargs ",
+    "xargs -I{} sh -c '{}' ",
+    "find . | sort | sort | sort | xargs cat; ",
     "(ls) && ",
     "a{b,c} $x * ",
     "for i in a; do ",
@@ -48,6 +55,7 @@ pub(crate) const FILLED: &[(&str, &str, &str)] = &[
     ("ls ", "<\\\n", "a"),
     ("ls ", "&\\\n", "ls"),
     ("", "ls | ", "|"),
+    ("find . ", "| sort ", "| xargs cat"),
 ];
 
 /// As long as it may be.

@@ -7,9 +7,14 @@ use super::word::{Piece, UNKNOWN_CHAR, Word};
 use super::wrappers::{base_name, find_actions, is_find_runner, own_starts, reach};
 
 /// Completed commands inside one command before nobody follows them any more.
-const MOST_COMPLETED: usize = 32;
+const MOST_COMPLETED: usize = 8;
+/// Words of those before it with which one more is followed.
+const MOST_WORDS: usize = 512;
 /// Starting points of one `find` that are told apart.
-const MOST_POINTS: usize = 8;
+const MOST_POINTS: usize = 4;
+
+/// Programs that complete the command that they run.
+const COMPLETERS: &[&str] = &["xargs", "parallel", "entr", "find"];
 
 /// The commands of one command that get words from elsewhere, as far as these can be told.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +22,7 @@ pub(super) struct Completed {
     pub(super) commands: Vec<Vec<Word>>,
     /// There were too many to follow, or what is added may be any command at all.
     pub(super) unseen: bool,
+    words: usize,
 }
 
 /// What the command and those that it would run are completed to, one inside another as well.
@@ -32,20 +38,20 @@ pub(super) fn completed(words: &[Word]) -> Completed {
 }
 
 impl Completed {
+    /// Only the outermost one that completes another: those inside it stand in what it completes.
     fn add(&mut self, words: &[Word]) {
         if !words.iter().any(completes) {
             return;
         }
-        for range in reach(words) {
-            let layer = &words[range];
-            let Some(name) = layer.first().and_then(Word::value).map(base_name) else { continue };
-            match name {
-                "xargs" => self.add_xargs(layer),
-                "parallel" => self.add_parallel(layer),
-                "entr" => own_starts(layer).into_iter().for_each(|at| self.push(replaced(&layer[at..], "/_"))),
-                "find" => self.add_find(layer),
-                _ => {}
-            }
+        let name = |start: usize| words.get(start).and_then(Word::value).map(base_name);
+        let outermost = reach(words).into_iter().filter(|range| COMPLETERS.contains(&name(range.start).unwrap_or("")));
+        let Some(range) = outermost.min_by_key(|range| range.start) else { return };
+        let (name, layer) = (name(range.start), &words[range]);
+        match name {
+            Some("xargs") => self.add_xargs(layer),
+            Some("parallel") => self.add_parallel(layer),
+            Some("find") => self.add_find(layer),
+            _ => own_starts(layer).into_iter().for_each(|at| self.push(replaced(&layer[at..], "/_"))),
         }
     }
 
@@ -53,7 +59,8 @@ impl Completed {
         if words.is_empty() || self.commands.contains(&words) {
             return;
         }
-        self.unseen |= self.commands.len() >= MOST_COMPLETED;
+        self.unseen |= self.commands.len() >= MOST_COMPLETED || self.words > MOST_WORDS;
+        self.words += words.len();
         if !self.unseen {
             self.commands.push(words);
         }
@@ -102,10 +109,7 @@ impl Completed {
             let unknown = [Word::anything()];
             for point in if inside { &unknown[..] } else { &points } {
                 let with = |word: &Word| if word.value() == Some("{}") { point.clone() } else { replace(word, "{}") };
-                let changed: Vec<Word> = words[action.clone()].iter().map(with).collect();
-                if changed != words[action.clone()] {
-                    self.push(changed);
-                }
+                self.push(words[action.clone()].iter().map(with).collect());
             }
         }
     }
@@ -113,7 +117,7 @@ impl Completed {
 
 fn completes(word: &Word) -> bool {
     let name = word.value().map(base_name);
-    matches!(name, Some("xargs" | "parallel" | "entr")) || is_find_runner(word)
+    is_find_runner(word) || name.is_some_and(|name| name != "find" && COMPLETERS.contains(&name))
 }
 
 /// The strings in place of which `xargs` puts what it reads.
@@ -222,6 +226,7 @@ mod tests {
             let found = completed_to(text);
             assert!(found.iter().any(|one| one == whole), "{text}: {found:?}");
         }
+        assert_eq!(completed_to("find . -exec xargs git ;"), ["xargs git", "git …"]);
         assert_eq!(completed_to("git add x"), [""; 0]);
         assert_eq!(completed_to("find . -name xargs"), [""; 0]);
     }

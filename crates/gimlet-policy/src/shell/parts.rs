@@ -33,6 +33,9 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "GOARCH",
 ];
 
+/// Wrappers around one command that are each spoken for.
+const MOST_LAYERS: usize = 16;
+
 /// Longer parts are shown by their beginning, in characters.
 const LONGEST_SHOWN: usize = 160;
 
@@ -207,7 +210,10 @@ fn part(command: &Command, scene: &Scene<'_>) -> Part {
         let further = fed.then(Word::anything);
         words.iter().cloned().chain(further).collect()
     };
-    let layers = layers.iter().filter(|_| speakable).map(|layer| with_feed(layer.words, layer.fed)).collect();
+    // Of very many only the whole and its core count: each is the text once more.
+    let counts = |at: usize| at == 0 || at + 1 == layers.len() || layers.len() <= MOST_LAYERS;
+    let spoken = layers.iter().enumerate().filter(|(at, _)| speakable && counts(*at));
+    let layers = spoken.map(|(_, layer)| with_feed(layer.words, layer.fed)).collect();
     Part { layers, reading, edits, written, ..silent }
 }
 

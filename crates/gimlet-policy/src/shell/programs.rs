@@ -95,7 +95,8 @@ pub(crate) fn program(words: &[Word]) -> Program {
         }
         "env" => {
             let values = shown();
-            for (code, behind) in option_values(&values, 'S', "--split-string") {
+            // One more than are kept says that there are more.
+            for (code, behind) in option_values(&values, 'S', "--split-string").take(MOST_TEXTS + 1) {
                 let rest: Vec<&str> = arguments[behind..].iter().filter_map(Word::value).collect();
                 found.add(&format!("{code} {}", rest.join(" ")));
             }
