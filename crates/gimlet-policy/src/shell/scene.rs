@@ -1,7 +1,7 @@
 //! What surrounds a command in its text, as far as it says something about words that are only known at run time: the
 //! values that loops give to variables, what substitutions can print, and what feeds a command its operands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::ShellFacts;
@@ -66,10 +66,17 @@ pub(super) struct Scene<'a> {
     unsettled: bool,
     /// The variables of loops, and whether these give them nothing but names in the working directories.
     tame: BTreeMap<&'a str, bool>,
+    /// Those among them with values that only stay one word inside quotes.
+    blanks: HashSet<&'a str>,
     /// The values that loops give to their variables, each once.
     given: BTreeMap<&'a str, Vec<&'a Word>>,
     /// The commands directly inside each substitution.
     inside: BTreeMap<usize, Vec<&'a Command>>,
+    /// The commands by where they begin, and by that where what feeds them begins.
+    commands: BTreeMap<usize, &'a Command>,
+    fed_by: BTreeMap<usize, usize>,
+    /// Something reads a file or a document instead of what a pipe brings.
+    takes_input: bool,
     /// The only directory in which its commands stand.
     stands_in: Option<PathBuf>,
 }
@@ -113,12 +120,33 @@ impl<'a> Scene<'a> {
             Some(true) => entered(text, parsed).map(|directory| normalise(facts.cwd, Path::new(directory))),
             None => None,
         };
+        // Of several at one place the first one counts.
+        let commands = parsed.commands.iter().rev().map(|command| (command.at, command)).collect();
+        let fed_by = parsed.pipes.iter().rev().map(|(from, to)| (*to, *from)).collect();
+        let takes_input = parsed.redirects.iter().any(|redirect| redirect.operator.starts_with('<'));
         let tame = BTreeMap::new();
-        let mut scene =
-            Self { facts, standing, parsed, at: 0, near_secrets, unsettled, tame, given, inside, stands_in };
+        let mut scene = Self {
+            facts,
+            standing,
+            parsed,
+            at: 0,
+            near_secrets,
+            unsettled,
+            tame,
+            blanks: HashSet::new(),
+            given,
+            inside,
+            commands,
+            fed_by,
+            takes_input,
+            stands_in,
+        };
         for found in &parsed.loops {
             let tame = found.words.iter().all(|word| scene.is_name(word));
             *scene.tame.entry(&found.name).or_insert(true) &= tame;
+            if found.words.iter().any(needs_quotes) {
+                scene.blanks.insert(&found.name);
+            }
         }
         scene
     }
@@ -137,13 +165,15 @@ impl<'a> Scene<'a> {
     /// nothing.
     pub(super) fn operand(&self, word: &Word, role: Role) -> Option<Reading> {
         match (word.value(), word.pieces()) {
-            (Some(text), _) if is_free(text) => Some(Reading::default()),
+            // A word without letters opens nothing.
+            (Some(text), _) if text.is_empty() || is_free(text) => Some(Reading::default()),
             (Some(text), _) => named(text, self),
             // A flag whose value is only known at run time may name any file.
             (None, [Piece::Text(text), ..]) if text.starts_with('-') => None,
             (None, [Piece::Stream]) => Some(Reading::default()),
             (None, [Piece::Choice(words)]) => self.each(words, role),
             (None, [Piece::Output(at)]) => self.look_at(self.printed(*at)?, WordReader::Shell, role),
+            (None, [Piece::Output(at), ..]) => self.composed(&word.with_beginning(&self.here(*at, word)?), role),
             (None, _) => self.composed(word, role),
         }
     }
@@ -177,7 +207,7 @@ impl<'a> Scene<'a> {
             Piece::Text(text) => !text.contains(".."),
             Piece::Glob(_) => !self.near_secrets,
             Piece::Number => true,
-            Piece::Variable(name) => self.is_tame(name),
+            Piece::Variable(name) => self.is_tame(name) && !(word.may_split() && self.blanks.contains(name.as_str())),
             Piece::Tilde | Piece::Output(_) | Piece::Stream | Piece::Choice(_) | Piece::Unknown => false,
         };
         if !word.pieces().iter().all(fits) {
@@ -286,17 +316,10 @@ impl<'a> Scene<'a> {
     /// A word of a loop's list that stands for names in the working directories.
     fn is_name(&self, word: &Word) -> bool {
         match (word.value(), word.pieces()) {
-            // Outside quotes the value is split and matched again.
-            (Some(text), _) => {
-                let whole = !text.contains([' ', '\t', '\n', '*', '?', '[']);
-                whole && !text.contains("..") && !text.starts_with('-') && readable(text, self).is_some()
-            }
+            (Some(text), _) => !text.contains("..") && !text.starts_with('-') && readable(text, self).is_some(),
             (None, [Piece::Output(at)]) => self.printed(*at).is_some(),
             (None, pieces) => {
-                let plain = |piece: &Piece| match piece {
-                    Piece::Text(text) => !text.contains([' ', '\t', '\n']),
-                    _ => matches!(piece, Piece::Glob(_) | Piece::Number),
-                };
+                let plain = |piece: &Piece| matches!(piece, Piece::Text(_) | Piece::Glob(_) | Piece::Number);
                 pieces.iter().all(plain) && self.operand(word, Role::OPERAND).is_some()
             }
         }
@@ -323,27 +346,49 @@ impl<'a> Scene<'a> {
 
     /// What a substitution prints, if that is nothing but names in the working directories.
     fn printed(&self, at: usize) -> Option<Printed> {
-        match self.inside.get(&at).map_or(&[][..], Vec::as_slice) {
-            [only] if !self.near_secrets => printed_names(&only.words),
-            _ => None,
-        }
+        let (first, filters) = self.inside.get(&at)?.split_first()?;
+        let follows = |pair: &[&Command]| self.fed_by.get(&pair[1].at) == Some(&pair[0].at);
+        let one_pipe =
+            || self.inside[&at].windows(2).all(follows) && filters.iter().all(|filter| passes_lines_on(filter));
+        let plain = filters.is_empty() || (!self.takes_input && one_pipe());
+        printed_names(&first.words).filter(|_| plain && !self.near_secrets)
+    }
+
+    /// The directory that a substitution prints, for the beginning of a word.
+    fn here(&self, at: usize, word: &Word) -> Option<Word> {
+        let here = self.stands_in.as_deref()?.to_str()?;
+        let whole = !word.may_split() || WordReader::Shell.keeps(here);
+        (whole && self.printed(at)? == Printed::Here).then(|| Word::literal(here))
     }
 
     /// What feeds the command that begins at this byte.
     pub(super) fn feed(&self, at: usize) -> Feed {
-        let fed_by = self.parsed.pipes.iter().find(|(_, to)| *to == at).map(|(from, _)| *from);
-        let mut next = fed_by;
+        if self.takes_input {
+            return Feed::Anything;
+        }
+        let mut next = self.fed_by.get(&at).copied();
+        let outermost = || self.commands.get(&at).is_some_and(|command| command.within.is_none());
+        if self.parsed.pipes.is_empty() && self.parsed.fed.is_empty() && outermost() {
+            // Nothing does, and what a text as a whole reads is empty.
+            return Feed::None;
+        }
         // Filters that pass whole lines on change nothing about what they are.
         while let Some(from) = next {
-            let Some(command) = self.parsed.commands.iter().find(|command| command.at == from) else { break };
+            let Some(command) = self.commands.get(&from) else { break };
             if let Some(printed) = printed_names(&command.words).filter(|_| !self.near_secrets) {
                 return Feed::Names(printed);
             }
             let from = if passes_lines_on(command) { from } else { break };
-            next = self.parsed.pipes.iter().find(|(_, to)| *to == from).map(|(from, _)| *from);
+            next = self.fed_by.get(&from).copied();
         }
         Feed::Anything
     }
+}
+
+/// Whether a value is split or matched again where its variable stands outside quotes.
+fn needs_quotes(word: &Word) -> bool {
+    let text = |piece: &Piece| matches!(piece, Piece::Text(text) if text.contains([' ', '\t', '\n', '*', '?', '[']));
+    word.pieces().iter().any(text)
 }
 
 /// The directory of a text that is a plain `cd directory && …`: whatever follows only runs there. Any other way to join
@@ -369,9 +414,22 @@ fn passes_lines_on(command: &Command) -> bool {
     let words: Option<Vec<&str>> = command.words.iter().map(Word::value).collect();
     let Some((name, arguments)) = words.as_deref().and_then(<[&str]>::split_first) else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    arguments.iter().all(|word| match *name {
-        "head" | "tail" => *word == "-n" || number(word.trim_start_matches("-n").trim_start_matches('-')),
-        "sort" | "uniq" => matches!(*word, "-r" | "-n" | "-u" | "-rn" | "-nr" | "-V" | "-f"),
+    let picks = |word: &str| {
+        word.strip_prefix('-')
+            .is_some_and(|letters| !letters.is_empty() && letters.chars().all(|c| "viEFwx".contains(c)))
+    };
+    match *name {
+        "head" | "tail" => {
+            let counts = |word: &&str| *word == "-n" || number(word.trim_start_matches("-n").trim_start_matches('-'));
+            arguments.iter().all(counts)
+        }
+        "sort" | "uniq" => {
+            arguments.iter().all(|word| matches!(*word, "-r" | "-n" | "-u" | "-rn" | "-nr" | "-V" | "-f"))
+        }
+        "grep" | "egrep" | "fgrep" => match arguments.split_last() {
+            Some((pattern, flags)) => !pattern.starts_with('-') && flags.iter().all(|flag| picks(flag)),
+            None => false,
+        },
         _ => false,
-    }) && matches!(*name, "head" | "tail" | "sort" | "uniq")
+    }
 }

@@ -7,6 +7,7 @@ mod climbing;
 mod closed_files;
 mod completed;
 mod corpus;
+mod fed;
 mod flags;
 mod invariants;
 mod kept_files;

@@ -50,10 +50,6 @@ fn values_that_only_show_at_run_time_lead_no_reader_astray() {
             "echo /etc/passwd | xargs cat",
             "find . -path './x/etc/passwd' | tail -c 12 | xargs cat",
             "git ls-files --format=/etc/passwd | xargs cat",
-            // The index of a strange repository may name what it likes.
-            "for f in $(git ls-files); do head -5 \"$f\"; done",
-            "wc -l $(git ls-files)",
-            "git ls-files | sort -u | xargs cat",
             "grep -he -l f | xargs cat",
             "grep -e -l f | xargs cat",
             "grep x $y-f/etc/passwd",

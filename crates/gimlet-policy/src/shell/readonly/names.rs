@@ -1,5 +1,6 @@
 //! Commands whose output is a list of file names that can be told beforehand, so that another command may take its
-//! operands from it. What a repository's own records print (`git ls-files`) is not among them: they need not be true.
+//! operands from it. Of a repository's own records only those are among them that git has checked out, since it refuses
+//! names that lead elsewhere then; an older state may hold any.
 
 use super::rows::{Operands, lists};
 use super::{Split, row_of, special};
@@ -14,6 +15,10 @@ const SEARCH: &str = "l L files-with-matches files-without-match files i v w x E
     recursive text smart-case include exclude exclude-dir g glob iglob t T type type-not no-ignore no-ignore-vcs max-depth d";
 const NAMING: &[&str] = &["l", "L", "files-with-matches", "files-without-match", "files"];
 
+/// Flags with which git prints nothing but names.
+const KEPT: &str = "-c --cached -m --modified -o --others --exclude-standard";
+const CHANGED: &str = "--name-only --cached --staged --no-renames --no-color --relative";
+
 /// The names that a command prints.
 pub(in crate::shell) fn printed_names(words: &[Word]) -> Option<Printed> {
     let (name, arguments) = words.split_first()?;
@@ -22,8 +27,29 @@ pub(in crate::shell) fn printed_names(words: &[Word]) -> Option<Printed> {
         "find" => found(&arguments.iter().map(Word::value).collect::<Option<Vec<_>>>()?),
         "ls" => listed(arguments),
         name @ ("grep" | "egrep" | "fgrep" | "rg") => searched(name, arguments),
+        "git" => kept(&arguments.iter().map(Word::value).collect::<Option<Vec<_>>>()?),
         _ => None,
     }
+}
+
+/// `git ls-files`, and what `git diff --name-only` says about the files that are checked out.
+fn kept(arguments: &[&str]) -> Option<Printed> {
+    let (subcommand, rest) = arguments.split_first()?;
+    let flags = match *subcommand {
+        "ls-files" => KEPT,
+        "diff" if rest.contains(&"--name-only") => CHANGED,
+        _ => return None,
+    };
+    let ended = rest.iter().position(|word| *word == "--").unwrap_or(rest.len());
+    let (told, behind) = rest.split_at(ended);
+    let listing = *subcommand == "ls-files";
+    // Without two dashes a word of `diff` may be a state of long ago.
+    let stays = |word: &&str| !word.starts_with(['/', ':', '~']) && !word.split('/').any(|name| name == "..");
+    let known = |word: &&str| {
+        lists(flags, word) || (!listing && *word == "HEAD") || (listing && !word.starts_with('-') && stays(word))
+    };
+    let plain = told.iter().all(known) && behind.iter().skip(1).all(stays);
+    plain.then(|| Printed::Below(Below { roots: vec![".".to_owned()], bare: true, named: None }))
 }
 
 /// `find` without a format of its own and without links followed.
@@ -109,6 +135,13 @@ mod tests {
             "rg -l x",
             "rg --files",
             "rg --files src",
+            "git ls-files",
+            "git ls-files *.md src",
+            "git ls-files -m -- src",
+            "git ls-files --others --exclude-standard",
+            "git diff --name-only",
+            "git diff --name-only --cached",
+            "git diff --name-only HEAD -- src",
         ] {
             assert!(printed(text).is_some(), "{text}");
         }
@@ -136,8 +169,20 @@ mod tests {
             "rg x",
             "rg -lr/etc/passwd x",
             "rg -0l x",
-            "git ls-files",
-            "git diff --name-only",
+            "git ls-files -s",
+            "git ls-files -z",
+            "git ls-files ../x",
+            "git ls-files :/",
+            "git ls-files /etc",
+            "git diff",
+            "git diff --stat",
+            "git diff --name-only main",
+            "git diff --name-only HEAD~1",
+            "git diff --name-only --no-index a b",
+            "git diff --name-only -- ../x",
+            "git diff --name-only --line-prefix=/",
+            "git log --name-only",
+            "git -C x ls-files",
             "git rev-parse --show-toplevel",
             "cat list",
         ] {
