@@ -31,7 +31,8 @@ pub fn exclusion(command: &str, patterns: &[String], facts: &ShellFacts<'_>) -> 
 }
 
 fn is_whole(analysis: &Analysis, patterns: &[CommandPattern]) -> bool {
-    let is_named = |part: &Part| part.layers.iter().any(|words| patterns.iter().any(|pattern| pattern.allows(words)));
+    let is_named =
+        |part: &Part| part.layers.iter().any(|words| patterns.iter().any(|pattern| pattern.allows_as_offered(words)));
     let plain = !analysis.treacherous && !analysis.runs_unseen_text && analysis.redirects.is_empty();
     plain
         && analysis.parts.iter().any(is_named)

@@ -199,12 +199,7 @@ impl Judge<'_> {
         if accepts && files.edits.as_deref().is_some_and(|edits| self.may_edit(edits)) {
             return Ok(Reason::Mode(self.world.mode));
         }
-        let matches = |rule: &&Rule| match &rule.specifier {
-            Specifier::Command(pattern) => {
-                !files.unseen_writes && part.layers.iter().any(|words| pattern.allows(words))
-            }
-            _ => false,
-        };
+        let matches = |rule: &&Rule| !files.unseen_writes && part.layers.iter().any(|words| rule.allows_command(words));
         let missing = || trap.filter(|_| part.reading.is_some()).cloned().map_or(Reason::Default, Reason::GitRuns);
         let rule = self.allow_rules().find(matches).ok_or_else(missing)?;
         Ok(rule.reason(Behavior::Allow))

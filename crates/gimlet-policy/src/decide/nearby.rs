@@ -122,7 +122,7 @@ impl Judge<'_> {
     fn near(&self, part: &Part) -> Option<Box<NearRule>> {
         self.rules.allow.iter().find_map(|rule| {
             let Specifier::Command(pattern) = &rule.specifier else { return None };
-            let because = match hindrance(part, pattern)? {
+            let because = match hindrance(part, rule, pattern)? {
                 None if self.allow_rules().any(|other| std::ptr::eq(other, rule)) => return None,
                 None => "auto mode sets rules as wide as this one aside".to_owned(),
                 Some(because) => because,
@@ -134,11 +134,11 @@ impl Judge<'_> {
 
 /// What keeps a pattern from covering a part that it is about: nothing, or a clause. `None` when it is about something
 /// else.
-fn hindrance(part: &Part, pattern: &CommandPattern) -> Option<Option<String>> {
+fn hindrance(part: &Part, rule: &Rule, pattern: &CommandPattern) -> Option<Option<String>> {
     let reached = reachable(&part.words);
-    if reached.iter().any(|words| pattern.allows(words)) {
+    if reached.iter().any(|words| rule.allows_command(words)) {
         return Some(match part.sets.as_slice() {
-            [] if part.layers.iter().any(|words| pattern.allows(words)) => None,
+            [] if part.layers.iter().any(|words| rule.allows_command(words)) => None,
             [] if part.layers.is_empty() => Some("it changes files whose names only show when it runs".to_owned()),
             // Wrappers that rules see past are gone from the last layer.
             [] => Some(format!("it is run through `{}`", name(part.layers.last()?))),

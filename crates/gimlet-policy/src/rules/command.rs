@@ -54,9 +54,7 @@ impl CommandPattern {
         };
         match self {
             CommandPattern::Exact(expected) => expected.len() == words.len() && begins_with(expected),
-            CommandPattern::Prefix(expected) => {
-                begins_with(expected) && !needs_exact_rule(words) && !reaches_over(expected, words)
-            }
+            CommandPattern::Prefix(expected) => begins_with(expected) && !needs_exact_rule(words),
             CommandPattern::Glob { pattern, open_end } => {
                 let named = pattern.split(' ').next().unwrap_or("");
                 // A literal command word in the rule must be the whole command word.
@@ -66,6 +64,12 @@ impl CommandPattern {
                 same_command && !needs_exact_rule(words) && glob_fits(pattern, *open_end, &texts.join(" "))
             }
         }
+    }
+
+    /// The same for a rule that was offered: it stops short of options that run something else.
+    pub(crate) fn allows_as_offered(&self, words: &[Word]) -> bool {
+        let stops = matches!(self, CommandPattern::Prefix(expected) if reaches_over(expected, words));
+        self.allows(words) && !stops
     }
 
     /// How well a rule that forbids fits a command, also by the base name of a path-qualified command word, and without

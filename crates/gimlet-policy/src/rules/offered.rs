@@ -2,12 +2,12 @@
 //! thing whatever follows; a sub-command that is missing here is offered word for word, so a new one of some program
 //! costs a question and nothing else. What runs a program or text that its operands name must never be in it.
 //!
-//! Some of these have options that name a program (`git fetch --upload-pack`, `go test -exec`). A rule of the very form
-//! that is offered does not reach over those, whoever wrote it: whoever says yes to `go test *` means tests.
+//! Some of these have options that name a program (`git fetch --upload-pack`, `go test -exec`). A rule that was offered does
+//! not reach over those: whoever says yes to `go test *` means tests. Whoever writes a rule means what it says.
 
 mod options;
 
-use super::is_interpreter;
+use super::{Rule, RuleScope, Specifier, is_interpreter};
 use crate::shell::{Word, base_name};
 
 /// What may follow the words that begin a command.
@@ -171,6 +171,17 @@ pub(crate) fn fixed_words(words: &[&str]) -> Option<usize> {
         Named => plain && !is_interpreter(base_name(word)),
     };
     known.then_some(start.len() + 1)
+}
+
+impl Rule {
+    /// Whether an allow rule covers one simple command. What was offered stands where such rules are kept, in the form that
+    /// they have.
+    pub(crate) fn allows_command(&self, words: &[Word]) -> bool {
+        let Specifier::Command(pattern) = &self.specifier else { return false };
+        let kept = matches!(self.source.scope, RuleScope::Local | RuleScope::Session);
+        let offered = kept && self.text.ends_with(" *)");
+        if offered { pattern.allows_as_offered(words) } else { pattern.allows(words) }
+    }
 }
 
 /// Whether a rule for these words and anything behind would be one of those that are offered, and a command has an option

@@ -300,16 +300,28 @@ fn an_offered_rule_covers_what_people_write_behind_it() {
 }
 
 #[test]
-fn a_wider_rule_of_somebodys_own_means_what_it_says() {
-    let source = RuleSource::new(RuleScope::Local, "/repo");
-    for (rule, command) in [
+fn a_rule_of_somebodys_own_means_what_it_says() {
+    use RuleScope::{CommandLine, Local, Managed, Project, User};
+    let wider = [
         ("Bash(go:*)", "go test -exec ./x"),
         ("Bash(git *)", "git fetch --upload-pack=./x"),
         ("Bash(go test -exec *)", "go test -exec ./x ./..."),
         ("Bash(make SHELL=./x *)", "make SHELL=./x all"),
-    ] {
+    ];
+    // Spelled otherwise than what is offered, or kept elsewhere.
+    let spelled = [
+        ("Bash(make test:*)", "make test TESTS=a ARGS='-k foo' CC=clang"),
+        ("Bash(make build:*)", "make build -f x.mk"),
+        ("Bash(go test:*)", "go test -exec ./x ./..."),
+        ("Bash(uv run pytest:*)", "uv run pytest -p no:randomly"),
+        ("Bash(dotnet test:*)", "dotnet test --settings x"),
+    ];
+    let local = wider.into_iter().chain(spelled).map(|(rule, command)| (Local, rule.to_owned(), command));
+    let written = |scope| spelled.map(|(rule, command)| (scope, rule.replace(":*", " *"), command));
+    for (scope, rule, command) in local.chain([Project, User, Managed, CommandLine].into_iter().flat_map(written)) {
+        let source = RuleSource::new(scope, "/repo");
         let mut rules = RuleSet::default();
-        rules.add(Behavior::Allow, rule, &source).unwrap();
+        rules.add(Behavior::Allow, &rule, &source).unwrap();
         let needs = [NeedFacts::new(Need::Run(command.into()), None)];
         let call = Call { tool: "Bash", also_named: &[], input: None, needs: &needs, needs_person: false };
         let decided = decide_seeing(&call, &rules, &world(PermissionMode::Default), &FileTable::default()).decision;
