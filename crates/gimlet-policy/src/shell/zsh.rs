@@ -27,6 +27,11 @@ const ITS_OWN: [&str; 21] = [
     "zsh",
 ];
 
+/// Loops, which give values to names; some that are plain to bash stand for `PATH` and its kin in zsh.
+const LOOPS: [&str; 2] = ["for", "select"];
+/// Words behind which another command begins.
+const BEFORE_COMMANDS: [&str; 9] = ["coproc", "do", "elif", "else", "if", "then", "time", "until", "while"];
+
 /// Whether zsh understands a text as bash does: fixed words and single wildcards, put together by `;`, `|`, `&&` and
 /// `||`. Everything else may be more in zsh: `=ls` is a path, `>!` overwrites, `*(e:…:)` runs code.
 pub(super) fn reads_alike(text: &str) -> bool {
@@ -34,12 +39,18 @@ pub(super) fn reads_alike(text: &str) -> bool {
     let mut word = String::new();
     // Up to now in this word; quotes count.
     let mut last = None;
+    // The word may be a command, or begin one.
+    let mut leads = true;
+    let own = |word: &str, leads: bool| ITS_OWN.contains(&word) || (leads && LOOPS.contains(&word));
     while let Some(c) = rest.next() {
         match c {
             ' ' | '\t' | '\n' | ';' | '|' | '&' => {
-                if (c == '&' && rest.next() != Some('&')) || ITS_OWN.contains(&&*std::mem::take(&mut word)) {
+                if (c == '&' && rest.next() != Some('&')) || own(&word, leads) {
                     return false;
                 }
+                let blank = matches!(c, ' ' | '\t');
+                leads = !blank || (leads && (last.is_none() || BEFORE_COMMANDS.contains(&&*word)));
+                word.clear();
                 last = None;
                 continue;
             }
@@ -61,7 +72,7 @@ pub(super) fn reads_alike(text: &str) -> bool {
         }
         last = Some(c);
     }
-    !ITS_OWN.contains(&&*word)
+    !own(&word, leads)
 }
 
 #[cfg(test)]
@@ -76,6 +87,8 @@ mod tests {
             "grep -rn 'fn $x (' src | head -5",
             "grep --color=never \"a b\" x && wc -l x || echo no; pwd",
             "FOO=bar cargo test\ncargo check",
+            "grep -rn for src; echo select x",
+            "if test -f a; then cat a; fi",
         ] {
             assert!(reads_alike(text), "{text}");
         }
@@ -112,6 +125,11 @@ mod tests {
             "ls ~x",
             "ls # no",
             "f() { ls; }",
+            "for path in ./bin; do ls; done",
+            "ls;  for fpath in x; do ls; done",
+            "if true; then\tfor cdpath in x; do ls; done; fi",
+            "while true; do time for argv in x; do ls; done; done",
+            "select path in ./bin; do ls; done",
         ] {
             assert!(!reads_alike(text), "{text}");
         }
