@@ -96,11 +96,17 @@ impl Word {
     /// The word as text, with [`UNKNOWN_CHAR`] for whatever is not known.
     pub(crate) fn masked(&self) -> String {
         let mut text = String::new();
+        let mut behind_tilde = false;
         for piece in &self.pieces {
             match piece {
+                // `~+`, `~name`: what touches it says whose directory it is.
+                Piece::Text(known) if behind_tilde => {
+                    text.push_str(known.find(['/', ':']).map_or("", |at| &known[at..]))
+                }
                 Piece::Text(known) => text.push_str(known),
                 _ => text.push(UNKNOWN_CHAR),
             }
+            behind_tilde = *piece == Piece::Tilde;
         }
         text
     }

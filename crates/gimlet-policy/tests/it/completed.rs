@@ -113,3 +113,14 @@ fn words_that_may_turn_into_none_complete_nothing() {
         }
     }
 }
+
+#[test]
+fn a_directory_behind_a_tilde_is_known_by_none_of_its_letters() {
+    let denying = rules(&["Bash(tool /srv/repo)", "Bash(tool /home/me/x *)"], &[], &[]);
+    for text in ["tool ~+", "tool ~-", "tool ~", "tool ~me/x", "tool ~me/x y", "tool ~+/x"] {
+        assert_eq!(run(text, &denying, BypassPermissions), Ask, "{text}");
+    }
+    for text in ["tool a~+", "tool '~+'"] {
+        assert_eq!(run(text, &denying, BypassPermissions), Allow, "{text}");
+    }
+}
