@@ -3,7 +3,7 @@
 #[path = "common/shapes.rs"]
 mod shapes;
 
-use shapes::{LENGTHS, NESTED, OPENERS, PARTS, Question};
+use shapes::{FILLED, LENGTHS, NESTED, OPENERS, PARTS, Question};
 
 fn main() {
     divan::main();
@@ -44,4 +44,10 @@ fn many_parts(bencher: divan::Bencher<'_, '_>, (length, part): (usize, &str)) {
 #[divan::bench(args = LENGTHS.iter().flat_map(|length| NESTED.iter().map(|(open, close)| (*length, *open, *close))))]
 fn nested(bencher: divan::Bencher<'_, '_>, (length, open, close): (usize, &str, &str)) {
     bench(bencher, shapes::nested(length, open, close));
+}
+
+/// One part again and again between two others.
+#[divan::bench(args = LENGTHS.iter().flat_map(|length| FILLED.iter().map(|shape| (*length, *shape))))]
+fn filled(bencher: divan::Bencher<'_, '_>, (length, shape): (usize, (&str, &str, &str))) {
+    bench(bencher, shapes::filled(length, shape));
 }
