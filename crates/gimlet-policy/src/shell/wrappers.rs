@@ -264,7 +264,36 @@ pub(crate) fn find_actions(words: &[Word]) -> Vec<Range<usize>> {
 }
 
 /// Words of wrappers that never take the next one, whatever they look like.
-const ALONE: &[(&str, &str)] = &[("env", "-"), ("time", "!"), ("xargs", "--max-lines"), ("xargs", "--replace")];
+const ALONE: &[(&str, &[&str])] = &[
+    ("env", &["-"]),
+    ("parallel", &["-k", "--bar", "--keep-order"]),
+    ("time", &["!"]),
+    (
+        "xargs",
+        &[
+            "-0",
+            "-p",
+            "-r",
+            "-t",
+            "-x",
+            "--exit",
+            "--interactive",
+            "--max-lines",
+            "--no-run-if-empty",
+            "--null",
+            "--replace",
+            "--verbose",
+        ],
+    ),
+];
+
+/// Whether a word of a wrapper is whole by itself: one of those, or an option with its value in it.
+fn is_alone(wrapper: &Wrapper, text: &str) -> bool {
+    let listed = ALONE.iter().any(|(name, words)| *name == wrapper.name && words.contains(&text));
+    let valued = |option: &&str| !option.starts_with("--") && text.len() > option.len() && text.starts_with(*option);
+    let long = text.starts_with("--") && text.contains('=');
+    listed || long || (!text.starts_with("--") && wrapper.valued.iter().any(valued))
+}
 
 /// Starts of a wrapped command that are looked at whatever stands there.
 const MOST_STARTS: usize = 16;
@@ -277,7 +306,7 @@ pub(super) fn inner_starts(name: &str, words: &[Word]) -> Vec<usize> {
     let mut operands = wrapper.operands;
     while let Some(word) = words.get(at) {
         let text = word.value().unwrap_or("");
-        if text == "--" || ALONE.contains(&(name, text)) {
+        if text == "--" || is_alone(wrapper, text) {
             at += 1;
         } else if text.starts_with('-') && text.len() > 1 {
             if wrapper.valued.contains(&text) {
@@ -357,5 +386,9 @@ mod tests {
     fn arguments_of_the_wrapped_command_are_not_commands() {
         assert!(!names("sudo echo rm x").contains(&"rm".to_owned()));
         assert!(!names("timeout 5 grep rm x").contains(&"rm".to_owned()));
+        for text in ["xargs -n1 echo rm", "xargs --max-args=1 echo rm", "xargs -0 -r -I{} echo rm", "sudo -uroot ls rm"]
+        {
+            assert!(!names(text).contains(&"rm".to_owned()), "{text}: {:?}", names(text));
+        }
     }
 }

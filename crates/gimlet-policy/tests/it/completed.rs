@@ -96,6 +96,14 @@ fn what_is_forbidden_by_options_and_names_asks() {
     }
     // What is certain stays so, and what `find` found begins with where it looked.
     assert_eq!(run("ls | xargs rm -rf", &denying, BypassPermissions), Deny);
+    for text in [
+        "find . | xargs -I{} mv {} dst/",
+        "find . | xargs -I{} -0 mv {} dst/",
+        "ls | parallel -k gzip {}",
+        "ls | xargs -n1 -P4 wc -l",
+    ] {
+        assert_eq!(run(text, &denying, BypassPermissions), Allow, "{text}");
+    }
     for text in ["find . -name x -exec rm {} \\;", "find ./a /srv/repo/b -exec rm {} +", "ls | xargs npm ls"] {
         assert_eq!(run(text, &denying, BypassPermissions), Allow, "{text}");
     }
