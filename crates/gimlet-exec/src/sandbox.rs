@@ -23,9 +23,11 @@ mod proxy;
 mod reach;
 mod relay;
 mod seccomp;
+mod small;
 mod state;
 mod violations;
 mod watched;
+mod way;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -201,15 +201,6 @@ pub(super) fn is_repository(folder: &Path) -> bool {
     marks.make_a_repository()
 }
 
-/// Where a `.git` that is no folder leads, links followed; `None` when it leads nowhere.
-pub(super) fn link_target(link: &Path) -> Option<PathBuf> {
-    if fs::symlink_metadata(link).ok()?.is_symlink() && link.is_dir() {
-        return link.canonicalize().ok();
-    }
-    let text = fs::read_to_string(link).ok()?;
-    link.parent()?.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,8 +238,6 @@ mod tests {
         let new: Vec<&PathBuf> = later.folders.difference(&found.folders).collect();
         assert_eq!(new, [&root.join("1/2/other"), &root.join("node_modules/x/y/.git")]);
         assert!(later.links.contains(&root.join("1/2/.git")));
-        assert_eq!(link_target(&root.join("1/2/.git")), Some(root.join("mirror.git")));
-        assert_eq!(link_target(&root.join("linked/.git")), Some(root.join("mirror.git")));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use gimlet_proto::{PROTECTED_NAMES, SandboxSpec};
 
-use super::census::{is_repository, link_target};
+use super::census::is_repository;
+use super::small::{self, PATH_FILE};
+use super::way::link_target;
 
 /// Credential stores below the home folder.
 const CREDENTIALS: &[&str] = &[
@@ -113,7 +115,7 @@ impl Worktree {
     fn of(folder: &Path) -> Option<Self> {
         let link = folder.join(".git");
         let own = link_target(&link)?;
-        let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
+        let back = small::read_text(&own.join("gitdir"), PATH_FILE).ok()?;
         let is_ours = own.join(back.trim()).canonicalize().ok()? == link.canonicalize().ok()?;
         let common = own.parent()?.parent()?.to_owned();
         let is_worktree = own.parent()?.file_name()? == "worktrees" && is_repository(&common);
@@ -173,6 +175,17 @@ mod tests {
         std::fs::write(back("forged"), root.join("elsewhere/.git").display().to_string()).unwrap();
         assert_eq!(Worktree::of(&tree), Some(Worktree { own: main.join("worktrees/tree"), common: main }));
         assert_eq!(Worktree::of(&forged), None);
+    }
+
+    #[test]
+    fn a_git_that_is_no_file_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, dir.path().join(".git"), kind, rustix::fs::Mode::RWXU, 0).unwrap();
+        assert_eq!(Worktree::of(dir.path()), None);
+        std::fs::remove_file(dir.path().join(".git")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join(".git")).unwrap();
+        assert_eq!(Worktree::of(dir.path()), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::reach::is_there;
+use super::small::{self, PATH_FILE};
 
 /// Sections and keys that name no program, no other file and no place to send anything.
 const PLAIN: &[(&str, &[&str])] = &[
@@ -62,13 +63,11 @@ pub(super) fn is_harmless(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     match name {
         Some("hooks") if metadata.is_dir() => only_examples(path),
-        Some("config" | "config.worktree") if metadata.is_file() && metadata.len() <= MAX_BYTES => {
-            fs::read_to_string(path).is_ok_and(|text| is_plain(&text))
-        }
+        Some("config" | "config.worktree") => small::read_text(path, MAX_BYTES).is_ok_and(|text| is_plain(&text)),
         // That of a worktree leads to the repository around it, which is guarded itself.
-        Some("commondir") if metadata.is_file() && metadata.len() <= MAX_BYTES => {
+        Some("commondir") => {
             let is_worktree = path.ancestors().nth(2).is_some_and(|dir| dir.ends_with("worktrees"));
-            is_worktree && fs::read_to_string(path).is_ok_and(|text| text.trim_end() == "../..")
+            is_worktree && small::read_text(path, PATH_FILE).is_ok_and(|text| text.trim_end() == "../..")
         }
         _ => false,
     }
@@ -89,8 +88,7 @@ fn only_examples(hooks: &Path) -> bool {
 /// so is word for word the same, and the rest is the same, gone, or about what was not mentioned yet.
 pub(super) fn says_no_more(path: &Path, before: &str) -> bool {
     let is_config = matches!(path.file_name().and_then(|name| name.to_str()), Some("config" | "config.worktree"));
-    let is_small = || fs::symlink_metadata(path).is_ok_and(|now| now.is_file() && now.len() <= MAX_BYTES);
-    let now = Some(path).filter(|_| is_config && is_small()).and_then(|path| fs::read_to_string(path).ok());
+    let now = Some(path).filter(|_| is_config).and_then(|path| small::read_text(path, MAX_BYTES).ok());
     now.is_some_and(|now| adds_only_plain(before, &now))
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::reach::{is_absence, is_there};
+use super::small;
 
 /// The most that is kept of one protected place. A larger one is known by the marks of all that is in it, and cannot be
 /// put back.
@@ -157,13 +158,16 @@ fn collect(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, Node>, left: 
     let metadata = fs::symlink_metadata(&path)?;
     let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
     // An entry costs something too.
-    *left = left.checked_sub(64 + if metadata.is_file() { metadata.len() } else { 0 }).ok_or_else(too_large)?;
+    *left = left.checked_sub(64).ok_or_else(too_large)?;
     let node = if metadata.is_symlink() {
         Node::Link(fs::read_link(&path)?)
     } else if metadata.is_dir() {
         Node::Folder
     } else if metadata.is_file() {
-        Node::File { bytes: fs::read(&path)?, mode: metadata.mode() & 0o7777 }
+        // Whoever still runs can put something else there by now.
+        let bytes = small::read(&path, *left)?;
+        *left = left.checked_sub(bytes.len() as u64).ok_or_else(too_large)?;
+        Node::File { bytes, mode: metadata.mode() & 0o7777 }
     } else {
         return Err(io::ErrorKind::Unsupported.into());
     };
