@@ -51,10 +51,14 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Nothing for what can be reached by another name as well, or is neither file nor folder.
+    /// Nothing for what can be reached by another name as well, itself or something in it, or is neither file nor
+    /// folder: a mount holds names, and such a file is written by its other one.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
-        let is_one = metadata.is_dir() || (metadata.is_file() && metadata.nlink() == 1);
+        let is_one = match metadata.is_dir() {
+            true => has_no_second_names(path),
+            false => metadata.is_file() && metadata.nlink() == 1,
+        };
         let born = metadata.created().map_err(|_| (metadata.ctime(), metadata.ctime_nsec()));
         is_one.then_some(Self { device: metadata.dev(), inode: metadata.ino(), born })
     }
@@ -150,6 +154,18 @@ impl State {
             }),
         }
     }
+}
+
+/// Whether all files in a folder have one name each; not where that cannot be found out.
+fn has_no_second_names(folder: &Path) -> bool {
+    let Ok(mut entries) = fs::read_dir(folder) else { return false };
+    entries.all(|entry| {
+        entry.is_ok_and(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => has_no_second_names(&entry.path()),
+            Ok(metadata) => metadata.is_symlink() || metadata.nlink() == 1,
+            Err(_) => false,
+        })
+    })
 }
 
 /// Everything at and below a path, as long as it is small.

@@ -488,3 +488,20 @@ fn a_git_that_would_be_read_for_ever_is_taken_away_unread() {
     }
     assert!(!world.root.join("pipes/config").exists(), "{found:?}");
 }
+
+#[test]
+fn a_folder_with_a_file_that_has_another_name_is_compared_by_what_is_in_it() {
+    let world = World::new();
+    fs::create_dir(world.root.join(".vscode")).unwrap();
+    let (tasks, other) = (world.root.join(".vscode/tasks.json"), world.root.join("other"));
+    fs::write(&tasks, "old").unwrap();
+    fs::hard_link(&tasks, &other).unwrap();
+    let guard = before(&world.spec(&[".vscode"]), Backend::Namespaces);
+    fs::write(&other, "evil").unwrap();
+    assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1);
+    assert_eq!(fs::read_to_string(&tasks).unwrap(), "old");
+    // Without one, an edit in place is the person's.
+    let guard = before(&world.spec(&[".vscode"]), Backend::Namespaces);
+    fs::write(&tasks, "edited").unwrap();
+    assert_eq!(guard.after(&world.quarantine, &mut Census::default()), []);
+}
