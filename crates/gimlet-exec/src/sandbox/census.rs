@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::fellows::Fellows;
 use super::reach::{Opened, is_absence};
+use super::state::Identity;
 
 /// The most folders that are kept in sight, the shallow ones first.
 const MAX_FOLDERS: usize = 100_000;
@@ -28,11 +29,13 @@ pub struct Census {
     folders: HashMap<PathBuf, Folder>,
     most: usize,
     pub(super) fellows: Fellows,
+    /// Repositories, and `.git` that lead to one, which commands made.
+    made: HashMap<PathBuf, Identity>,
 }
 
 impl Default for Census {
     fn default() -> Self {
-        Self { folders: HashMap::new(), most: MAX_FOLDERS, fellows: Fellows::default() }
+        Self { folders: HashMap::new(), most: MAX_FOLDERS, fellows: Fellows::default(), made: HashMap::new() }
     }
 }
 
@@ -60,6 +63,13 @@ pub(super) struct Repositories {
     pub(super) links: BTreeSet<PathBuf>,
     /// There are more folders, or some that cannot be reached.
     pub(super) is_partial: bool,
+}
+
+impl Repositories {
+    /// All of them, and whether each is a `.git` that leads to one.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
+        self.folders.iter().map(|folder| (folder, false)).chain(self.links.iter().map(|link| (link, true)))
+    }
 }
 
 impl Census {
@@ -111,6 +121,18 @@ impl Census {
         }
         self.folders = seen;
         found
+    }
+
+    /// Remembers what a command made of repositories.
+    pub(super) fn note_made(&mut self, before: &Repositories, now: &Repositories) {
+        self.made.retain(|path, _| now.folders.contains(path) || now.links.contains(path));
+        let new = now.folders.difference(&before.folders).chain(now.links.difference(&before.links));
+        self.made.extend(new.filter_map(|path| Some((path.clone(), Identity::of_any(path)?))));
+    }
+
+    /// Whether a repository is one that a command made.
+    pub(super) fn was_made(&self, repository: &Path) -> bool {
+        self.made.get(repository).is_some_and(|made| Identity::of_any(repository).as_ref() == Some(made))
     }
 
     /// One folder, from memory if it cannot have changed. Links to folders are none, and what is gone is none.

@@ -59,8 +59,19 @@ impl Identity {
             true => has_no_second_names(path),
             false => metadata.is_file() && metadata.nlink() == 1,
         };
+        is_one.then(|| Self::from(&metadata))
+    }
+
+    /// Of anything, whatever other names it or something in it has.
+    pub(super) fn of_any(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().as_ref().map(Self::from)
+    }
+}
+
+impl From<&fs::Metadata> for Identity {
+    fn from(metadata: &fs::Metadata) -> Self {
         let born = metadata.created().map_err(|_| (metadata.ctime(), metadata.ctime_nsec()));
-        is_one.then_some(Self { device: metadata.dev(), inode: metadata.ino(), born })
+        Self { device: metadata.dev(), inode: metadata.ino(), born }
     }
 }
 
@@ -109,15 +120,27 @@ impl State {
         Some(text.map_or(Self::Absent, |text| Self::Tree(BTreeMap::from([(PathBuf::new(), file(text))]))))
     }
 
-    /// What a file said.
-    pub(super) fn text(&self) -> Option<&str> {
+    /// What is in a file.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Tree(nodes) => match nodes.get(Path::new(""))? {
-                Node::File { bytes, .. } => std::str::from_utf8(bytes).ok(),
+                Node::File { bytes, .. } => Some(bytes),
                 Node::Folder | Node::Link(_) => None,
             },
             Self::Absent | Self::Hidden | Self::Link(_) | Self::Marks(_) => None,
         }
+    }
+
+    /// What a file said.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
+    /// The links in a folder, by their names there.
+    pub(super) fn links(&self) -> impl Iterator<Item = &Path> {
+        let nodes = if let Self::Tree(nodes) = self { Some(nodes) } else { None };
+        let links = nodes.into_iter().flatten().filter(|(_, node)| matches!(node, Node::Link(_)));
+        links.map(|(name, _)| name.as_path())
     }
 
     /// Whether a path is as it was. However much is there now, no more is read than there was.

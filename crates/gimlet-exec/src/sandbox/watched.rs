@@ -27,6 +27,17 @@ pub(super) struct Watched {
     /// What a mount keeps as it is, for as long as it is there.
     mounted: Option<Identity>,
     known: Known,
+    may_become: MayBecome,
+}
+
+/// What the command may make of a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum MayBecome {
+    Nothing,
+    /// Whatever a new repository could have there: nothing that others would run, or what lies at one of these places.
+    Plain {
+        twins: Vec<PathBuf>,
+    },
 }
 
 /// How it is known what a place is without the command.
@@ -46,14 +57,21 @@ impl Watched {
         // First: what comes in its place from here on is another one.
         let mounted = Some(path).filter(|_| may_be_mounted).and_then(Identity::of);
         let (before, link) = (Arc::new(State::of(path)), link_on_the_way(root, path));
-        Self { root: root.to_owned(), path: path.to_owned(), link, before, mounted, known: Known::Seen }
+        let (root, path) = (root.to_owned(), path.to_owned());
+        Self { root, path, link, before, mounted, known: Known::Seen, may_become: MayBecome::Nothing }
+    }
+
+    /// Notes a place of a repository that an earlier command made.
+    pub(super) fn note_plain(root: &Path, path: &Path, twins: Vec<PathBuf>) -> Self {
+        Self { may_become: MayBecome::Plain { twins }, ..Self::note(root, path, false) }
     }
 
     /// A settings file that gimlet wrote, and that nobody noted.
     pub(super) fn written(root: &Path, path: &Path, text: Option<&str>) -> Option<Self> {
         let before = Arc::new(State::known(path, &State::Absent, text)?);
         let (root, path) = (root.to_owned(), path.to_owned());
-        Some(Self { root, path, link: None, before, mounted: None, known: Known::Rewritten })
+        let may_become = MayBecome::Nothing;
+        Some(Self { root, path, link: None, before, mounted: None, known: Known::Rewritten, may_become })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -62,6 +80,11 @@ impl Watched {
 
     pub(super) fn before(&self) -> &Arc<State> {
         &self.before
+    }
+
+    /// Whether it is a link, or lies behind one.
+    pub(super) fn leads_on(&self) -> bool {
+        self.link.is_some() || matches!(*self.before, State::Link(_))
     }
 
     /// Takes this for what a settings file says. One that was rewritten is no longer the one that a mount holds.
@@ -120,7 +143,15 @@ impl Watched {
     fn is_fine(&self) -> bool {
         let Self { path, before, mounted, .. } = self;
         let is_held = || mounted.as_ref().is_some_and(|held| self.may_stay(held));
-        is_held() || before.is_still(path) || (**before == State::Absent && is_harmless(path))
+        is_held() || before.is_still(path) || self.may_be_new(path)
+    }
+
+    /// Whether what is there now may be there in a repository that a command made.
+    fn may_be_new(&self, path: &Path) -> bool {
+        match &self.may_become {
+            MayBecome::Nothing => *self.before == State::Absent && is_harmless(path),
+            MayBecome::Plain { twins } => is_harmless(path) || is_one_of(path, twins),
+        }
     }
 
     /// A mount comes off what somebody outside replaces, and then the command can write what is there instead.
@@ -133,6 +164,12 @@ impl Watched {
         let is_gone = *known == Known::Seen && !is_there(path);
         is_gone || before.text().is_some_and(|before| says_no_more(path, before))
     }
+}
+
+/// Whether the same lies at one of these places.
+pub(super) fn is_one_of(path: &Path, twins: &[PathBuf]) -> bool {
+    let is_same = |known: State| matches!(known, State::Tree(_)) && known.is_still(path);
+    twins.iter().filter(|twin| *twin != path).any(|twin| is_same(State::of(twin)))
 }
 
 /// Of what a mount held, it cannot be told who replaced it.

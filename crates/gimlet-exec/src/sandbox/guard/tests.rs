@@ -1,3 +1,6 @@
+mod leading;
+mod made;
+
 use super::*;
 use crate::sandbox::probe::Backend;
 use std::fs;
