@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::reach::is_there;
 use super::small::{self, PATH_FILE};
+use super::way::{Way, link_target};
 
 /// Sections and keys that name no program, no other file and no place to send anything.
 const PLAIN: &[(&str, &[&str])] = &[
@@ -36,7 +37,7 @@ const PLAIN: &[(&str, &[&str])] = &[
         ],
     ),
     ("diff", &["algorithm", "colormoved", "context", "mnemonicprefix", "renamelimit", "renames"]),
-    ("extensions", &["objectformat", "refstorage"]),
+    ("extensions", &["objectformat", "partialclone", "refstorage", "worktreeconfig"]),
     ("fetch", &["parallel", "prune", "prunetags", "writecommitgraph"]),
     ("gc", &["auto", "autodetach"]),
     ("index", &["version"]),
@@ -47,13 +48,15 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("pull", &["ff", "rebase"]),
     ("push", &["autosetupremote", "default", "followtags"]),
     ("rebase", &["abbreviatecommands", "autosquash", "autostash", "stat", "updaterefs"]),
-    ("remote", &["fetch", "prune", "url"]),
+    ("remote", &["fetch", "mirror", "partialclonefilter", "promisor", "prune", "tagopt", "url"]),
     ("rerere", &["autoupdate", "enabled"]),
     ("status", &["branch", "short", "submodulesummary"]),
     ("submodule", &["active", "branch", "url"]),
     ("tag", &["sort"]),
     ("user", &["email", "name"]),
 ];
+/// The values of `remote.*.tagOpt`.
+const TAG_OPTIONS: [&str; 2] = ["--no-tags", "--tags"];
 /// A configuration longer than this is not one of a new repository.
 const MAX_BYTES: u64 = 64 * 1024;
 
@@ -63,7 +66,10 @@ pub(super) fn is_harmless(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     match name {
         Some("hooks") if metadata.is_dir() => only_examples(path),
-        Some("config" | "config.worktree") => small::read_text(path, MAX_BYTES).is_ok_and(|text| is_plain(&text)),
+        Some("config" | "config.worktree") => {
+            let repository = path.parent().unwrap_or(path);
+            small::read_text(path, MAX_BYTES).is_ok_and(|text| is_plain(&text, repository))
+        }
         // That of a worktree leads to the repository around it, which is guarded itself.
         Some("commondir") => {
             let is_worktree = path.ancestors().nth(2).is_some_and(|dir| dir.ends_with("worktrees"));
@@ -100,8 +106,8 @@ fn adds_only_plain(before: &str, now: &str) -> bool {
         && now.iter().all(|entry| before.contains(entry) || is_new(entry))
 }
 
-fn is_plain(text: &str) -> bool {
-    entries(text).is_some_and(|entries| entries.iter().all(Entry::is_plain))
+fn is_plain(text: &str, repository: &Path) -> bool {
+    entries(text).is_some_and(|entries| entries.iter().all(|entry| entry.is_plain() || entry.leads_back(repository)))
 }
 
 /// A section's head, or one key in it.
@@ -118,7 +124,21 @@ impl Entry<'_> {
         let known = PLAIN.iter().find(|(known, _)| self.section.eq_ignore_ascii_case(known));
         let is_known =
             |key: &str| known.is_some_and(|(_, keys)| keys.iter().any(|known| key.eq_ignore_ascii_case(known)));
-        known.is_some() && self.key.is_none_or(|key| is_known(key) && is_plain_value(self.value))
+        let is_flag = |key: &str| key.eq_ignore_ascii_case("tagopt") && TAG_OPTIONS.contains(&self.value);
+        known.is_some() && self.key.is_none_or(|key| is_known(key) && (is_plain_value(self.value) || is_flag(key)))
+    }
+
+    /// Whether it names the folder that a repository is checked out in, and the `.git` there says the same: so it is with
+    /// submodules.
+    fn leads_back(&self, repository: &Path) -> bool {
+        let is_worktree = self.section.eq_ignore_ascii_case("core")
+            && self.part.is_empty()
+            && self.key.is_some_and(|key| key.eq_ignore_ascii_case("worktree"));
+        let is_path = is_worktree && is_plain_value(self.value) && !self.value.contains(['"', '#', ';', '~']);
+        let way = Some(self.value).filter(|_| is_path).and_then(|value| Way::of(&repository.join(value)));
+        way.is_some_and(|way| {
+            way.links.is_empty() && link_target(&way.end.join(".git")).is_some_and(|target| target == repository)
+        })
     }
 
     fn is_about_the_same(&self, other: &Self) -> bool {
@@ -188,14 +208,17 @@ mod tests {
 
     #[test]
     fn only_what_every_new_repository_says_is_plain() {
+        let nowhere = Path::new("/nowhere");
         for plain in [
             "",
             "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n",
             "[remote \"origin\"]\n\turl = https://example.org/a.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
+            "[remote \"o\"]\n\turl = a:b\n\ttagOpt = --no-tags\n\tpromisor = true\n\tpartialclonefilter = blob:none\n",
+            "[remote \"o\"]\n\tmirror = true\n[extensions]\n\tworktreeConfig = true\n\tpartialClone = o\n",
             "# x\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n[user]\nname = A\n",
             "[Core]\n\tBare=false\n; x\n[remote \"a/b.c\"]\n\turl = \"ssh://git@[::1]/a b\"\n\turl = me@host:a.git\n",
         ] {
-            assert!(is_plain(plain), "{plain}");
+            assert!(is_plain(plain, nowhere), "{plain}");
         }
         for risky in [
             "[core]\n\tfsmonitor = evil\n",
@@ -207,6 +230,8 @@ mod tests {
             "[alias]\n\tst = !evil\n",
             "[remote \"origin\"]\n\turl = ext::evil\n",
             "[remote \"origin\"]\n\tuploadpack = evil\n",
+            "[remote \"origin\"]\n\ttagOpt = --upload-pack=evil\n",
+            "[core]\n\tworktree = ../x\n",
             "name = before any section\n",
             // What git reads behind the end of a section's name, and what it reads on one line.
             "[branch \"x\"][core]fsmonitor=touch /tmp/x; #]\n",
@@ -226,7 +251,25 @@ mod tests {
             "[branch \"main\"]\n\tremote = ext::evil\n",
             "\u{a0}[core]\n\tbare = true\n",
         ] {
-            assert!(!is_plain(risky), "{risky}");
+            assert!(!is_plain(risky, nowhere), "{risky}");
+        }
+    }
+
+    #[test]
+    fn a_submodule_may_name_its_folder_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let own = root.join(".git/modules/sub");
+        fs::create_dir_all(&own).unwrap();
+        for (folder, leads) in [("sub", "sub"), ("other", "other")] {
+            fs::create_dir(root.join(folder)).unwrap();
+            fs::write(root.join(folder).join(".git"), format!("gitdir: ../.git/modules/{leads}\n")).unwrap();
+        }
+        let is_plain = |to: &str| is_plain(&format!("[core]\n\tworktree = {to}\n"), &own);
+        assert!(is_plain("../../../sub") && is_plain(root.join("sub").to_str().unwrap()));
+        std::os::unix::fs::symlink("sub", root.join("link")).unwrap();
+        for elsewhere in ["../../../other", "../../..", "../../../link", "/", "~/x", "../../../sub # x"] {
+            assert!(!is_plain(elsewhere), "{elsewhere}");
         }
     }
 
