@@ -30,7 +30,7 @@ pub const PROTECTED_NAMES: &[ProtectedName] = &[
     folder(".claude"),
     walled(folder(".vscode")),
     walled(folder(".idea")),
-    folder(".husky"),
+    walled(folder(".husky")),
     folder(".cargo"),
     walled(folder(".devcontainer")),
     folder(".yarn"),

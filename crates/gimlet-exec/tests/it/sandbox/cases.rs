@@ -188,6 +188,28 @@ os.execve(f, ['touch', '$OUT/new'], {})""#,
         "put a link in place of the repository",
         "cp -r .git evil; echo x > evil/hooks/pre-commit; mv .git away; ln -s evil .git",
     ),
+    effect("write a hook that the configuration names elsewhere", "echo x > tools/hooks/pre-commit"),
+    effect("write configuration that the configuration includes", "echo '[core] fsmonitor=x' > tools/shared"),
+    effect("make configuration that the configuration includes", "echo '[core] fsmonitor=x' > tools/absent"),
+    effect("write what a hook is a link to", "echo x > tools/hook"),
+    effect("turn a link on the way to a hook", "echo x > evil; ln -sfn evil tools/turns"),
+    effect("write a hook of husky's", "mkdir -p .husky/_; echo x > .husky/_/pre-commit"),
+    effect("write what a protected link leads to", "echo x > tools/profile"),
+    effect("write a file in a held folder by its second name", "echo x > tools/second"),
+    effect("turn the link that a gitdir goes through", "cp -r tools/real evil; ln -sfn ../evil tools/gits"),
+    effect(
+        "lead a gitdir through a link",
+        "mkdir -p 1/2/3/4/5/6/7 evil; cp -r sub/.git evil/g; ln -s $W/evil 1/e; \
+         echo 'gitdir: ../../../../../../e/g' > 1/2/3/4/5/6/7/.git",
+    ),
+    effect(
+        "lead a gitdir to a name that ends in a blank",
+        "mkdir -p 1/2/3/4/5/6/7; cp -r sub/.git g; ln -s sub/.git 'g '; \
+         printf 'gitdir: %s \\n' $W/g > 1/2/3/4/5/6/7/.git",
+    ),
+    effect("make a repository that is a pipe", "mkdir -p 1/2/3/4/5/6/7; mkfifo 1/2/3/4/5/6/7/.git"),
+    effect("make a repository that never ends", "mkdir -p 1/2/3/4/5/6/7; ln -s /dev/zero 1/2/3/4/5/6/7/.git"),
+    effect("make a repository that is too large", "mkdir -p 1/2/3/4/5/6/7; truncate -s 1T 1/2/3/4/5/6/7/.git"),
     effect("uncover what a mount covers", "umount .git/hooks; echo x > .git/hooks/pre-commit"),
     // Reading.
     code("read a secret", "cat $SECRET/key"),

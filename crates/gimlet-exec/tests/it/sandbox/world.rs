@@ -119,12 +119,24 @@ impl World {
         for folder in ["w/.git/hooks", "w/.git/objects", "w/.git/refs", "w/sub/.git/hooks", "w/sub/.git/objects"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
+        for folder in ["w/tools/hooks", "w/tools/real/g/objects", "w/tools/real/g/refs", "w/led", "w/.idea"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
         for folder in ["w/sub/.git/refs", "w/around/hidden", "out", "secret", "temp", "home"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         for (file, text) in [
             ("w/.git/HEAD", "ref: refs/heads/main\n"),
-            ("w/.git/config", "[core]\n"),
+            (
+                "w/.git/config",
+                "[core]\n\thooksPath = tools/hooks\n[include]\n\tpath = ../tools/shared\n\tpath = ../tools/absent\n",
+            ),
+            ("w/tools/shared", "[user]\n"),
+            ("w/tools/hook", "x"),
+            ("w/tools/profile", "x"),
+            ("w/tools/real/g/HEAD", "ref: refs/heads/main\n"),
+            ("w/led/.git", "gitdir: ../tools/gits/g\n"),
+            ("w/.idea/tasks.json", "{}"),
             ("w/.git/hooks/pre-commit.sample", "x"),
             ("w/sub/.git/HEAD", "ref: refs/heads/main\n"),
             ("w/sub/.git/config", "[core]\n"),
@@ -135,6 +147,15 @@ impl World {
         ] {
             fs::write(root.join(file), text).unwrap();
         }
+        for (link, target) in [
+            ("w/.git/hooks/pre-push", "../../tools/turns"),
+            ("w/tools/turns", "hook"),
+            ("w/tools/gits", "real"),
+            ("w/.profile", "tools/profile"),
+        ] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+        fs::hard_link(root.join("w/.idea/tasks.json"), root.join("w/tools/second")).unwrap();
         #[allow(clippy::disallowed_methods, reason = "the victim must be outside of custody")]
         let mut victim = Command::new("/bin/sh")
             .args(["-c", "echo ready; read x", "victim"])
@@ -199,8 +220,30 @@ impl World {
         let changed_at = fs::metadata(self.root.join("out/file")).map(|metadata| metadata.mtime());
         state.insert("changed at".into(), format!("{changed_at:?}"));
         let work = self.work();
-        for name in [".mcp.json", ".claude", ".vscode", ".envrc", ".bashrc", ".gitconfig", ".git/hooks", ".git/config"]
-        {
+        for name in ["hooks", "shared", "absent", "hook", "turns", "profile"] {
+            describe(&work.join("tools").join(name), &mut state);
+        }
+        // A link that leads elsewhere by now may only be gone.
+        let leads = work.join("led/.git").exists().then(|| work.join("tools/gits").canonicalize().ok()).flatten();
+        let leads_elsewhere = leads.is_some_and(|led| led != work.join("tools/real"));
+        state.insert("leads elsewhere".into(), leads_elsewhere.to_string());
+        // A repository far below may be there, but not something that leads to one.
+        let link = work.join("1/2/3/4/5/6/7/.git");
+        if link.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()) {
+            state.insert(link, "no folder".to_owned());
+        }
+        for name in [
+            ".mcp.json",
+            ".claude",
+            ".husky",
+            ".idea",
+            ".vscode",
+            ".envrc",
+            ".bashrc",
+            ".gitconfig",
+            ".git/hooks",
+            ".git/config",
+        ] {
             describe(&work.join(name), &mut state);
         }
         let deep = ["1/2/3/4/5/6/7/.git/hooks", "1/2/3/4/5/6/7/config"];
