@@ -49,8 +49,16 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let spawn = Spawn { program, args: rest.to_vec(), cwd, env, stdin, streams: Streams::Split, report: false };
     let (interrupt, mut interrupts) = mpsc::unbounded_channel();
     let mut signals = Signals::listen(interrupt);
-    let mut census = Census::default();
-    let mut guard = Guard::before(&spec, &available, &mut census);
+    let (walls, kind) = (spec.clone(), available.clone());
+    let look = move || {
+        let mut census = Census::default();
+        (Guard::before(&walls, &kind, &mut census), census)
+    };
+    let (mut guard, mut census) = tokio::select! {
+        looked = tokio::task::spawn_blocking(look) => looked.map_err(|error| Report::new(error.to_string()))?,
+        Some(()) = interrupts.recv() => return Ok(ExitCode::from(INTERRUPTED)),
+        stop = signals.stop() => return Ok(ExitCode::from(stop.code())),
+    };
     let vouching = Vouching::begin(&crate::settings::locations(around), guard.settings().iter().cloned());
     let sandbox = sandbox.holding(guard.held()).closing(guard.closed());
     if guard.is_partial() {
@@ -71,7 +79,25 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     for (file, vouched) in vouching.files() {
         guard.expect(&file, vouched.text.as_deref(), vouched.rewritten);
     }
-    let mut found = guard.after(&around.config_home.join("gimlet/quarantine"), &mut census);
+    let quarantine = around.config_home.join("gimlet/quarantine");
+    let mut looked = None;
+    let looking = async {
+        looked = tokio::task::spawn_blocking(move || guard.after(&quarantine, &mut census)).await.ok();
+    };
+    match &carried {
+        Ok(Err(_)) => signals.bear(looking).await,
+        _ => {
+            tokio::pin!(looking);
+            tokio::select! {
+                () = &mut looking => {}
+                _ = signals.stop() => signals.bear(looking).await,
+            }
+        }
+    }
+    let Some(mut found) = looked else {
+        crate::say_on_stderr("gimlet: sandbox: what the command left could not be looked for");
+        return Ok(ExitCode::from(u8::try_from(SANDBOX_SETUP_FAILED).unwrap_or(1)));
+    };
     vouching.settled();
     if let Ok(Ok((exit, errors))) = &carried {
         let refusals = proxy.as_ref().map(Proxy::take_refusals).unwrap_or_default();

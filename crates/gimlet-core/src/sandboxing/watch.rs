@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use gimlet_config::Vouching;
 use gimlet_exec::{Aftermath, Census, Exit, Guard, Proxy, Sandbox, violations};
@@ -19,7 +19,8 @@ use crate::tool::ToolError;
 /// What is remembered from one command to the next.
 #[derive(Default)]
 pub struct WatchState {
-    census: Census,
+    /// By itself, since a look takes its time: nobody who only asks or leaves waits for it. Locked before the state.
+    looking: Arc<Mutex<Looking>>,
     /// Of commands that run, by number.
     running: BTreeMap<u64, Traces>,
     started: u64,
@@ -31,6 +32,12 @@ pub struct WatchState {
     left: Vec<PathBuf>,
     /// What the last look before a command did not see to its end.
     overlooked: Option<Overlooked>,
+}
+
+/// What was seen of the folders.
+#[derive(Default)]
+struct Looking {
+    census: Census,
     remembered: Remembered,
 }
 
@@ -131,20 +138,22 @@ struct Look {
 impl Sandboxing {
     /// Blocking.
     fn look(&self) -> Look {
-        let earlier = self.check_leftovers();
+        let looking = self.looking();
+        let mut looking = lock(&looking);
+        let earlier = WatchState::check_leftovers(&self.state, &mut looking, &self.quarantine);
+        let traces = self.note(&mut looking.census);
+        let (found, overlooked) = self.find(&mut looking.remembered, &traces.guard);
         let mut state = lock(&self.state);
-        let traces = self.note(&mut state.census);
-        let (found, overlooked) = self.find(&mut state, &traces.guard);
         let is_news = state.overlooked != overlooked;
         state.overlooked = overlooked;
         Look { earlier, traces, found, overlooked, is_news }
     }
 
     /// What patterns close, and whether that and what the guard saw is all there is.
-    fn find(&self, state: &mut WatchState, guard: &Guard) -> (Found, Option<Overlooked>) {
+    fn find(&self, remembered: &mut Remembered, guard: &Guard) -> (Found, Option<Overlooked>) {
         let found = match self.spec.files_open {
             true => Found::default(),
-            false => state.remembered.look(&self.spec.write, self.closed.as_ref(), self.kept.as_ref()),
+            false => remembered.look(&self.spec.write, self.closed.as_ref(), self.kept.as_ref()),
         };
         let partial = guard.is_partial().then_some(Overlooked::Folders);
         let overlooked = partial.or(found.is_partial.then_some(Overlooked::Patterns));
@@ -158,11 +167,12 @@ impl Sandboxing {
             return;
         }
         let look = move || {
-            let mut state = lock(&self.state);
-            let guard = Guard::before(&self.spec, &self.available, &mut state.census);
+            let looking = self.looking();
+            let mut looking = lock(&looking);
+            let guard = Guard::before(&self.spec, &self.available, &mut looking.census);
             // What is overlooked is told when a command is about to run.
-            if self.find(&mut state, &guard).1.is_none() {
-                state.overlooked = None;
+            if self.find(&mut looking.remembered, &guard).1.is_none() {
+                lock(&self.state).overlooked = None;
             }
         };
         // Without a look everything stays as it was.
@@ -182,7 +192,12 @@ impl Sandboxing {
 
     /// Looks after commands whose end nobody waited for. Blocking; they must be over.
     pub(crate) fn check_leftovers(&self) -> Vec<Violation> {
-        lock(&self.state).check_leftovers(&self.quarantine)
+        let looking = self.looking();
+        WatchState::check_leftovers(&self.state, &mut lock(&looking), &self.quarantine)
+    }
+
+    fn looking(&self) -> Arc<Mutex<Looking>> {
+        lock(&self.state).looking.clone()
     }
 
     /// The same at the end of a session, when nobody but people can be told.
@@ -223,20 +238,33 @@ impl Sandboxing {
 
 impl WatchState {
     /// Looks after every command of a session that is over, whoever still holds a watch of it. Blocking; they must be over.
-    pub fn check_all(state: &Mutex<Self>, quarantine: &Path) -> Vec<Violation> {
-        let mut state = lock(state);
-        let running = std::mem::take(&mut state.running);
-        state.unchecked.extend(running.into_values());
-        state.check_leftovers(quarantine)
+    /// A look that does not come to its end is not waited for: then everything is looked at anew.
+    pub fn check_all(state: &Mutex<Self>, quarantine: &Path, waits: bool) -> Vec<Violation> {
+        let looking = if waits { lock(state).looking.clone() } else { Arc::default() };
+        let mut looking = lock(&looking);
+        {
+            let mut state = lock(state);
+            let running = std::mem::take(&mut state.running);
+            state.unchecked.extend(running.into_values());
+        }
+        Self::check_leftovers(state, &mut looking, quarantine)
     }
 
-    fn check_leftovers(&mut self, quarantine: &Path) -> Vec<Violation> {
+    /// Whether somebody looks through the folders right now.
+    pub fn is_looking(state: &Mutex<Self>) -> bool {
+        let looking = lock(state).looking.clone();
+        matches!(looking.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    fn check_leftovers(state: &Mutex<Self>, looking: &mut Looking, quarantine: &Path) -> Vec<Violation> {
+        let unchecked = std::mem::take(&mut lock(state).unchecked);
         let mut found = Vec::new();
-        for traces in std::mem::take(&mut self.unchecked) {
-            found.extend(traces.after(quarantine, &mut self.census));
+        for traces in unchecked {
+            found.extend(traces.after(quarantine, &mut looking.census));
         }
-        self.note(&found);
-        self.untold.extend_from_slice(&found);
+        let mut state = lock(state);
+        state.note(&found);
+        state.untold.extend_from_slice(&found);
         found
     }
 
@@ -300,10 +328,11 @@ impl Watch {
     pub async fn after(self, end: WatchedEnd<'_>) -> Option<String> {
         let (walls, number) = (self.walls.clone(), self.number);
         let check = move || {
-            let mut state = lock(&walls.state);
-            let found = state.running.remove(&number).map(|traces| traces.after(&walls.quarantine, &mut state.census));
-            let found = found.unwrap_or_default();
-            state.note(&found);
+            let looking = walls.looking();
+            let mut looking = lock(&looking);
+            let traces = lock(&walls.state).running.remove(&number);
+            let found = traces.map(|traces| traces.after(&walls.quarantine, &mut looking.census)).unwrap_or_default();
+            lock(&walls.state).note(&found);
             found
         };
         let checked = tokio::task::spawn_blocking(check).await;
@@ -366,7 +395,7 @@ fn warning(text: String) -> Body {
     Body::Notice(Notice { level: Level::Warning, text })
 }
 
-fn lock(state: &Mutex<WatchState>) -> MutexGuard<'_, WatchState> {
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     // A census that was left half-way is looked through again; lists are whole.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -374,6 +403,30 @@ fn lock(state: &Mutex<WatchState>) -> MutexGuard<'_, WatchState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gimlet_exec::{Available, Backend};
+    use gimlet_proto::SandboxSpec;
+
+    #[test]
+    fn a_look_that_does_not_end_keeps_nobody_from_leaving() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (work, envrc) = (root.join("w"), root.join("w/.envrc"));
+        std::fs::create_dir(&work).unwrap();
+        let spec = SandboxSpec { write: vec![work], deny_write: vec![envrc.clone()], ..SandboxSpec::default() };
+        let available = Available { backend: Backend::Landlock, landlock_abi: 7, notes: Vec::new() };
+        let state = Mutex::new(WatchState::default());
+        let looking = lock(&state).looking.clone();
+        let mut hung = lock(&looking);
+        let guard = Guard::before(&spec, &available, &mut hung.census);
+        std::fs::write(&envrc, "evil").unwrap();
+        lock(&state).begin(Traces { guard, vouching: None });
+        assert!(WatchState::is_looking(&state));
+        assert_eq!(WatchState::check_all(&state, &root.join("q"), false).len(), 1);
+        assert!(!envrc.exists());
+        drop(hung);
+        assert!(!WatchState::is_looking(&state));
+        assert_eq!(WatchState::check_all(&state, &root.join("q"), true), []);
+    }
 
     #[test]
     fn what_was_left_is_known_until_it_is_gone() {

@@ -2,12 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use gimlet_core::WatchState;
 use gimlet_exec::Exec;
 use gimlet_proto::Violation;
 
 use super::sessions::Scratch;
+
+/// How long a look that is under way may still take before everything is looked at without it.
+const OTHERS: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(20);
+/// How long the last look may take. On the slowest disk it takes seconds.
+const LAST_LOOK: Duration = Duration::from_secs(60);
 
 /// What has to be cleared away behind a session.
 pub(crate) struct LeftBehind {
@@ -23,14 +30,26 @@ impl LeftBehind {
     /// itself; one that was cut short has not.
     pub(crate) async fn clear_away(self) {
         self.exec.shutdown(gimlet_exec::KILL_GRACE).await;
+        let waits = self.others_are_done().await;
         let (watched, quarantine) = (self.watched.clone(), self.quarantine.clone());
-        let looked = tokio::task::spawn_blocking(move || WatchState::check_all(&watched, &quarantine)).await;
-        match looked {
-            Ok(found) => found.iter().filter(|violation| violation.is_trace()).for_each(say),
-            Err(error) => {
-                crate::say_on_stderr(&format!("gimlet: sandbox: traces of commands could not be looked for: {error}"));
+        let looked = tokio::task::spawn_blocking(move || WatchState::check_all(&watched, &quarantine, waits));
+        let why = match tokio::time::timeout(LAST_LOOK, looked).await {
+            Ok(Ok(found)) => return found.iter().filter(|violation| violation.is_trace()).for_each(say),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it takes too long".to_owned(),
+        };
+        crate::say_on_stderr(&format!("gimlet: sandbox: traces of commands could not be looked for: {why}"));
+    }
+
+    /// Gives a look that is under way some time to end; says whether it did.
+    async fn others_are_done(&self) -> bool {
+        for _ in 0..OTHERS.as_millis() / STEP.as_millis() {
+            if !WatchState::is_looking(&self.watched) {
+                return true;
             }
+            tokio::time::sleep(STEP).await;
         }
+        !WatchState::is_looking(&self.watched)
     }
 }
 
