@@ -4,6 +4,7 @@
 //! sandbox on its own.
 
 mod closed;
+mod git_words;
 mod in_force;
 mod watch;
 

@@ -13,6 +13,7 @@ use gimlet_proto::{AgentPath, Body, Level, Notice, Violation};
 
 use super::Sandboxing;
 use super::closed::{Found, Remembered};
+use super::git_words::git_words;
 use crate::services::Services;
 use crate::tool::ToolError;
 
@@ -349,14 +350,16 @@ impl Watch {
             warn(&self.services, format!("sandbox: after a command {text}"));
         }
         let lines: Vec<String> = found.iter().map(ToString::to_string).chain(failed).collect();
+        let git = git_words(command, output, &found);
         if lines.is_empty() {
-            return None;
+            return (!git.is_empty()).then(|| git.join(" "));
         }
         let way_out = match self.walls.may_leave && !found.iter().all(Violation::is_failure) {
             true => " If the task needs this, say so and set `dangerouslyDisableSandbox`.",
             false => "",
         };
-        Some(format!("The sandbox refused: {}.{way_out}", lines.join("; ")))
+        let refused = format!("The sandbox refused: {}.{way_out}", lines.join("; "));
+        Some(std::iter::once(refused.as_str()).chain(git).collect::<Vec<_>>().join(" "))
     }
 }
 

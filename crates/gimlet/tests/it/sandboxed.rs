@@ -459,3 +459,32 @@ async fn hosts_on_no_list_follow_the_mode_unless_only_lists_count() {
     run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
     assert!(results(&model)[0].contains("no way"), "{:?}", results(&model));
 }
+
+#[tokio::test]
+async fn a_clone_of_the_sessions_own_can_go_and_the_model_hears_what_git_could_not_check_out() {
+    let world = world();
+    let make = "git init -q made && cd made && git config user.email a@b && git config user.name a \
+                && git commit -q --allow-empty -m a && git checkout -q -b two && echo x > .envrc && git add .envrc \
+                && git commit -q -m b && git checkout -q - && ls -A";
+    // In a script, since the text of a command that names such a file is asked about.
+    std::fs::write(world.project.join("make.sh"), make).unwrap();
+    let [switch, remove] = ["git -C made checkout -q two && echo on two", "rm -rf made && ls -A"].map(command);
+    let model = calls(&[command("bash make.sh"), switch, remove]).await;
+    run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
+    let results = results(&model);
+    assert_eq!(results[0].trim(), ".git", "{results:?}");
+    assert!(results[1].contains("on two") && results[1].contains(".envrc is protected"), "{results:?}");
+    assert!(results[1].contains("Leave them out of commits"), "{results:?}");
+    assert!(!results[2].contains("made") && !world.project.join("made").exists(), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_a_repository_holds_nobody_up() {
+    let world = world();
+    std::fs::write(world.project.join("make.sh"), "mkdir sub && mkfifo sub/.git && echo made").unwrap();
+    let model = calls(&[command("bash make.sh"), command("ls -A sub && echo seen")]).await;
+    run(&world, &model, json!({"sandbox": {"enabled": true}})).await;
+    let results = results(&model);
+    assert!(results[0].contains("made") && results[0].contains("sub/.git is protected"), "{results:?}");
+    assert_eq!(results[1].trim(), "seen", "{results:?}");
+}
