@@ -23,6 +23,7 @@ mod save;
 mod schema;
 mod scope;
 mod settings;
+mod spellings;
 mod state;
 mod trust;
 mod visible;
@@ -50,6 +51,7 @@ pub use settings::{
     Spellcheck, SpinnerTips, SpinnerVerbMode, SpinnerVerbs, StatusLine, TeammateMode, TlsTerminate, UpdateChannel,
     ViewMode, Waiting, WorkflowSize, Worktree,
 };
+pub use spellings::{names_within, spellings};
 pub use state::{StateSettings, check_state, state_problem};
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
 pub use visible::{visible, visible_json, visible_line};

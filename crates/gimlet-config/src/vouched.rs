@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::atomic;
 use crate::files::{self, SETTINGS_MAX_BYTES};
 use crate::locations::Locations;
+use crate::spellings::spellings;
 
 /// A record holds a handful of settings files.
 const RECORD_MAX_BYTES: u64 = 16 * SETTINGS_MAX_BYTES;
@@ -183,12 +184,13 @@ pub(crate) fn is_over(locations: &Locations, file: &Path) -> bool {
 /// Takes note that gimlet itself has made this text of a file that said that `before`. Whoever else wrote in between is not
 /// vouched for by this.
 pub(crate) fn rewritten(locations: &Locations, file: &Path, before: Option<&str>, after: &str) {
-    let renew = |record: &mut Record| match record.get_mut(file) {
-        Some(vouched) if vouched.text.as_deref() == before => {
-            *vouched = Vouched { text: Some(after.to_owned()), rewritten: true };
-            true
-        }
-        _ => false,
+    let names = spellings(file);
+    let renew = |record: &mut Record| {
+        let known = record.iter_mut().filter(|(name, _)| names.contains(name)).map(|(_, vouched)| vouched);
+        let mut same = known.filter(|vouched| vouched.text.as_deref() == before).peekable();
+        let is_new = same.peek().is_some();
+        same.for_each(|vouched| *vouched = Vouched { text: Some(after.to_owned()), rewritten: true });
+        is_new
     };
     for record in own().values_mut() {
         renew(record);

@@ -38,9 +38,9 @@ pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spa
 pub use foreground::{Ended, Finished, Foreground};
 pub use memory::{MemoryGroup, MemoryGroupError, parse_memory_limit};
 pub use sandbox::{
-    Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, ProbeOptions, Proxy,
-    ProxyConfig, ProxyError, Reason, Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace,
-    Upstream, WEB_PORTS, default_sandbox, probe, violations,
+    Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, PROTECTED_IN_CLAUDE,
+    ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox,
+    SandboxError, SandboxPlace, Upstream, WEB_PORTS, default_sandbox, probe, violations,
 };
 pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, runs_zsh};
 pub use sweep::{SweepError, Swept, sweep};

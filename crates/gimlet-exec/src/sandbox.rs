@@ -38,7 +38,7 @@ use gimlet_proto::{SandboxNetwork, SandboxSpec};
 
 use crate::exec::{Spawn, find_in_path};
 pub use census::Census;
-pub use defaults::{SandboxPlace, default_sandbox};
+pub use defaults::{PROTECTED_IN_CLAUDE, SandboxPlace, default_sandbox};
 pub use guard::Guard;
 pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;
 pub(crate) use helper::{ARGUMENT as HELPER_ARGUMENT, run_if_asked};
@@ -147,7 +147,7 @@ impl Sandbox {
             landlock: self.available.landlock_abi > 0,
             files_open: spec.files_open,
             write: spec.write.iter().chain(&spec.temp_dir).cloned().collect(),
-            deny_write: spec.deny_write.clone(),
+            deny_write: spec.deny_write.iter().chain(&spec.own).cloned().collect(),
             deny_read: spec.deny_read.clone(),
             allow_read: spec.allow_read.clone(),
             sockets: Sockets { inet, unix: spec.unix_sockets },

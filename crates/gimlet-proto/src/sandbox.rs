@@ -17,6 +17,9 @@ pub struct SandboxSpec {
     pub files_open: bool,
     /// What stays as it is inside `write`. A path that is absent and appears while the command runs is taken away.
     pub deny_write: Vec<PathBuf>,
+    /// gimlet's own folder. It stays as it is for commands, too; but gimlet writes there all the time, so of what lies in
+    /// it only what `deny_write` names is compared and put back.
+    pub own: Option<PathBuf>,
     /// What cannot be read.
     pub deny_read: Vec<PathBuf>,
     /// What can be read all the same inside `deny_read` and inside the hidden temp folder.
@@ -46,6 +49,7 @@ impl Default for SandboxSpec {
             write: Vec::new(),
             files_open: false,
             deny_write: Vec::new(),
+            own: None,
             deny_read: Vec::new(),
             allow_read: Vec::new(),
             temp_dir: None,

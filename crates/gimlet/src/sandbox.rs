@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gimlet_config::Vouching;
+use gimlet_config::{Vouching, names_within};
 use gimlet_exec::{
     Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer,
     ProbeOptions, Proxy, ProxyConfig, Running, SANDBOX_SETUP_FAILED, Sandbox, Spawn, Stdin, Streams, Upstream, probe,
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let scratch = Scratch::new()?;
     let exec = exec();
     let available = probe(&exec, &options(&args.walls, around)?).await;
-    let Wanted { spec, upstream, .. } = wanted(&args.walls, around, &scratch.path.join("tmp"))?;
+    let Wanted { spec, upstream, settings_files, .. } = wanted(&args.walls, around, &scratch.path.join("tmp"))?;
     let proxy = start_proxy(&spec, upstream, &scratch.path)?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
     let sandbox =
@@ -59,7 +59,9 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
         Some(()) = interrupts.recv() => return Ok(ExitCode::from(INTERRUPTED)),
         stop = signals.stop() => return Ok(ExitCode::from(stop.code())),
     };
-    let vouching = Vouching::begin(&crate::settings::locations(around), guard.settings().iter().cloned());
+    let names = settings_files.iter().flat_map(|file| names_within(file, &spec.write));
+    let files = guard.settings().iter().cloned().chain(names);
+    let vouching = Vouching::begin(&crate::settings::locations(around), files);
     let sandbox = sandbox.holding(guard.held()).closing(guard.closed());
     if guard.is_partial() {
         crate::say_on_stderr(&format!("gimlet: sandbox: {}", Violation::Unseen));
@@ -160,12 +162,14 @@ struct Wanted {
     upstream: Upstream,
     /// Sessions here run their commands in it.
     enabled: bool,
+    /// The files that say so.
+    settings_files: Vec<PathBuf>,
 }
 
 /// What settings in force want, with the flags on top.
 fn wanted(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Result<Wanted, Report> {
     let absolute = |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| around.cwd.join(path)).collect() };
-    let InForceWalls { mut spec, upstream, enabled } = InForce::read(around)?.walls(temp_dir);
+    let InForceWalls { mut spec, upstream, enabled, settings_files } = InForce::read(around)?.walls(temp_dir);
     spec.write.extend(absolute(&walls.allow_write));
     spec.deny_read.extend(absolute(&walls.deny_read));
     spec.local_sockets |= walls.allow_local;
@@ -179,7 +183,7 @@ fn wanted(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Resul
         deny.extend(walls.deny_domain.iter().cloned());
         spec.network = if allow.is_empty() { SandboxNetwork::Off } else { SandboxNetwork::Proxy { allow, deny } };
     }
-    Ok(Wanted { spec, upstream, enabled })
+    Ok(Wanted { spec, upstream, enabled, settings_files })
 }
 
 /// The proxy to the hosts that a spec allows, if it allows any. The folder must be the owner's alone.
@@ -292,7 +296,7 @@ fn as_text(available: &Available, Wanted { spec, enabled, .. }: &Wanted) -> Stri
         names(&available.layers()).join(", "),
         available.landlock_abi,
         list("Can be written", &[&spec.write[..], &["a temp folder of its own (TMPDIR)".into()]].concat()),
-        list("Stays as it is, also where it does not exist", &spec.deny_write),
+        list("Stays as it is, also where it does not exist", &[spec.own.as_slice(), &spec.deny_write].concat()),
         list("Cannot be read", &spec.deny_read),
     )
 }

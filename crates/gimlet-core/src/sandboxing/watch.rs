@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-use gimlet_config::Vouching;
+use gimlet_config::{Vouching, names_within};
 use gimlet_exec::{Aftermath, Census, Exit, Guard, Proxy, Sandbox, violations};
 use gimlet_proto::{AgentPath, Body, Level, Notice, Violation};
 
@@ -184,9 +184,9 @@ impl Sandboxing {
     fn note(&self, census: &mut Census) -> Traces {
         let guard = Guard::before(&self.spec, &self.available, census);
         let vouching = self.settings.as_ref().filter(|_| !self.spec.files_open).map(|settings| {
-            let within = |file: &&PathBuf| self.spec.write.iter().any(|folder| file.starts_with(folder));
-            let files = guard.settings().iter().chain(settings.files.iter().filter(within));
-            Vouching::begin(&settings.locations, files.cloned())
+            // By every name: settings are read by one, and what a command writes may have another.
+            let names = settings.files.iter().flat_map(|file| names_within(file, &self.spec.write));
+            Vouching::begin(&settings.locations, guard.settings().iter().cloned().chain(names))
         });
         Traces { guard, vouching }
     }

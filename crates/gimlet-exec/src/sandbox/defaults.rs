@@ -42,8 +42,8 @@ const CREDENTIALS: &[&str] = &[
 /// Secrets of the machine, which a command of root could read.
 const MACHINE_SECRETS: &[&str] = &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh"];
 
-/// The parts of a project's `.claude` that run something or change whom others trust.
-const PROTECTED_IN_CLAUDE: &[&str] =
+/// The parts of a `.claude` that run something or change whom others trust.
+pub const PROTECTED_IN_CLAUDE: &[&str] =
     &["agents", "commands", "hooks", "plugins", "settings.json", "settings.local.json", "skills", "workflows"];
 /// The same inside the folder of a repository; the last says where git finds the others.
 const PROTECTED_IN_REPOSITORY: &[&str] = &["hooks", "config", "config.worktree", "commondir"];
@@ -68,8 +68,7 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     write.extend(place.write.iter().cloned());
     // Nobody means the whole machine by the folder that they happen to be in.
     write.retain(|folder| folder.parent().is_some());
-    let mut deny_write: Vec<PathBuf> = vec![place.config_home.to_owned()];
-    deny_write.extend(place.home.map(|home| home.join(".claude.json")));
+    let mut deny_write: Vec<PathBuf> = place.home.iter().map(|home| home.join(".claude.json")).collect();
     for root in write.clone() {
         deny_write.extend(walled_in(&root));
         // Git follows a file wherever it leads. Repositories further down are looked for before every command.
@@ -89,7 +88,8 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     deny_read.extend([".credentials.json", ".claude.json"].map(|name| place.config_home.join(name)));
     deny_read.extend(place.home.map(|home| home.join(".claude.json")));
     deny_read.extend(place.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name))));
-    SandboxSpec { write, deny_write, deny_read, temp_dir: Some(place.temp_dir.to_owned()), ..SandboxSpec::default() }
+    let (own, temp_dir) = (Some(place.config_home.to_owned()), Some(place.temp_dir.to_owned()));
+    SandboxSpec { write, deny_write, own, deny_read, temp_dir, ..SandboxSpec::default() }
 }
 
 /// What other programs run or trust at the top of a folder that somebody works in.
@@ -208,5 +208,26 @@ mod tests {
         for name in [".mcp.json", ".git/hooks", ".claude/settings.json"] {
             assert!(spec.deny_write.contains(&cwd.join(name)), "{name}");
         }
+    }
+
+    #[test]
+    fn gimlets_own_folder_is_not_taken_for_what_a_command_made_of_it() {
+        use crate::sandbox::{Available, Backend, Census, Guard};
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        let (config, temp) = (home.join(".claude"), home.join("temp"));
+        std::fs::create_dir_all(config.join("projects")).unwrap();
+        std::fs::write(config.join("settings.json"), "{}").unwrap();
+        let place = SandboxPlace { cwd: &home, write: &[], home: Some(&home), config_home: &config, temp_dir: &temp };
+        let spec = default_sandbox(place);
+        assert_eq!(spec.own.as_ref(), Some(&config));
+        let (available, mut census) =
+            (Available { backend: Backend::Landlock, landlock_abi: 7, notes: Vec::new() }, Census::default());
+        let guard = Guard::before(&spec, &available, &mut census);
+        std::fs::write(config.join("projects/transcript"), "of this very command").unwrap();
+        std::fs::write(config.join("settings.json"), "evil").unwrap();
+        assert_eq!(guard.after(&config.join("gimlet/quarantine"), &mut census).len(), 1);
+        assert!(config.join("projects/transcript").exists());
+        assert_eq!(std::fs::read_to_string(config.join("settings.json")).unwrap(), "{}");
     }
 }

@@ -110,7 +110,7 @@ fn may_write(spec: &SandboxSpec, path: &Path) -> bool {
     let inside = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
     let scratch = || ["/tmp", "/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
     let temp = || spec.temp_dir.as_deref().is_some_and(|temp| path.starts_with(temp));
-    !inside(&spec.deny_write) && (inside(&spec.write) || scratch() || temp())
+    !inside(&spec.deny_write) && !inside(spec.own.as_slice()) && (inside(&spec.write) || scratch() || temp())
 }
 
 /// Whether this user may write to a place, or make it.

@@ -92,6 +92,8 @@ pub(crate) struct InForceWalls {
     pub(crate) spec: SandboxSpec,
     pub(crate) upstream: Upstream,
     pub(crate) enabled: bool,
+    /// The files that they are written in.
+    pub(crate) settings_files: Vec<PathBuf>,
 }
 
 impl InForce {
@@ -110,7 +112,8 @@ impl InForce {
         let now = self.configured.now();
         let mut spec = spec(&self.configured, &now, &[], temp_dir);
         spec.network = network(&self.configured, &now, &[], false);
-        InForceWalls { spec, upstream: upstream(settings), enabled: settings.enabled == Some(true) }
+        let settings_files = self.configured.settings_files();
+        InForceWalls { spec, upstream: upstream(settings), enabled: settings.enabled == Some(true), settings_files }
     }
 }
 
@@ -386,6 +389,7 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
         spec.deny_write.extend(path("Edit"));
         spec.deny_read.extend(path("Read"));
     }
+    spec.deny_write.extend(places::governing(configured.governing(), &around.config_home, &spec.write));
     let network = &settings.network;
     spec.local_sockets = network.allow_local_binding == Some(true);
     spec.unix_sockets = network.allow_all_unix_sockets == Some(true);

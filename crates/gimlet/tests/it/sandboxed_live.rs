@@ -118,3 +118,24 @@ async fn walls_that_are_demanded_while_a_session_runs_and_cannot_be_had_stop_eve
         assert!(runs || printed[1].contains("sandbox.failIfUnavailable"), "{printed:?}");
     }
 }
+
+/// Settings that a link in the config home leads to, and a folder on the way that is a link itself, are not a command's to write.
+#[tokio::test]
+async fn settings_behind_a_link_into_the_folder_stay_as_they_are() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let out = folder.path().join("out");
+    let off = json!({"sandbox": {"enabled": false}, "permissions": {"allow": ["Bash"]}}).to_string();
+    let on = json!({"sandbox": {"enabled": true, "allowUnsandboxedCommands": false}}).to_string();
+    for plant in ["echo \"$OFF\" >dots/claude.json", "rm dots; mkdir dots; echo \"$OFF\" >dots/claude.json"] {
+        let world = world();
+        world.file("dotfiles/claude.json", on.clone());
+        std::os::unix::fs::symlink("dotfiles", world.project.join("dots")).unwrap();
+        std::fs::create_dir_all(world.home.join(".claude")).unwrap();
+        let user = world.home.join(".claude/settings.json");
+        std::os::unix::fs::symlink(world.project.join("dots/claude.json"), &user).unwrap();
+        world.file("e.sh", format!("OFF='{off}'; {plant}; touch {} && echo written", out.display()));
+        let printed = twice(&world, "bash e.sh", || {}).await;
+        assert!(!printed.concat().contains("written") && !out.exists(), "{plant}: {printed:?}");
+        assert_eq!(std::fs::read_to_string(user).unwrap().trim(), on, "{plant}");
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_config::{Effective, Scope, Sourced};
+use gimlet_config::{Effective, Scope, Sourced, spellings};
+use gimlet_exec::PROTECTED_IN_CLAUDE;
 use serde_json::Value;
 
 use crate::surroundings::Surroundings;
@@ -15,6 +16,18 @@ pub(super) fn has_pattern(text: &str) -> bool {
 /// Where paths of an entry begin that say nothing about it: those of the person's own file at the config home.
 pub(super) fn base_of<'a>(entry: &Sourced, around: &'a Surroundings) -> &'a Path {
     if entry.origin.scope == Scope::User { &around.config_home } else { &around.cwd }
+}
+
+/// What decides about permissions or runs outside, by every name that it has: a link in the config home can lead into a folder
+/// that commands may write. A folder that is one of those, or holds one, is left to the person who has it written.
+pub(super) fn governing(files: Vec<PathBuf>, config_home: &Path, write: &[PathBuf]) -> Vec<PathBuf> {
+    let own = PROTECTED_IN_CLAUDE.iter().map(|name| config_home.join(name));
+    let mut names: Vec<PathBuf> = files.into_iter().chain(own).flat_map(|file| spellings(&file)).collect();
+    let folders: Vec<PathBuf> = write.iter().flat_map(|folder| spellings(folder)).collect();
+    names.retain(|name| !folders.iter().any(|folder| folder.starts_with(name)));
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The paths of a list in settings; an entry that says more than a path has it under that name.
