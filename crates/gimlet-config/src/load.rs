@@ -6,6 +6,7 @@ mod intake;
 mod layer;
 mod limits;
 mod managed;
+mod shipped;
 mod tracked;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use intake::Intake;
 
 pub use layer::{Author, Layer};
 pub use managed::Policy;
+pub use shipped::forget_shipped;
 
 /// `--settings` may be larger than a file: programs write it.
 const FLAG_MAX_BYTES: u64 = 2 * 1024 * 1024;
@@ -77,12 +79,13 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
     if options.sources.project {
         loaded.project_file();
     }
-    if options.sources.local {
-        // The legacy place first: where both say something, the repository's own file wins.
-        for file in locations.legacy_local_file().into_iter().chain([locations.local_file()]) {
-            // Who wrote it is asked about what was read: the answer can take a while.
-            let (standing, read) = Around::read(locations, || files::read(&file, SETTINGS_MAX_BYTES));
-            let author = tracked::author(locations, &file);
+    // The legacy place first: where both say something, the repository's own file wins.
+    for file in locations.legacy_local_file().into_iter().chain([locations.local_file()]) {
+        // Who wrote it is asked about what was read: the answer can take a while. It is asked also where the file does not
+        // count: the next run has to know what this one could see.
+        let (standing, read) = Around::read(locations, || files::read(&file, SETTINGS_MAX_BYTES));
+        let author = tracked::author(locations, &file);
+        if options.sources.local {
             loaded.take(&standing, Source { scope: Scope::Local, file: &file, author, anchor: &locations.cwd }, read);
         }
     }

@@ -54,6 +54,8 @@ pub struct Trust {
     folder: bool,
     /// gimlet itself has a record of this folder.
     known: bool,
+    /// One of them is about this very folder, as it was then, and not about one above it or another that lay here.
+    here: bool,
     accepted: HashSet<String>,
 }
 
@@ -70,13 +72,13 @@ impl Trust {
 
     /// The same, and these items for this run: the person or the calling program said so.
     pub fn with(mut self, items: &[Item]) -> Self {
-        self.known = true;
+        (self.known, self.here) = (true, true);
         self.accepted.extend(items.iter().map(|item| item.digest.clone()));
         self
     }
 
     pub fn covers(&self, item: &Item) -> bool {
-        let by_folder = if item.own { self.folder || self.known } else { self.folder && !self.known };
+        let by_folder = if item.own { self.here } else { self.folder && !self.known };
         self.everything || self.accepted.contains(&item.digest) || (by_folder && !item.executes)
     }
 

@@ -52,6 +52,7 @@ fn accept(found: &Found) -> Result<Vec<String>, Report> {
     let (_, stored) = found.store.accept(&withheld);
     stored.map_err(|error| Report::new(error.to_string()))?;
     gimlet_config::forget_abandoned(&found.loaded.locations);
+    gimlet_config::forget_shipped(&found.loaded.locations);
     Ok(vec![match withheld.len() {
         0 => "Trusted; nothing waited.".to_owned(),
         1 => "Trusted, with 1 item that waited.".to_owned(),

@@ -1,11 +1,12 @@
 //! Whether a local settings file is the person's own. One that git tracks, or that is reached through a link, came with
-//! the project, and so did one that somebody else owns or may write; in a folder that git knows nothing of, nobody can
-//! tell. Git's index is read, git is not started; an index that is not understood proves nothing, and what it might track
-//! counts as the project's.
+//! the project, and so did one that somebody else owns or may write, and one elsewhere than where gimlet writes it; in a
+//! folder that git knows nothing of, nobody can tell. Git's index is read, git is not started; an index that is not
+//! understood, or is gone from a repository that has content, proves nothing, and what it might track counts as the
+//! project's. Commands may write the index, so what it once said of a file is remembered.
 
 use std::path::Path;
 
-use super::Author;
+use super::{Author, shipped};
 use crate::files;
 use crate::locations::{Locations, Repo};
 
@@ -14,6 +15,9 @@ const INDEX_MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 pub(super) fn author(locations: &Locations, file: &Path) -> Author {
     let Some(folder) = file.parent().and_then(Path::parent) else { return Author::Project };
+    if file != locations.local_file() || shipped::is_known(locations, file) {
+        return Author::Project;
+    }
     let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     if is_link(&folder.join(".claude")) || is_link(file) {
         return Author::Project;
@@ -24,11 +28,31 @@ pub(super) fn author(locations: &Locations, file: &Path) -> Author {
     let Some(repo) = &locations.repo else { return Author::Unknown };
     let (root, git_dir) = checkout_of(repo, folder);
     let Ok(inside) = file.strip_prefix(root) else { return Author::Project };
-    match files::read(&git_dir.join("index"), INDEX_MAX_BYTES) {
-        // A repository without an index tracks nothing yet.
-        Ok(None) => Author::Unknown,
-        Ok(Some(index)) if tracks(&index, inside.as_os_str().as_encoded_bytes()) == Some(false) => Author::Unknown,
-        Ok(Some(_)) | Err(_) => Author::Project,
+    let is_untracked = match files::read(&git_dir.join("index"), INDEX_MAX_BYTES) {
+        // A new repository has no index and tracks nothing.
+        Ok(None) => is_empty(&repo.common_dir.join("objects")),
+        Ok(Some(index)) => tracks(&index, inside.as_os_str().as_encoded_bytes()) == Some(false),
+        Err(_) => false,
+    };
+    if is_untracked {
+        return Author::Unknown;
+    }
+    shipped::remember(locations, file);
+    Author::Project
+}
+
+/// Whether a repository has nothing in its store yet. What cannot be looked into may hold anything.
+fn is_empty(objects: &Path) -> bool {
+    let has_none = |folder: &Path| match folder.read_dir() {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    let is_usual = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| ["info", "pack"].iter().any(|name| entry.file_name() == *name))
+    };
+    match objects.read_dir() {
+        Ok(mut entries) => entries.all(is_usual) && has_none(&objects.join("info")) && has_none(&objects.join("pack")),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
 

@@ -2,6 +2,7 @@
 //! it shares with other programs in `.claude.json`, where every other byte stays as it is.
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
@@ -20,6 +21,8 @@ const VERSIONS_KEPT: usize = 8;
 /// And of so many of these the texts of scripts: differences are mostly shown against the newest.
 const SCRIPTS_KEPT: usize = 2;
 const FLAG: &str = "hasTrustDialogAccepted";
+/// In the record of a folder: when it and its repository were made, so that another one at its place is told from it.
+const BORN: &str = "born";
 /// In the record of a folder of which the person has accepted single items and nothing else.
 const ITEMS_ALONE: &str = "itemsAlone";
 
@@ -56,6 +59,8 @@ pub struct TrustStore {
     state_file: PathBuf,
     backups: PathBuf,
     root: PathBuf,
+    /// The git folder of its repository, if it is one.
+    repository: Option<PathBuf>,
     /// The folders whose records count for this one, itself first.
     counting: Vec<PathBuf>,
     in_memory_only: bool,
@@ -71,6 +76,7 @@ impl TrustStore {
             person: locations.person,
             state_file: locations.state_file.clone(),
             backups: locations.config_dir.join("backups"),
+            repository: locations.repo.as_ref().map(|repo| repo.common_dir.clone()),
             counting: counting(locations),
             // A path that JSON cannot hold cannot be told from another one later.
             in_memory_only: locations.is_home() || root.to_str().is_none(),
@@ -99,8 +105,13 @@ impl TrustStore {
         let accepted = accepted.filter(|digest| !digest.starts_with(UNFOLLOWED)).collect();
         let record = |key: &str| own.get("folders").and_then(|folders| folders.get(key));
         let known = keys().any(|key| record(key).is_some_and(|record| record.get(ITEMS_ALONE).is_none()));
+        let of_root = self.root.to_str().and_then(record).filter(|record| record.get(ITEMS_ALONE).is_none());
         // The other programs' file can be large, and says nothing more about a folder that gimlet knows.
-        Trust { everything: false, folder: !known && self.shared_flag(), known, accepted }
+        let (folder, here) = match of_root {
+            Some(record) => (false, self.is_same_folder(record)),
+            None => (!known && self.shared_flag(), self.has_flag(std::slice::from_ref(&self.root))),
+        };
+        Trust { everything: false, folder, known, here, accepted }
     }
 
     /// What is not covered, each against what was accepted before.
@@ -115,7 +126,7 @@ impl TrustStore {
     /// Accepts these items. The result holds for this session even where nothing could be stored.
     pub fn accept(&self, items: &[Item]) -> (Trust, Result<(), TrustError>) {
         let mut trust = self.trust();
-        trust.known = true;
+        (trust.known, trust.here) = (true, true);
         trust.accepted.extend(items.iter().map(|item| item.digest.clone()));
         let stored = match self.root.to_str() {
             Some(key) if !self.in_memory_only => {
@@ -174,7 +185,10 @@ impl TrustStore {
             let folder = member(member(&mut own, "folders"), key);
             if let Some(folder) = folder.as_object_mut() {
                 match extent {
-                    Extent::Folder => drop(folder.remove(ITEMS_ALONE)),
+                    Extent::Folder => {
+                        folder.remove(ITEMS_ALONE);
+                        folder.insert(BORN.into(), self.born());
+                    }
                     Extent::Items if folder.is_empty() => drop(folder.insert(ITEMS_ALONE.into(), Value::Bool(true))),
                     Extent::Items => {}
                 }
@@ -201,8 +215,29 @@ impl TrustStore {
             .map_err(|error: UpdateError<EditError>| error.to_string())
     }
 
+    /// When the folder and its repository were made, as far as the file system keeps that.
+    fn born(&self) -> Value {
+        let born = |path: &Path| path.metadata().and_then(|metadata| metadata.created()).ok();
+        let nanos = |born: SystemTime| born.duration_since(UNIX_EPOCH).ok().map(|since| since.as_nanos().to_string());
+        let of = |path: &Path| born(path).and_then(nanos);
+        json!({ "folder": of(&self.root), "repository": self.repository.as_deref().and_then(of) })
+    }
+
+    /// Whether the folder is the one that a record is about. A repository may have been made in it since.
+    fn is_same_folder(&self, record: &Value) -> bool {
+        let (then, now) = (record.get(BORN), self.born());
+        ["folder", "repository"].iter().all(|part| {
+            let then = then.and_then(|born| born.get(part)).filter(|born| !born.is_null());
+            then.is_none_or(|then| *then == now[part])
+        })
+    }
+
     /// Another program's word, or our own from earlier, that the folder is trusted.
     fn shared_flag(&self) -> bool {
+        self.has_flag(&self.counting)
+    }
+
+    fn has_flag(&self, folders: &[PathBuf]) -> bool {
         if !self.person.state_doubts(&self.state_file).is_empty() {
             return false;
         }
@@ -212,7 +247,7 @@ impl TrustStore {
             let node = parsed.root.find(["projects", folder.to_str()?, FLAG])?;
             Some(node.json == json::Json::Bool(true))
         };
-        self.counting.iter().any(|folder| flag(folder) == Some(true))
+        folders.iter().any(|folder| flag(folder) == Some(true))
     }
 
     /// What is doubtful about gimlet's own record.

@@ -232,6 +232,9 @@ fn local_settings_lie_at_the_top_of_the_repository_and_shared_ones_where_gimlet_
     world.cwd = world.project.join("sub");
     assert_eq!(allowed(&world), ["below", "legacy", "local"]);
     assert_eq!(world.trusted().settings.language.as_deref(), Some("top"));
+    // gimlet writes the one at the top; whoever made the other may say no more than the project.
+    world.file("sub/.claude/settings.local.json", r#"{"sandbox":{"enabled":false}}"#);
+    assert_eq!(world.trusted().settings.sandbox.enabled, None);
 }
 
 #[test]

@@ -377,6 +377,74 @@ fn a_local_file_waits_for_the_first_trust_and_then_goes_on_allowing() {
 }
 
 #[test]
+fn local_settings_count_unasked_only_where_gimlet_writes_them_and_the_folder_itself_was_trusted() {
+    let text = r#"{"permissions":{"allow":["Bash"]}}"#;
+    for mut world in [World::new(), World::without_repository()] {
+        accept(&world);
+        world.local(text);
+        assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "the person's own");
+        world.file("sub/.claude/settings.local.json", text);
+        world.cwd = world.project.join("sub");
+        assert_eq!(titles(&effective(&world)), ["allow rule Bash"], "nobody knows whose that is");
+        accept(&world);
+        assert_eq!(titles(&effective(&world)), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_local_file_that_was_tracked_once_stays_the_projects() {
+    let text = r#"{"permissions":{"allow":["Bash"]}}"#;
+    let mut world = World::new();
+    accept(&world);
+    world.local(text);
+    // Its index says nothing that can be understood, so it may say that.
+    let index = world.file(".git/index", "DIRC");
+    // Also where local settings do not count.
+    world.options.sources.local = false;
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new());
+    world.options.sources.local = true;
+    std::fs::remove_file(&index).unwrap();
+    assert_eq!(titles(&effective(&world)), ["allow rule Bash"]);
+    gimlet_config::forget_shipped(&world.locations());
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "the person has looked at it");
+
+    let world = World::new();
+    accept(&world);
+    world.local(text);
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "a new repository tracks nothing");
+    world.file(".git/objects/pack/pack-1.pack", "");
+    assert_eq!(titles(&effective(&world)), ["allow rule Bash"], "somebody took its index away");
+}
+
+#[test]
+fn another_project_at_a_trusted_place_does_not_bring_its_local_settings_into_force() {
+    let text = r#"{"permissions":{"allow":["Bash"]}}"#;
+    let world = World::new();
+    if world.project.metadata().unwrap().created().is_err() {
+        return;
+    }
+    accept(&world);
+    world.local(text);
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new());
+    let git = world.project.join(".git");
+    std::fs::remove_dir_all(&git).unwrap();
+    put(&git.join("HEAD"), "ref: refs/heads/main\n");
+    assert_eq!(titles(&effective(&world)), ["allow rule Bash"], "another repository");
+    accept(&world);
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new());
+    std::fs::remove_dir_all(&world.project).unwrap();
+    put(&git.join("HEAD"), "ref: refs/heads/main\n");
+    world.local(text.replace("Bash", "Edit"));
+    assert_eq!(titles(&effective(&world)), ["allow rule Edit"], "another folder");
+
+    let world = World::without_repository();
+    accept(&world);
+    world.local(text);
+    put(&world.project.join(".git/HEAD"), "ref: refs/heads/main\n");
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "the person may make a repository of it");
+}
+
+#[test]
 fn looking_for_items_follows_no_link_and_is_bounded() {
     let world = World::new();
     let outside = put(&world.home.join("outside/SKILL.md"), "!`x`");

@@ -22,6 +22,7 @@ const MAX_FOLDERS: usize = 100_000;
 /// A folder that changed so shortly before it was read may have changed again within one tick of the kernel's clock.
 const TICK_SECONDS: i64 = 2;
 const DOT_GIT: &str = ".git";
+const DOT_CLAUDE: &str = ".claude";
 
 /// What was seen of the folders so far, and what was put back in them.
 #[derive(Debug)]
@@ -61,6 +62,8 @@ pub(super) struct Repositories {
     pub(super) folders: BTreeSet<PathBuf>,
     /// `.git` that is a file or a link and says where the repository is.
     pub(super) links: BTreeSet<PathBuf>,
+    /// Folders named `.claude`, wherever they are: gimlet reads settings in the one of the folder that it is started in.
+    pub(super) configured: BTreeSet<PathBuf>,
     /// There are more folders, or some that cannot be reached.
     pub(super) is_partial: bool,
 }
@@ -107,6 +110,9 @@ impl Census {
                 };
                 if folder.is_repository || path.file_name() == Some(OsStr::new(DOT_GIT)) {
                     found.folders.insert(path.clone());
+                }
+                if path.file_name() == Some(OsStr::new(DOT_CLAUDE)) {
+                    found.configured.insert(path.clone());
                 }
                 // Git takes the configuration of a worktree from there, whatever else that lacks.
                 let worktrees = path.parent().filter(|parent| folder.has_common && parent.ends_with("worktrees"));

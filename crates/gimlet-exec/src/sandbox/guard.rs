@@ -22,6 +22,8 @@ use super::way::{link_target, straight_target};
 
 /// The most repositories that are held by mounts; further ones are noted and put back.
 const MAX_HELD: usize = 200;
+/// In a `.claude`, what counts as the person's own without being asked about.
+const LOCAL_SETTINGS: &str = "settings.local.json";
 
 /// Where commands can write, too, if there are no mounts.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -81,6 +83,10 @@ impl Guard {
             loose.extend(is_loose.then_some(repository));
             let paths = own.into_iter().chain(beside(repository));
             paths.filter(|path| !denied.contains(path)).for_each(|path| noting.note(&path, by));
+        }
+        let configured = repositories.configured.iter().map(|folder| folder.join(LOCAL_SETTINGS));
+        for (count, path) in configured.filter(|path| !denied.contains(path)).enumerate() {
+            noting.note(&path, if count < MAX_HELD { By::Guard } else { By::Nobody });
         }
         spec.deny_write.iter().for_each(|path| noting.note(path, By::Spec));
         for repository in &repositories.folders {
@@ -180,7 +186,12 @@ impl Guard {
             let folder = folder_of(repository);
             beside(repository).into_iter().filter(move |path| !is_one_of(path, &twins(path, folder, &self.roots)))
         });
-        let risky = folders.iter().flat_map(|folder| protected_in(folder)).chain(beside);
+        let configured = now.configured.difference(&self.repositories.configured);
+        let is_watched = |file: &Path| self.noted.watched.iter().any(|watched| watched.path() == file);
+        let is_known =
+            |file: &Path| is_watched(file) || is_one_of(file, &twins(file, file.ancestors().nth(2), &self.roots));
+        let configured = configured.map(|folder| folder.join(LOCAL_SETTINGS)).filter(|file| !is_known(file));
+        let risky = folders.iter().flat_map(|folder| protected_in(folder)).chain(beside).chain(configured);
         let risky = risky.filter(|path| !is_harmless(path)).collect::<Vec<_>>().into_iter();
         // Only the link is the command's own; what it leads to may be somebody's real repository.
         let astray =

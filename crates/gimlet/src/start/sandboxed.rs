@@ -389,7 +389,9 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
         spec.deny_write.extend(path("Edit"));
         spec.deny_read.extend(path("Read"));
     }
-    spec.deny_write.extend(places::governing(configured.governing(), &around.config_home, &spec.write));
+    let mut governing = places::governing(configured.governing(), &around.config_home, &spec.write);
+    governing.retain(|name| !spec.deny_write.contains(name));
+    spec.deny_write.extend(governing);
     let network = &settings.network;
     spec.local_sockets = network.allow_local_binding == Some(true);
     spec.unix_sockets = network.allow_all_unix_sockets == Some(true);

@@ -231,3 +231,43 @@ async fn what_a_command_planted_is_taken_away_however_often_gimlet_is_told_to_go
         }
     }
 }
+
+/// Settings below the folder that a command works in are not the person's because nobody guards them.
+#[tokio::test]
+async fn what_a_command_leaves_in_a_folder_below_frees_nobody_who_starts_there() {
+    let scene = Scene::new().await;
+    let world = &scene.world;
+    std::fs::create_dir(world.project.join(".git")).unwrap();
+    world.file(".git/HEAD", "ref: refs/heads/main\n");
+    gimlet(world, &["trust", "--yes"]).await.expect_code(0);
+    world.file("e.sh", format!("mkdir -p sub/.claude; echo '{}' >sub/{LOCAL}; touch sub/.claude/notes", planted()));
+    let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run", "--", "sh", "e.sh"]).finish().await;
+    assert!(run.stderr.contains(LOCAL), "{}", run.stderr);
+    assert!(world.project.join("sub/.claude/notes").exists() && !world.project.join("sub").join(LOCAL).exists());
+    // One that came by another way waits.
+    world.file(&format!("sub/{LOCAL}"), planted().to_string());
+    let model = Script::new().call("Bash", touching(&scene.outside)).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).cwd(world.project.join("sub")).args(["-p", "--", "go"]).finish().await;
+    assert!(!scene.outside.exists() && run.stderr.contains("allow rule Bash"), "{}", run.stderr);
+}
+
+/// What git tracks is the project's also when a command has removed git's list of it.
+#[tokio::test]
+async fn a_command_that_removes_the_index_makes_no_local_settings_the_persons() {
+    let scene = Scene::new().await;
+    let world = &scene.world;
+    std::fs::create_dir(world.project.join(".git")).unwrap();
+    world.file(".git/HEAD", "ref: refs/heads/main\n");
+    gimlet(world, &["trust", "--yes"]).await.expect_code(0);
+    world.file(LOCAL, planted().to_string());
+    // Nobody can say what such an index tracks.
+    world.file(".git/index", "DIRC");
+    let touch = touching(&scene.outside);
+    world.file("e.sh", "rm -f .git/index");
+    for command in [json!({"command": "sh e.sh"}), touch] {
+        let model = Script::new().call("Bash", command).then().say("done").serve().await.unwrap();
+        let run = world.run(&model).args(["-p", "--", "go"]).finish().await;
+        assert!(run.stderr.contains("allow rule Bash"), "{}", run.stderr);
+    }
+    assert!(!world.project.join(".git/index").exists() && !scene.outside.exists());
+}

@@ -508,3 +508,25 @@ fn a_folder_with_a_file_that_has_another_name_is_compared_by_what_is_in_it() {
     fs::write(&tasks, "edited").unwrap();
     assert_eq!(guard.after(&world.quarantine, &mut Census::default()), []);
 }
+
+#[test]
+fn local_settings_are_held_in_every_folder() {
+    let world = World::new();
+    let (old, new) = (world.root.join("a/.claude"), world.root.join("b/c/.claude"));
+    fs::create_dir_all(&old).unwrap();
+    fs::write(old.join("settings.local.json"), "old").unwrap();
+    for backend in [Backend::Landlock, Backend::Namespaces] {
+        let guard = before(&world.spec(&[]), backend.clone());
+        let is_known = |files: &[PathBuf]| files.contains(&old.join("settings.local.json"));
+        assert!(is_known(guard.held()) && is_known(guard.settings()));
+        fs::create_dir_all(&new).unwrap();
+        for name in ["settings.local.json", "notes.md"] {
+            fs::write(new.join(name), "evil").unwrap();
+        }
+        replace(&old.join("settings.local.json"), "evil");
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 2, "{backend:?}");
+        assert!(new.join("notes.md").exists() && !new.join("settings.local.json").exists());
+        assert_eq!(fs::read_to_string(old.join("settings.local.json")).unwrap(), "old");
+        fs::remove_dir_all(&new).unwrap();
+    }
+}
