@@ -58,6 +58,8 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// What keeps settings of the administrator from being read, if anything does: nobody knows what they forbid.
     pub unread_policy: Option<Problem>,
+    /// The person's own file is there and cannot be read: nobody knows what it forbids.
+    pub unread_user: bool,
     /// Files that changed while a sandboxed command runs which could have written them. They go on saying what they said
     /// before, and forbid what they forbid now.
     pub waiting: Vec<PathBuf>,
@@ -71,6 +73,7 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
         layers: Vec::new(),
         problems: Vec::new(),
         unread_policy: None,
+        unread_user: false,
         waiting: Vec::new(),
     };
     if options.sources.user {
@@ -104,7 +107,7 @@ pub(crate) fn first_objection(scope: Scope, text: &str) -> Option<String> {
     };
     let text = JsonText::new(text.to_owned());
     let mut problems = Vec::new();
-    let mut intake = Intake { scope, file: Path::new(""), text: &text, problems: &mut problems };
+    let mut intake = Intake { scope, file: Path::new(""), text: &text, problems: &mut problems, rejected: false };
     intake.admit(parsed.root);
     let objection = problems.into_iter().find(|problem| problem.severity > Severity::Info)?;
     // Said of a value that is not in any file yet.
@@ -115,6 +118,15 @@ impl Loaded {
     /// Problems that must be said at every start.
     pub fn errors(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter().filter(|problem| problem.severity == Severity::Error)
+    }
+
+    /// Whether a file of the person's own is broken, or any was rejected for a value: some of what it closes may be lost.
+    pub fn is_damaged(&self) -> bool {
+        let own = [self.locations.user_file(), self.locations.local_file()];
+        let is_held = |file: &PathBuf| self.layers.iter().any(|layer| layer.held && layer.file == *file);
+        let is_broken =
+            |problem: &Problem| problem.key.is_empty() && own.contains(&problem.file) && !is_held(&problem.file);
+        self.errors().any(is_broken) || self.layers.iter().any(|layer| layer.rejected)
     }
 
     /// The files that waited and say what they say from now on.
@@ -214,7 +226,8 @@ impl Loaded {
         let text = JsonText::new(text);
         // A local file that came with the project may say no more than the project's own.
         let limits = if author == Author::Project { Scope::Project } else { scope };
-        let mut intake = Intake { scope: limits, file: path, text: &text, problems: &mut self.problems };
+        let mut intake =
+            Intake { scope: limits, file: path, text: &text, problems: &mut self.problems, rejected: false };
         let parsed = match trouble {
             Some(error) => Err(error),
             None => json::parse(text.as_str()),
@@ -233,27 +246,43 @@ impl Loaded {
                 for remark in parsed.remarks {
                     intake.say(Severity::Warning, Some(remark.offset), "", remark.message);
                 }
+                let is_object = matches!(parsed.root.json, Json::Object(_));
                 let mut root = intake.admit(parsed.root);
-                if parsed.hides_keys {
-                    keep_hidden_rules(&mut root, json::restrictions(text.as_str()));
+                if parsed.hides_keys || !is_object {
+                    keep_hidden_rules(&mut root, &json::restrictions(text.as_str()));
                 }
-                (root, false)
+                (root, !is_object)
             }
         };
+        let rejected = intake.rejected;
         if salvaged && root.members().is_empty() {
             return;
         }
         let (file, anchor) = (path.to_owned(), anchor.to_owned());
-        self.layers.push(Layer { scope, file, author, anchor, text: Arc::new(text), root, salvaged, held: false });
+        self.layers.push(Layer {
+            scope,
+            file,
+            author,
+            anchor,
+            text: Arc::new(text),
+            root,
+            salvaged,
+            rejected,
+            held: false,
+        });
     }
 
     fn unreadable(&mut self, scope: Scope, path: &Path, error: &ReadError) {
-        let what = if scope == Scope::Managed {
-            "what the administrator says there is not known".into()
-        } else {
-            format!("{} are not used", scope.label())
+        let what = match scope {
+            Scope::Managed => "what the administrator says there is not known".into(),
+            Scope::User => format!(
+                "{} are not used, and since nobody knows what they forbid, nothing is allowed but by a rule elsewhere",
+                scope.label()
+            ),
+            _ => format!("{} are not used", scope.label()),
         };
         self.problem(path, format!("{error}; {what}"));
+        self.unread_user |= scope == Scope::User;
         if scope == Scope::Managed {
             self.unread_policy = self.problems.last().cloned();
         }
@@ -308,19 +337,33 @@ fn decode(bytes: Vec<u8>) -> Decoded {
     }
 }
 
-/// Adds rules of lists that another one of the same name hides: what one of them forbids is forbidden.
-fn keep_hidden_rules(root: &mut Node, all: Node) {
-    for list in ["deny", "ask"] {
-        let Some(rules) = all.find(["permissions", list]) else { continue };
-        let block = root.entry("permissions", || Json::Object(Vec::new()));
-        let target = block.and_then(|block| block.entry(list, || Json::Array(Vec::new())));
-        let Some(known) = target.and_then(Node::elements_mut) else { continue };
+/// Adds what stands in lists that another one of the same name hides, and a sandbox that one of several blocks switches on:
+/// what one of them forbids is forbidden.
+fn keep_hidden_rules(root: &mut Node, all: &Node) {
+    for list in forbids::LISTS {
+        let Some(rules) = all.find(list.split('.')) else { continue };
+        let Some(known) = made(root, list, || Json::Array(Vec::new())).and_then(Node::elements_mut) else { continue };
         for rule in rules.elements() {
             if !known.iter().any(|other| other.as_str() == rule.as_str()) {
                 known.push(rule.clone());
             }
         }
     }
+    if all.find(["sandbox", "enabled"]).is_some()
+        && let Some(switch) = made(root, "sandbox.enabled", || Json::Bool(true))
+    {
+        switch.json = Json::Bool(true);
+    }
+}
+
+/// The value at a path, made if there is none.
+fn made<'n>(root: &'n mut Node, path: &str, json: fn() -> Json) -> Option<&'n mut Node> {
+    let (groups, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut block = root;
+    for group in groups.split('.').filter(|group| !group.is_empty()) {
+        block = block.entry(group, || Json::Object(Vec::new()))?;
+    }
+    block.entry(last, json)
 }
 
 /// The drop-in files, in the order in which they count.

@@ -232,7 +232,20 @@ impl<'a> Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Where rules could not be read, somebody has to have said yes: a rule that could, or a hook.
     fn verdict(&self) -> Verdict {
+        let verdict = self.judged();
+        let is_said = |reason: &Reason| matches!(reason, Reason::Rule { .. } | Reason::Hook(_) | Reason::SessionState);
+        if !self.rules.unread || verdict.decision != Decision::Allow || verdict.reasons.iter().all(is_said) {
+            return verdict;
+        }
+        match self.allow_rule(|_| false) {
+            Some(rule) => Verdict::new(Decision::Allow, rule),
+            None => self.ask_a_person(Reason::UnreadSettings),
+        }
+    }
+
+    fn judged(&self) -> Verdict {
         let (denied, maybe_denied) = self.forbidding(Behavior::Deny);
         if let Some(reason) = denied {
             return Verdict::new(Decision::Deny, reason);

@@ -176,6 +176,8 @@ pub struct RuleSet {
     pub(crate) allow: Vec<Rule>,
     /// Only whoever manages the machine gives leave.
     pub(crate) managed_allows_only: bool,
+    /// Further rules are written down where they cannot be read.
+    pub(crate) unread: bool,
 }
 
 impl RuleSet {
@@ -200,6 +202,12 @@ impl RuleSet {
     pub fn with_managed_allows_only(mut self) -> Self {
         self.allow.retain(|rule| rule.source.scope == RuleScope::Managed);
         self.managed_allows_only = true;
+        self
+    }
+
+    /// Not all that there are: what is forbidden elsewhere could not be read. So nothing is allowed for want of a rule.
+    pub fn with_unread(mut self) -> Self {
+        self.unread = true;
         self
     }
 

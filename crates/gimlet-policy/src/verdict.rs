@@ -83,6 +83,8 @@ pub enum Reason {
     GivesTrust,
     /// The command would change settings, which can hold rules.
     ChangesSettings,
+    /// Settings of the person could not be read, and may forbid it.
+    UnreadSettings,
     /// Nothing allows it.
     Default,
     /// Nothing allows this part of a command; perhaps a rule comes near.
@@ -171,6 +173,7 @@ impl Reason {
                 "it would change what a folder is trusted with, which is a person's to say".to_owned()
             }
             Reason::ChangesSettings => "it would change gimlet's settings".to_owned(),
+            Reason::UnreadSettings => "no rule allows it, and settings that could not be read may forbid it".to_owned(),
             Reason::Default => "no rule allows it".to_owned(),
             Reason::Unmatched { part, near: None } => format!("nothing allows `{part}`"),
             Reason::Unmatched { part, near: Some(near) } => {
@@ -213,6 +216,7 @@ impl Reason {
             | Reason::Hook(_)
             | Reason::ClassifierMayAnswer
             | Reason::Unmatched { .. }
+            | Reason::UnreadSettings
             | Reason::Default => {
                 "Use calls that are already allowed; if there are none, go on without and say in your answer which permission was missing."
             }

@@ -1,11 +1,17 @@
-//! What a text forbids although it is no JSON: the lists named `deny` and `ask`, modes that are switched off, and a sandbox
-//! that is switched on, wherever they stand. A comma too many must not open what its writer had closed, so it is read as
+//! What a text forbids although it is no JSON: the lists by which something is closed, modes that are switched off, and a
+//! sandbox that is switched on, wherever they stand. A comma too many must not open what its writer had closed, so it is read as
 //! strictly as can be: rather one rule too many than one too few.
 
 use super::{Json, Member, Node, Reader};
 
-/// The lists that are looked for; nothing in them can allow anything.
-const LISTS: [&str; 2] = ["deny", "ask"];
+/// The lists that are looked for, and where each belongs; nothing in them can allow anything.
+const LISTS: [(&str, &[&str]); 5] = [
+    ("deny", &["permissions"]),
+    ("ask", &["permissions"]),
+    ("denyWrite", &["sandbox", "filesystem"]),
+    ("denyRead", &["sandbox", "filesystem"]),
+    ("deniedDomains", &["sandbox", "network"]),
+];
 /// Keys that switch a mode off, all of them with the same word.
 const SWITCHES: [&str; 2] = ["disableBypassPermissionsMode", "disableAutoMode"];
 const SWITCHED_OFF: &str = "disable";
@@ -14,15 +20,27 @@ const SWITCHED_OFF: &str = "disable";
 pub(crate) fn restrictions(text: &str) -> Node {
     let mut search = Search::new(text);
     search.run();
-    let lists = LISTS.into_iter().zip(search.rules).filter(|(_, rules)| !rules.is_empty());
-    let mut permissions: Vec<Member> = lists.map(|(list, rules)| member(list, Json::Array(rules))).collect();
-    let off = SWITCHES.into_iter().zip(search.off).filter(|(_, off)| *off);
-    permissions.extend(off.map(|(switch, _)| member(switch, Json::String(SWITCHED_OFF.to_owned()))));
-    let sandbox = if search.sandbox { vec![member("enabled", Json::Bool(true))] } else { Vec::new() };
-    let blocks =
-        [("permissions", permissions), ("sandbox", sandbox)].into_iter().filter(|(_, inside)| !inside.is_empty());
-    let blocks = blocks.map(|(block, inside)| member(block, Json::Object(inside))).collect();
-    Node { json: Json::Object(blocks), span: 0..text.len() }
+    let mut root = Node { json: Json::Object(Vec::new()), span: 0..text.len() };
+    for ((list, groups), rules) in LISTS.into_iter().zip(search.rules).filter(|(_, rules)| !rules.is_empty()) {
+        put(&mut root, groups, list, Json::Array(rules));
+    }
+    for (switch, _) in SWITCHES.into_iter().zip(search.off).filter(|(_, off)| *off) {
+        put(&mut root, &["permissions"], switch, Json::String(SWITCHED_OFF.to_owned()));
+    }
+    if search.sandbox {
+        put(&mut root, &["sandbox"], "enabled", Json::Bool(true));
+    }
+    root
+}
+
+fn put(root: &mut Node, groups: &[&str], key: &str, json: Json) {
+    let mut block = Some(root);
+    for group in groups {
+        block = block.and_then(|block| block.entry(group, || Json::Object(Vec::new())));
+    }
+    if let Some(members) = block.and_then(Node::members_mut) {
+        members.push(Member { key: key.to_owned(), key_span: 0..0, value: Node { json, span: 0..0 } });
+    }
 }
 
 /// Goes through a text from word to word.
@@ -33,7 +51,7 @@ struct Search<'t> {
     /// How many braces are open, and how many were when the block of the sandbox began.
     depth: usize,
     walls: Option<usize>,
-    rules: [Vec<Node>; 2],
+    rules: [Vec<Node>; LISTS.len()],
     off: [bool; 2],
     sandbox: bool,
 }
@@ -79,14 +97,15 @@ impl<'t> Search<'t> {
 
     /// What stands behind a key is looked at and left for the search to go on with.
     fn key(&mut self, key: &str) {
-        self.open = LISTS.iter().position(|list| *list == key).filter(|_| self.reader.eat(b'['));
+        self.open = LISTS.iter().position(|(list, _)| *list == key).filter(|_| self.reader.eat(b'['));
         if let Some(switch) = SWITCHES.iter().position(|switch| *switch == key) {
             self.off[switch] |= self.is_next(&format!("\"{SWITCHED_OFF}\""));
         }
         match key {
             "sandbox" if self.reader.peek() == Some(b'{') => self.walls = Some(self.depth),
             "enabled" if self.walls.is_some_and(|outside| self.depth == outside + 1) => {
-                self.sandbox |= self.is_next("true");
+                // Whatever else stands there was not meant to leave it off.
+                self.sandbox |= !self.is_next("false") && !self.is_next("null");
             }
             _ => {}
         }
@@ -95,10 +114,6 @@ impl<'t> Search<'t> {
     fn is_next(&self, text: &str) -> bool {
         self.reader.bytes.get(self.reader.at..).is_some_and(|rest| rest.starts_with(text.as_bytes()))
     }
-}
-
-fn member(key: &str, json: Json) -> Member {
-    Member { key: key.to_owned(), key_span: 0..0, value: Node { json, span: 0..0 } }
 }
 
 #[cfg(test)]
@@ -134,6 +149,12 @@ mod tests {
             (r#"{"permissions": {"disableBypassPermissionsMode" : "disable",}}"#, &off),
             (r#"{"permissions": {"disableBypassPermissionsMode": "disable""#, &off),
             (r#"{"sandbox": {"network": {"enabled": 1}, "enabled": true,}"#, &on),
+            (r#"{"sandbox": {"enabled": "true",}"#, &on),
+            (
+                r#"{"sandbox": {"filesystem": {"denyRead": ["a",], "denyWrite": ["b"]}, "network": {"deniedDomains": ["c"]}"#,
+                &json!({"sandbox": {"filesystem": {"denyRead": ["a"], "denyWrite": ["b"]}, "network": {"deniedDomains": ["c"]}}}),
+            ),
+            (r#"{"sandbox": {"enabled": null,}"#, &json!({})),
             (
                 r#"{"sandbox": {"filesystem": {}, // closed
                 "enabled":true"#,

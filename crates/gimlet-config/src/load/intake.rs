@@ -23,6 +23,8 @@ pub(super) struct Intake<'a> {
     pub(super) file: &'a std::path::Path,
     pub(super) text: &'a JsonText,
     pub(super) problems: &'a mut Vec<Problem>,
+    /// Only what the file forbids was kept.
+    pub(super) rejected: bool,
 }
 
 impl Intake<'_> {
@@ -155,6 +157,7 @@ impl Intake<'_> {
     /// A person's or a project's file counts as a whole or not at all, but for what it forbids.
     fn whole_or_restrictions(&mut self, root: Node) -> Node {
         let Err(misfit) = fits(&root) else { return root };
+        self.rejected = true;
         let also = also_wrong(self.text, &root, &misfit);
         let message = format!("{}{also}; the file is ignored except for what it forbids", misfit.message);
         self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &misfit.key(), message);
@@ -162,7 +165,8 @@ impl Intake<'_> {
     }
 
     /// What a file forbids, as far as that fits. What is wrong with the key that was `said` already is not said again.
-    fn restrictions(&mut self, root: Node, said: Option<&str>) -> Node {
+    fn restrictions(&mut self, mut root: Node, said: Option<&str>) -> Node {
+        switch_on(&mut root);
         let mut strict = forbids::strict_part(root);
         for _ in 0..MAX_REPAIRS {
             let Err(misfit) = fits(&strict) else { return strict };
@@ -179,6 +183,10 @@ impl Intake<'_> {
 
     /// Managed settings are enforced as far as they can be read; what must not fail open is closed instead.
     fn repaired(&mut self, mut root: Node) -> Node {
+        if let Some(span) = switch_on(&mut root) {
+            let message = "true or false should stand here; the sandbox counts as switched on";
+            self.say(Severity::Error, Some(span.start), "sandbox.enabled", message);
+        }
         for _ in 0..MAX_REPAIRS {
             let Err(misfit) = fits(&root) else { return root };
             let path = misfit.key();
@@ -281,6 +289,21 @@ fn fits(root: &Node) -> Result<(), Misfit> {
     let settings = Settings::deserialize(root)?;
     HostedSettings::deserialize(root)?;
     limits::check(&settings, root)
+}
+
+/// Takes a sandbox that is switched neither on nor off for one that is on: nobody writes `"yes"` or `1` to leave it off. Says
+/// where that stood.
+fn switch_on(root: &mut Node) -> Option<std::ops::Range<usize>> {
+    let sandbox = root.get_mut("sandbox")?;
+    let span = sandbox.span.clone();
+    if !matches!(sandbox.json, Json::Object(_) | Json::Bool(false) | Json::Null) {
+        sandbox.json = Json::Object(Vec::new());
+        sandbox.entry("enabled", || Json::Bool(true))?;
+        return Some(span);
+    }
+    let switch = sandbox.get_mut("enabled").filter(|switch| !matches!(switch.json, Json::Bool(_) | Json::Null))?;
+    switch.json = Json::Bool(true);
+    Some(switch.span.clone())
 }
 
 /// Handlers that cannot run, and why.

@@ -33,6 +33,8 @@ pub struct Layer {
     pub(crate) root: Node,
     /// Whether the file is broken and this is only what could be made out of what it forbids.
     pub(crate) salvaged: bool,
+    /// Whether a value did not fit, so that this is only what the rest forbids.
+    pub(crate) rejected: bool,
     /// Whether the file is broken and this is what it said before.
     pub(crate) held: bool,
 }

@@ -320,3 +320,51 @@ fn one_text_where_a_list_forbids_is_its_only_entry_and_is_named() {
     world.user(r#"{"permissions":{"allow":"Bash"}}"#);
     assert!(world.trusted().merged.keys().is_empty());
 }
+
+#[test]
+fn a_sandbox_that_is_not_switched_off_in_so_many_words_is_on() {
+    let world = World::new();
+    for text in [
+        r#"{"sandbox":{"enabled":"true"}}"#,
+        r#"{"sandbox":{"enabled":1}}"#,
+        r#"{"sandbox":"on"}"#,
+        r#"{"sandbox":{"enabled":true},"sandbox":{"network":{}}}"#,
+        r#"{"sandbox":{"enabled":true,"enabled":false}}"#,
+        r#"[{"sandbox":{"enabled":true}}]"#,
+    ] {
+        world.user(text);
+        assert_eq!(world.trusted().settings.sandbox.enabled, Some(true), "{text}");
+        world.managed(text);
+        assert_eq!(world.trusted().settings.sandbox.enabled, Some(true), "managed: {text}");
+        std::fs::remove_file(world.locations().managed_file()).unwrap();
+    }
+    for text in [r#"{"sandbox":{"enabled":false}}"#, r#"{"sandbox":{"enabled":null}}"#, r#"{"sandbox":false}"#] {
+        world.user(text);
+        assert_ne!(world.trusted().settings.sandbox.enabled, Some(true), "{text}");
+    }
+}
+
+#[test]
+fn what_a_broken_file_closes_stays_closed_and_that_it_is_broken_is_known() {
+    let world = World::new();
+    let closing = r#"{"sandbox":{"enabled":true,"filesystem":{"denyRead":["/a"]},"network":{"deniedDomains":["b"]}}"#;
+    for (text, damaged) in
+        [(closing.to_owned(), true), (format!("[{closing}}}]"), true), (format!("{closing}}}"), false)]
+    {
+        world.user(&text);
+        let sandbox = world.trusted().settings.sandbox;
+        assert_eq!(sandbox.filesystem.deny_read.as_deref(), Some(&["/a".to_owned()][..]), "{text}");
+        assert_eq!(sandbox.network.denied_domains.as_deref(), Some(&["b".to_owned()][..]), "{text}");
+        assert_eq!(world.load().is_damaged(), damaged, "{text}");
+    }
+    world.user(r#"{"sandbox":["/a"]}"#);
+    assert!(world.load().is_damaged());
+    world.user(format!("{closing}}}"));
+    // One that breaks later goes on saying what it said, and one that never could be read is known.
+    let good = world.load();
+    let file = world.user("{");
+    assert!(!good.reload(&world.options).is_damaged());
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    assert!(!good.reload(&world.options).unread_user && world.load().unread_user && world.load().is_damaged());
+}

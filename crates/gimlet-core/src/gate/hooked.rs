@@ -145,6 +145,7 @@ fn is_for_a_person(reason: &Reason) -> bool {
             | Reason::ProtectedPath(_)
             | Reason::CriticalRemoval(_)
             | Reason::GivesTrust
+            | Reason::UnreadSettings
             | Reason::ChangesSettings
             | Reason::LeavesSandbox
             | Reason::NotUnderstood(Trouble::TooLong)

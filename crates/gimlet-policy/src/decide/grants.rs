@@ -67,7 +67,7 @@ impl Judge<'_> {
     }
 
     /// The allow rule that covers every call of the tool, or one that `matches`.
-    fn allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<Reason> {
+    pub(super) fn allow_rule(&self, matches: impl Fn(&Rule) -> bool) -> Option<Reason> {
         let named = |rule: &Rule| match &rule.specifier {
             Specifier::All => true,
             Specifier::Agent(pattern) => pattern.allows(self.call.input),

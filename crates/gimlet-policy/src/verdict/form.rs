@@ -61,6 +61,7 @@ pub(super) enum ReasonForm {
     LeavesSandbox,
     GivesTrust,
     ChangesSettings,
+    UnreadSettings,
     Default,
     Unmatched {
         part: String,
@@ -97,6 +98,7 @@ impl From<Reason> for ReasonForm {
             Reason::LeavesSandbox => ReasonForm::LeavesSandbox,
             Reason::GivesTrust => ReasonForm::GivesTrust,
             Reason::ChangesSettings => ReasonForm::ChangesSettings,
+            Reason::UnreadSettings => ReasonForm::UnreadSettings,
             Reason::Default => ReasonForm::Default,
             Reason::Unmatched { part, near } => ReasonForm::Unmatched { part, near },
         }
@@ -127,6 +129,7 @@ impl From<ReasonForm> for Reason {
             ReasonForm::LeavesSandbox => Reason::LeavesSandbox,
             ReasonForm::GivesTrust => Reason::GivesTrust,
             ReasonForm::ChangesSettings => Reason::ChangesSettings,
+            ReasonForm::UnreadSettings => Reason::UnreadSettings,
             ReasonForm::Default => Reason::Default,
             ReasonForm::Unmatched { part, near } => Reason::Unmatched { part, near },
         }
@@ -164,6 +167,7 @@ mod tests {
             Reason::LeavesSandbox,
             Reason::GivesTrust,
             Reason::ChangesSettings,
+            Reason::UnreadSettings,
             Reason::Default,
             Reason::Unmatched { part: "rm a".into(), near: None },
             Reason::Unmatched {

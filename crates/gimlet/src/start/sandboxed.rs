@@ -253,6 +253,9 @@ impl Walls {
         };
         let mut remarks: Vec<String> = missing(&sandboxing.available).into_iter().collect();
         remarks.extend(less_than_asked_for(&configured.effective.settings.sandbox, &sandboxing));
+        if configured.loaded.is_damaged() {
+            remarks.push("settings that are broken may close more, so commands in the sandbox ask as usual".to_owned());
+        }
         self.plan = Some(plan);
         Ok((Some(Arc::new(sandboxing)), remarks))
     }
@@ -357,8 +360,12 @@ fn network(configured: &Configured, now: &SettingsNow, said: &[Rule], asking: bo
     SandboxNetwork::Proxy { allow, deny }
 }
 
-/// Whether being inside may answer questions: only if the person turned the sandbox on, not a project for itself.
+/// Whether being inside may answer questions: only if the person turned the sandbox on, not a project for itself, and if all
+/// that the person's files close is known.
 fn may_answer(configured: &Configured) -> bool {
+    if configured.loaded.is_damaged() {
+        return false;
+    }
     let mut persons = configured.loaded.layers.iter().filter(|layer| layer.author == Author::Person);
     configured.trust.is_known() || persons.any(|layer| layer.value()["sandbox"]["enabled"] == true)
 }
