@@ -8,6 +8,7 @@
 
 mod bubblewrap;
 mod census;
+mod credentials;
 mod defaults;
 mod environment;
 mod fellows;

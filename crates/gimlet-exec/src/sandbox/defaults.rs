@@ -3,42 +3,33 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_proto::{PROTECTED_NAMES, SandboxSpec};
+use gimlet_proto::{Env, PROTECTED_NAMES, SandboxSpec};
 
 use super::census::is_repository;
+use super::credentials::{behind_links, stores};
 use super::small::{self, PATH_FILE};
 use super::way::link_target;
 
-/// Credential stores below the home folder.
-const CREDENTIALS: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".config/BraveSoftware",
-    ".config/chromium",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/credentials",
-    ".config/google-chrome",
-    ".config/hub",
-    ".config/microsoft-edge",
-    ".config/op",
-    ".config/rclone",
-    ".docker/config.json",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".local/share/keyrings",
-    ".mozilla",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pypirc",
-    ".ssh",
-    ".terraform.d/credentials.tfrc.json",
-    ".vault-token",
+/// What runs by itself in a home folder, or names what others run, besides what is protected in every folder.
+const STARTED_AT_HOME: &[&str] = &[
+    ".gdbinit",
+    ".inputrc",
+    ".local/bin",
+    ".local/share/applications",
+    ".local/share/systemd/user",
+    ".pam_environment",
+    ".tmux.conf",
+    ".vim",
+    ".vimrc",
+    ".xinitrc",
+    ".xprofile",
+    ".xsession",
+    ".xsessionrc",
+    "bin",
 ];
+/// The same in the folder in which programs keep configuration.
+const STARTED_BY_CONFIG: &[&str] =
+    &["autostart", "environment.d", "fish", "gdb", "git", "nvim", "systemd/user", "tmux"];
 /// Secrets of the machine, which a command of root could read.
 const MACHINE_SECRETS: &[&str] = &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh"];
 
@@ -60,6 +51,8 @@ pub struct SandboxPlace<'a> {
     pub config_home: &'a Path,
     /// A folder that belongs to these commands alone.
     pub temp_dir: &'a Path,
+    /// Says where else programs keep what is closed.
+    pub env: &'a Env,
 }
 
 /// The spec for commands in a folder, with the network off.
@@ -83,13 +76,34 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
             write.push(common);
         }
     }
+    let started = started_in(&place, &write);
+    deny_write.extend(started.into_iter().filter(|path| !deny_write.contains(path)).collect::<Vec<_>>());
     let mut deny_read: Vec<PathBuf> = MACHINE_SECRETS.iter().map(PathBuf::from).collect();
     // The second holds what servers are started with, and what was asked of which project.
     deny_read.extend([".credentials.json", ".claude.json"].map(|name| place.config_home.join(name)));
     deny_read.extend(place.home.map(|home| home.join(".claude.json")));
-    deny_read.extend(place.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name))));
+    deny_read.extend(stores(place.home, place.env));
+    let kept_open: Vec<PathBuf> = write.iter().cloned().chain(place.home.map(Path::to_owned)).collect();
+    deny_read.extend(behind_links(&deny_read, &kept_open));
     let (own, temp_dir) = (Some(place.config_home.to_owned()), Some(place.temp_dir.to_owned()));
     SandboxSpec { write, deny_write, own, deny_read, temp_dir, ..SandboxSpec::default() }
+}
+
+/// What starts by itself in the home folder, where that can be written as a whole.
+fn started_in(place: &SandboxPlace<'_>, write: &[PathBuf]) -> Vec<PathBuf> {
+    let is_open = |home: &Path| write.iter().any(|root| home.starts_with(root));
+    let Some(home) = place.home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned())) else {
+        return Vec::new();
+    };
+    if !is_open(&home) {
+        return Vec::new();
+    }
+    let moved = place.env.raw("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let folders = [Some(home.join(".config")), moved];
+    let of_config = folders.iter().flatten().flat_map(|config| STARTED_BY_CONFIG.iter().map(|name| config.join(name)));
+    let at_home = STARTED_AT_HOME.iter().map(|name| home.join(name));
+    // Around it there are others in which the same names stand for the same.
+    at_home.chain(of_config).chain(walled_in(&home)).filter(|path| !write.contains(path)).collect()
 }
 
 /// What other programs run or trust at the top of a folder that somebody works in.
@@ -142,6 +156,7 @@ mod tests {
             home: Some(home),
             config_home: config,
             temp_dir: Path::new("/t"),
+            env: &Env::default(),
         };
         let closed = default_sandbox(place).deny_read;
         for name in [
@@ -201,6 +216,7 @@ mod tests {
             home: Some(home),
             config_home: &home.join(".claude"),
             temp_dir: &temp,
+            env: &Env::default(),
         };
         let spec = default_sandbox(place);
         assert_eq!(spec.write, std::slice::from_ref(&cwd));
@@ -218,9 +234,20 @@ mod tests {
         let (config, temp) = (home.join(".claude"), home.join("temp"));
         std::fs::create_dir_all(config.join("projects")).unwrap();
         std::fs::write(config.join("settings.json"), "{}").unwrap();
-        let place = SandboxPlace { cwd: &home, write: &[], home: Some(&home), config_home: &config, temp_dir: &temp };
+        let place = SandboxPlace {
+            cwd: &home,
+            write: &[],
+            home: Some(&home),
+            config_home: &config,
+            temp_dir: &temp,
+            env: &Env::default(),
+        };
         let spec = default_sandbox(place);
         assert_eq!(spec.own.as_ref(), Some(&config));
+        // What starts by itself is held where somebody works in their home.
+        for name in [".config/git", ".local/bin", ".vimrc"] {
+            assert!(spec.deny_write.contains(&home.join(name)), "{name}");
+        }
         let (available, mut census) =
             (Available { backend: Backend::Landlock, landlock_abi: 7, notes: Vec::new() }, Census::default());
         let guard = Guard::before(&spec, &available, &mut census);

@@ -379,6 +379,7 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
         home: around.home.as_deref(),
         config_home: &around.config_home,
         temp_dir,
+        env: &configured.env,
     });
     let listed = |key: &str| listed(effective, around, key);
     spec.write.extend(listed("sandbox.filesystem.allowWrite"));

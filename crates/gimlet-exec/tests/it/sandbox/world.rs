@@ -205,6 +205,7 @@ impl World {
             home: Some(&home),
             config_home: &home.join(".claude"),
             temp_dir: &temp,
+            env: &gimlet_proto::Env::default(),
         });
         spec.deny_read.extend(["secret", "secret-file", "w/around/hidden"].map(|name| self.root.join(name)));
         spec.max_processes = Some(100);
