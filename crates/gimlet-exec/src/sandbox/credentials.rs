@@ -117,7 +117,7 @@ pub(super) fn stores(home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
     let below = |folder: &Path, names: &[&str]| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
     let named = |name: &str| env.raw(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut stores = Vec::new();
-    for home in home {
+    if let Some(home) = home {
         stores.extend(below(home, STORES));
         stores.extend(below(home, PACKAGED));
         stores.extend(below(&home.join(".config"), STORES_OF_CONFIG));
