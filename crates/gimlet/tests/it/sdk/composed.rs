@@ -49,7 +49,7 @@ async fn they_are_counted_and_can_be_forgotten() {
         .then()
         .say("one")
         .then()
-        .call("Bash", json!({"command": "sleep 600"}))
+        .call("Bash", json!({"command": "while [ ! -e never ]; do sleep 0.01; done"}))
         .serve()
         .await
         .unwrap();
