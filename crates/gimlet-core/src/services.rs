@@ -25,7 +25,7 @@ use crate::plans::Plans;
 use crate::recorded::Recorded;
 use crate::redact::Redactor;
 use crate::sandboxing::{Sandboxing, WallsInForce};
-use crate::session::{ModeWish, SessionState};
+use crate::session::{ModeWish, Naming, SessionState};
 use crate::tasks::{Task, Tasks};
 use crate::tool::{Change, PathContext, ToolContext, ToolError};
 
@@ -62,6 +62,7 @@ pub struct Services {
     plan_instructions: Option<String>,
     /// What is the session's own, such as its plan: it may always be written.
     own: Arc<[PathBuf]>,
+    naming: Option<Naming>,
     checkpoints: Option<Arc<FileCheckpoints>>,
     file_habits: FileHabits,
     /// Those of the main conversation, when these are a subagent's.
@@ -103,6 +104,7 @@ impl Services {
             plan_file: None,
             plan_instructions: None,
             own: Arc::default(),
+            naming: None,
             checkpoints: None,
             file_habits: FileHabits::default(),
             main: None,
@@ -141,6 +143,7 @@ impl Services {
             // Only the conversation that a person follows presents a plan.
             plan_file: None,
             plan_instructions: None,
+            naming: None,
             own: self.own.clone(),
             checkpoints: self.checkpoints.clone(),
             file_habits: self.file_habits,
@@ -221,6 +224,19 @@ impl Services {
     /// What whoever drives the session says about planning.
     pub(crate) fn plan_instructions(&self) -> Option<&str> {
         self.plan_instructions.as_deref()
+    }
+
+    /// Lets an approved plan name the session.
+    pub(crate) fn with_naming(mut self, naming: Naming) -> Self {
+        self.naming = Some(naming);
+        self
+    }
+
+    /// A plan was approved: a session without a name is called after it.
+    pub fn name_after_plan(&self, plan: &str) {
+        if let Some(naming) = &self.naming {
+            naming.after_plan(plan);
+        }
     }
 
     /// Keeps what files were before calls change them.

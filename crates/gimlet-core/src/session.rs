@@ -4,8 +4,10 @@ mod actor;
 mod desk;
 mod ending;
 mod inquiries;
+mod naming;
 mod open;
 mod state;
 
+pub(crate) use naming::Naming;
 pub use open::{SessionConfig, open};
 pub use state::{ModeWish, SessionState};

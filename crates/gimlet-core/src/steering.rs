@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gimlet_proto::{EntryId, Say, When};
+use gimlet_proto::{Block, EntryId, Say, When};
+use gimlet_store::{Beside, QueueChange};
 
 /// How much is kept behind a call that waits, which may be for ever: so many prompts, and what a request can carry.
 const MOST_HELD: usize = 100;
@@ -35,11 +36,54 @@ fn room_in(queue: &VecDeque<Say>, said: &Say) -> Room {
 pub(crate) struct Steering {
     queue: Arc<Mutex<VecDeque<Say>>>,
     held: Arc<Mutex<Vec<Say>>>,
+    told: Arc<Mutex<Option<Told>>>,
+}
+
+/// The prompts that wait, as the transcript tells of them: a session that is killed does not lose what was said to it.
+struct Told {
+    transcript: Beside,
+    waiting: Vec<String>,
+}
+
+impl Told {
+    fn enter(&mut self, said: &Say) {
+        let words = words_of(said);
+        self.transcript.queue(QueueChange::Enqueued(&words));
+        self.waiting.push(words);
+    }
+
+    /// Whoever says the same twice waits twice; which of the two goes first makes no difference.
+    fn leave(&mut self, said: &Say) {
+        let words = words_of(said);
+        let Some(at) = self.waiting.iter().position(|waiting| *waiting == words) else { return };
+        let change = if at == 0 { QueueChange::Dequeued } else { QueueChange::Removed(&words) };
+        self.transcript.queue(change);
+        self.waiting.remove(at);
+    }
+}
+
+fn words_of(said: &Say) -> String {
+    said.blocks.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n")
 }
 
 impl Steering {
+    /// From now on the transcript tells of the prompts that wait.
+    pub(crate) fn tell_in(&self, transcript: Beside) {
+        *lock(&self.told) = Some(Told { transcript, waiting: Vec::new() });
+    }
+
     pub(crate) fn push(&self, said: Say) {
+        if let Some(told) = lock(&self.told).as_mut().filter(|_| !said.synthetic) {
+            told.enter(&said);
+        }
         self.lock().push_back(said);
+    }
+
+    /// A prompt waits no more: what became of it is known.
+    pub(crate) fn settle(&self, said: &Say) {
+        if let Some(told) = lock(&self.told).as_mut() {
+            told.leave(said);
+        }
     }
 
     /// Takes what another agent wrote; says whether there was room.
@@ -129,19 +173,25 @@ impl Steering {
 
     /// Forgets a prompt; says whether it was here.
     pub(crate) fn withdraw(&self, prompt: &EntryId) -> bool {
-        let (mut queue, mut held) = (self.lock(), lock(&self.held));
-        let before = queue.len() + held.len();
-        queue.retain(|said| said.uuid.as_ref() != Some(prompt));
-        held.retain(|said| said.uuid.as_ref() != Some(prompt));
-        queue.len() + held.len() < before
+        self.forget(|said| said.uuid.as_ref() == Some(prompt))
     }
 
     /// Forgets everything that a person said; gives the ids.
     pub(crate) fn withdraw_all(&self) -> Vec<EntryId> {
         let ids = self.ids();
-        self.lock().retain(|said| said.synthetic);
-        lock(&self.held).retain(|said| said.synthetic);
+        self.forget(|said| !said.synthetic);
         ids
+    }
+
+    /// Takes out what is meant; says whether anything was.
+    fn forget(&self, meant: impl Fn(&Say) -> bool) -> bool {
+        let (mut queue, mut held) = (self.lock(), lock(&self.held));
+        let (gone, kept) = queue.drain(..).partition::<VecDeque<Say>, _>(&meant);
+        *queue = kept;
+        let (let_go, kept) = held.drain(..).partition::<Vec<Say>, _>(&meant);
+        *held = kept;
+        gone.iter().chain(&let_go).for_each(|said| self.settle(said));
+        !gone.is_empty() || !let_go.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Say>> {

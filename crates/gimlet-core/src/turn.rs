@@ -89,8 +89,9 @@ impl Turn {
         }
     }
 
-    /// Tells whoever gave a prompt its id what became of it.
+    /// Tells whoever gave a prompt its id what became of it. One that waited does so no more.
     fn tell_fate(&self, said: &Say, fate: PromptFate) {
+        self.steering.settle(said);
         if let Some(prompt) = said.uuid.clone() {
             self.publish(Body::PromptFate { prompt, fate });
         }

@@ -17,6 +17,7 @@ use gimlet_proto::{EntryId, SessionId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::beside::Beside;
 use crate::disk::{create_private_dirs, open_private};
 use crate::entry::timestamp;
 use crate::layout::Locations;
@@ -28,6 +29,8 @@ const MOST_PROMPTS: usize = 100;
 const LARGEST_FILE: usize = 32 << 20;
 /// What the contents of one session may take together.
 const LARGEST_SESSION: u64 = 1 << 30;
+/// Files of one prompt up to which the transcript repeats them all with each further one.
+const MOST_TOLD: usize = 100;
 
 /// Why a file has no checkpoint. The change itself goes on.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +57,20 @@ pub struct Kept {
 pub enum Before<'a> {
     Absent,
     File { bytes: &'a [u8], mode: u32 },
+}
+
+/// Where the transcript says that a file is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backup<'a> {
+    pub(crate) path: &'a Path,
+    /// The name of the copy in the folder; `None`: the file was not there.
+    pub(crate) name: Option<&'a str>,
+}
+
+impl<'a> Backup<'a> {
+    fn of((path, was): &'a (PathBuf, Option<Kept>)) -> Self {
+        Self { path, name: was.as_ref().map(|kept| kept.blob.as_str()) }
+    }
 }
 
 /// One line of the journal.
@@ -85,6 +102,8 @@ pub struct Checkpoints {
     journal: Option<File>,
     steps: Vec<Step>,
     stored: u64,
+    /// The transcript tells of them, too: that is where other programs look. What is read is the journal.
+    told: Option<Beside>,
 }
 
 impl Checkpoints {
@@ -94,13 +113,27 @@ impl Checkpoints {
         let steps = read_journal(&folder.join(JOURNAL));
         let stored = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         let stored = stored.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum();
-        Self { folder, journal: None, steps, stored }
+        Self { folder, journal: None, steps, stored, told: None }
+    }
+
+    /// The same, told in a transcript as well.
+    pub fn told_in(self, transcript: Beside) -> Self {
+        Self { told: Some(transcript), ..self }
+    }
+
+    fn tell(&self, update: bool) {
+        let (Some(transcript), Some(step)) = (&self.told, self.steps.last()) else { return };
+        if step.files.len() <= MOST_TOLD {
+            let backups: Vec<Backup<'_>> = step.files.iter().map(Backup::of).collect();
+            transcript.file_history(&step.prompt, &backups, update);
+        }
     }
 
     /// A prompt that one can go back to from now on.
     pub fn begin(&mut self, prompt: &EntryId) -> io::Result<()> {
         self.steps.push(Step { prompt: prompt.clone(), files: Vec::new() });
         self.append(&Line::Prompt { id: prompt.clone(), at: timestamp() })?;
+        self.tell(false);
         self.forget_oldest();
         Ok(())
     }
@@ -132,6 +165,7 @@ impl Checkpoints {
         if let Some(step) = self.steps.last_mut() {
             step.files.push((path.to_owned(), was));
         }
+        self.tell(true);
         Ok(())
     }
 

@@ -9,6 +9,8 @@ use gimlet_proto::{Block, COMPAT_VERSION, Origin, Usage, compact};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::checkpoints::Backup;
+
 /// What is attached below a call that waits.
 pub(crate) const DEFERRED_CALL: &str = "deferred_tool_use";
 /// The attachment that says that such a call is about to run, and must not be run again.
@@ -396,6 +398,43 @@ pub(crate) fn last_prompt(prompt: &str, leaf: &str, session: &str) -> String {
     line.string("lastPrompt", prompt);
     line.string("leafUuid", leaf);
     line.string("sessionId", session);
+    line.finish()
+}
+
+/// Something that happens to the prompts that wait for their turn.
+pub(crate) fn queue_operation(operation: &str, content: Option<&str>, session: &str) -> String {
+    let mut line = Line("{".to_owned());
+    line.string("type", "queue-operation");
+    line.string("operation", operation);
+    line.string("timestamp", &timestamp());
+    line.string("sessionId", session);
+    if let Some(content) = content {
+        line.string("content", content);
+    }
+    line.finish()
+}
+
+/// Where what files held at a prompt is kept. `update`: more of them than when this was last said.
+pub(crate) fn file_history(prompt: &str, backups: &[Backup<'_>], update: bool) -> String {
+    let now = timestamp();
+    let mut tracked = Line("{".to_owned());
+    for backup in backups {
+        let name = backup.name.map_or("null".to_owned(), to_json);
+        let value = format!(r#"{{"backupFileName":{name},"version":1,"backupTime":"{now}"}}"#);
+        tracked.comma();
+        tracked.0.push_str(&to_json(&backup.path.to_string_lossy()));
+        tracked.0.push(':');
+        tracked.0.push_str(&value);
+    }
+    let mut snapshot = Line("{".to_owned());
+    snapshot.string("messageId", prompt);
+    snapshot.raw("trackedFileBackups", &(tracked.0 + "}"));
+    snapshot.string("timestamp", &now);
+    let mut line = Line("{".to_owned());
+    line.string("type", "file-history-snapshot");
+    line.string("messageId", prompt);
+    line.raw("snapshot", &(snapshot.0 + "}"));
+    line.raw("isSnapshotUpdate", if update { "true" } else { "false" });
     line.finish()
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::added::that_added;
 use crate::layout::{Locations, Project, SessionFiles, nfc, session_id_of};
 use crate::peek::{SessionSummary, peek};
 
@@ -79,9 +80,12 @@ impl Sessions {
             .collect()
     }
 
-    /// The session that `--continue` goes on with.
+    /// The session that `--continue` goes on with: the newest that was started here or that added this folder.
     pub fn latest(&self, include: Include) -> Option<SessionSummary> {
-        self.newest_first().find(|session| counts(session, include))
+        let started_here = self.newest_first().find(|session| counts(session, include));
+        let added = self.projects.iter().flat_map(|project| that_added(&self.places, project.cwd()));
+        let added = added.filter_map(|path| peek(&path).ok().flatten()).filter(|session| counts(session, include));
+        started_here.into_iter().chain(added).max_by_key(|session| session.modified)
     }
 
     /// A session by its id: here and in the worktrees first, then in every project if only one has it.

@@ -17,6 +17,7 @@ use crate::damage::{Damage, DamageReport};
 use crate::labels::Labels;
 use crate::lines::{Line, Lines};
 use crate::members::{Members, plain_string};
+use crate::queue::Queue;
 
 /// A string id as a number: a UUID's own value, a digest of anything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,6 +105,8 @@ pub(crate) struct Index {
     pub(crate) by_uuid: HashMap<Key, u32>,
     pub(crate) labels: Labels,
     pub(crate) last_prompt: Option<String>,
+    /// The prompts that waited.
+    pub(crate) queue: Queue,
     pub(crate) mode: Option<String>,
     pub(crate) cost: Vec<ModelUsage>,
     pub(crate) frozen: Vec<Span>,
@@ -161,7 +164,8 @@ impl Index {
             Some(b"gimlet-frozen") => self.frozen.push(span),
             Some(b"content-replacement") => self.replacements.push(span),
             Some(b"last-prompt" | b"permission-mode" | b"gimlet-cost") => self.take_turn_metadata(json, line, damage),
-            Some(b"summary" | b"mode" | b"file-history-snapshot" | b"queue-operation") => {}
+            Some(Queue::KIND) => self.queue.take(json, line),
+            Some(b"summary" | b"mode" | b"file-history-snapshot") => {}
             _ => self.unknown += 1,
         }
     }

@@ -4,9 +4,11 @@
 //! and no byte of them is ever rewritten here. Blocks go to disk and come back as the exact bytes they are. This room
 //! prints nothing, starts no process and reads no environment: paths and settings come in as values.
 
+mod added;
 mod agents;
 mod annotate;
 mod assemble;
+mod beside;
 mod calls;
 mod chain;
 mod check;
@@ -32,12 +34,14 @@ mod members;
 mod mend;
 mod peek;
 mod pictures;
+mod queue;
 mod remove;
 mod repair;
 mod results;
 mod retire;
 mod search;
 mod story;
+mod titles;
 mod transcript;
 mod turns;
 mod usable;
@@ -45,8 +49,10 @@ mod validate;
 mod waiting;
 mod worktrees;
 
+pub use added::note_added;
 pub use agents::{AgentMeta, AgentTranscripts, KnownAgent, write_agent_meta};
 pub use annotate::{AnnotateError, clean_title, rename, tag};
+pub use beside::{Beside, QueueChange};
 pub use calls::{PastCall, SessionCalls, read_calls};
 pub use check::{Checkup, Finding, Severity, check, check_session};
 pub use checkpoints::{Before, CheckpointError, Checkpoints, Found, Kept, look, restore};
@@ -73,6 +79,7 @@ pub use results::{
 pub use retire::{project_folders, retire_sessions};
 pub use search::{Hit, HitRole, Progress, Search, SearchError, SearchIndex, Snippet};
 pub use story::{Moment, MomentKind, Story, read_story};
+pub use titles::title_from;
 pub use transcript::{Interrupted, Transcript, TranscriptOptions, UserEntry};
 pub use turns::{DropsTurnError, check_dropped_turn, count_turns};
 pub use usable::usable_reply;

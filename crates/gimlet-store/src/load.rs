@@ -93,6 +93,8 @@ pub struct Loaded {
     pub(crate) ids: HashSet<Key>,
     pub labels: Labels,
     pub last_prompt: Option<String>,
+    /// Prompts that waited for their turn when the session ended, and that nobody took up.
+    pub waiting: Vec<String>,
     /// Where the session was started.
     pub cwd: Option<PathBuf>,
     /// The model of the last reply.
@@ -141,6 +143,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
         ids: index.by_uuid.keys().copied().collect(),
         labels: index.labels,
         last_prompt: index.last_prompt,
+        waiting: index.queue.into_words(),
         cwd: index.cwd.map(PathBuf::from),
         model,
         permission_mode: mode.and_then(|mode| mode.parse().ok()),

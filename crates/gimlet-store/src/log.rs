@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::TranscriptError;
 use crate::disk::{Disk, LogFile, read_range};
@@ -37,6 +37,10 @@ pub(crate) struct Log {
     /// Everything before this offset has been seen.
     seen_to: u64,
     waiting: VecDeque<String>,
+    /// What is said beside a conversation that has no entry yet: a file begins with one.
+    early: Vec<String>,
+    /// Bytes written beside the conversation that nobody has counted yet.
+    uncounted: usize,
     /// The first error of an outage, until someone has been told.
     untold: Option<TranscriptError>,
     /// The first error of the current outage, until it is over.
@@ -46,6 +50,36 @@ pub(crate) struct Log {
     /// Titles and tags that others wrote since we last looked.
     foreign: Labels,
     mirror: Option<Mirror>,
+}
+
+/// A log that several hold: whoever drives the conversation, and those who write beside it.
+#[derive(Clone)]
+pub(crate) struct SharedLog {
+    path: Arc<Path>,
+    log: Arc<Mutex<Log>>,
+}
+
+impl SharedLog {
+    pub(crate) fn new(log: Log) -> Self {
+        Self { path: log.path.as_path().into(), log: Arc::new(Mutex::new(log)) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Log> {
+        lock(&self.log)
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Mutex<Log>> {
+        Arc::downgrade(&self.log)
+    }
+}
+
+pub(crate) fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
+    // A log that somebody panicked over looks at the file again before it writes.
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Log {
@@ -60,6 +94,8 @@ impl Log {
             left_at: None,
             seen_to: 0,
             waiting: VecDeque::new(),
+            early: Vec::new(),
+            uncounted: 0,
             untold: None,
             outage: None,
             new_names_in: Vec::new(),
@@ -75,10 +111,6 @@ impl Log {
 
     pub(crate) fn set_mirror(&mut self, mirror: Mirror) {
         self.mirror = Some(mirror);
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
@@ -97,12 +129,28 @@ impl Log {
         Ok(())
     }
 
-    /// Writes one line (with its line break), after those that are still waiting. Returns its length.
+    /// Writes one line (with its line break), after those that are still waiting. Returns how much was written since
+    /// this was last called.
     pub(crate) fn append(&mut self, line: String) -> usize {
         let length = line.len();
         self.waiting.push_back(line);
         self.write_waiting();
-        length
+        for line in std::mem::take(&mut self.early) {
+            self.append_beside(line);
+        }
+        length + std::mem::take(&mut self.uncounted)
+    }
+
+    /// Writes a line that is no part of the conversation, once that has begun.
+    pub(crate) fn append_beside(&mut self, line: String) {
+        if self.file.is_none() && self.waiting.is_empty() && self.seen_to == 0 {
+            self.early.push(line);
+            return;
+        }
+        self.uncounted += line.len();
+        self.foreign.read_line(line.trim_end().as_bytes());
+        self.waiting.push_back(line);
+        self.write_waiting();
     }
 
     /// Tries once more what could not be written.

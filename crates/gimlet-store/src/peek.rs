@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use gimlet_proto::SessionId;
 use memchr::memmem;
@@ -15,9 +15,11 @@ use serde_json::value::RawValue;
 
 use crate::entry::one_line;
 use crate::labels::Labels;
-use crate::layout::session_id_of;
+use crate::layout::{SessionFiles, session_id_of};
 
 const WINDOW: usize = 64 << 10;
+/// A reply that nothing was added to for so long is not being written any more.
+const WORKING: Duration = Duration::from_secs(60);
 
 /// What lists show of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct SessionSummary {
     pub git_branch: Option<String>,
     /// What started it, when recorded.
     pub entrypoint: Option<String>,
+    /// When the last piece of a reply was written, if nothing says that the reply has ended.
+    pub unfinished_at: Option<String>,
     /// The file of a subagent rather than of a session.
     pub is_sidechain: bool,
     pub modified: SystemTime,
@@ -51,6 +55,20 @@ impl SessionSummary {
     /// What people know the session by: its title, else what they asked first. Its newest line where neither is known.
     pub fn headline(&self) -> Option<&str> {
         self.labels.shown_title().or(self.first_prompt.as_deref()).or_else(|| self.line())
+    }
+
+    /// Whether it looks as if a model were answering in it right now, whichever program that is in: the last piece of a
+    /// reply is young, and nothing says that it was the last one.
+    pub fn is_working(&self, now: SystemTime) -> bool {
+        let Some(written) = self.unfinished_at.as_ref().and_then(|time| time.parse::<jiff::Timestamp>().ok()) else {
+            return false;
+        };
+        now.duration_since(written.into()).is_ok_and(|age| age < WORKING)
+    }
+
+    /// Whether some process runs turns in it.
+    pub fn is_driven(&self) -> bool {
+        SessionFiles::of_transcript(&self.path).is_some_and(|files| files.is_driven())
     }
 
     /// Whether a person started it in a terminal or an editor, rather than a script, an SDK or a schedule.
@@ -84,6 +102,7 @@ pub fn peek(path: &Path) -> io::Result<Option<SessionSummary>> {
         cwd: first_string(&head, "cwd").map(PathBuf::from),
         git_branch: last_string(&tail, "gitBranch").or_else(|| first_string(&head, "gitBranch")),
         entrypoint: first_string(&head, "entrypoint"),
+        unfinished_at: unfinished_at(&tail),
         is_sidechain: has_member(first_line, "isSidechain", "true"),
         modified: metadata.modified()?,
         size: metadata.len(),
@@ -120,6 +139,20 @@ fn has_member(line: &[u8], name: &str, value: &str) -> bool {
 fn string_at(bytes: &[u8], at: usize) -> Option<String> {
     let mut strings = serde_json::Deserializer::from_slice(bytes.get(at..)?).into_iter::<String>();
     strings.next()?.ok()
+}
+
+/// The time of the last entry of a reply, unless that or a later entry says that the reply has ended.
+fn unfinished_at(tail: &[u8]) -> Option<String> {
+    for line in tail.split(|byte| *byte == b'\n').rev() {
+        if has_member(line, "type", "\"result\"") {
+            return None;
+        }
+        if has_member(line, "type", "\"assistant\"") {
+            let ended = memmem::find(line, b"\"stop_reason\":").is_some() && !has_member(line, "stop_reason", "null");
+            return last_string(line, "timestamp").filter(|_| !ended);
+        }
+    }
+    None
 }
 
 /// The first thing that a person asked.
@@ -182,4 +215,34 @@ fn is_machine_text(text: &str) -> bool {
         ["<local-command-stdout>", "<session-start-hook>", "<tick>", "<goal>", "[Request interrupted by user"];
     let whole = |name: &str| text.starts_with(&format!("<{name}>")) && text.ends_with(&format!("</{name}>"));
     STARTS.iter().any(|start| text.starts_with(start)) || whole("ide_opened_file") || whole("ide_selection")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_young_reply_without_an_end_is_being_written() {
+        let reply = |stop: &str, at: &str| {
+            format!(r#"{{"type":"assistant","message":{{"content":[],"stop_reason":{stop}}},"timestamp":"{at}"}}"#)
+        };
+        let at = "2026-01-02T03:04:05.000Z";
+        let young = SystemTime::from("2026-01-02T03:05:04.000Z".parse::<jiff::Timestamp>().unwrap());
+        let old = SystemTime::from("2026-01-02T03:05:05.000Z".parse::<jiff::Timestamp>().unwrap());
+        let cases = [
+            (vec![reply("null", at)], true),
+            (vec![reply("null", at), r#"{"type":"last-prompt","lastPrompt":"x"}"#.to_owned()], true),
+            (vec![reply("\"end_turn\"", at)], false),
+            (vec![reply("null", at), r#"{"type":"result","subtype":"success"}"#.to_owned()], false),
+            (vec![reply("\"end_turn\"", at), reply("null", at)], true),
+            (vec![r#"{"type":"user"}"#.to_owned()], false),
+        ];
+        let dir = tempfile::tempdir().unwrap();
+        for (lines, working) in cases {
+            let path = dir.path().join("5e551000-0000-4000-8000-000000000000.jsonl");
+            std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+            let session = peek(&path).unwrap().unwrap();
+            assert_eq!((session.is_working(young), session.is_working(old)), (working, false), "{lines:?}");
+        }
+    }
 }

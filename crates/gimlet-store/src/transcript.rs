@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::TranscriptError;
 use crate::agents::AgentTranscripts;
+use crate::beside::Beside;
 use crate::cost::CostRecord;
 use crate::disk::{Disk, RealDisk};
 use crate::durable::{Durable, Fsync, Syncer, Unsynced};
@@ -22,7 +23,7 @@ use crate::index::Key;
 use crate::labels::{EarlyTitle, Labels};
 use crate::layout::SessionFiles;
 use crate::load::Loaded;
-use crate::log::{Log, Mirror, Mirrors};
+use crate::log::{Log, Mirror, Mirrors, SharedLog};
 
 /// Titles and the last prompt are written again after this many bytes: lists read only the last 64 KiB of a file.
 const LABELS_EVERY: usize = 50 << 10;
@@ -77,7 +78,7 @@ impl Interrupted {
 /// The writer of one session's (or one subagent's) transcript.
 pub struct Transcript {
     /// `None` when the session is not to be stored.
-    log: Option<Log>,
+    log: Option<SharedLog>,
     session: SessionId,
     agent: Option<String>,
     stamp: Stamp,
@@ -132,8 +133,8 @@ impl Transcript {
 
     /// Goes on from what was loaded.
     pub(crate) fn following(mut self, loaded: &Loaded) -> Self {
-        if let Some(log) = &mut self.log {
-            log.seen_up_to(loaded.file_len);
+        if let Some(log) = &self.log {
+            log.lock().seen_up_to(loaded.file_len);
         }
         self.last = loaded.last_entry.clone();
         // Nothing tells whether the end of it was sent. Apart from that is right in either case.
@@ -142,11 +143,20 @@ impl Transcript {
         self.labels = loaded.labels.clone();
         self.last_prompt = loaded.last_prompt.clone();
         self.open_calls = loaded.open_calls.iter().cloned().collect();
+        if !loaded.waiting.is_empty() {
+            // Whoever goes on has been told of them, and need not be told again.
+            self.held_back.push(entry::queue_operation("popAll", None, self.session.as_str()));
+        }
         self.begun = true;
         self.prompted = true;
         // The file is there, so nobody is too early.
         drop(self.early_title.take());
         self
+    }
+
+    /// For those who write about the session while somebody else holds the transcript.
+    pub fn beside(&self) -> Beside {
+        Beside::new(self.log.as_ref(), self.session.clone())
     }
 
     /// Where the subagents of this session write.
@@ -156,7 +166,7 @@ impl Transcript {
             session: self.session.clone(),
             files: log.and_then(|log| SessionFiles::of_transcript(log.path())),
             stamp: self.stamp.clone(),
-            options: log.map(|log| TranscriptOptions { disk: log.disk(), fsync: self.fsync }),
+            options: log.map(|log| TranscriptOptions { disk: log.lock().disk(), fsync: self.fsync }),
             mirrors: self.mirrors.clone(),
         }
     }
@@ -176,7 +186,7 @@ impl Transcript {
 
     fn with_log(log: Option<Log>, session: SessionId, stamp: Stamp, fsync: Fsync) -> Self {
         Self {
-            log,
+            log: log.map(SharedLog::new),
             session,
             agent: None,
             stamp,
@@ -201,8 +211,8 @@ impl Transcript {
 
     /// Sends a copy of every written line somewhere else, in order.
     pub fn set_mirror(&mut self, mirror: Mirror) {
-        if let Some(log) = &mut self.log {
-            log.set_mirror(mirror);
+        if let Some(log) = &self.log {
+            log.lock().set_mirror(mirror);
         }
     }
 
@@ -221,7 +231,7 @@ impl Transcript {
 
     /// Where the transcript is (or will be).
     pub fn path(&self) -> Option<&Path> {
-        self.log.as_ref().map(Log::path)
+        self.log.as_ref().map(SharedLog::path)
     }
 
     /// The entry that the next one will follow.
@@ -416,10 +426,14 @@ impl Transcript {
 
     /// Makes everything so far durable. Cheap to call; await the answer where it matters.
     pub fn sync(&mut self) -> Durable {
-        let Some(log) = &mut self.log else { return Durable::done(Ok(())) };
-        log.write_waiting();
-        if let Some(outage) = log.outage() {
-            return Durable::done(Err(outage.clone()));
+        let Some(log) = &self.log else { return Durable::done(Ok(())) };
+        let outage = {
+            let mut log = log.lock();
+            log.write_waiting();
+            log.outage().cloned()
+        };
+        if let Some(outage) = outage {
+            return Durable::done(Err(outage));
         }
         if self.fsync == Fsync::Off {
             return Durable::done(Ok(()));
@@ -438,12 +452,12 @@ impl Transcript {
 
     /// The error of an outage, once. The session goes on in memory; waiting records are written when that works again.
     pub fn take_trouble(&mut self) -> Option<TranscriptError> {
-        self.log.as_mut().and_then(Log::take_trouble)
+        self.log.as_ref().and_then(|log| log.lock().take_trouble())
     }
 
     /// Whether every record so far has reached the file.
     pub fn is_complete(&self) -> bool {
-        self.log.as_ref().is_none_or(Log::is_complete)
+        self.log.as_ref().is_none_or(|log| log.lock().is_complete())
     }
 
     /// The id that an entry would get: the one that is wanted, unless an entry has it already.
@@ -506,7 +520,8 @@ impl Transcript {
     }
 
     fn adopt_foreign(&mut self) {
-        if let Some(log) = &mut self.log {
+        if let Some(log) = &self.log {
+            let mut log = log.lock();
             log.look();
             self.labels.adopt(log.take_foreign());
         }
@@ -523,9 +538,12 @@ impl Transcript {
     }
 
     fn write(&mut self, line: String) {
-        let Some(log) = &mut self.log else { return };
-        self.bytes_since_labels += log.append(line);
-        self.labels.adopt(log.take_foreign());
+        let Some(log) = &self.log else { return };
+        {
+            let mut log = log.lock();
+            self.bytes_since_labels += log.append(line);
+            self.labels.adopt(log.take_foreign());
+        }
         let due = match self.fsync {
             Fsync::Always => true,
             Fsync::Turn => self.last_sync.elapsed() >= SYNC_WITHIN,
@@ -547,9 +565,10 @@ impl Transcript {
     /// The thread that syncs, started when first needed, and what there is for it to do.
     fn unsynced(&mut self) -> Result<Option<(&Syncer, Unsynced)>, TranscriptError> {
         self.last_sync = Instant::now();
-        let Some(log) = &mut self.log else { return Ok(None) };
+        let Some(shared) = &self.log else { return Ok(None) };
+        let mut log = shared.lock();
         if self.syncer.is_none() {
-            let failed = |source| TranscriptError::Sync { path: log.path().to_owned(), source: Arc::new(source) };
+            let failed = |source| TranscriptError::Sync { path: shared.path().to_owned(), source: Arc::new(source) };
             self.syncer = Some(Syncer::start(log.disk()).map_err(failed)?);
         }
         Ok(self.syncer.as_ref().zip(log.take_unsynced()))

@@ -72,7 +72,7 @@ pub fn check_dropped_turn(path: &Path, cut: &EntryId, turn: &str) -> Result<(), 
         dropping.take(row, &buffer)?;
     }
     let cut_line = kept.last().map_or(0, |row| row.line as usize);
-    if let Some(line) = waiting_behind(cut_line, path).map_err(failed)? {
+    if let Some(line) = index.queue.first_behind(cut_line) {
         return Err(DropsTurnError::Foreign { turn: turn.to_owned(), line, what: WAITING });
     }
     if dropping.begun { Ok(()) } else { Err(DropsTurnError::NotThere { turn: turn.to_owned() }) }
@@ -90,33 +90,6 @@ fn silent_end(index: &Index, chain: &Chain) -> Vec<Row> {
     }
     rows.reverse();
     rows
-}
-
-/// The line behind another at which a prompt began to wait that nobody took up.
-fn waiting_behind(cut_line: usize, path: &Path) -> io::Result<Option<usize>> {
-    let mut lines = Lines::new(crate::disk::open_plain(path)?);
-    let mut waiting: Vec<(usize, Vec<u8>)> = Vec::new();
-    while let Some(line) = lines.next_line()? {
-        if memmem::find(line.bytes, b"\"queue-operation\"").is_none() {
-            continue;
-        }
-        let member = |name: &[u8]| Members::of(line.bytes).find(|(key, _)| *key == name).map(|(_, value)| value);
-        if member(b"type").and_then(plain_string) != Some(b"queue-operation") {
-            continue;
-        }
-        let content = member(b"content").unwrap_or_default();
-        match member(b"operation").and_then(plain_string) {
-            Some(b"enqueue") => waiting.push((line.number, content.to_owned())),
-            Some(b"dequeue") if !waiting.is_empty() => drop(waiting.remove(0)),
-            Some(b"remove") => {
-                let meant = waiting.iter().rposition(|(_, text)| text == content);
-                drop(meant.map(|at| waiting.remove(at)));
-            }
-            Some(b"popAll") => waiting.clear(),
-            _ => {}
-        }
-    }
-    Ok(waiting.iter().map(|(line, _)| *line).find(|line| *line > cut_line))
 }
 
 /// Walks over what a cut takes away.

@@ -121,6 +121,9 @@ impl Tool for ExitPlanMode {
         let settled = tokio::task::spawn_blocking(move || settle(approved, kept.as_deref())).await;
         let (plan, plan_was_edited) =
             settled.map_err(|error| ToolError::failed(format!("The plan could not be kept: {error}")))??;
+        if let Some(plan) = &plan {
+            cx.services.name_after_plan(plan);
+        }
         let output = ExitPlanModeOutput {
             plan,
             is_agent: false,

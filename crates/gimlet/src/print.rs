@@ -20,6 +20,9 @@ use crate::surroundings::Surroundings;
 /// How long the debug log may take for its last lines.
 pub(crate) const LOG_GRACE: Duration = Duration::from_secs(1);
 
+/// What is said to a session that is to go on where it was cut off.
+const GO_ON: &str = "You were interrupted in the middle of this. Go on from where you were.";
+
 /// What a shell reports for a program whose reader went away.
 pub(crate) const PIPE_CLOSED: u8 = 141;
 
@@ -27,7 +30,10 @@ pub(crate) const PIPE_CLOSED: u8 = 141;
 pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
     check_flags(run)?;
     let notes = Output::new(std::io::stderr()).map_err(no_thread)?;
-    let (prompt, input) = read_prompt(run, &notes).await?;
+    let (prompt, input) = match interrupted_turn(run, around)? {
+        Some(prompt) => (prompt, None),
+        None => read_prompt(run, &notes).await?,
+    };
     if let Some(problem) = gimlet_serve::sdk::unavailable_command(&prompt.blocks) {
         return Err(Report::new(problem));
     }
@@ -141,6 +147,16 @@ fn check_flags(run: &RunArgs) -> Result<(), Report> {
 
 pub(crate) fn no_thread(error: std::io::Error) -> Report {
     Report::new(format!("no thread could be started: {error}")).hint("Free some memory or raise the process limit")
+}
+
+/// What is said to a session that was cut off in a turn, when whoever starts gimlet wants that turn to go on by itself.
+fn interrupted_turn(run: &RunArgs, around: &Surroundings) -> Result<Option<Say>, Report> {
+    let resumes = run.resume.is_some() || run.continue_session;
+    let wanted = resumes && run.prompt.is_none() && around.env.flag("CLAUDE_CODE_RESUME_INTERRUPTED_TURN");
+    if !wanted || !start::is_mid_turn(run, around)? {
+        return Ok(None);
+    }
+    Ok(Some(Say::text(around.env.get("CLAUDE_CODE_RESUME_PROMPT").unwrap_or(GO_ON))))
 }
 
 /// The first prompt from the argument and standard input, and the rest of an endless pipe.

@@ -51,7 +51,7 @@ pub(crate) use provider::teach;
 pub(crate) use rule_names::{check_rule, known_tool, known_tools, unknown_tool};
 use sandboxed::Wishes;
 pub(crate) use sandboxed::{InForce, InForceWalls};
-pub(crate) use sessions::{NamePlate, check as check_session};
+pub(crate) use sessions::{NamePlate, check as check_session, is_mid_turn};
 use sessions::{Opening, Past, Segment, Source};
 use toolbox::Toolbox;
 pub(crate) use toolbox::check_shape;

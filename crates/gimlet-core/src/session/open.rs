@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use super::SessionState;
 use super::actor::Actor;
 use super::desk::{Desk, Switches};
+use super::naming::Naming;
 use crate::agents::{AgentHost, AgentSource, HostParts, MainAgent, Roster};
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
@@ -111,6 +112,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
     let (initial_prompt, main_launches) =
         config.main_agent.map_or((None, None), |agent| (agent.initial_prompt, agent.may_launch));
     let initial_prompt = initial_prompt.filter(|_| history.is_empty());
+    let beside = config.record.transcript().beside();
+    let named = config.record.transcript().labels().shown_title().is_some();
     let services = Arc::new(
         Services::new(
             config.id.clone(),
@@ -127,7 +130,8 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         .with_walls(config.sandboxing)
         .with_plans(&config.plans)
         .with_own(config.own)
-        .with_checkpoints(config.checkpoints)
+        .with_naming(Naming::new(beside.clone(), named))
+        .with_checkpoints(config.checkpoints.map(|kept| kept.told_in(beside.clone())))
         .with_file_habits(config.file_habits)
         .with_hooks(hooks),
     );
@@ -160,6 +164,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         config.tools.offered().for_each(|tool| tool.anticipate(Sign::Prompted, &services));
     }
     let steering = services.mailboxes().main().clone();
+    steering.tell_in(beside);
     let actor = Actor {
         desk: Desk {
             services,

@@ -79,8 +79,8 @@ pub(crate) struct ShowArgs {
 pub(crate) struct RenameArgs {
     /// Id, beginning of an id, title or transcript
     pub(crate) session: String,
-    /// At most 200 characters
-    pub(crate) title: String,
+    /// At most 200 characters; without one, the title is made of what was said first
+    pub(crate) title: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -74,6 +74,8 @@ pub(super) fn as_json(session: &SessionSummary) -> Value {
         "gitBranch": session.git_branch.as_deref().filter(|branch| !branch.is_empty()),
         "created": session.created,
         "modified": words::iso(session.modified),
+        "running": session.is_driven(),
+        "working": session.is_working(SystemTime::now()),
         "turns": count_turns(&session.path).ok(),
         "size": session.size,
         "path": session.path,
@@ -90,8 +92,9 @@ fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk
     for session in sessions {
         let turns = count_turns(&session.path).map_or_else(|_| "?".to_owned(), |turns| turns.to_string());
         let id: String = session.id.as_str().chars().take(SHORT_ID).collect();
-        page +=
-            &format!("{:>7}  {turns:>5}  {:>8}  {id}  ", words::age(session.modified, now), words::size(session.size));
+        let at_work = session.is_driven() || session.is_working(now);
+        let age = if at_work { "running".to_owned() } else { words::age(session.modified, now) };
+        page += &format!("{age:>7}  {turns:>5}  {:>8}  {id}  ", words::size(session.size));
         if args.all {
             let folder = session.cwd.as_ref().map(|cwd| desk.short(cwd)).unwrap_or_default();
             page += &format!("{:<PROJECT_WIDTH$}  ", end_of(&folder, PROJECT_WIDTH));

@@ -9,15 +9,19 @@ use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
     Damage, DecisionLedger, EarlyTitle, FindError, Fsync, Include, Labels, LoadError, LoadOptions, Loaded, Locations,
     MAX_HISTORY, ResultFiles, SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
-    TranscriptOptions, check_dropped_turn, clean_title, is_session_id, load, new_session_id, other_worktrees, peek,
+    TranscriptOptions, check_dropped_turn, clean_title, is_session_id, load, new_session_id, note_added,
+    other_worktrees, peek,
 };
 
 use super::Manner;
 use crate::args::{RunArgs, Snapshot};
 use crate::lookup::may_be_start;
+use crate::page::in_one_line;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
+/// Columns of a prompt that are shown where several are named.
+const SHOWN_PROMPT: usize = 60;
 /// How many sessions of one name are told apart.
 const MOST_NAMESAKES: usize = 100;
 
@@ -99,13 +103,26 @@ impl Past {
         };
         let options = TranscriptOptions { fsync, ..TranscriptOptions::default() };
         let wanted = Wanted { run, around, places, stamp, segment, agent, options, mirror: manner.mirror.as_ref() };
-        match source {
+        let past = match source {
             None if run.fork_session && !run.continue_session => {
-                Err(Report::new("--fork-session needs a session").hint("Add --continue or --resume SESSION"))
+                return Err(Report::new("--fork-session needs a session").hint("Add --continue or --resume SESSION"));
             }
             None => wanted.new_session(),
             Some(files) => wanted.go_on(&files),
+        }?;
+        if !run.no_session_persistence {
+            note_folders(run, around, &past.name_plate.files);
         }
+        Ok(past)
+    }
+}
+
+/// Lets `--continue` find the session from the folders that it adds to its own.
+fn note_folders(run: &RunArgs, around: &Surroundings, files: &SessionFiles) {
+    let places = Locations::new(&around.config_home);
+    for folder in run.add_dir.iter().filter_map(|dir| around.cwd.join(dir).canonicalize().ok()) {
+        // Where nothing can be written, the transcript says so.
+        drop(note_added(&places, &folder, files));
     }
 }
 
@@ -209,7 +226,7 @@ impl Wanted<'_> {
             name(&mut transcript, run, &titles, &Sessions::new(&places, &around.cwd, &[]));
         }
         let titled = own_title.is_some();
-        let remarks = damage_remark(&loaded).into_iter().collect();
+        let remarks = damage_remark(&loaded).into_iter().chain(waiting_remark(&loaded)).collect();
         let (result_files, scratch) = result_files(run, around, &files);
         let name_plate = NamePlate { files: files.clone(), early: transcript.early_title(), titled };
         Ok(Past {
@@ -316,6 +333,15 @@ pub(crate) fn check(run: &RunArgs, around: &Surroundings) -> Result<(), Report> 
     check_dropped(run, &files)
 }
 
+/// Whether the session that the flags name ended in the middle of a turn: nothing answers what was last said in it.
+pub(crate) fn is_mid_turn(run: &RunArgs, around: &Surroundings) -> Result<bool, Report> {
+    let Source(Some(files)) = Source::of(run, around)? else { return Ok(false) };
+    let up_to = run.resume_session_at.as_deref().map(EntryId::new);
+    let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
+    let loaded = load_session(&files, &options)?;
+    Ok(loaded.messages.last().is_some_and(|last| last.role == Role::User))
+}
+
 /// Refuses to leave more behind than the turn that the flags name.
 fn check_dropped(run: &RunArgs, source: &SessionFiles) -> Result<(), Report> {
     let (Some(cut), Some(turn)) = (&run.resume_session_at, &run.resume_drops_turn) else { return Ok(()) };
@@ -332,7 +358,8 @@ fn nothing_to_continue(run: &RunArgs) -> Option<String> {
 /// The session that the flags name, if they name one.
 fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<Option<SessionFiles>, Report> {
     if run.continue_session {
-        // Only this folder's: going on with the work of another tree is never what was meant without saying so.
+        // Only this folder's, and those that added it: going on with the work of another tree is never what was meant
+        // without saying so.
         let here = Sessions::new(places, &around.cwd, &[]);
         let latest = here.latest(if run.print || run.is_driven() { Include::All } else { Include::Interactive });
         // Programs ask to continue without knowing whether there is anything; the first time there is not.
@@ -402,6 +429,18 @@ fn damage_remark(loaded: &Loaded) -> Option<String> {
         total => format!(" (and {} more)", total - 1),
     };
     Some(format!("the session's record was damaged and was repaired for this run: {first}{more}"))
+}
+
+/// What was said to the session and never taken up, because it ended first.
+fn waiting_remark(loaded: &Loaded) -> Option<String> {
+    let prompts: Vec<String> =
+        loaded.waiting.iter().map(|prompt| format!("'{}'", in_one_line(prompt, SHOWN_PROMPT))).collect();
+    let which = match prompts.as_slice() {
+        [] => return None,
+        [prompt] => format!("a prompt was waiting and was never taken up: {prompt}"),
+        many => format!("{} prompts were waiting and were never taken up: {}", many.len(), many.join(", ")),
+    };
+    Some(format!("when this session ended, {which}. Say it again if it still matters"))
 }
 
 /// Whether nothing is wrong but that the last reply's calls have no results: a run that was told to stop leaves that.

@@ -1,6 +1,7 @@
 //! Sessions that a program drives: the lines that it sends, those that it gets, their order, and how it ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set up its stage must stop")]
 
+mod beside;
 mod clearing;
 mod composed;
 mod control;

@@ -69,6 +69,52 @@ async fn sessions_are_listed_named_tagged_and_found_by_what_they_are_called() {
 }
 
 #[tokio::test]
+async fn a_title_can_be_left_to_gimlet() {
+    let world = world();
+    let id = turn(&world, "Fix the parser. It fails on main since yesterday.", "done", &[]).await;
+    let run = sessions(&world, &["rename", &id]).await;
+    run.expect_code(0);
+    assert!(run.stdout.contains("is now called 'Fix the parser. It fails on main since yesterday'"), "{}", run.stdout);
+    assert_eq!(sessions(&world, &["rename", &id, ""]).await.code, 0);
+}
+
+#[tokio::test]
+async fn continuing_finds_the_session_that_added_the_folder() {
+    let world = world();
+    std::fs::create_dir_all(world.project.join("lib")).unwrap();
+    let lib = world.project.join("lib").canonicalize().unwrap();
+    let first = turn(&world, "both at once", "done", &["--add-dir", "lib"]).await;
+    let model = said("more").await;
+    let run = world.run(&model).cwd(&lib).stream("go on").args(["--continue"]).finish().await;
+    run.expect_code(0);
+    assert_eq!(run.result()["session_id"], first);
+    // One that was started there since then is newer.
+    let model = said("own").await;
+    let own = world.run(&model).cwd(&lib).stream("alone").finish().await.result()["session_id"].clone();
+    let model = said("again").await;
+    let run = world.run(&model).cwd(&lib).stream("go on").args(["--continue"]).finish().await;
+    assert_eq!(run.result()["session_id"], own);
+}
+
+#[tokio::test]
+async fn a_session_at_work_is_listed_as_running() {
+    let world = world();
+    let wait = json!({"command": "while [ ! -e go ]; do sleep 0.01; done"});
+    let model = Script::new().call("Bash", wait).then().say("done").serve().await.unwrap();
+    let child = world.run(&model).args(["--allowedTools", "Bash"]).print("go").start();
+    eventually("it has begun", || !world.transcripts().is_empty()).await;
+    let row = sessions(&world, &["ls", "--json"]).await.json();
+    assert_eq!(row["running"], true);
+    let table = sessions(&world, &["ls"]).await.stdout;
+    assert!(table.contains("running"), "{table}");
+    world.file("go", "");
+    let mut child = child;
+    tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap().expect_code(0);
+    let row = sessions(&world, &["ls", "--json"]).await.json();
+    assert_eq!((&row["running"], &row["working"]), (&json!(false), &json!(false)));
+}
+
+#[tokio::test]
 async fn names_that_fit_no_session_or_several_are_refused_in_one_line() {
     let world = world();
     for id in ["5e551000-0000-4000-8000-00000000000a", "5e551000-0000-4000-8000-00000000000b"] {

@@ -1,0 +1,47 @@
+//! Prompts that waited for their turn, as a transcript tells: what was put in line, and what left it again.
+
+use std::borrow::Cow;
+
+use crate::members::{Members, plain_string};
+
+/// How many are remembered; nobody waits behind more.
+const MOST: usize = 1_000;
+
+/// The line of prompts, read record by record.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// The line of the file at which each began to wait, and its words as JSON.
+    waiting: Vec<(usize, Vec<u8>)>,
+}
+
+impl Queue {
+    pub(crate) const KIND: &[u8] = b"queue-operation";
+
+    /// Takes in a record of that kind.
+    pub(crate) fn take(&mut self, json: &[u8], line: usize) {
+        let member = |name: &[u8]| Members::of(json).find(|(key, _)| *key == name).map(|(_, value)| value);
+        let content = member(b"content").unwrap_or_default();
+        match member(b"operation").and_then(plain_string) {
+            Some(b"enqueue") if self.waiting.len() < MOST => self.waiting.push((line, content.to_owned())),
+            Some(b"dequeue") if !self.waiting.is_empty() => drop(self.waiting.remove(0)),
+            Some(b"remove") => {
+                let meant = self.waiting.iter().rposition(|(_, text)| text == content);
+                drop(meant.map(|at| self.waiting.remove(at)));
+            }
+            Some(b"popAll") => self.waiting.clear(),
+            _ => {}
+        }
+    }
+
+    /// The first line behind another at which a prompt began to wait that nobody took up.
+    pub(crate) fn first_behind(&self, line: usize) -> Option<usize> {
+        self.waiting.iter().map(|(at, _)| *at).find(|at| *at > line)
+    }
+
+    /// The words of those that nobody took up.
+    pub(crate) fn into_words(self) -> Vec<String> {
+        let words =
+            self.waiting.into_iter().map(|(_, json)| serde_json::from_slice::<Cow<'_, str>>(&json).map(Into::into));
+        words.filter_map(Result::ok).collect()
+    }
+}
