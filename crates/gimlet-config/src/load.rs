@@ -158,9 +158,11 @@ impl Loaded {
             layer.root = forbids::strict_part(layer.root.clone());
             layer.salvaged = true;
         }
-        let what = match file.exists() {
-            true => "of these settings only what they forbid counts, and records of trust do not count",
-            false => "records of trust do not count",
+        let records = locations.person.home_doubts(&locations.config_dir, &locations.trust_file());
+        let what = match (file.exists(), records.is_empty()) {
+            (true, true) => "of these settings only what they forbid counts",
+            (true, false) => "of these settings only what they forbid counts, and records of trust do not count",
+            (false, _) => "records of trust do not count",
         };
         let place = if file.exists() { &file } else { &locations.config_dir };
         self.problem(place, format!("{what}: {}", ownership::sentence(&doubts)));

@@ -40,7 +40,7 @@ pub use memory::{MemoryGroup, MemoryGroupError, parse_memory_limit};
 pub use sandbox::{
     Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, PROTECTED_IN_CLAUDE,
     ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox,
-    SandboxError, SandboxPlace, Upstream, WEB_PORTS, default_sandbox, probe, violations,
+    SandboxError, SandboxPlace, Upstream, WEB_PORTS, default_sandbox, is_host_pattern, probe, violations,
 };
 pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, runs_zsh};
 pub use sweep::{SweepError, Swept, sweep};

@@ -47,6 +47,7 @@ use plan::{Plan, Walls};
 pub use probe::{Available, Backend, Bubblewrap, Layer, ProbeOptions, probe};
 pub use proxy::{
     HostAnswer, HostJudge, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, Upstream, WEB_PORTS,
+    is_host_pattern,
 };
 use seccomp::{Inet, Sockets};
 pub use violations::{Aftermath, violations};

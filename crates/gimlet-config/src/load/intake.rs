@@ -38,6 +38,7 @@ impl Intake<'_> {
         self.keep_known(&mut root, "");
         self.lists_of_one(&mut root);
         self.rules(&mut root);
+        self.hosts(&mut root);
         self.hooks(&mut root);
         let mut root =
             if self.scope == Scope::Managed { self.repaired(root) } else { self.whole_or_restrictions(root) };
@@ -113,6 +114,25 @@ impl Intake<'_> {
                 "a list should stand here; the text counts as its only entry",
             );
             node.json = Json::Array(vec![only]);
+        }
+    }
+
+    /// Addresses of pages in lists of hosts: what was to be kept out is, and nobody is let through by them.
+    fn hosts(&mut self, root: &mut Node) {
+        for (list, forbids) in [("allowedDomains", false), ("deniedDomains", true)] {
+            let path = ["sandbox", "network", list];
+            let Some(entries) = root.find_mut(path).and_then(Node::elements_mut) else { continue };
+            let mut found = Vec::new();
+            entries.retain_mut(|entry| {
+                let Some(host) = entry.as_str().and_then(host_of_address) else { return true };
+                let becomes = if forbids { "it counts as that" } else { "it is skipped" };
+                found.push((entry.span.start, format!("a host stands alone, as in '{host}'; {becomes}")));
+                entry.json = Json::String(host);
+                forbids
+            });
+            for (at, message) in found {
+                self.say(Severity::Warning, Some(at), &path.join("."), message);
+            }
         }
     }
 
@@ -344,4 +364,13 @@ fn unknown(path: &str) -> String {
         Some(name) => format!("gimlet does not know this key; did you mean {name}?"),
         None => "gimlet does not know this key".into(),
     }
+}
+
+/// The host in the address of a page; nothing where a text is no such address.
+fn host_of_address(text: &str) -> Option<String> {
+    let text = text.trim();
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default();
+    (host != text).then(|| host.to_owned())
 }

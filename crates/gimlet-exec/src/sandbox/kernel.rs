@@ -160,8 +160,12 @@ pub(super) fn become_program(program: &CStr, args: &[CString], env: &[CString]) 
         words.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect()
     };
     let (args, env) = (pointers(args), pointers(env));
-    // SAFETY: all three are terminated and live until the call returns.
-    unsafe { libc::execve(program.as_ptr(), args.as_ptr(), env.as_ptr()) };
+    // SAFETY: all three are terminated and live until the call returns. A Rust program ignores this signal, and what is
+    // ignored stays so: without it, whoever writes into a pipe that nobody reads goes on for ever.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::execve(program.as_ptr(), args.as_ptr(), env.as_ptr());
+    }
     io::Error::last_os_error()
 }
 

@@ -169,6 +169,11 @@ impl Drop for Proxy {
     }
 }
 
+/// Whether a text can stand in a list of hosts.
+pub fn is_host_pattern(text: &str) -> bool {
+    Pattern::parse(text).is_some()
+}
+
 fn parse_pattern(text: &str) -> Result<Pattern, ProxyError> {
     Pattern::parse(text).ok_or_else(|| ProxyError::Pattern { pattern: text.to_owned() })
 }

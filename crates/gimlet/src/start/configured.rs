@@ -182,8 +182,10 @@ impl Configured {
     /// Finds out what of the loaded settings holds.
     pub(super) fn judge(&mut self) {
         self.inventory = Inventory::collect(&self.loaded);
-        // Where nothing needs trust, nobody needs to look who gave it.
-        let is_free = self.inventory.items.is_empty();
+        // Where nothing needs trust, nobody needs to look who gave it. A sandbox that a project wants is no item, but what it
+        // answers depends on who wants it.
+        let is_persons = self.loaded.layers.iter().all(|layer| layer.author == Author::Person);
+        let is_free = self.inventory.items.is_empty() && is_persons;
         let recorded = if is_free { Trust::nothing() } else { TrustStore::new(&self.loaded.locations).trust() };
         self.rely_on(recorded);
         self.take_effect();

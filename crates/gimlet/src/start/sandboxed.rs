@@ -7,7 +7,8 @@ use std::time::Duration;
 use gimlet_config::{Author, CredentialMode, RuleBehavior, Sandbox as Settings};
 use gimlet_core::{SandboxNow, Sandboxing, SettingsFiles, SettingsNow, WatchState};
 use gimlet_exec::{
-    Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, probe,
+    Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, is_host_pattern,
+    probe,
 };
 use gimlet_policy::{Behavior, ClosedFiles, Rule, RuleScope, RuleSet, RuleSource, World};
 use gimlet_proto::{SandboxNetwork, SandboxSpec};
@@ -227,9 +228,19 @@ impl Walls {
         // Commands behind earlier walls still use the earlier proxy.
         let folder = self.scratch.join(format!("walls-{}", self.builds));
         create_private_dirs(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
-        let proxy = crate::sandbox::start_proxy(&plan.spec, plan.upstream, &folder).map_err(|report| report.text())?;
+        let mut spec = plan.spec.clone();
+        let mut remarks = no_hosts(configured, now, &self.said);
+        let proxy = crate::sandbox::start_proxy(&spec, plan.upstream, &folder).unwrap_or_else(|report| {
+            // Walls without a way out are better than none.
+            spec.network = SandboxNetwork::Off;
+            remarks.push(format!(
+                "the network of the sandbox is closed, since its proxy did not start: {}",
+                report.text()
+            ));
+            None
+        });
         let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
-        let sandbox = Sandbox::new(plan.spec.clone(), available.clone(), socket).map_err(|error| error.to_string())?;
+        let sandbox = Sandbox::new(spec, available.clone(), socket).map_err(|error| error.to_string())?;
         let spec = sandbox.spec().clone();
         let world = looked_at(configured, &spec.write);
         let sandboxing = Sandboxing {
@@ -251,7 +262,7 @@ impl Walls {
             state: self.state.clone(),
             spec,
         };
-        let mut remarks: Vec<String> = missing(&sandboxing.available).into_iter().collect();
+        remarks.extend(missing(&sandboxing.available));
         remarks.extend(less_than_asked_for(&configured.effective.settings.sandbox, &sandboxing));
         if configured.loaded.is_damaged() {
             remarks.push("settings that are broken may close more, so commands in the sandbox ask as usual".to_owned());
@@ -346,18 +357,40 @@ fn upstream(settings: &Settings) -> Upstream {
     Upstream { http: settings.network.http_proxy_port, socks: settings.network.socks_proxy_port }
 }
 
-/// How far commands reach: through the proxy where it has anybody to let through or to ask about.
+/// How far commands reach: through the proxy where it has anybody to let through or to ask about. What is no host lets
+/// nobody through, and where it is to be kept out, all are.
 fn network(configured: &Configured, now: &SettingsNow, said: &[Rule], asking: bool) -> SandboxNetwork {
+    let settings = &configured.effective.settings.sandbox.network;
+    let (mut allow, deny) = hosts(configured, now, said);
+    allow.retain(|host| is_host_pattern(host));
+    let has_upstream = settings.http_proxy_port.is_some() || settings.socks_proxy_port.is_some();
+    let nobody_passes = allow.is_empty() && !asking && !has_upstream;
+    if nobody_passes || !deny.iter().all(|host| is_host_pattern(host)) {
+        return SandboxNetwork::Off;
+    }
+    SandboxNetwork::Proxy { allow, deny }
+}
+
+/// The hosts that may be reached, and those that may not.
+fn hosts(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> (Vec<String>, Vec<String>) {
     let effective = &configured.effective;
     let settings = &effective.settings.sandbox.network;
     let allowing = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
     let allow = domains(settings.allowed_domains.as_ref(), allowing.map(|rule| &*rule.text));
-    let has_upstream = settings.http_proxy_port.is_some() || settings.socks_proxy_port.is_some();
-    if allow.is_empty() && !asking && !has_upstream {
-        return SandboxNetwork::Off;
+    (allow, domains(settings.denied_domains.as_ref(), denying(now, said).map(|rule| &*rule.text)))
+}
+
+/// What people should know about entries that are no hosts.
+fn no_hosts(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> Vec<String> {
+    let (allow, deny) = hosts(configured, now, said);
+    let mut remarks = Vec::new();
+    if let Some(odd) = allow.iter().find(|host| !is_host_pattern(host)) {
+        remarks.push(format!("the sandbox lets nobody through for '{odd}', which is no host"));
     }
-    let deny = domains(settings.denied_domains.as_ref(), denying(now, said).map(|rule| &*rule.text));
-    SandboxNetwork::Proxy { allow, deny }
+    if let Some(odd) = deny.iter().find(|host| !is_host_pattern(host)) {
+        remarks.push(format!("the network of the sandbox is closed: '{odd}', which is to be kept out, is no host"));
+    }
+    remarks
 }
 
 /// Whether being inside may answer questions: only if the person turned the sandbox on, not a project for itself, and if all

@@ -20,6 +20,7 @@ mod print;
 mod probes;
 mod sandbox;
 mod sandboxed;
+mod sandboxed_lists;
 mod sandboxed_live;
 mod sandboxed_meanwhile;
 mod sdk;

@@ -151,8 +151,9 @@ async fn protected_files_of_the_project_stay_as_they_are() {
 async fn a_sandbox_that_cannot_be_had_is_said_or_ends_the_start() {
     let world = world();
     let model = calls(&[command("touch made")]).await;
-    let broken = json!({"enabled": true, "bwrapPath": "/nonexistent/bwrap", "network": {"allowedDomains": ["["]}});
-    let run = run(&world, &model, json!({"sandbox": broken})).await;
+    // There is no place for what the walls need.
+    let settings = |sandbox: &Value| json!({"sandbox": sandbox, "env": {"CLAUDE_CODE_TMPDIR": "/proc/nowhere"}});
+    let run = run(&world, &model, settings(&json!({"enabled": true}))).await;
     assert!(run.stderr.contains("there is no sandbox"), "{}", run.stderr);
     assert!(!world.project.join("made").exists(), "without walls a command asks as usual");
     let program = calls(&[command("true")]).await;
@@ -160,9 +161,8 @@ async fn a_sandbox_that_cannot_be_had_is_said_or_ends_the_start() {
     let init = world.run(&program).args(flags).finish().await.lines().remove(0);
     let missing = init["gimlet_sandbox_missing"].as_str().unwrap_or_default();
     assert!(init["subtype"] == "init" && missing.contains("there is no sandbox"), "{init}");
-    let mut strict = broken;
-    strict["failIfUnavailable"] = json!(true);
-    std::fs::write(world.home.join(".claude/settings.json"), json!({"sandbox": strict}).to_string()).unwrap();
+    let strict = settings(&json!({"enabled": true, "failIfUnavailable": true}));
+    std::fs::write(world.home.join(".claude/settings.json"), strict.to_string()).unwrap();
     let refused = world.run(&model).args(["-p", "--", "go"]).finish().await;
     refused.expect_code(1);
     assert!(refused.stderr.contains("failIfUnavailable"), "{}", refused.stderr);

@@ -104,15 +104,13 @@ async fn a_project_tightens_a_running_sandbox_and_never_widens_it() {
 
 #[tokio::test]
 async fn walls_that_are_demanded_while_a_session_runs_and_cannot_be_had_stop_every_command() {
-    let allow = json!(["Bash(echo *)"]);
-    let broken = |demanded: bool| {
-        json!({"permissions": {"allow": allow}, "sandbox": {"enabled": true, "failIfUnavailable": demanded,
-            "network": {"allowedDomains": ["["]}}})
-    };
+    // There is no place for what the walls need.
+    let with = |sandbox: Value| json!({"permissions": {"allow": ["Bash(echo *)"]}, "env": {"CLAUDE_CODE_TMPDIR": "/proc/nowhere"}, "sandbox": sandbox});
     let world = world();
     for (demanded, runs) in [(false, true), (true, false)] {
-        put(&world, &json!({"permissions": {"allow": allow}}));
-        let printed = twice(&world, "echo written", || put(&world, &broken(demanded))).await;
+        put(&world, &with(json!({})));
+        let demand = with(json!({"enabled": true, "failIfUnavailable": demanded}));
+        let printed = twice(&world, "echo written", || put(&world, &demand)).await;
         assert!(printed[0].contains("written"), "{printed:?}");
         assert_eq!(printed[1].contains("written"), runs, "{demanded}: {printed:?}");
         assert!(runs || printed[1].contains("sandbox.failIfUnavailable"), "{printed:?}");
