@@ -55,6 +55,7 @@ const LOG_FLAGS: &[Flag] = &[
     valued("-O", "x", Obeys),
     valued("--format", "%G?", Runs),
     valued("--pretty", "format:%GS", Runs),
+    valued("--format", "%h%+GK", Runs),
     flag("--stdin", Obeys),
 ];
 
@@ -168,6 +169,8 @@ const COMMANDS: &[Command] = &[
             valued("-u", "x", Writes),
             valued("--set-upstream-to", "x", Writes),
             flag("--unset-upstream", Writes),
+            valued("--format", "%(signature)", Runs),
+            valued("--sort", "signature:grade", Runs),
             valued("-t", "x", Writes),
             valued("--track", "x", Writes),
             valued("--create-reflog", "x", Writes),

@@ -129,8 +129,7 @@ fn options(subcommand: &str) -> Option<Options> {
 pub(super) fn operands<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
     let (subcommand, rest) = arguments.split_first()?;
     let options = options(subcommand)?;
-    // These placeholders have signatures checked, by a program that the configuration names.
-    if rest.iter().any(|word| word.contains("%G")) {
+    if rest.iter().any(|word| checks_signatures(subcommand, word)) {
         return None;
     }
     let mut operands = Vec::new();
@@ -157,6 +156,13 @@ pub(super) fn operands<'a>(arguments: &[&'a str]) -> Option<Vec<&'a str>> {
     }
     // A name makes a branch, except where it is a pattern or a commit to list by.
     (*subcommand != "branch" || listing || operands.is_empty()).then_some(operands)
+}
+
+/// Whether a word has signatures checked, by a program that the configuration names: `%GK`, `%+GK`, and for branches
+/// `%(signature)`, which they may also be sorted by.
+fn checks_signatures(subcommand: &str, word: &str) -> bool {
+    let placeholder = |text: &str| text.strip_prefix(['+', '-', ' ']).unwrap_or(text).starts_with('G');
+    word.split('%').skip(1).any(placeholder) || (subcommand == "branch" && word.contains("signature"))
 }
 
 /// Options of `git branch` that list by a commit.
@@ -217,6 +223,20 @@ mod tests {
             "branch --merged --format -D x",
         ] {
             assert!(!only_looks(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn signatures_are_left_unchecked() {
+        for format in ["%GK", "%+GK", "%-G?", "% GS", "%h%+G?", "%<(9)%GK", "%%%GK"] {
+            assert!(operands(&["log", &format!("--format={format}")]).is_none(), "{format}");
+            assert!(operands(&["shortlog", &format!("--group=format:{format}")]).is_none(), "{format}");
+        }
+        for text in ["branch --format=%(signature:key)", "branch --sort signature", "branch --sort=-signature:grade"] {
+            assert!(!only_looks(text), "{text}");
+        }
+        for text in ["log --format=%gD%ad", "log --grep=GPG", "log -- signature.rs", "branch --format=%(refname)"] {
+            assert!(only_looks(text), "{text}");
         }
     }
 
