@@ -420,9 +420,10 @@ impl<'a> Split<'a> {
             // Two folders are compared file by file, at least those directly in them.
             "diff" => !self.has(&["no-dereference"]),
             "ls" | "du" => self.has(&["L", "dereference"]),
+            "grep" | "egrep" | "fgrep" => self.has(&["R", "dereference-recursive"]),
             _ => false,
         };
-        follows.then(|| row.name == "du" || self.has(&["r", "R", "recursive"]))
+        follows.then(|| row.name == "du" || self.has(&["r", "R", "recursive", "dereference-recursive"]))
     }
 
     fn value(&mut self, value: Value, rest: &mut std::slice::Iter<'a, Word>) -> Option<()> {

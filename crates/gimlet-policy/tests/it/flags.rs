@@ -193,7 +193,7 @@ const COMMANDS: &[Command] = &[
     Command { start: "wc", operands: "a.txt", harmless: "lw", flags: &[valued("--files0-from", "x", Obeys)] },
     Command { start: "du", operands: "src", harmless: "sh", flags: &[valued("--files0-from", "x", Obeys)] },
     Command { start: "printf", operands: "x", harmless: "", flags: &[] },
-    Command { start: "grep", operands: "x a.txt", harmless: "in", flags: &[flag("-R", Obeys)] },
+    Command { start: "grep", operands: "x a.txt", harmless: "in", flags: &[] },
     Command { start: "tail", operands: "a.txt", harmless: "qv", flags: &[] },
 ];
 

@@ -138,12 +138,21 @@ fn walks_that_follow_links_are_walked_first() {
     let out = tree(&[("a/x", None), ("a/l", Some("/etc")), ("b/x", None)]);
     let around = tree(&[("a/l", Some("../c")), ("b/x", None), ("c/k", Some("/etc/passwd"))]);
     for files in [&out, &around] {
-        for text in ["diff -r a b", "diff --recursive b a", "find -L .", "find a -follow", "ls -RL", "du -L a"] {
+        for text in
+            ["diff -r a b", "diff --recursive b a", "find -L .", "find a -follow", "ls -RL", "du -L a", "grep -Rn x a"]
+        {
             assert_eq!(judge(text, files), Ask, "{text}");
         }
-        for text in
-            ["diff -r b b", "diff -r --no-dereference a b", "find a", "grep -r x .", "ls -R", "du a", "diff b/x b/y"]
-        {
+        for text in [
+            "diff -r b b",
+            "diff -r --no-dereference a b",
+            "find a",
+            "grep -r x .",
+            "grep -R x b",
+            "ls -R",
+            "du a",
+            "diff b/x b/y",
+        ] {
             assert_eq!(judge(text, files), Allow, "{text}");
         }
     }

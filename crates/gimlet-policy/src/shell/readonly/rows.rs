@@ -56,19 +56,18 @@ const fn text(name: &'static str) -> Row {
 }
 
 const GREP: Row = Row {
-    // `-R` follows links out of the tree.
-    short: "EFGPiyvwxcloLqshHnbTUzZraI",
+    short: "EFGPiyvwxcloLqshHnbTUzZrRaI",
     valued: "emABCdD",
     filed: "f",
     long: "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match word-regexp \
            line-regexp count files-with-matches files-without-match only-matching quiet silent no-messages \
            with-filename no-filename line-number byte-offset initial-tab null null-data recursive \
-           text line-buffered color colour unix-byte-offsets binary",
+           dereference-recursive text line-buffered color colour unix-byte-offsets binary",
     long_valued: "regexp max-count after-context before-context context include exclude exclude-dir binary-files color \
                   colour label directories devices group-separator",
     long_filed: "file exclude-from",
     numeric: true,
-    recursive: "r recursive d directories",
+    recursive: "r R recursive dereference-recursive d directories",
     ..row("grep", Operands::PatternThenPaths)
 };
 
