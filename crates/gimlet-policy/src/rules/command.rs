@@ -87,7 +87,11 @@ impl CommandPattern {
         let name = words.first().and_then(Word::value).map(base_name);
         let named = name.is_some_and(|name| self.may_name(name));
         let starts = if named { subcommand_starts(words) } else { Vec::new() };
-        starts.into_iter().map(|(start, certain)| ([&words[..1], &words[start..]].concat(), certain))
+        // Every subcommand of git is also a program of its own.
+        let subcommand = name.and_then(|name| name.strip_prefix("git-")).filter(|_| self.may_name("git"));
+        let dashed = subcommand.map(|name| [&["git", name].map(Word::literal), &words[1..]].concat());
+        let shorter = starts.into_iter().map(|(start, certain)| ([&words[..1], &words[start..]].concat(), certain));
+        shorter.chain(dashed.map(|words| (words, true)))
     }
 
     fn forbids_as_written(&self, words: &[Word]) -> Fit {

@@ -112,8 +112,13 @@ pub(crate) fn program(words: &[Word]) -> Program {
         "git" => {
             let values = shown();
             let settings = values.windows(2).filter(|pair| pair[0] == "-c").map(|pair| &pair[1]);
-            let aliases = settings.filter_map(|value| value.strip_prefix("alias.")?.split_once("=!"));
-            aliases.for_each(|(_, code)| found.add(code));
+            let is_alias = |key: &str| key.get(..6).is_some_and(|section| section.eq_ignore_ascii_case("alias."));
+            let aliases = settings.filter_map(|value| value.split_once('=').filter(|(key, _)| is_alias(key)));
+            // What is no text for a shell is another subcommand.
+            aliases.for_each(|(_, code)| match code.strip_prefix('!') {
+                Some(code) => found.add(code),
+                None => found.add(&format!("git {code}")),
+            });
         }
         "su" | "runuser" | "script" | "flock" => {
             let values = shown();

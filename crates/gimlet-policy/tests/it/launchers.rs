@@ -249,6 +249,25 @@ const HARMLESS: &[&str] = &[
     "read -r -p \"$question\" answer",
 ];
 
+/// The rule is about two words, and neither an alias nor a program of its own hides them.
+#[test]
+fn a_subcommand_of_git_is_found_under_its_other_names() {
+    for text in [
+        "git -c alias.p=push p",
+        "git -c alias.p='push origin' -c user.name=x p",
+        "git -C sub -c Alias.p=push p",
+        "git -c alias.p='-C sub push' p",
+        "git-push origin",
+        "/usr/lib/git-core/git-push",
+        "sudo /usr/lib/git-core/git-push",
+    ] {
+        assert_eq!(bypassing(text), Deny, "{text}");
+    }
+    for text in ["git -c alias.p=pull p", "git -c color.ui=push status", "git-pull", "git-lfs push", "gitpush"] {
+        assert_eq!(bypassing(text), Allow, "{text}");
+    }
+}
+
 #[test]
 fn programs_that_start_others_are_seen_through() {
     let wrong: Vec<_> = CERTAIN.iter().filter(|text| bypassing(text) != Deny).collect();
