@@ -43,6 +43,8 @@ pub(crate) struct Command {
     pub(crate) within: Option<usize>,
     /// The body of a loop or its condition.
     pub(crate) in_loop: bool,
+    /// Its errors may go where its output goes.
+    pub(crate) mixed: bool,
 }
 
 /// `for name in words; do body; done`

@@ -351,7 +351,12 @@ impl<'a> Scene<'a> {
         let one_pipe =
             || self.inside[&at].windows(2).all(follows) && filters.iter().all(|filter| passes_lines_on(filter));
         let plain = filters.is_empty() || (!self.takes_input && one_pipe());
-        printed_names(&first.words).filter(|_| plain && !self.near_secrets)
+        self.names_of(first).filter(|_| plain)
+    }
+
+    /// The names that a command prints, and no words about what went wrong.
+    fn names_of(&self, command: &Command) -> Option<Printed> {
+        printed_names(&command.words).filter(|_| !self.near_secrets && !command.mixed)
     }
 
     /// The directory that a substitution prints, for the beginning of a word.
@@ -375,7 +380,7 @@ impl<'a> Scene<'a> {
         // Filters that pass whole lines on change nothing about what they are.
         while let Some(from) = next {
             let Some(command) = self.commands.get(&from) else { break };
-            if let Some(printed) = printed_names(&command.words).filter(|_| !self.near_secrets) {
+            if let Some(printed) = self.names_of(command) {
                 return Feed::Names(printed);
             }
             let from = if passes_lines_on(command) { from } else { break };
@@ -412,6 +417,7 @@ fn entered<'t>(text: &'t str, parsed: &Parsed) -> Option<&'t str> {
 /// Filters that leave lines as they are; with a file as operand they would pass that on, and counting bytes cuts names.
 fn passes_lines_on(command: &Command) -> bool {
     let words: Option<Vec<&str>> = command.words.iter().map(Word::value).collect();
+    let words = words.filter(|_| !command.mixed);
     let Some((name, arguments)) = words.as_deref().and_then(<[&str]>::split_first) else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let picks = |word: &str| {
@@ -419,10 +425,13 @@ fn passes_lines_on(command: &Command) -> bool {
             .is_some_and(|letters| !letters.is_empty() && letters.chars().all(|c| "viEFwx".contains(c)))
     };
     match *name {
-        "head" | "tail" => {
-            let counts = |word: &&str| *word == "-n" || number(word.trim_start_matches("-n").trim_start_matches('-'));
-            arguments.iter().all(counts)
-        }
+        // A number by itself would be a file.
+        "head" | "tail" => match arguments {
+            [] => true,
+            [count] => number(count.strip_prefix("-n").or_else(|| count.strip_prefix('-')).unwrap_or("")),
+            ["-n", count] => number(count),
+            _ => false,
+        },
         "sort" | "uniq" => {
             arguments.iter().all(|word| matches!(*word, "-r" | "-n" | "-u" | "-rn" | "-nr" | "-V" | "-f"))
         }

@@ -36,6 +36,15 @@ const STRANGE_LISTS: &[&str] = &[
     "git ls-files | sort list",
     "ls | sort <<< /etc/passwd",
     "ls | head -1 < list",
+    "ls | head 1",
+    "ls | tail -n 1 2",
+    "find src -version",
+    "ls none 2>&1",
+    "2>&1 ls none",
+    "{ ls none; } 2>&1",
+    "find none 2>&1 | head -1",
+    "find none |& tail -n 1",
+    "ls | grep '[' 2>&1",
 ];
 
 proptest! {
@@ -46,7 +55,10 @@ proptest! {
         for text in [
             format!("{list}{filter} | xargs {reader}"),
             format!("{list}{filter} | xargs {reader} | wc -l"),
+            format!("{list}{filter} | xargs {reader} 2>&1"),
+            format!("{list} 2>/dev/null{filter} | xargs {reader} 2>&1 | wc -l"),
             format!("{reader} $({list}{filter})"),
+            format!("{reader} $({list}{filter}) 2>&1 | tail -1"),
             format!("{reader} \"$({list}{filter})\""),
             format!("for f in $({list}{filter}); do {reader} \"$f\"; done"),
         ] {

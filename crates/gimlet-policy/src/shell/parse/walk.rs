@@ -23,6 +23,8 @@ struct Inside {
     /// Where the innermost substitution begins.
     substitution: Option<usize>,
     in_loop: bool,
+    /// From where on errors go where the output goes, up to the end of the node around.
+    mixed_from: Option<usize>,
     /// Double quotes or the text of a document.
     quoted: bool,
     /// Bash takes single quotes for letters here and expands what stands between them.
@@ -49,6 +51,7 @@ impl Inside {
             },
             substitution: if substitution { Some(node.start_byte()) } else { self.substitution },
             in_loop: self.in_loop || matches!(name, "for_statement" | "while_statement"),
+            mixed_from: if substitution { None } else { self.mixed_from.or_else(|| mixed_from(node, name, text)) },
             quoted: !substitution && (self.quoted || matches!(name, "string" | "heredoc_body")),
             verbatim: verbatim || (self.verbatim && !substitution),
             parent: name,
@@ -354,11 +357,12 @@ impl<'a> Walk<'a> {
 
     fn push(&mut self, node: Node<'_>, around: Inside, words: Vec<Word>, assignments: Vec<Assignment>) {
         let (at, within, in_loop) = (node.start_byte(), around.substitution, around.in_loop);
+        let mixed = around.mixed_from.is_some_and(|from| from <= at) || has_mixing(node, self.text);
         for words in reachable(&words) {
             self.parsed.treacherous |= elements::evaluates_words(words);
             self.parsed.unspoken |= elements::is_arithmetic(words);
         }
-        self.parsed.commands.push(Command { words, assignments, at, within, in_loop });
+        self.parsed.commands.push(Command { words, assignments, at, within, in_loop, mixed });
     }
 
     fn command(&mut self, node: Node<'_>, around: Inside) {
@@ -555,6 +559,29 @@ impl<'a> Walk<'a> {
         self.parsed.unquoted.extend(document.body.value().filter(|_| document.hidden).map(str::to_owned));
         self.parsed.redirects.push(Redirect { operator: "<<".to_owned(), target: document.body });
     }
+}
+
+/// Where a statement has errors go where the output goes: `|&` for a whole pipeline, `2>&1` for a command, which the
+/// grammar may have behind the pipeline that this command is the last of.
+fn mixed_from(node: Node<'_>, kind: &str, text: &str) -> Option<usize> {
+    let mut cursor = node.walk();
+    match kind {
+        "pipeline" => node.children(&mut cursor).any(|child| kinds::name(child) == "|&").then(|| node.start_byte()),
+        "redirected_statement" if has_mixing(node, text) => {
+            let body = node.child_by_field_name("body").unwrap_or(node);
+            let last = body.named_child(body.named_child_count().saturating_sub(1) as u32);
+            Some(last.filter(|_| kinds::name(body) == "pipeline").unwrap_or(body).start_byte())
+        }
+        _ => None,
+    }
+}
+
+/// Whether a node has a redirection to another descriptor than that of errors.
+fn has_mixing(node: Node<'_>, text: &str) -> bool {
+    let mixes = |source: &str| source.contains(">&") && !source.ends_with("&2");
+    let mut cursor = node.walk();
+    let mut redirects = node.children(&mut cursor).filter(|child| kinds::name(*child) == "file_redirect");
+    redirects.any(|redirect| text.get(redirect.byte_range()).is_some_and(mixes))
 }
 
 /// What of a leaf stands behind a place of it, if blanks are all that stands before: between quotes the grammar takes them

@@ -15,6 +15,9 @@ const SEARCH: &str = "l L files-with-matches files-without-match files i v w x E
     recursive text smart-case include exclude exclude-dir g glob iglob t T type type-not no-ignore no-ignore-vcs max-depth d";
 const NAMING: &[&str] = &["l", "L", "files-with-matches", "files-without-match", "files"];
 
+/// What has `find` print something else, or follow links.
+const NO_NAMES: &[&str] = &["-H", "-printf", "-ls", "-print0", "-help", "--help", "-version", "--version"];
+
 /// Flags with which git prints nothing but names.
 const KEPT: &str = "-c --cached -m --modified -o --others --exclude-standard";
 const CHANGED: &str = "--name-only --cached --staged --no-renames --no-color --relative";
@@ -55,7 +58,7 @@ fn kept(arguments: &[&str]) -> Option<Printed> {
 /// `find` without a format of its own and without links followed.
 fn found(arguments: &[&str]) -> Option<Printed> {
     let has = |flags: &[&str]| arguments.iter().any(|word| flags.contains(word));
-    if special::find_follows(arguments) || has(&["-H", "-printf", "-ls", "-print0", "-help", "--help"]) {
+    if special::find_follows(arguments) || has(NO_NAMES) {
         return None;
     }
     special::find(arguments)?;
