@@ -112,6 +112,9 @@ impl fmt::Display for Trouble {
 pub struct FileRedirect {
     pub target: Word,
     pub writes: bool,
+    /// What it reads, where only names inside the working directories can be meant.
+    pub(crate) source: Option<Reading>,
+    at: usize,
 }
 
 /// What [`analyse`] found.
@@ -244,7 +247,14 @@ pub fn analyse(text: &str, facts: &ShellFacts<'_>) -> Analysis {
     analysis.view_of_file = single.and_then(|command| facts::viewed_file(&command.words, facts));
     if analysis.trouble.is_none() && !parsed.unspoken && !parsed.treacherous {
         analysis.parts = parts::parts(text, &parsed, facts);
-        read_only(text, &parsed, facts, &mut analysis);
+        if analysis.redirects.iter().any(|redirect| !redirect.writes) {
+            let mut scene = scene::Scene::new(text, &parsed, facts);
+            for redirect in analysis.redirects.iter_mut().filter(|redirect| !redirect.writes) {
+                scene.turn_to(redirect.at);
+                redirect.source = scene.source(&redirect.target);
+            }
+        }
+        read_only(&parsed, &mut analysis);
     }
     let first = parsed.commands.first().map_or(&[][..], |command| &command.words);
     analysis.starts_with_sleep = facts::sleep_seconds(&facts::known_words(first));
@@ -413,6 +423,7 @@ impl Found {
 
 fn file_redirect(redirect: &parse::Redirect) -> Option<FileRedirect> {
     let target = &redirect.target;
+    let file = |writes: bool| Some(FileRedirect { target: target.clone(), writes, source: None, at: redirect.at });
     let descriptor = |text: &str| text == "-" || parse::is_number(text.strip_suffix('-').unwrap_or(text));
     match redirect.operator.as_str() {
         "<<" | "<<<" | "<&-" | ">&-" => None,
@@ -420,34 +431,27 @@ fn file_redirect(redirect: &parse::Redirect) -> Option<FileRedirect> {
         // The other end is a command of its own.
         "<" if matches!(target.pieces(), [Piece::Stream]) => None,
         "<" if target.value() == Some("/dev/null") => None,
-        "<" | "<&" => Some(FileRedirect { target: target.clone(), writes: false }),
+        "<" | "<&" => file(false),
         _ if target.value() == Some("/dev/null") => None,
-        _ => Some(FileRedirect { target: target.clone(), writes: true }),
+        _ => file(true),
     }
 }
 
 /// Whether every part only reads; if so, everything that it reads.
-fn read_only(text: &str, parsed: &parse::Parsed, facts: &ShellFacts<'_>, analysis: &mut Analysis) {
-    if parsed.commands.is_empty() || analysis.redirects.iter().any(|redirect| redirect.writes) {
+fn read_only(parsed: &parse::Parsed, analysis: &mut Analysis) {
+    if parsed.commands.is_empty() {
         return;
     }
-    let readings: Option<Vec<_>> = analysis.parts.iter().map(|part| part.reading.as_ref()).collect();
+    let parts = analysis.parts.iter().map(|part| part.reading.as_ref());
+    let readings: Option<Vec<_>> = parts.chain(analysis.redirects.iter().map(|file| file.source.as_ref())).collect();
     let Some(readings) = readings else { return };
     // Whether what climbs stays inside is for whoever follows links to say.
     if readings.iter().any(|reading| reading.elsewhere || !reading.climbs.is_empty()) {
         return;
     }
-    let mut sources = Vec::new();
-    if !analysis.redirects.is_empty() {
-        let scene = scene::Scene::new(text, parsed, facts);
-        for redirect in &analysis.redirects {
-            let Some(source) = scene.source(&redirect.target) else { return };
-            sources.push(source);
-        }
-    }
     let trees = readings.iter().any(|reading| reading.recursive);
     let mut known = HashSet::new();
-    let reads = readings.iter().flat_map(|reading| reading.spelled().cloned()).chain(sources.concat());
+    let reads = readings.iter().flat_map(|reading| reading.spelled().cloned());
     let reads = reads.filter(|path| known.insert(path.clone())).collect();
     (analysis.read_only, analysis.reads_trees, analysis.reads) = (true, trees, reads);
 }

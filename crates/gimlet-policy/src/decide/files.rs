@@ -25,7 +25,7 @@ use crate::closed::Closing;
 use crate::paths::{FileView, Followed, is_process_alias, is_protected, normalise};
 use crate::rules::RuleSet;
 use crate::shell::{
-    Analysis, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, changes_variables,
+    Analysis, FileRedirect, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, changes_variables,
     critical_behind_links, named_paths, wildcards,
 };
 use looking::Eyes;
@@ -121,10 +121,11 @@ pub(super) fn of(analysis: &Analysis, rules: &RuleSet, world: &World, view: &dyn
     let view = analysis.trouble.is_none().then_some(view);
     let place = Place::new(analysis, rules, world, view);
     let mut parts: Vec<PartFiles> = analysis.parts.iter().map(|part| place.part(part)).collect();
-    let mut redirects: Vec<Touched> =
-        analysis.redirects.iter().map(|redirect| place.touched(&redirect.target, redirect.writes)).collect();
+    let mut redirects: Vec<Touched> = analysis.redirects.iter().map(|redirect| place.redirected(redirect)).collect();
     edited::settle(analysis, &place, &mut parts, &mut redirects);
     let mut touched = redirects.clone();
+    let unnamed = analysis.redirects.iter().filter_map(|redirect| place.unnamed(redirect));
+    touched.extend(unnamed.flat_map(|reading| place.opened_by(reading)));
     touched.extend(analysis.inner_redirects.iter().map(|inner| place.touched(&inner.target, inner.writes)));
     let told = opened::told(analysis);
     for words in analysis.reached_where(|words| !told.contains(words)) {
@@ -299,6 +300,19 @@ impl<'a> Place<'a> {
         let pattern = wildcards(&word.pieces().iter().collect::<Vec<_>>())?;
         let found = self.eyes.as_ref()?.matches(&pattern, self.directories)?;
         Some(found.iter().flat_map(|path| self.spellings(path).0).collect())
+    }
+
+    /// What a redirection reads by a name that only shows at run time. It is looked at where nothing in the text does
+    /// more than read.
+    fn unnamed<'r>(&self, redirect: &'r FileRedirect) -> Option<&'r Reading> {
+        redirect.source.as_ref().filter(|_| self.only_reads && redirect.target.value().is_none())
+    }
+
+    fn redirected(&self, redirect: &FileRedirect) -> Touched {
+        let Some(reading) = self.unnamed(redirect) else { return self.touched(&redirect.target, redirect.writes) };
+        let (paths, all) = self.read(reading);
+        let certain = all && !paths.iter().any(|path| is_process_alias(path));
+        Touched { seen: true, ..Touched::new(paths, certain, false) }
     }
 
     fn touched(&self, word: &Word, write: bool) -> Touched {

@@ -60,6 +60,8 @@ pub(crate) struct Loop {
 pub(crate) struct Redirect {
     pub(crate) operator: String,
     pub(crate) target: Word,
+    /// Where it begins in the text.
+    pub(crate) at: usize,
 }
 
 /// What the grammar made of a text.

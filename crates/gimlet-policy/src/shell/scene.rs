@@ -194,11 +194,14 @@ impl<'a> Scene<'a> {
         Some(Reading { looks: vec![look], ..Reading::default() })
     }
 
-    /// The paths that an input redirection opens; it takes no word that is only known at run time.
-    pub(super) fn source(&self, word: &Word) -> Option<Vec<PathBuf>> {
+    /// What an input redirection opens, if that is something inside.
+    pub(super) fn source(&self, word: &Word) -> Option<Reading> {
         // Relative to which directory is anybody's guess after a `cd`.
-        let path = word.value()?;
-        readable(path, self).filter(|_| path.starts_with('/') || !self.standing.has_moved())
+        let moved = self.standing.has_moved();
+        match word.value() {
+            Some(path) => readable(path, self).filter(|_| path.starts_with('/') || !moved).map(Reading::of),
+            None => self.operand(word, Role::FILE).filter(|reading| !moved && !reading.assumes_unset),
+        }
     }
 
     /// A word of several pieces, in every form that the loops give it, stays where its beginning leads.

@@ -23,6 +23,9 @@ const EVERYTHING: &[&str] = &[
     "ls s*",
     "for f in s*; do cat \"$f\"; done",
     "for f in *; do cat $f; done",
+    "for f in s*; do wc -l < \"$f\"; done",
+    "for f in *; do echo \"$f: $(wc -l < $f)\"; done",
+    "for f in $(find .); do sort -u < \"$f\"; done",
     "ls | xargs grep x",
     "ls s* | xargs cat",
     "cat $(ls)",
@@ -300,5 +303,33 @@ fn a_removal_behind_a_link_is_as_critical_as_what_lies_there() {
     }
     for text in ["rm -rf home", "rm -rf deep/in/*", "rm -rf build/*.o", "rm home/notes.txt", "find build -delete"] {
         assert_eq!(decided(text, &files, &all, PermissionMode::BypassPermissions), Allow, "{text}");
+    }
+}
+
+/// No rule about commands speaks for what a redirection reads.
+#[test]
+fn names_of_a_loop_are_read_by_a_redirection_only_inside() {
+    let everything = rules(&[], &[], &["Bash"]);
+    let files = tree(&[HARMLESS, &[("sneaky", Some("/etc/passwd")), ("a b", None)]].concat());
+    for (text, expected) in [
+        ("for f in a.txt src/b.rs; do wc -l < \"$f\"; done", Allow),
+        ("for f in 'a b'; do wc -l < \"$f\"; done", Allow),
+        ("for f in sneaky a.txt; do wc -l < \"$f\"; done", Ask),
+        ("for f in s*; do wc -l < \"$f\"; done", Ask),
+        ("for f in /etc/passwd; do wc -l < \"$f\"; done", Ask),
+        ("for f in ../x; do wc -l < \"$f\"; done", Ask),
+        ("for f in tcp/h/1; do cat < /dev/$f; done", Ask),
+        ("for f in a.txt; do cd src; wc -l < \"$f\"; done", Ask),
+        ("for f in a.txt; do make; wc -l < \"$f\"; done", Ask),
+        ("for f in a.txt; do echo x > \"$f\"; done", Ask),
+        ("for f in a.txt; do cat <> \"$f\"; done", Ask),
+        ("for f in a.txt; do :; done; wc -l < \"$f\"", Ask),
+        ("wc -l < \"$f\"", Ask),
+        ("wc -l < $(ls)", Ask),
+        ("wc -l < \"$(cat a.txt)\"", Ask),
+    ] {
+        for rules in [&RuleSet::default(), &everything] {
+            assert_eq!(decided(text, &files, rules, PermissionMode::Default), expected, "{text}");
+        }
     }
 }

@@ -38,7 +38,11 @@ pub(super) fn told(analysis: &Analysis) -> HashSet<&[Word]> {
 impl Place<'_> {
     /// What a part opens, if it is one of a recognised reader.
     pub(super) fn opened(&self, part: &Part) -> Vec<Touched> {
-        let Some(reading) = part.reading.as_ref().filter(|_| is_reader(part)) else { return Vec::new() };
+        part.reading.as_ref().filter(|_| is_reader(part)).map_or(Vec::new(), |reading| self.opened_by(reading))
+    }
+
+    /// What somebody opens who reads this.
+    pub(super) fn opened_by(&self, reading: &Reading) -> Vec<Touched> {
         let named = reading.paths.iter().chain(&reading.climbs);
         let mut opened: Vec<Touched> = named.map(|path| self.open(path, reading)).collect();
         if reading.recursive && reading.paths.is_empty() && reading.looks.is_empty() {

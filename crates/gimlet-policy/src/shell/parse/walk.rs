@@ -534,7 +534,7 @@ impl<'a> Walk<'a> {
             self.parsed.unquoted.extend(target.value().map(str::to_owned));
             self.trouble(Trouble::Construct);
         }
-        self.parsed.redirects.push(Redirect { operator, target });
+        self.parsed.redirects.push(Redirect { operator, target, at: node.start_byte() });
     }
 
     /// The words behind the sign of a redirection. A dollar sign inside a word is where the grammar may cut it.
@@ -548,7 +548,7 @@ impl<'a> Walk<'a> {
     fn herestring(&mut self, node: Node<'_>) {
         let target = node.named_child(node.named_child_count().saturating_sub(1) as u32);
         let target = target.map(|target| word_of(target, self.text)).unwrap_or_default();
-        self.parsed.redirects.push(Redirect { operator: "<<<".to_owned(), target });
+        self.parsed.redirects.push(Redirect { operator: "<<<".to_owned(), target, at: node.start_byte() });
     }
 
     fn here_document(&mut self, node: Node<'_>) {
@@ -557,7 +557,11 @@ impl<'a> Walk<'a> {
             self.trouble(Trouble::Construct);
         }
         self.parsed.unquoted.extend(document.body.value().filter(|_| document.hidden).map(str::to_owned));
-        self.parsed.redirects.push(Redirect { operator: "<<".to_owned(), target: document.body });
+        self.parsed.redirects.push(Redirect {
+            operator: "<<".to_owned(),
+            target: document.body,
+            at: node.start_byte(),
+        });
     }
 }
 
