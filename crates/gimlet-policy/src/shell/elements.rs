@@ -15,6 +15,15 @@ pub(crate) fn is_arithmetic(words: &[Word]) -> bool {
     words.first().and_then(Word::value) == Some("let")
 }
 
+/// The names to which a builtin gives values, or takes them from; one that is part of an option counts with it.
+pub(crate) fn names_set(words: &[Word]) -> Vec<&Word> {
+    match words.first().and_then(Word::value) {
+        Some("printf" | "wait" | "unset" | "getopts" | "read") => evaluated_words(words),
+        Some("mapfile" | "readarray") => Options::of(&words[1..], "cdnOsuC").operands,
+        _ => Vec::new(),
+    }
+}
+
 /// Whether what a builtin evaluates only shows when it runs.
 pub(crate) fn evaluates_unseen(words: &[Word]) -> bool {
     let unseen = |piece: &Piece| !matches!(piece, Piece::Text(_) | Piece::Glob(_));

@@ -366,6 +366,22 @@ fn names_that_builtins_evaluate_ask_under_rules_for_them() {
     ];
     all_ask(&traps, &rules(&[], &[], &named));
     all_ask(&traps, &rules(&[], &[], &["Bash"]));
+    // Those that others go by are set by no rule for the builtin.
+    all_ask(
+        &[
+            "printf -v PATH x; printf x",
+            "printf -vPATH x",
+            "command printf -v BASH_ENV x",
+            "read -r PATH < f; printf x",
+            "read -ra x IFS",
+            "readarray -t PATH < f",
+            "mapfile -n 1 http_proxy < f",
+            "unset PATH; wait",
+            "getopts ab HOME",
+            "wait -n -p PATH",
+        ],
+        &rules(&[], &[], &named),
+    );
     // What names stand for is evaluated as well.
     all_ask(&["for y in 'a[$(touch P)]'; do let y; done"], &rules(&[], &[], &named));
     all_run(
@@ -374,6 +390,9 @@ fn names_that_builtins_evaluate_ask_under_rules_for_them() {
             "printf -v x '%s' \"$y\"",
             "read -r -p 'Sure? [y/N] ' answer",
             "read -rp \"$question\" answer",
+            "read -r -d '' -n 5 x",
+            "read -r",
+            "mapfile -t -d '' -n 3 found < f",
             "unset x y",
             "mapfile -t lines < f",
             "wait",

@@ -360,7 +360,10 @@ impl<'a> Walk<'a> {
         let mixed = around.mixed_from.is_some_and(|from| from <= at) || has_mixing(node, self.text);
         for words in reachable(&words) {
             self.parsed.treacherous |= elements::evaluates_words(words);
-            self.parsed.unspoken |= elements::is_arithmetic(words);
+            // What it sets may be what the next command goes by: `read PATH`.
+            let is_harmless = |name: &&Word| name.value().is_some_and(structure::is_harmless_name);
+            self.parsed.unspoken |=
+                elements::is_arithmetic(words) || !elements::names_set(words).iter().all(is_harmless);
         }
         self.parsed.commands.push(Command { words, assignments, at, within, in_loop, mixed });
     }
