@@ -106,7 +106,8 @@ fn is_spoken_for(words: &[String]) -> bool {
             is_spoken_for(&rest)
         }
         "npm" => arguments.first() == Some(&"run"),
-        "make" => true,
+        // As a program, behind such a `time`, it changes nothing.
+        "make" | "cd" => true,
         "echo" | "printf" | "true" | "false" | "pwd" | "test" | "ls" | "cat" | "head" | "tail" | "grep" | "wc"
         | "tr" | "cut" | "diff" | "basename" | "dirname" | "stat" | "du" | "seq" | "expr" | "id" | "whoami"
         | "uname" | "which" | "realpath" | "readlink" | "comm" | "cmp" | "nl" | "tac" | "rev" | "paste" => true,
