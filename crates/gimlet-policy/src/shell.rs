@@ -308,9 +308,11 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
         found.incomplete |= unseen;
         let mut nested: Vec<String> = programs.into_iter().flat_map(|program| program.texts).collect();
         if unseen && !fed {
-            // Which text reaches which shell is not followed: any document and any echo may.
+            // Which text reaches which shell is not followed: any document, any echo and any value of several words may.
             fed = true;
             nested.extend(found.documents.iter().cloned());
+            let values = found.assigned.iter().filter(|value| value.contains(char::is_whitespace));
+            nested.extend(values.take(MOST_SCRIPTS).cloned());
             nested.extend(found.commands.iter().filter_map(|words| echoed(words)).take(MOST_SCRIPTS));
         }
         found.completed.extend(completed.commands);

@@ -63,6 +63,9 @@ const CERTAIN: &[&str] = &[
     "su <<< 'rm x'",
     "script -q /dev/null <<< 'rm x'",
     "chroot / <<< 'rm x'",
+    "PROMPT_COMMAND='rm x' bash -i",
+    "x='rm x'; eval \"$x\"",
+    "x='ls; rm x'; bash -c \"$x\"",
 ];
 
 /// Ways that may start it, for all that anybody knows.
@@ -92,7 +95,6 @@ const DOUBTFUL: &[&str] = &[
     "complete -C 'rm x' ls",
     "bind -x '\"a\": rm x'",
     "PS4='$(rm x)' bash -xc ls",
-    "PROMPT_COMMAND='rm x' bash -i",
     "BASH_ENV=rm bash -c ls",
     "env PS4='$(rm x)' bash -xc ls",
     "export PROMPT_COMMAND='rm x'",

@@ -41,6 +41,8 @@ fn values_that_the_text_gives_are_followed() {
         "p=${x#'}'}; R=/etc; rm -rf $R",
         "x=/; rm -rf $x",
         "x='rm -rf /'; $x",
+        "x='rm -rf /'; eval $x",
+        "x='ls; rm -rf /'; bash -c \"$x\"",
         "x='rm -rf'; $x /",
         "ls /; rm -rf $_",
         "x=/\nrm -rf \"$x\"",
