@@ -138,35 +138,36 @@ impl Gate {
         mut changes: watch::Receiver<()>,
         decision: impl Fn() -> Decision,
     ) -> Result<Heard, Refusal> {
-        let look = async {
+        let answer = {
+            let look = async {
+                loop {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                    self.refresh(scope).await;
+                }
+            };
+            tokio::pin!(look);
             loop {
-                tokio::time::sleep(LOOK_EVERY).await;
-                self.refresh(scope).await;
-            }
-        };
-        tokio::pin!(look);
-        loop {
-            tokio::select! {
-                biased;
-                () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
-                answer = &mut answer => {
-                    let answer = answer.map_err(|_| Refusal::Cancelled)?;
-                    if matches!(answer, Answer::Yes(_)) {
-                        self.look_again(scope).await?;
-                        if changes.has_changed().unwrap_or(true) && decision() == Decision::Deny {
+                tokio::select! {
+                    biased;
+                    () = scope.cancel.cancelled() => return Err(Refusal::Cancelled),
+                    answer = &mut answer => break answer.map_err(|_| Refusal::Cancelled)?,
+                    // The gate holds the sender, so there is always a next change to wait for.
+                    Ok(()) = changes.changed() => {
+                        if decision() != Decision::Ask {
                             return Ok(Heard::Overtaken);
                         }
                     }
-                    return Ok(Heard::Answer(answer));
+                    () = &mut look => {}
                 }
-                // The gate holds the sender, so there is always a next change to wait for.
-                Ok(()) = changes.changed() => {
-                    if decision() != Decision::Ask {
-                        return Ok(Heard::Overtaken);
-                    }
-                }
-                () = &mut look => {}
+            }
+        };
+        // No look is under way any more: two would wait for each other.
+        if matches!(answer, Answer::Yes(_)) {
+            self.look_again(scope).await?;
+            if changes.has_changed().unwrap_or(true) && decision() == Decision::Deny {
+                return Ok(Heard::Overtaken);
             }
         }
+        Ok(Heard::Answer(answer))
     }
 }

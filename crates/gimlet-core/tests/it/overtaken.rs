@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use gimlet_core::{ChangedSettings, LiveSettings, SandboxNow, SettingsNow, SettingsSource};
 use gimlet_policy::{Behavior, PermissionUpdate, RuleScope, RuleSet, RuleSource};
@@ -11,8 +12,11 @@ use gimlet_proto::{
 };
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::task::JoinSet;
 
 use crate::bench::{Bench, Setup, call, reply};
+use crate::driver::{Program, Reaction, hook};
+use crate::hooked_calls;
 
 fn replies() -> Vec<Vec<gimlet_proto::ModelEvent>> {
     vec![reply(&[call("a", "Touch", json!({"name": "a"}))]), reply(&[Block::text("done")])]
@@ -204,6 +208,34 @@ async fn a_yes_that_crosses_a_rule_which_refuses_the_call_is_none() {
         assert_eq!(came_along, behavior == Behavior::Ask, "what comes with a yes goes with it");
         bench.close().await;
     }
+}
+
+/// A hook that looks at changed settings while a question is open must not keep the answer from being heard.
+#[tokio::test]
+async fn a_yes_that_comes_while_a_hook_looks_at_settings_is_heard() {
+    let later = Later::default();
+    let live: Option<Box<dyn LiveSettings>> = Some(Box::new(later.clone()));
+    let program = Program::default().answers("h", |before, _| match before {
+        0 => Reaction::Hang,
+        _ => Reaction::Say(json!({})),
+    });
+    let hooks = vec![hook("ConfigChange", &["h"])];
+    let (mut bench, program) = hooked_calls::bench(Setup { live, ..asking() }, program, hooks, replies());
+    bench.say("go");
+    let (hanging, mut answering) = (program.hanging.clone(), JoinSet::new());
+    let turn = bench.turn(|event, handle| {
+        let Body::Ask(ask) = &event.body else { return };
+        later.0.lock().unwrap().push_back(rules(Behavior::Allow, "Look"));
+        let (hanging, handle, ask) = (hanging.clone(), handle.clone(), ask.id);
+        answering.spawn(async move {
+            hanging.notified().await;
+            handle.send(Op::Answer { ask, answer: Answer::yes() });
+        });
+    });
+    tokio::time::timeout(Duration::from_secs(30), turn).await.expect("the answer is heard");
+    assert_eq!(bench.results(1)[0].2, "a done");
+    assert_eq!((program.withdrawn(), program.inputs("h").len()), (vec!["h".to_owned()], 2), "it is asked once more");
+    bench.close().await;
 }
 
 #[tokio::test]
