@@ -73,6 +73,11 @@ impl Record {
         self.transcript.note_sent();
     }
 
+    /// What the reply that begins is called.
+    pub(crate) fn reply_id(&mut self, given: &str) -> String {
+        self.transcript.reply_id(given)
+    }
+
     /// Forgets the reply under way: what follows continues from before it. Its entries stay, unreferenced.
     pub(crate) fn rewind_reply(&mut self) {
         self.transcript.rewind_to(self.reply_start.clone());

@@ -163,7 +163,8 @@ impl Reader<'_> {
                 if let Some(broken) = conversation.watch_cache(&start, &self.turn.facts()) {
                     self.turn.publish(Body::CacheBreak(Box::new(broken)));
                 }
-                self.start = start;
+                let message_id = conversation.record.reply_id(&start.message_id);
+                self.start = ReplyStart { message_id, ..start };
             }
             ModelEvent::BlockStarted { index, kind, name, .. } => {
                 let item = self.turn.next_item();

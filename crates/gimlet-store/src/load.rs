@@ -89,7 +89,7 @@ pub struct Loaded {
     pub messages: Vec<Message>,
     /// The entry that a new one follows.
     pub last_entry: Option<EntryId>,
-    /// The ids that entries have, on every branch.
+    /// The ids that entries and replies have, on every branch.
     pub(crate) ids: HashSet<Key>,
     pub labels: Labels,
     pub last_prompt: Option<String>,
@@ -140,7 +140,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
         path: path.to_owned(),
         messages,
         last_entry,
-        ids: index.by_uuid.keys().copied().collect(),
+        ids: index.by_uuid.keys().copied().chain(index.rows.iter().map(|row| row.message)).collect(),
         labels: index.labels,
         last_prompt: index.last_prompt,
         waiting: index.queue.into_words(),

@@ -85,7 +85,8 @@ pub struct Transcript {
     last: Option<EntryId>,
     /// Everything so far was sent, and nothing has come of it yet: what a user says next is a message of its own.
     sent: bool,
-    /// The ids of all entries: a second one of the same id would cut what came before out of the conversation.
+    /// The ids of all entries and replies: a second entry of the same id would cut what came before out of the
+    /// conversation, and two replies of the same id are one to whoever reads them.
     ids: HashSet<Key>,
     /// The newest entry of the reply under way: blocks of one reply follow each other, whatever results come between.
     reply: Option<(String, EntryId)>,
@@ -290,6 +291,15 @@ impl Transcript {
         if length > LONG_PROMPT {
             self.write_last_prompt();
         }
+    }
+
+    /// The id of a reply that begins: the one that its server gave it, unless an earlier one has it. Some servers give
+    /// the same to all of them, or none.
+    pub fn reply_id(&mut self, given: &str) -> String {
+        if !given.is_empty() && self.ids.insert(Key::of(given.as_bytes())) {
+            return given.to_owned();
+        }
+        format!("msg_{}", uuid::Uuid::new_v4().simple())
     }
 
     /// Records one complete block of a reply.

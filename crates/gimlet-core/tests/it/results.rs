@@ -1,6 +1,7 @@
-//! What becomes of large results.
+//! What becomes of results: those that are large, and those of a server that gives all its replies the same id.
 
 use gimlet_proto::Block;
+use gimlet_store::{LoadOptions, load};
 use serde_json::json;
 
 use crate::bench::{Bench, Setup, call, reply};
@@ -16,6 +17,20 @@ async fn a_result_over_the_cap_goes_to_a_file_and_leaves_a_preview_with_both_end
     let path = text.lines().find_map(|line| line.split("saved to ").nth(1)).expect("a path").to_owned();
     assert_eq!(std::fs::read_to_string(path.trim_end_matches('.')).unwrap().len(), 200_000);
     bench.close().await;
+}
+
+#[tokio::test]
+async fn results_are_found_again_where_every_reply_has_the_same_id() {
+    let look = |id: &str| reply(&[call(id, "Look", json!({"name": id}))]);
+    let replies = vec![look("a"), look("b"), reply(&[Block::text("done")])];
+    let mut bench = Bench::new(Setup { saved: true, ..Setup::default() }, replies);
+    bench.run("go").await;
+    let files = bench.files.clone();
+    let _dir = bench.close().await;
+    let loaded = load(&files.transcript(), &LoadOptions::default()).unwrap();
+    assert!(loaded.damage.is_empty(), "{:?}", loaded.damage);
+    let blocks: Vec<usize> = loaded.messages.iter().map(|message| message.blocks.len()).collect();
+    assert_eq!(blocks[blocks.len() - 5..], [1; 5], "each call, its result, and the answer");
 }
 
 #[tokio::test]

@@ -61,6 +61,33 @@ fn entries_have_the_published_members_in_order() {
     assert_eq!(lines, expected);
 }
 
+/// Whoever reads a transcript takes blocks with one id for one reply.
+#[test]
+fn replies_of_a_server_that_gives_all_the_same_id_or_none_stay_apart() {
+    for given in ["msg_0", ""] {
+        let home = Home::new();
+        let mut transcript = home.create();
+        let ask = |transcript: &mut Transcript, id: &str| {
+            say(transcript, "go");
+            let head = reply(&transcript.reply_id(given));
+            transcript.assistant(&head, &Block::text("looking"));
+            transcript.assistant(&head, &call(id));
+            transcript.tool_result(&result(id, "ok"), None);
+            let head = reply(&transcript.reply_id(given));
+            transcript.assistant(&head, &Block::text("done"));
+            transcript.end_turn();
+        };
+        ask(&mut transcript, "t1");
+        drop(transcript);
+        let (_, mut transcript) = home.resume();
+        ask(&mut transcript, "t2");
+        let loaded = home.load();
+        assert!(loaded.damage.is_empty(), "{given:?}: {:?}", loaded.damage);
+        let blocks: Vec<usize> = loaded.messages.iter().map(|message| message.blocks.len()).collect();
+        assert_eq!(blocks, [1, 2, 1, 1, 1, 2, 1, 1], "{given:?}");
+    }
+}
+
 #[test]
 fn metadata_lines_begin_with_their_type_and_wait_for_the_first_prompt() {
     let home = Home::new();
