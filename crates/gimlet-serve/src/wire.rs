@@ -7,9 +7,11 @@ mod hook;
 mod result;
 mod tasks;
 
+use std::collections::HashSet;
+
 use gimlet_proto::{
     AgentPath, AssistantBlock, BlockKind, Body, Denial, EntryId, Event, Level, Notice, Opened, Prompt, RetryNotice,
-    ServerView, SessionId, ToolFinished, ToolPhase, ToolView, Usage,
+    ServerView, SessionId, ToolFinished, ToolPhase, ToolUseId, ToolView, Usage,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -73,6 +75,8 @@ pub(crate) struct Wire {
     /// The blocks of replies under way, each with its agent: they may still be taken back.
     shown: Vec<(AgentPath, EntryId)>,
     tasks: TaskLines,
+    /// Calls of subagents that were shown and whose results were not.
+    unanswered: HashSet<ToolUseId>,
     /// An error result was written; programs would take whatever follows it for a turn that went well.
     ended_badly: bool,
     /// A result was written, and no turn has begun since.
@@ -81,8 +85,16 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn new(lines: Lines, listener: Listener, face: Face) -> Self {
-        let tasks = TaskLines::default();
-        Self { lines, listener, face, shown: Vec::new(), tasks, ended_badly: false, between_turns: false }
+        Self {
+            lines,
+            listener,
+            face,
+            shown: Vec::new(),
+            tasks: TaskLines::default(),
+            unanswered: HashSet::new(),
+            ended_badly: false,
+            between_turns: false,
+        }
     }
 
     /// The program has said its last line.
@@ -151,6 +163,9 @@ impl Wire {
                 self.tasks.end_in_silence(event, task, self.listener == Listener::Counts)
             }
             Body::Task(task) => self.tasks.lines(event, task),
+            Body::ToolFinished(finished) if event.agent.parent_tool_use().is_some() => {
+                self.result_of_subagent(event, finished)
+            }
             Body::Denied(denial) if !self.is_silent() => vec![self.denied(event, denial)],
             _ => self.line(event).into_iter().collect(),
         }
@@ -161,7 +176,11 @@ impl Wire {
             _ if self.is_silent() => return None,
             _ if !carries(event, self.lines) => return None,
             Body::Requesting => self.shown.retain(|(agent, _)| *agent != event.agent),
-            Body::Block(block) if block.error.is_none() => self.shown.push((event.agent.clone(), block.uuid.clone())),
+            Body::Block(block) if block.error.is_none() => {
+                self.shown.push((event.agent.clone(), block.uuid.clone()));
+                let is_call = block.block.kind() == BlockKind::ToolUse && event.agent.parent_tool_use().is_some();
+                self.unanswered.extend(block.block.id().filter(|_| is_call).map(ToolUseId::new));
+            }
             Body::Discarded => return self.discarded(event),
             Body::TurnEnded(report) => {
                 let result = result(event, report);
@@ -172,6 +191,20 @@ impl Wire {
             _ => {}
         }
         line(event, self.lines)
+    }
+
+    /// Whoever was shown a call of a subagent that goes on behind a result is shown what came of it, and nobody else. Where
+    /// nothing may follow the result, it waits for the next turn.
+    fn result_of_subagent(&mut self, event: &Event, finished: &ToolFinished) -> Vec<String> {
+        if !self.unanswered.remove(&finished.call) {
+            return Vec::new();
+        }
+        let line = tool_result(event, finished);
+        if self.is_silent() {
+            self.tasks.hold(line);
+            return Vec::new();
+        }
+        vec![line]
     }
 
     /// Takes back what was shown of a reply. Without partial messages there may be nothing to take back.

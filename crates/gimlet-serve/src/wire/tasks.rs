@@ -12,7 +12,7 @@ use super::{system, system_line};
 #[derive(Default)]
 pub(super) struct TaskLines {
     running: Vec<Told>,
-    /// Ends that could not be told yet.
+    /// Ends, of tasks and of calls in them, that could not be told yet.
     held: Vec<String>,
     /// What runs in the background has changed since it was told.
     is_stale: bool,
@@ -73,6 +73,11 @@ impl TaskLines {
         }
         self.held.extend(lines);
         Vec::new()
+    }
+
+    /// Keeps a line for the next turn.
+    pub(super) fn hold(&mut self, line: String) {
+        self.held.push(line);
     }
 
     /// What could not be told before.

@@ -72,6 +72,43 @@ async fn the_end_of_an_agent_is_told_to_whoever_still_counts() {
     assert_eq!(told, ["task_updated", "task_notification"]);
 }
 
+/// A call that was shown has exactly one result, and a result has a call.
+#[tokio::test]
+async fn what_an_agent_had_begun_before_the_error_is_told_with_the_next_turn() {
+    let world = world();
+    let agent = json!({"description": "Wait", "prompt": "Wait.", "run_in_background": true});
+    let of_agent = |messages: usize| Expect {
+        system_contains: Some("You are an agent of gimlet".into()),
+        messages: Some(messages),
+        ..Expect::default()
+    };
+    let until = |file: &str| json!({"command": format!("until [ -e {file} ]; do sleep 0.05; done")});
+    let script = Script::new().call("Agent", agent).then().call("Bash", until("begun")).then().error(400, "no");
+    let script = script.then().call("Bash", until("second")).then().say("heard of it");
+    let first = json!({"command": "touch begun; until [ -e go ]; do sleep 0.05; done"});
+    let second = json!({"command": "touch second; until [ -e on ]; do sleep 0.05; done"});
+    let script = script.then().when(of_agent(1)).call("Bash", first).then().when(of_agent(3)).call("Bash", second);
+    let model = script.then().when(of_agent(5)).say("waited").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    host.say("go");
+    assert_eq!(host.result().await["is_error"], true);
+    world.file("go", "");
+    eventually("the agent goes on", || world.project.join("second").exists()).await;
+    host.say("and now");
+    host.until(|line| line["subtype"] == "init").await;
+    world.file("on", "");
+    assert_eq!(host.result().await["is_error"], false);
+    let lines = host.end().await.lines;
+    let ids = |kind: &str, member: &str| -> Vec<Value> {
+        let inside = lines.iter().filter(|line| line["type"] == kind && line["parent_tool_use_id"].is_string());
+        inside.map(|line| line["message"]["content"][0][member].clone()).collect()
+    };
+    assert_eq!(ids("user", "tool_use_id"), ids("assistant", "id"));
+    assert_eq!(ids("user", "tool_use_id").len(), 1, "what was begun in the silence is not told");
+    let told = lines.iter().position(|line| line["type"] == "user" && line["parent_tool_use_id"].is_string());
+    assert_eq!(lines[told.unwrap() - 1]["subtype"], "init");
+}
+
 #[tokio::test]
 async fn nobody_counts_agents_after_the_last_line() {
     let world = world();
