@@ -195,7 +195,8 @@ impl Judge<'_> {
         if self.world.mode == PermissionMode::Plan {
             return Err(Reason::Mode(PermissionMode::Plan));
         }
-        let accepts = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+        // What a tool edits can be seen and taken back; what a command removes or moves is for the reviewer of auto mode.
+        let accepts = self.world.mode == PermissionMode::AcceptEdits;
         if accepts && files.edits.as_deref().is_some_and(|edits| self.may_edit(edits)) {
             return Ok(Reason::Mode(self.world.mode));
         }

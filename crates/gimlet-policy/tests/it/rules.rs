@@ -108,7 +108,7 @@ fn in_auto_mode_a_classifier_may_answer_what_no_rule_decided() {
     ]);
     let run = |text: &str| verdict("Bash", &json!({}), Need::Run(text.into()), &rules, PermissionMode::Auto);
     let may_answer = |verdict: &Verdict| verdict.reasons.contains(&Reason::ClassifierMayAnswer);
-    for text in ["make x", "python3 x.py", "rm -rf /", "cp x .git/config"] {
+    for text in ["make x", "python3 x.py", "rm -rf /", "cp x .git/config", "rm -rf src", "mv a b"] {
         let verdict = run(text);
         assert!(verdict.decision == Decision::Ask && may_answer(&verdict), "{text}: {verdict:?}");
     }
