@@ -62,13 +62,22 @@ impl Intake<'_> {
         });
     }
 
-    /// Removes keys that this scope may not set and tells of unknown ones, which stay.
+    /// Removes keys that this scope may not set and those that are none, and tells of unknown ones, which stay.
     fn keep_known(&mut self, node: &mut Node, above: &str) {
         let Some(members) = node.members_mut() else { return };
         let mut kept = Vec::with_capacity(members.len());
         for mut member in members.drain(..) {
             let path = if above.is_empty() { member.key.clone() } else { format!("{above}.{}", member.key) };
             if member.value.json == Json::Null || (above.is_empty() && member.key == "$schema") {
+                continue;
+            }
+            // It would be taken for the key below another that is spelt so.
+            if member.key.contains('.') {
+                let is_known = keys::key(&path).is_some() || keys::is_group(&path);
+                let severity = if is_known { Severity::Warning } else { Severity::Info };
+                let message =
+                    "ignored: a key has no dots in its name; what belongs to another key stands in its braces";
+                self.say(severity, Some(member.key_span.start), &path, message);
                 continue;
             }
             if keys::is_group(&path) && matches!(member.value.json, Json::Object(_)) {

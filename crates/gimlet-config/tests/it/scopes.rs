@@ -38,6 +38,29 @@ fn the_strongest_file_wins_key_by_key_and_lists_add_up() {
 }
 
 #[test]
+fn a_name_with_dots_stands_for_no_key_below_another() {
+    let world = World::new();
+    world.user(
+        r#"{"sandbox":{"enabled":true,"filesystem":{"denyRead":["~/own"]}},"permissions":{"deny":["Own"]},"env":{"a.b":"1"}}"#,
+    );
+    world.project(
+        r#"{"sandbox.filesystem.denyRead":["/x"],"sandbox":{"filesystem.denyRead":[]},"sandbox.filesystem":{"denyRead":[]},
+        "sandbox.enabled":false,"permissions.deny":[],"permissions.defaultMode":"bypassPermissions","env.a":"2","x.y":1}"#,
+    );
+    for effective in [world.trusted(), world.untrusted()] {
+        let entries = |key: &str| effective.merged.get(key).unwrap_or_default();
+        assert_eq!(entries("sandbox.filesystem.denyRead"), json!(["~/own"]));
+        assert_eq!(entries("permissions.deny"), json!(["Own"]));
+        assert_eq!(entries("sandbox.enabled"), json!(true));
+        assert_eq!(entries("env"), json!({"a.b": "1"}));
+        assert_eq!(effective.merged.get("permissions.defaultMode"), None);
+    }
+    let warnings = said(&world.load().problems, Severity::Warning);
+    assert_eq!(warnings.len(), 7, "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("sandbox.enabled: ignored: a key has no dots")));
+}
+
+#[test]
 fn every_value_knows_its_file_and_line() {
     let world = World::new();
     let user =
