@@ -13,6 +13,8 @@ use super::small;
 /// The most that is kept of one protected place. A larger one is known by the marks of all that is in it, and cannot be
 /// put back.
 const MAX_KEPT_BYTES: u64 = 4 << 20;
+/// The most places in one folder that are put back one by one; where there are more, all of it is.
+const MAX_PARTS: usize = 20;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
@@ -26,11 +28,27 @@ pub(super) enum State {
     Marks(BTreeMap<PathBuf, Mark>),
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Folder,
     Link(PathBuf),
     File { bytes: Vec<u8>, mode: u32 },
+}
+
+impl Node {
+    /// Whether a path is this, apart from what is in a folder.
+    fn is_at(&self, path: &Path) -> bool {
+        match self {
+            // One that cannot be seen into may hold anything.
+            Self::Folder => entries_of(path).is_some(),
+            Self::Link(target) => fs::read_link(path).is_ok_and(|now| now == *target),
+            Self::File { bytes, mode } => {
+                let metadata = fs::symlink_metadata(path);
+                metadata.is_ok_and(|metadata| metadata.mode() & 0o7777 == *mode)
+                    && small::read(path, bytes.len() as u64).is_ok_and(|now| now == *bytes)
+            }
+        }
+    }
 }
 
 /// What tells one state of a file from another: nobody can set the time of its last change.
@@ -39,6 +57,22 @@ pub(super) struct Mark {
     inode: u64,
     size: u64,
     changed: (i64, i64),
+}
+
+impl Mark {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        let (inode, size, changed) = (metadata.ino(), metadata.len(), (metadata.ctime(), metadata.ctime_nsec()));
+        // A folder is what is in it, where that can be seen; to open it and close it again leaves it the same.
+        let (size, changed) = if entries_of(path).is_some() { (0, (0, 0)) } else { (size, changed) };
+        Some(Self { inode, size, changed })
+    }
+}
+
+/// What is in a folder, if it is one that can be seen into.
+fn entries_of(path: &Path) -> Option<fs::ReadDir> {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    is_folder.then(|| fs::read_dir(path).ok()).flatten()
 }
 
 /// What tells a file or folder from any other that gets its name later.
@@ -87,15 +121,20 @@ impl State {
         }
         Self::kept(path).unwrap_or_else(|| {
             let mut marks = BTreeMap::new();
-            mark(path, Path::new(""), &mut marks, usize::MAX);
+            mark(path, Path::new(""), &mut marks);
             Self::Marks(marks)
         })
     }
 
     /// A file or folder with all that is in it, if it is small and can be read.
-    pub(super) fn kept(path: &Path) -> Option<Self> {
-        let (mut nodes, mut left) = (BTreeMap::new(), MAX_KEPT_BYTES);
-        collect(path, Path::new(""), &mut nodes, &mut left).ok().map(|()| Self::Tree(nodes))
+    fn kept(path: &Path) -> Option<Self> {
+        Self::whole(path, MAX_KEPT_BYTES)
+    }
+
+    /// The same, if it takes no more than so many bytes.
+    pub(super) fn whole(path: &Path, mut most: u64) -> Option<Self> {
+        let mut nodes = BTreeMap::new();
+        collect(path, Path::new(""), &mut nodes, &mut most).ok().map(|()| Self::Tree(nodes))
     }
 
     /// The state of a file with this text, where it is another one than `before` and that was a file or nothing.
@@ -143,28 +182,41 @@ impl State {
         links.map(|(name, _)| name.as_path())
     }
 
-    /// Whether a path is as it was. However much is there now, no more is read than there was.
+    /// Whether a path is as it was.
     pub(super) fn is_still(&self, path: &Path) -> bool {
+        self.changes(path).is_empty()
+    }
+
+    /// Where a path is not as it was: names below it, none of them in another; an empty one stands for all of it. However much
+    /// is there now, no more is read than there was.
+    pub(super) fn changes(&self, path: &Path) -> Vec<PathBuf> {
+        let all_unless = |is_still: bool| if is_still { Vec::new() } else { vec![PathBuf::new()] };
         match self {
-            Self::Absent => !is_there(path),
-            Self::Hidden => Self::of(path) == Self::Hidden,
-            Self::Link(target) => fs::read_link(path).is_ok_and(|now| now == *target),
-            Self::Tree(_) => Self::kept(path).is_some_and(|now| now == *self),
-            Self::Marks(before) => {
-                let mut now = BTreeMap::new();
-                mark(path, Path::new(""), &mut now, before.len() + 1);
-                now == *before
-            }
+            Self::Absent => all_unless(!is_there(path)),
+            Self::Hidden => all_unless(Self::of(path) == Self::Hidden),
+            Self::Link(target) => all_unless(fs::read_link(path).is_ok_and(|now| now == *target)),
+            Self::Tree(nodes) => changes(nodes, path, Node::is_at),
+            Self::Marks(marks) => changes(marks, path, |mark, path| Mark::of(path).as_ref() == Some(mark)),
         }
     }
 
-    pub(super) fn restore(&self, path: &Path) -> io::Result<()> {
+    /// Whether what was there is nowhere but in what is there now.
+    pub(super) fn is_not_kept(&self, part: &Path) -> bool {
+        matches!(self, Self::Marks(marks) if marks.contains_key(part))
+    }
+
+    /// Makes a path what this was at a name below it, or as a whole where the name is empty.
+    pub(super) fn restore(&self, part: &Path, path: &Path) -> io::Result<()> {
         match self {
             Self::Absent | Self::Hidden => Ok(()),
-            Self::Marks(_) => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it was too large to be kept")),
+            Self::Marks(_) if self.is_not_kept(part) => {
+                Err(io::Error::new(io::ErrorKind::FileTooLarge, "it was too large to be kept"))
+            }
+            Self::Marks(_) => Ok(()),
             Self::Link(target) => symlink(target, path),
             Self::Tree(nodes) => nodes.iter().try_for_each(|(name, node)| {
-                let path = if name.as_os_str().is_empty() { path.to_owned() } else { path.join(name) };
+                let Ok(name) = name.strip_prefix(part) else { return Ok(()) };
+                let path = below(path, name);
                 match node {
                     Node::Folder => fs::create_dir(&path),
                     Node::Link(target) => symlink(target, &path),
@@ -177,6 +229,44 @@ impl State {
             }),
         }
     }
+}
+
+/// A path with a name below it, which may be empty.
+pub(super) fn below(path: &Path, name: &Path) -> PathBuf {
+    if name.as_os_str().is_empty() { path.to_owned() } else { path.join(name) }
+}
+
+/// Where a path is not what these say of it. What is new is not looked into.
+fn changes<T>(known: &BTreeMap<PathBuf, T>, root: &Path, is_at: impl Fn(&T, &Path) -> bool) -> Vec<PathBuf> {
+    let is_same = |name: &Path| known.get(name).is_some_and(|known| is_at(known, &below(root, name)));
+    // Parents come before what is in them.
+    let mut found: Vec<PathBuf> = Vec::new();
+    for name in known.keys() {
+        if found.len() > MAX_PARTS {
+            return vec![PathBuf::new()];
+        }
+        if found.iter().any(|part| name.starts_with(part)) {
+            continue;
+        }
+        if !is_same(name) {
+            found.push(name.clone());
+            continue;
+        }
+        let new =
+            entries_of(&below(root, name)).into_iter().flatten().map(|entry| entry.map(|entry| entry.file_name()));
+        for entry in new {
+            // What cannot be listed to its end may be anything.
+            let Ok(entry) = entry else { return vec![PathBuf::new()] };
+            let inner = name.join(entry);
+            if !known.contains_key(&inner) {
+                found.push(inner);
+            }
+            if found.len() > MAX_PARTS {
+                return vec![PathBuf::new()];
+            }
+        }
+    }
+    found
 }
 
 /// Whether all files in a folder have one name each; not where that cannot be found out.
@@ -193,7 +283,7 @@ fn has_no_second_names(folder: &Path) -> bool {
 
 /// Everything at and below a path, as long as it is small.
 fn collect(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, Node>, left: &mut u64) -> io::Result<()> {
-    let path = if name.as_os_str().is_empty() { root.to_owned() } else { root.join(name) };
+    let path = below(root, name);
     let metadata = fs::symlink_metadata(&path)?;
     let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
     // An entry costs something too.
@@ -220,22 +310,14 @@ fn collect(root: &Path, name: &Path, nodes: &mut BTreeMap<PathBuf, Node>, left: 
     Ok(())
 }
 
-/// Marks everything at and below a path, up to a number of entries.
-fn mark(root: &Path, name: &Path, marks: &mut BTreeMap<PathBuf, Mark>, most: usize) {
-    let path = if name.as_os_str().is_empty() { root.to_owned() } else { root.join(name) };
+/// Marks everything at and below a path.
+fn mark(root: &Path, name: &Path, marks: &mut BTreeMap<PathBuf, Mark>) {
+    let path = below(root, name);
     // What vanishes meanwhile has no mark, and that is a difference.
-    let Ok(metadata) = fs::symlink_metadata(&path) else { return };
-    if marks.len() >= most {
-        return;
-    }
-    let entries = if metadata.is_dir() { fs::read_dir(&path).ok() } else { None };
-    let changed = (metadata.ctime(), metadata.ctime_nsec());
-    let (inode, size) = (metadata.ino(), metadata.len());
-    // A folder is what is in it, where that can be seen; to open it and close it again leaves it the same.
-    let (size, changed) = if entries.is_some() { (0, (0, 0)) } else { (size, changed) };
-    marks.insert(name.to_owned(), Mark { inode, size, changed });
-    for entry in entries.into_iter().flatten().flatten() {
-        mark(root, &name.join(entry.file_name()), marks, most);
+    let Some(mark_here) = Mark::of(&path) else { return };
+    marks.insert(name.to_owned(), mark_here);
+    for entry in entries_of(&path).into_iter().flatten().flatten() {
+        mark(root, &name.join(entry.file_name()), marks);
     }
 }
 

@@ -14,7 +14,10 @@ use gimlet_proto::Violation;
 use super::fellows::Mended;
 use super::gitconfig::{is_harmless, says_no_more};
 use super::reach::{Held, Reach, is_there};
-use super::state::{Identity, State};
+use super::state::{Identity, State, below};
+
+/// The most that is copied to a quarantine on another file system; what is larger is removed.
+const MAX_COPIED_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct Watched {
@@ -124,19 +127,23 @@ impl Watched {
                 _ => path.clone(),
             },
         };
-        // What was not kept is nowhere but in what is there now.
-        let otherwise = if matches!(**before, State::Marks(_)) { Otherwise::Leave } else { Otherwise::Remove };
-        let mut found: Vec<Violation> = take_away(root, &wrong, quarantine, otherwise).into_iter().collect();
-        if found.iter().any(|found| matches!(found, Violation::Left { .. })) {
-            return found;
+        // Of a folder only what is another one goes: the rest is the person's.
+        let parts = if wrong == *path { before.changes(path) } else { vec![PathBuf::new()] };
+        let mut found = Vec::new();
+        for part in parts {
+            let otherwise = if before.is_not_kept(&part) { Otherwise::Leave } else { Otherwise::Remove };
+            let taken = take_away(root, &below(&wrong, &part), quarantine, otherwise);
+            let is_left = matches!(taken, Some(Violation::Left { .. }));
+            found.extend(taken.map(|taken| if self.mounted.is_some() { by_whomever(taken) } else { taken }));
+            if is_left {
+                return found;
+            }
+            let place = below(path, &part);
+            let lost = restore_at(before, &part, root, &place).err();
+            found.extend(lost.map(|error| Violation::Lost { path: place, why: error.to_string() }));
         }
-        let lost = restore_at(before, root, path).err();
         mended.extend(Some((wrong, Arc::default())).filter(|(wrong, _)| wrong != path));
         mended.push((path.clone(), before.clone()));
-        if self.mounted.is_some() {
-            found = found.into_iter().map(by_whomever).collect();
-        }
-        found.extend(lost.map(|error| Violation::Lost { path: path.clone(), why: error.to_string() }));
         found
     }
 
@@ -219,9 +226,9 @@ fn move_away(held: &Held, path: &Path, quarantine: &Path) -> io::Result<PathBuf>
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let moved_to = quarantine.join(format!("{name}.{now}-{}-{count}", std::process::id()));
     match held.rename(&moved_to) {
-        // Another file system. Its content is kept there if it is small.
+        // Another file system.
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            State::kept(&held.path()).ok_or(error)?.restore(&moved_to)?;
+            State::whole(&held.path(), MAX_COPIED_BYTES).ok_or(error)?.restore(Path::new(""), &moved_to)?;
             held.remove()?;
         }
         renamed => renamed?,
@@ -229,8 +236,8 @@ fn move_away(held: &Held, path: &Path, quarantine: &Path) -> io::Result<PathBuf>
     Ok(moved_to)
 }
 
-/// Makes a path what it was, below its root and through no link.
-fn restore_at(before: &State, root: &Path, path: &Path) -> io::Result<()> {
+/// Makes a path what a part of another was, below its root and through no link.
+fn restore_at(before: &State, part: &Path, root: &Path, path: &Path) -> io::Result<()> {
     if matches!(before, State::Absent | State::Hidden) {
         return Ok(());
     }
@@ -242,7 +249,7 @@ fn restore_at(before: &State, root: &Path, path: &Path) -> io::Result<()> {
             drop(fs::create_dir(held(root, &folder)?.path()));
         }
     }
-    before.restore(&held(root, path)?.path())
+    before.restore(part, &held(root, path)?.path())
 }
 
 fn held(root: &Path, path: &Path) -> io::Result<Held> {

@@ -1,5 +1,6 @@
 mod leading;
 mod made;
+mod parts;
 
 use super::*;
 use crate::sandbox::probe::Backend;
@@ -361,39 +362,6 @@ fn what_cannot_be_moved_away_is_removed_and_told() {
 }
 
 #[test]
-fn what_is_too_large_to_be_kept_is_never_removed() {
-    let world = World::new();
-    let skills = world.root.join(".claude/skills");
-    fs::create_dir_all(skills.join("s")).unwrap();
-    fs::write(skills.join("s/SKILL.md"), "old").unwrap();
-    fs::File::create(skills.join("s/large")).unwrap().set_len(5 << 20).unwrap();
-    let spec = world.spec(&[".claude/skills"]);
-    let change = || {
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "within one tick of the kernel's clock two changes look like one"
-        )]
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        fs::write(skills.join("s/SKILL.md"), "evil").unwrap();
-    };
-    let guard = before(&spec, Backend::Landlock);
-    change();
-    fs::write(&world.quarantine, "").unwrap();
-    let found = guard.after(&world.quarantine, &mut Census::default());
-    assert!(matches!(found.as_slice(), [Violation::Left { path, .. }] if *path == skills), "{found:?}");
-    assert!(skills.join("s/large").exists());
-
-    fs::remove_file(&world.quarantine).unwrap();
-    let guard = before(&spec, Backend::Landlock);
-    change();
-    let found = guard.after(&world.quarantine, &mut Census::default());
-    let [Violation::Tampered { moved_to: Some(moved_to), .. }, Violation::Lost { path, .. }] = found.as_slice() else {
-        panic!("{found:?}");
-    };
-    assert!(moved_to.join("s/large").exists() && *path == skills && !skills.exists());
-}
-
-#[test]
 fn a_folder_that_the_person_closed_is_looked_into_and_closed_again() {
     let world = World::new();
     let (closed, git) = (world.root.join("closed"), world.root.join("closed/sub/.git"));
@@ -454,6 +422,7 @@ fn the_quarantine_may_be_on_another_file_system() {
     let guard = before(&world.spec(&[".vscode", ".envrc"]), Backend::Namespaces);
     fs::create_dir(world.root.join(".vscode")).unwrap();
     fs::write(world.root.join(".vscode/tasks.json"), "x").unwrap();
+    fs::write(world.root.join(".vscode/large"), vec![b'x'; 5 << 20]).unwrap();
     fs::set_permissions(world.root.join(".vscode"), fs::Permissions::from_mode(0o555)).unwrap();
     symlink("/etc/passwd", world.root.join(".envrc")).unwrap();
     let found = guard.after(quarantine.path(), &mut Census::default());
@@ -463,6 +432,7 @@ fn the_quarantine_may_be_on_another_file_system() {
     });
     let moved: Vec<&PathBuf> = moved.collect();
     assert_eq!(fs::read_to_string(moved[0].join("tasks.json")).unwrap(), "x");
+    assert_eq!(moved[0].join("large").metadata().unwrap().len(), 5 << 20);
     assert!(moved[1].is_symlink() && !world.root.join(".vscode").exists() && !world.root.join(".envrc").exists());
 }
 

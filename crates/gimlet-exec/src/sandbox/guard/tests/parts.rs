@@ -1,0 +1,96 @@
+//! Of a folder in which something changed only that goes; the rest is the person's, and stays where it is.
+
+use super::*;
+use std::os::unix::fs::MetadataExt;
+
+/// A folder of skills, with something in it that is too large to be kept.
+fn skills(world: &World, large: bool) -> (PathBuf, SandboxSpec) {
+    let skills = world.root.join(".claude/skills");
+    fs::create_dir_all(skills.join("s")).unwrap();
+    fs::write(skills.join("s/SKILL.md"), "old").unwrap();
+    fs::write(skills.join("s/run.py"), "run").unwrap();
+    if large {
+        fs::File::create(skills.join("s/large")).unwrap().set_len(5 << 20).unwrap();
+    }
+    #[allow(clippy::disallowed_methods, reason = "within one tick of the kernel's clock two changes look like one")]
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    (skills, world.spec(&[".claude/skills"]))
+}
+
+#[test]
+fn what_is_new_in_a_folder_goes_alone() {
+    for large in [false, true] {
+        let world = World::new();
+        let (skills, spec) = skills(&world, large);
+        let inode = skills.metadata().unwrap().ino();
+        let guard = before(&spec, Backend::Landlock);
+        fs::create_dir(skills.join("s/__pycache__")).unwrap();
+        fs::write(skills.join("s/__pycache__/run.pyc"), "made by running it").unwrap();
+        let found = guard.after(&world.quarantine, &mut Census::default());
+        let [Violation::Tampered { path, moved_to: Some(_) }] = found.as_slice() else { panic!("{large} {found:?}") };
+        assert_eq!((path, path.exists()), (&skills.join("s/__pycache__"), false), "{large}");
+        assert_eq!(fs::read_to_string(skills.join("s/SKILL.md")).unwrap(), "old", "{large}");
+        assert_eq!(skills.metadata().unwrap().ino(), inode, "{large}");
+    }
+}
+
+#[test]
+fn what_is_changed_or_gone_comes_back_beside_what_is_not() {
+    let world = World::new();
+    let (skills, spec) = skills(&world, false);
+    let guard = before(&spec, Backend::Landlock);
+    fs::write(skills.join("s/SKILL.md"), "evil").unwrap();
+    fs::remove_file(skills.join("s/run.py")).unwrap();
+    let found = guard.after(&world.quarantine, &mut Census::default());
+    assert!(matches!(found.as_slice(), [Violation::Tampered { path, .. }] if *path == skills.join("s/SKILL.md")));
+    for (name, text) in [("SKILL.md", "old"), ("run.py", "run")] {
+        assert_eq!(fs::read_to_string(skills.join("s").join(name)).unwrap(), text);
+    }
+    // As a whole where it is gone, or where too much is another.
+    for change in [
+        |skills: &Path| fs::remove_dir_all(skills).unwrap(),
+        |skills: &Path| {
+            (0..30).for_each(|n| fs::write(skills.join(n.to_string()), "evil").unwrap());
+        },
+    ] {
+        let guard = before(&spec, Backend::Landlock);
+        change(&skills);
+        assert!(guard.after(&world.quarantine, &mut Census::default()).len() <= 1);
+        assert_eq!(fs::read_to_string(skills.join("s/run.py")).unwrap(), "run");
+        assert_eq!(fs::read_dir(&skills).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn what_is_planted_in_an_empty_folder_is_found_also_when_that_is_closed() {
+    let world = World::new();
+    let hooks = world.root.join(".git/hooks");
+    let guard = before(&world.spec(&[".git/hooks"]), Backend::Landlock);
+    fs::write(hooks.join("pre-commit"), "evil").unwrap();
+    fs::set_permissions(&hooks, fs::Permissions::from_mode(0o300)).unwrap();
+    assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1);
+    assert_eq!(fs::read_dir(&hooks).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_too_large_to_be_kept_is_never_removed() {
+    let world = World::new();
+    let (skills, spec) = skills(&world, true);
+    let changed = skills.join("s/SKILL.md");
+    let guard = before(&spec, Backend::Landlock);
+    fs::write(&changed, "evil").unwrap();
+    fs::write(&world.quarantine, "").unwrap();
+    let found = guard.after(&world.quarantine, &mut Census::default());
+    assert!(matches!(found.as_slice(), [Violation::Left { path, .. }] if *path == changed), "{found:?}");
+
+    fs::remove_file(&world.quarantine).unwrap();
+    let guard = before(&spec, Backend::Landlock);
+    fs::remove_file(&changed).unwrap();
+    fs::write(&changed, "more evil").unwrap();
+    let found = guard.after(&world.quarantine, &mut Census::default());
+    let [Violation::Tampered { moved_to: Some(moved_to), .. }, Violation::Lost { path, .. }] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!((fs::read_to_string(moved_to).unwrap().as_str(), path), ("more evil", &changed));
+    assert!(skills.join("s/large").exists() && skills.join("s/run.py").exists() && !changed.exists());
+}
