@@ -55,5 +55,5 @@ pub use spellings::{names_within, spellings};
 pub use state::{StateSettings, check_state, state_problem};
 pub use trust::{Change, Inventory, Item, ItemKind, Trust, TrustError, TrustStore, withheld_line};
 pub use visible::{visible, visible_json, visible_line};
-pub use vouched::{Vouched, Vouching, forget_abandoned};
+pub use vouched::{Vouched, Vouching, forget_abandoned, rewritten};
 pub use watch::{KeyChange, Watch, key_changes};

@@ -183,7 +183,7 @@ pub(crate) fn is_over(locations: &Locations, file: &Path) -> bool {
 
 /// Takes note that gimlet itself has made this text of a file that said that `before`. Whoever else wrote in between is not
 /// vouched for by this.
-pub(crate) fn rewritten(locations: &Locations, file: &Path, before: Option<&str>, after: &str) {
+pub fn rewritten(locations: &Locations, file: &Path, before: Option<&str>, after: &str) {
     let names = spellings(file);
     let renew = |record: &mut Record| {
         let known = record.iter_mut().filter(|(name, _)| names.contains(name)).map(|(_, vouched)| vouched);

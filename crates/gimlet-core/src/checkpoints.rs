@@ -73,9 +73,9 @@ pub(crate) async fn rewind(services: Arc<Services>, prompt: EntryId, dry_run: bo
     for (path, was) in files {
         // No call may be writing the file while it goes back.
         let held = services.path_lock(&path).lock_owned().await;
-        let (of, folder) = (path.clone(), folder.clone());
+        let (of, folder, of_session) = (path.clone(), folder.clone(), services.clone());
         let job = tokio::task::spawn_blocking(move || {
-            let step = put_back(&of, was.as_ref(), &folder, dry_run);
+            let step = put_back(&of_session, &of, was.as_ref(), &folder, dry_run);
             drop(held);
             step
         });
@@ -105,7 +105,13 @@ enum Step {
     Changed { insertions: u64, deletions: u64 },
 }
 
-fn put_back(path: &Path, was: Option<&Kept>, folder: &Path, dry_run: bool) -> std::io::Result<Step> {
+fn put_back(
+    services: &Services,
+    path: &Path,
+    was: Option<&Kept>,
+    folder: &Path,
+    dry_run: bool,
+) -> std::io::Result<Step> {
     let now = match look(path)? {
         Found::Link => return Ok(Step::Link),
         Found::Absent => None,
@@ -117,6 +123,7 @@ fn put_back(path: &Path, was: Option<&Kept>, folder: &Path, dry_run: bool) -> st
     }
     if !dry_run {
         restore(path, then.as_deref().zip(was.map(|kept| kept.mode)))?;
+        services.after_change(path, now.as_deref(), then.as_deref());
     }
     let (insertions, deletions) =
         changed_lines(now.as_deref().unwrap_or_default(), then.as_deref().unwrap_or_default());

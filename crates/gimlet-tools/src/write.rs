@@ -182,6 +182,7 @@ impl Job {
     fn create(self) -> Result<ToolResult<WriteOutput>, ToolError> {
         self.services.before_change(&self.target, None);
         let metadata = replace::create(&self.target, self.content.as_bytes(), &self.recorded)?;
+        self.services.after_change(&self.target, None, Some(self.content.as_bytes()));
         let stamp = Stamp::of(self.content.as_bytes(), &metadata);
         Ok(self.result(WriteKind::Create, None, Vec::new(), stamp))
     }
@@ -229,7 +230,9 @@ impl Job {
             let backups = self.services.results_dir.join("backups");
             let replace = || replace::replace(&self.target, &old, &bytes, &backups, &self.recorded);
             let (hash, metadata) = hash_beside(&bytes, replace);
-            Stamp::new(hash, &metadata?)
+            let stamp = Stamp::new(hash, &metadata?);
+            self.services.after_change(&self.target, Some(&old.bytes), Some(&bytes));
+            stamp
         };
         let patch = diff::hunks(text.raw(), content);
         let original = diff::original(text.raw());

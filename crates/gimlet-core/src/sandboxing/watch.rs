@@ -269,6 +269,14 @@ impl WatchState {
         found
     }
 
+    /// Takes note of what a call made of a file itself; says whether commands are looked after that could have.
+    fn wrote(&mut self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) -> bool {
+        let mut traces = self.running.values_mut().chain(&mut self.unchecked).peekable();
+        let is_any = traces.peek().is_some();
+        traces.for_each(|traces| traces.guard.wrote(path, was, now));
+        is_any
+    }
+
     /// Keeps how everything was before a command, by a number.
     fn begin(&mut self, traces: Traces) -> u64 {
         self.started += 1;
@@ -288,6 +296,21 @@ impl WatchState {
             if let Violation::Left { path, .. } = violation {
                 self.left.push(path.clone());
             }
+        }
+    }
+}
+
+impl Services {
+    /// Takes note that a call made this of a file with the person's leave, whatever commands run meanwhile that may not. To be
+    /// called on a thread that may block, with the path's links followed.
+    pub fn after_change(&self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
+        let Some(walls) = self.walls().latest() else { return };
+        if !lock(&walls.state).wrote(path, was, now) {
+            return;
+        }
+        let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+        if let (Some(settings), Some(now)) = (&walls.settings, now.and_then(text)) {
+            gimlet_config::rewritten(&settings.locations, path, was.and_then(text).as_deref(), &now);
         }
     }
 }

@@ -120,6 +120,12 @@ impl Guard {
         }
     }
 
+    /// Takes over what gimlet itself has made of a file, given by its real path, with the person's leave: it is no command's
+    /// work. Where the file was something else than it is known to have been, all of it is.
+    pub fn wrote(&mut self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
+        self.noted.watched.iter_mut().for_each(|watched| watched.wrote(path, was, now));
+    }
+
     /// Whether some folders could not be looked into, so that repositories in them are not guarded.
     pub fn is_partial(&self) -> bool {
         self.repositories.is_partial

@@ -159,6 +159,33 @@ impl State {
         Some(text.map_or(Self::Absent, |text| Self::Tree(BTreeMap::from([(PathBuf::new(), file(text))]))))
     }
 
+    /// The same with another file at a name below it, or none, if this knows what `was` there. What is too large to be kept is
+    /// known by its marks alone, which say nothing of that.
+    pub(super) fn with(&self, part: &Path, was: Option<&[u8]>, now: Option<Node>) -> Option<Self> {
+        let mut nodes = match self {
+            Self::Absent => BTreeMap::new(),
+            Self::Tree(nodes) => nodes.clone(),
+            Self::Hidden | Self::Link(_) | Self::Marks(_) => return None,
+        };
+        let known = match nodes.get(part) {
+            Some(Node::File { bytes, .. }) => Some(bytes.as_slice()),
+            Some(Node::Folder | Node::Link(_)) => return None,
+            None => None,
+        };
+        let is_folder = |node: &mut Node| *node == Node::Folder;
+        let can_hold = |nodes: &mut BTreeMap<PathBuf, Node>| {
+            part.ancestors().skip(1).all(|way| is_folder(nodes.entry(way.to_owned()).or_insert(Node::Folder)))
+        };
+        if known != was || !can_hold(&mut nodes) {
+            return None;
+        }
+        match now {
+            Some(node) => drop(nodes.insert(part.to_owned(), node)),
+            None => drop(nodes.remove(part)),
+        }
+        Some(if nodes.is_empty() { Self::Absent } else { Self::Tree(nodes) })
+    }
+
     /// What is in a file.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {

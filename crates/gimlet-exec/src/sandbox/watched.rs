@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use gimlet_proto::Violation;
 use super::fellows::Mended;
 use super::gitconfig::{is_harmless, says_no_more};
 use super::reach::{Held, Reach, is_there};
-use super::state::{Identity, State, below};
+use super::state::{Identity, Node, State, below};
 
 /// The most that is copied to a quarantine on another file system; what is larger is removed.
 const MAX_COPIED_BYTES: u64 = 64 << 20;
@@ -97,6 +97,18 @@ impl Watched {
         }
         self.known = if rewritten { Known::Rewritten } else { Known::Recorded };
         self.mounted = self.mounted.take().filter(|_| !rewritten);
+    }
+
+    /// Takes over what gimlet itself made of a file here, or of one in it.
+    pub(super) fn wrote(&mut self, path: &Path, was: Option<&[u8]>, now: Option<&[u8]>) {
+        let Ok(part) = path.strip_prefix(&self.path) else { return };
+        let mode = fs::symlink_metadata(path).map_or(0o600, |metadata| metadata.mode() & 0o7777);
+        let file = now.map(|bytes| Node::File { bytes: bytes.to_owned(), mode });
+        if let Some(state) = self.before.with(part, was, file) {
+            self.before = Arc::new(state);
+            // A file that takes another's place is not the one that a mount holds; a folder stays the same.
+            self.mounted = self.mounted.take().filter(|_| !part.as_os_str().is_empty());
+        }
     }
 
     /// Takes over what older guards put back since: what was noted here may be what another command had made.

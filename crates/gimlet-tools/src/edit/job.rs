@@ -173,6 +173,7 @@ impl Job {
         let content = self.apply(rest, first.new_string.clone(), Encoding::Utf8, Standing::Whole, &mut applied)?;
         self.services.before_change(&self.target, None);
         let metadata = replace::create(&self.target, content.as_bytes(), &self.recorded)?;
+        self.services.after_change(&self.target, None, Some(content.as_bytes()));
         let known =
             Known { stamp: Stamp::of(content.as_bytes(), &metadata), before: Standing::Whole, target: self.target };
         let path = self.path.display().to_string();
@@ -203,7 +204,9 @@ impl Job {
             let backups = self.services.results_dir.join("backups");
             let replace = || replace::replace(&self.target, old, &bytes, &backups, &self.recorded);
             let (hash, metadata) = hash_beside(&bytes, replace);
-            Stamp::new(hash, &metadata?)
+            let stamp = Stamp::new(hash, &metadata?);
+            self.services.after_change(&self.target, Some(&old.bytes), Some(&bytes));
+            stamp
         };
         let (patch, original) = (diff::hunks(file.raw(), &raw), diff::original(file.raw()));
         let known = Known { target: self.target, stamp, before };

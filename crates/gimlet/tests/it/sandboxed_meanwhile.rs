@@ -232,6 +232,27 @@ async fn what_a_command_planted_is_taken_away_however_often_gimlet_is_told_to_go
     }
 }
 
+/// What a tool writes with leave is the person's, whatever runs beside it.
+#[tokio::test]
+async fn what_tools_write_beside_a_running_command_stays() {
+    let world = walled().await;
+    let (server, skill) = (world.project.join(".mcp.json"), world.project.join(".claude/skills/s/SKILL.md"));
+    std::fs::write(&server, "{}").unwrap();
+    let planting = "mkdir -p .claude/skills/s; echo evil >.claude/skills/s/run.sh; touch planted; sleep 60";
+    let script = Script::new().call("Bash", json!({"command": planting, "run_in_background": true})).then();
+    let script = script.call("Bash", json!({"command": "until [ -e planted ]; do sleep 0.05; done"})).then();
+    let script = script.call("Read", json!({"file_path": server})).then();
+    let script = script.call("Write", json!({"file_path": server, "content": "{\"mcpServers\": {}}"})).then();
+    let script = script.call("Write", json!({"file_path": skill, "content": "old"})).then();
+    let edit = json!({"file_path": skill, "old_string": "old", "new_string": "new"});
+    let model = script.call("Edit", edit).then().say("done").serve().await.unwrap();
+    let run = world.run(&model).stream("go").args(["--permission-mode", "bypassPermissions"]).finish().await;
+    run.expect_code(0);
+    assert_eq!(std::fs::read_to_string(&server).unwrap(), "{\"mcpServers\": {}}", "{}", run.stdout);
+    assert_eq!(std::fs::read_to_string(&skill).unwrap(), "new", "{}", run.stdout);
+    assert!(!skill.with_file_name("run.sh").exists(), "{}", run.stdout);
+}
+
 /// Settings below the folder that a command works in are not the person's because nobody guards them.
 #[tokio::test]
 async fn what_a_command_leaves_in_a_folder_below_frees_nobody_who_starts_there() {

@@ -94,3 +94,43 @@ fn what_is_too_large_to_be_kept_is_never_removed() {
     assert_eq!((fs::read_to_string(moved_to).unwrap().as_str(), path), ("more evil", &changed));
     assert!(skills.join("s/large").exists() && skills.join("s/run.py").exists() && !changed.exists());
 }
+
+#[test]
+fn what_gimlet_itself_writes_meanwhile_stays_and_nothing_beside_it() {
+    for backend in [Backend::Namespaces, Backend::Landlock] {
+        let world = World::new();
+        let [server, tasks, planted] =
+            [".mcp.json", ".vscode/a/tasks.json", ".envrc"].map(|name| world.root.join(name));
+        fs::write(&server, "old").unwrap();
+        let mut guard = before(&world.spec(&[".mcp.json", ".vscode", ".envrc"]), backend.clone());
+        // As tools do it: another file takes the name.
+        replace(&server, "new");
+        guard.wrote(&server, Some(b"old"), Some(b"new"));
+        fs::create_dir_all(tasks.parent().unwrap()).unwrap();
+        fs::write(&tasks, "one").unwrap();
+        guard.wrote(&tasks, None, Some(b"one"));
+        fs::write(&tasks, "two").unwrap();
+        guard.wrote(&tasks, Some(b"one"), Some(b"two"));
+        // What a command made of it before is not made the person's by a change of it.
+        fs::write(&planted, "evil, changed").unwrap();
+        guard.wrote(&planted, Some(b"evil"), Some(b"evil, changed"));
+        fs::write(tasks.with_file_name("evil"), "").unwrap();
+        let found = guard.after(&world.quarantine, &mut Census::default());
+        assert_eq!(found.len(), 2, "{backend:?} {found:?}");
+        assert!(!planted.exists() && !tasks.with_file_name("evil").exists(), "{backend:?}");
+        for (path, text) in [(&server, "new"), (&tasks, "two")] {
+            assert_eq!(fs::read_to_string(path).unwrap(), text, "{backend:?}");
+        }
+        // What is taken back is not put back, and what the command makes of it is.
+        let mut guard = before(&world.spec(&[".mcp.json", ".vscode", ".envrc"]), backend.clone());
+        fs::write(&planted, "made").unwrap();
+        guard.wrote(&planted, None, Some(b"made"));
+        fs::remove_file(&planted).unwrap();
+        guard.wrote(&planted, Some(b"made"), None);
+        replace(&server, "newer");
+        guard.wrote(&server, Some(b"new"), Some(b"newer"));
+        fs::write(&server, "evil").unwrap();
+        assert_eq!(guard.after(&world.quarantine, &mut Census::default()).len(), 1, "{backend:?}");
+        assert!(!planted.exists() && fs::read_to_string(&server).unwrap() == "newer", "{backend:?}");
+    }
+}
