@@ -77,6 +77,8 @@ const PACKAGED: &[&str] = &[
     ".var/app/org.mozilla.Thunderbird",
     ".var/app/org.mozilla.firefox",
 ];
+/// Those below the folder in which programs keep what lasts as long as somebody is logged in.
+const STORES_OF_LOGIN: &[&str] = &["agenix", "containers/auth.json", "keyring", "secrets", "secrets.d"];
 
 /// Variables that name a store, and what of it is closed; nothing stands for the whole.
 const MOVED: &[(&str, &[&str])] = &[
@@ -124,6 +126,8 @@ pub(super) fn stores(home: Option<&Path>, env: &Env) -> Vec<PathBuf> {
     }
     stores.extend(named("XDG_CONFIG_HOME").iter().flat_map(|config| below(config, STORES_OF_CONFIG)));
     stores.extend(named("XDG_DATA_HOME").iter().flat_map(|data| below(data, &["keyrings", "kwalletd"])));
+    let login = PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw()));
+    stores.extend(named("XDG_RUNTIME_DIR").iter().chain([&login]).flat_map(|login| below(login, STORES_OF_LOGIN)));
     for (variable, parts) in MOVED {
         // Some name several, as `PATH` does.
         let paths = env.raw(variable).map(|value| std::env::split_paths(value).collect::<Vec<_>>());
@@ -179,12 +183,21 @@ mod tests {
             ("CARGO_HOME", "/x/cargo"),
             ("KUBECONFIG", "/x/one:/x/two"),
             ("XDG_CONFIG_HOME", "/x/config"),
+            ("XDG_RUNTIME_DIR", "/x/run"),
             ("GNUPGHOME", "/h"),
             ("NETRC", "relative"),
         ];
         let env = env.into_iter().fold(Env::default(), |env, (name, value)| env.with(name, value));
         let stores = stores(Some(Path::new("/h")), &env);
-        for path in ["/x/cargo/credentials.toml", "/x/one", "/x/two", "/x/config/gh", "/h/.config/gh", "/h/.pgpass"] {
+        for path in [
+            "/x/cargo/credentials.toml",
+            "/x/one",
+            "/x/two",
+            "/x/config/gh",
+            "/x/run/containers/auth.json",
+            "/h/.config/gh",
+            "/h/.pgpass",
+        ] {
             assert!(stores.contains(&path.into()), "{path}");
         }
         for path in ["/x/cargo", "/h", "relative"] {

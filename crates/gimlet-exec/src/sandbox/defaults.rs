@@ -30,8 +30,17 @@ const STARTED_AT_HOME: &[&str] = &[
 /// The same in the folder in which programs keep configuration.
 const STARTED_BY_CONFIG: &[&str] =
     &["autostart", "environment.d", "fish", "gdb", "git", "nvim", "systemd/user", "tmux"];
-/// Secrets of the machine, which a command of root could read.
-const MACHINE_SECRETS: &[&str] = &["/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh"];
+/// Secrets of the machine, some of which only a command of root could read, and those that are given to a container.
+const MACHINE_SECRETS: &[&str] = &[
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh",
+    "/run/agenix",
+    "/run/secrets",
+    "/var/run/secrets",
+];
 
 /// The parts of a `.claude` that run something or change whom others trust.
 pub const PROTECTED_IN_CLAUDE: &[&str] =
