@@ -28,16 +28,19 @@ pub(super) fn author(locations: &Locations, file: &Path) -> Author {
     let Some(repo) = &locations.repo else { return Author::Unknown };
     let (root, git_dir) = checkout_of(repo, folder);
     let Ok(inside) = file.strip_prefix(root) else { return Author::Project };
-    let is_untracked = match files::read(&git_dir.join("index"), INDEX_MAX_BYTES) {
+    let is_tracked = match files::read(&git_dir.join("index"), INDEX_MAX_BYTES) {
         // A new repository has no index and tracks nothing.
-        Ok(None) => is_empty(&repo.common_dir.join("objects")),
-        Ok(Some(index)) => tracks(&index, inside.as_os_str().as_encoded_bytes()) == Some(false),
-        Err(_) => false,
+        Ok(None) => is_empty(&repo.common_dir.join("objects")).then_some(false),
+        Ok(Some(index)) => tracks(&index, inside.as_os_str().as_encoded_bytes()),
+        Err(_) => None,
     };
-    if is_untracked {
+    if is_tracked == Some(false) {
         return Author::Unknown;
     }
-    shipped::remember(locations, file);
+    // Nothing came where nothing is, unless git says so: an index is also missing between a fetch and a checkout.
+    if is_tracked == Some(true) || file.symlink_metadata().is_ok() {
+        shipped::remember(locations, file);
+    }
     Author::Project
 }
 

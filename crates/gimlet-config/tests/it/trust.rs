@@ -414,6 +414,15 @@ fn a_local_file_that_was_tracked_once_stays_the_projects() {
     assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "a new repository tracks nothing");
     world.file(".git/objects/pack/pack-1.pack", "");
     assert_eq!(titles(&effective(&world)), ["allow rule Bash"], "somebody took its index away");
+
+    // As after a fetch: there is no index yet, and no such file that could have come with the project.
+    let world = World::new();
+    accept(&world);
+    let pack = world.file(".git/objects/pack/pack-1.pack", "");
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new());
+    std::fs::remove_file(pack).unwrap();
+    world.local(text);
+    assert_eq!(titles(&effective(&world)), Vec::<String>::new(), "the person's own");
 }
 
 #[test]
