@@ -140,7 +140,8 @@ pub(crate) fn quoted(word: &str) -> String {
 
 /// Every command of a text that is understood is also found inside brackets.
 fn check_bracketed(text: &str, analysis: &Analysis) {
-    for (open, close) in [("(", "\n)"), ("{ ", "\n}")] {
+    // The blank keeps `((` apart, which begins something else.
+    for (open, close) in [("( ", "\n)"), ("{ ", "\n}")] {
         let inner = analysed(&format!("{open}{text}{close}"));
         if inner.trouble == Some(Trouble::Timeout) {
             continue;
