@@ -122,8 +122,9 @@ fn html_summary(body: &str) -> String {
     }
 }
 
-/// White space runs and control characters become single blanks, and the end of a long text goes.
+/// White space runs become single blanks, control characters and escape sequences go, and so does the end of a long text.
 pub(crate) fn one_line(text: &str) -> String {
+    let text = gimlet_proto::sanitise(text);
     let mut out = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
         if !out.is_empty() {
@@ -165,6 +166,7 @@ mod tests {
         let message = |body: &str| ErrorBody::parse(body).message;
         assert_eq!(message(r#"{"error":"no such model"}"#), "no such model");
         assert_eq!(message(r#"{"detail":"Not Found"}"#), "Not Found");
+        assert_eq!(message(r#"{"error":"bad \u001b[31mred\u001b[0m thing"}"#), "bad red thing");
         assert_eq!(
             message("<html><head><TITLE>502 Bad\nGateway</TITLE>"),
             "an HTML page instead of an API answer: 502 Bad Gateway"
