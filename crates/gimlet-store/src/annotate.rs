@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use gimlet_proto::sanitise;
 use regex::Regex;
@@ -17,6 +18,8 @@ use crate::disk::{LogFile, open_private, read_range};
 use crate::entry;
 use crate::layout::SessionFiles;
 
+/// By how much a label makes its file younger.
+const MOMENT: Duration = Duration::from_micros(1);
 /// Longest title that is taken, in characters.
 const MAX_TITLE: usize = 200;
 
@@ -97,7 +100,14 @@ fn append(files: &SessionFiles, line: &str) -> Result<(), AnnotateError> {
     }
     let torn = read_range(&file, length - 1, 1).map_err(failed)? != b"\n";
     let line = if torn { format!("\n{line}") } else { line.to_owned() };
-    write_whole(&file, line.as_bytes()).map_err(failed)
+    let worked_in = file.metadata().and_then(|metadata| metadata.modified()).ok().filter(|_| !files.is_driven());
+    write_whole(&file, line.as_bytes()).map_err(failed)?;
+    if let Some(time) = worked_in {
+        // A label is no work in the session: the newest stays the one that was worked in last. The file is a moment younger
+        // all the same, for whoever tells by the time that it changed. Where the time cannot be set, the label still counts.
+        drop(file.set_modified(time + MOMENT));
+    }
+    Ok(())
 }
 
 fn write_whole(file: &File, bytes: &[u8]) -> io::Result<()> {

@@ -35,6 +35,8 @@ pub struct SessionCalls {
     pub calls: Vec<PastCall>,
     /// Where the session was started.
     pub cwd: Option<PathBuf>,
+    /// The session that it is a copy of, when it is one.
+    pub forked_from: Option<String>,
     /// Lines that could not be read.
     pub damaged: usize,
 }
@@ -90,6 +92,10 @@ impl Reading {
                 b"cwd" => cwd = text(value).map(PathBuf::from),
                 b"uuid" => entry = text(value),
                 b"permissionMode" => mode = text(value),
+                b"forkedFrom" => {
+                    let origin = Members::of(value).find(|(key, _)| *key == b"sessionId");
+                    self.found.forked_from = origin.and_then(|(_, session)| text(session));
+                }
                 _ => {}
             }
         }

@@ -72,6 +72,17 @@ impl Sessions {
         self.projects.iter().flat_map(Project::existing_dirs).collect()
     }
 
+    /// The folder that cannot be looked into, when there is one: whoever finds nothing may have to be told of it.
+    pub fn unreadable(&self) -> Option<UnreadableSession> {
+        let folders =
+            std::iter::once(self.places.projects_root()).chain(self.projects.iter().map(|it| it.dir().to_owned()));
+        let denied = |path: PathBuf| {
+            let source = std::fs::read_dir(&path).err().filter(|error| error.kind() != io::ErrorKind::NotFound)?;
+            Some(UnreadableSession { path, source })
+        };
+        folders.into_iter().find_map(denied)
+    }
+
     /// All sessions, newest first.
     pub fn list(&self, include: Include) -> Vec<SessionSummary> {
         self.newest_first()
@@ -227,13 +238,22 @@ fn one_with_title(mut sessions: Vec<SessionSummary>, title: &str) -> Result<Sess
 
 /// What a glance at each transcript of these folders shows; files of subagents are not sessions.
 fn look_at(dirs: &[PathBuf]) -> Vec<Result<SessionSummary, UnreadableSession>> {
-    let entries = dirs.iter().flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
-    let files = entries.map(|entry| entry.path()).filter(|path| session_id_of(path).is_some());
-    let looked = files.filter_map(|path| match peek(&path) {
-        Ok(session) => session.filter(|session| !session.is_sidechain).map(Ok),
-        Err(source) => Some(Err(UnreadableSession { path, source })),
-    });
-    looked.collect()
+    let mut looked = Vec::new();
+    for dir in dirs {
+        let entries = match std::fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(source) => {
+                looked.push(Err(UnreadableSession { path: dir.clone(), source }));
+                continue;
+            }
+        };
+        let files = entries.flatten().map(|entry| entry.path()).filter(|path| session_id_of(path).is_some());
+        looked.extend(files.filter_map(|path| match peek(&path) {
+            Ok(session) => session.filter(|session| !session.is_sidechain).map(Ok),
+            Err(source) => Some(Err(UnreadableSession { path, source })),
+        }));
+    }
+    looked
 }
 
 /// By the time of their last change; what cannot be read comes last, by name.
