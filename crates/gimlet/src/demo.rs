@@ -1,7 +1,7 @@
 //! `gimlet demo`: the main job, watched. A scripted model on a loopback port drives the real client, loop, tools,
 //! permissions and transcript over a scratch repository; nothing of it is left behind.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,10 +10,14 @@ use clap::Parser;
 use gimlet_proto::{Body, Env, Op, Say, TurnEnd};
 use gimlet_script::{Script, Server};
 use gimlet_serve::{Colour, Watcher};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::args::Cli;
+use crate::page::may_use_colour;
+use crate::print::PIPE_CLOSED;
 use crate::report::Report;
+use crate::signals::{INTERRUPTED, Signals};
 use crate::start::{self, Manner};
 use crate::surroundings::Surroundings;
 
@@ -24,20 +28,54 @@ const PROMPT: &str = "The tests fail. Find the bug, fix it and show me that they
 
 /// Plays the demo.
 pub(crate) async fn run(env: &Env) -> Result<ExitCode, Report> {
-    let scratch = Scratch::create().map_err(failed)?;
-    let outcome = play(env, &scratch).await;
-    scratch.remove().map_err(failed)?;
-    outcome
+    let scratch = Scratch::create().map_err(|error| {
+        Report::new(format!("the demo cannot run: {error}")).hint("It needs a writable temporary folder")
+    })?;
+    let (interrupt, mut interrupts) = mpsc::unbounded_channel();
+    let mut signals = Signals::listen(interrupt);
+    let outcome = tokio::select! {
+        outcome = play(env, &scratch) => outcome,
+        Some(()) = interrupts.recv() => Ok(ExitCode::from(INTERRUPTED)),
+        stop = signals.stop() => Ok(ExitCode::from(stop.code())),
+    };
+    let removed = scratch.remove();
+    match outcome {
+        Ok(code) => removed.map(|()| code).map_err(|error| {
+            Report::new(format!("{} was left behind: {error}", scratch.root.display())).hint("It can be deleted")
+        }),
+        Err(Trouble::Failed(report)) => Err(report),
+        Err(Trouble::Unheard(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::from(PIPE_CLOSED)),
+        Err(Trouble::Unheard(error)) => Err(Report::new(format!("standard output cannot be written: {error}"))),
+    }
 }
 
-async fn play(env: &Env, scratch: &Scratch) -> Result<ExitCode, Report> {
+/// Why the demo was not seen to its end.
+enum Trouble {
+    Failed(Report),
+    /// What it shows cannot be written.
+    Unheard(io::Error),
+}
+
+impl From<Report> for Trouble {
+    fn from(report: Report) -> Self {
+        Self::Failed(report)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Unheard(error)
+    }
+}
+
+async fn play(env: &Env, scratch: &Scratch) -> Result<ExitCode, Trouble> {
     let mut script = Script::from_json(SCRIPT).map_err(|error| Report::new(format!("the demo's script: {error}")))?;
     script = script.var("cwd", scratch.repository.to_string_lossy());
     let model = Server::start(script).await.map_err(|error| Report::new(error.to_string()))?;
     let around = surroundings(env, scratch, &model.url());
-    let colour = if io::stdout().is_terminal() { Colour::Ansi } else { Colour::Plain };
+    let colour = if may_use_colour(env) { Colour::Ansi } else { Colour::Plain };
     let mut watcher = Watcher::new(io::stdout(), colour);
-    introduce(&mut watcher, scratch).map_err(failed)?;
+    introduce(&mut watcher, scratch)?;
 
     let flags = Cli::parse_from([
         "gimlet",
@@ -58,7 +96,7 @@ async fn play(env: &Env, scratch: &Scratch) -> Result<ExitCode, Report> {
 
     let mut completed = false;
     while let Some(event) = events.next().await {
-        watcher.show(&event).map_err(failed)?;
+        watcher.show(&event)?;
         if let Body::TurnEnded(report) = &event.body {
             completed = matches!(report.end, TurnEnd::Completed);
             started.handle.send(Op::Close);
@@ -66,7 +104,7 @@ async fn play(env: &Env, scratch: &Scratch) -> Result<ExitCode, Report> {
     }
     while life.join_next().await.is_some() {}
     let green = completed && passes(scratch);
-    conclude(&mut watcher, green).map_err(failed)?;
+    conclude(&mut watcher, green)?;
     Ok(if green { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -109,10 +147,6 @@ fn surroundings(env: &Env, scratch: &Scratch, url: &str) -> Surroundings {
     let home = scratch.root.join("home");
     own = own.with("HOME", home.as_os_str()).with("ANTHROPIC_API_KEY", "demo").with("ANTHROPIC_BASE_URL", url);
     Surroundings { env: own, cwd: scratch.repository.clone(), config_home: home.join(".claude"), home: Some(home) }
-}
-
-fn failed(error: io::Error) -> Report {
-    Report::new(format!("the demo cannot run: {error}")).hint("It needs a writable temporary folder")
 }
 
 /// A folder that holds everything of the demo.

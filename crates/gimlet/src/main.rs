@@ -22,8 +22,9 @@ mod trust;
 mod welcome;
 mod why;
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -49,14 +50,17 @@ fn main() -> ExitCode {
             Err(exit)
         }
     };
-    match outcome {
+    let code = match outcome {
         Ok(code) => code,
         Err(Exit::Code(code)) => code,
         Err(Exit::Report(report)) => {
             say_on_stderr(&report.line());
             report.exit_code()
         }
-    }
+    };
+    let Some(error) = LOST.get() else { return code };
+    say_on_stderr(&format!("gimlet: standard output cannot be written: {error}"));
+    ExitCode::from(1)
 }
 
 enum Exit {
@@ -189,7 +193,7 @@ fn run(cli: Cli) -> Result<ExitCode, Exit> {
             Ok(in_runtime(sandbox::run(args, &Surroundings::read()?))?)
         }
         Some(Command::Sandbox { command: SandboxCommand::Explain(args) }) => {
-            say(&in_runtime(sandbox::explain(&args, &Surroundings::read()?))?);
+            say(&gimlet_serve::sanitise(&in_runtime(sandbox::explain(&args, &Surroundings::read()?))?));
             Ok(ExitCode::SUCCESS)
         }
         None => session(&cli.run),
@@ -204,10 +208,10 @@ fn session(run: &RunArgs) -> Result<ExitCode, Exit> {
         return Err(report.into());
     }
     // Whoever gives a prompt and reads along with a program wants the answer.
-    if run.prompt.is_some() && !std::io::stdout().is_terminal() {
+    if run.prompt.is_some() && !io::stdout().is_terminal() {
         return Ok(print_session(&RunArgs { print: true, ..run.clone() })?);
     }
-    without_print(&Surroundings::read()?)
+    without_print(run, &Surroundings::read()?)
 }
 
 /// One word that is nearly the name of a command is a slip and no prompt: the command that is meant, and what to say.
@@ -234,6 +238,7 @@ fn print_session(run: &RunArgs) -> Result<ExitCode, Report> {
         // A program that reads the answer is nobody to ask.
         let may_ask = !run.is_driven() && run.output_format == OutputFormat::Text;
         if may_ask && run.resume.as_deref() == Some("") {
+            print::check_prompt(&run, &around)?;
             run.resume = Some(sessions_cmd::pick(&around)?);
         }
         let run = &run;
@@ -270,10 +275,16 @@ fn heed_environment(run: &mut RunArgs, env: &Env) -> Result<(), Report> {
 }
 
 /// What to say when no prompt mode was chosen, until there is a terminal UI.
-fn without_print(around: &Surroundings) -> Result<ExitCode, Exit> {
+fn without_print(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Exit> {
+    let session = match (&run.resume, run.continue_session) {
+        (Some(name), _) if name.is_empty() => " --resume".to_owned(),
+        (Some(name), _) => format!(" --resume '{name}'"),
+        (None, true) => " --continue".to_owned(),
+        (None, false) => String::new(),
+    };
     match welcome::has_credentials(around) {
         Ok(()) => Err(Report::new("the terminal UI is not there yet")
-            .hint("Use print mode: gimlet -p \"what to do\"  (gimlet --help shows more)")
+            .hint(format!("Use print mode: gimlet -p \"what to do\"{session}  (gimlet --help shows more)"))
             .into()),
         Err(ConfigError::MissingCredential) => {
             say_on_stderr(&welcome::three_ways());
@@ -314,11 +325,24 @@ fn full_version() -> String {
 }
 
 fn say(text: &str) {
-    // Nobody reading is no failure of what was asked.
-    drop(writeln!(std::io::stdout(), "{text}"));
+    heard(writeln!(io::stdout(), "{text}"));
+}
+
+/// Why something that was said is lost.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Whether something was written to standard output. Nobody reading is no failure of what was asked; whatever else is lost
+/// makes the run one.
+fn heard(written: io::Result<()>) -> bool {
+    let is_written = written.is_ok();
+    if let Some(error) = written.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+        // The first reason is enough.
+        drop(LOST.set(error));
+    }
+    is_written
 }
 
 fn say_on_stderr(text: &str) {
     // Arguments are shown as they were given, and they may come from anywhere.
-    drop(writeln!(std::io::stderr(), "{}", gimlet_serve::sanitise(text)));
+    drop(writeln!(io::stderr(), "{}", gimlet_serve::sanitise(text)));
 }

@@ -1,4 +1,14 @@
-//! Text for people on a page: how wide it may be, and how much of a text a line of it takes.
+//! Text for people on a page: how wide it may be, whether it has colours, and how much of a text a line of it takes.
+
+use std::io::IsTerminal;
+
+use gimlet_proto::Env;
+
+/// Whether what goes to standard output may be bold or coloured.
+pub(crate) fn may_use_colour(env: &Env) -> bool {
+    let is_able = env.exact("NO_COLOR").is_none() && env.exact("TERM") != Some("dumb");
+    is_able && std::io::stdout().is_terminal()
+}
 
 /// How wide the page can be; `unwatched` is for one that nobody watches in a terminal.
 pub(crate) fn page_width(unwatched: usize) -> usize {

@@ -204,6 +204,13 @@ fn typed(text: &str) -> Say {
     Say { mentions: Mentions::Everywhere, ..Say::text(text) }
 }
 
+/// Whoever has neither given a prompt nor a pipe that may bring one need not be asked anything else.
+pub(crate) fn check_prompt(run: &RunArgs, around: &Surroundings) -> Result<(), Report> {
+    let is_given = run.prompt.as_deref().is_some_and(|text| !text.trim().is_empty());
+    let goes_on = around.env.flag("CLAUDE_CODE_RESUME_INTERRUPTED_TURN");
+    if is_given || goes_on || !std::io::stdin().is_terminal() { Ok(()) } else { Err(no_prompt(run)) }
+}
+
 fn no_prompt(run: &RunArgs) -> Report {
     let lists = [&run.allowed_tools, &run.disallowed_tools, run.tools.as_ref().unwrap_or(&Vec::new())]
         .into_iter()

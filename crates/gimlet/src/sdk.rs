@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::args::{OutputFormat, PermissionPrompts, RunArgs, Snapshot};
+use crate::page::in_one_line;
 use crate::print;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, Signals, Stop};
@@ -35,6 +36,9 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How long is waited for the first words of a host that there is no session for.
 const FIRST_WORDS: Duration = Duration::from_secs(1);
+
+/// Columns of a prompt that are shown in an error.
+const SHOWN_PROMPT: usize = 60;
 
 /// What can be said before the host has said anything: whoever waits for an answer to nothing yet must hear of it too.
 pub(crate) fn check(run: &RunArgs, around: &Surroundings) -> Result<(), Report> {
@@ -212,6 +216,13 @@ async fn refused(first: &Option<Result<HostLine, LineError>>, report: Report, ou
 
 /// Flags that contradict the protocol are refused.
 fn check_flags(run: &RunArgs) -> Result<(), Report> {
+    if let Some(prompt) = run.prompt.as_deref().filter(|prompt| !prompt.is_empty()) {
+        let prompt = in_one_line(prompt, SHOWN_PROMPT);
+        return Err(Report::new(format!(
+            "with --input-format stream-json prompts come on standard input, and '{prompt}' is an argument"
+        ))
+        .hint("Send it as a user message, or leave --input-format out"));
+    }
     if run.output_format != OutputFormat::StreamJson {
         return Err(Report::new("--input-format stream-json needs the same output format")
             .hint("Add --output-format stream-json"));

@@ -73,8 +73,13 @@ fn no_provider(error: ConfigError, configured: &Configured) -> Report {
             Report::new(format!("no credentials were found, and {why}"))
                 .hint("Add --trust to use it in this run, or set ANTHROPIC_API_KEY")
         }
+        ConfigError::MissingCredential if configured.env.get("ANTHROPIC_BASE_URL").is_some() => {
+            Report::new("no credentials were found").hint(
+                "Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, to any word where the server at ANTHROPIC_BASE_URL asks for none, or try 'gimlet demo'",
+            )
+        }
         ConfigError::MissingCredential => Report::new("no credentials were found")
-            .hint("Set ANTHROPIC_API_KEY, or point ANTHROPIC_BASE_URL at a local model server, or try 'gimlet demo'"),
+            .hint("Set ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for a local model server, or try 'gimlet demo'"),
         error => Report::new(error.to_string()),
     }
 }

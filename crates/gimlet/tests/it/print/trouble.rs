@@ -55,6 +55,12 @@ async fn missing_and_foreign_credentials_name_the_ways_on() {
     let model = Script::new().serve().await.unwrap();
     let run = world.run(&model).print("go").without_env("ANTHROPIC_API_KEY").finish().await;
     one_line(&run, &["no credentials", "ANTHROPIC_API_KEY", "gimlet demo"]);
+    for (args, meant) in
+        [(&["--resume"][..], "gimlet -p \"what to do\" --resume "), (&["-c"], "\"what to do\" --continue ")]
+    {
+        let run = world.run(&model).args(args.iter().copied()).finish().await;
+        one_line(&run, &["the terminal UI is not there yet", meant]);
+    }
     let run = world.run(&model).print("go").without_env("ANTHROPIC_API_KEY").env("CLAUDE_CODE_OAUTH_TOKEN", "t");
     one_line(&run.finish().await, &["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]);
     let run = world.run_at("ftp://somewhere").print("go").finish().await;
@@ -87,6 +93,7 @@ async fn programs_that_read_a_machine_format_get_a_result_whatever_is_missing() 
         );
         assert_eq!(result["result"], "Not logged in · Please run /login", "{format:?}");
         assert!(run.stderr.contains("no credentials were found. Set ANTHROPIC_API_KEY"), "{}", run.stderr);
+        assert!(run.stderr.contains("to any word where the server at ANTHROPIC_BASE_URL"), "{}", run.stderr);
         let run = world.run(&model).args(["-p", "go", "--resume", "nothing of that name"]).args(format.iter().copied());
         let run = run.finish().await;
         run.expect_code(1);

@@ -174,3 +174,13 @@ async fn flags_that_bring_in_agents_and_servers_can_be_forbidden() {
     assert_eq!(host.result().await["result"], "ok");
     host.end().await.clean(0);
 }
+
+#[tokio::test]
+async fn a_prompt_beside_a_stream_of_prompts_is_refused_by_its_name() {
+    let world = world();
+    let run = world.run_at("http://127.0.0.1:9").args(super::FLAGS).arg("do the thing").finish().await;
+    run.expect_code(1);
+    assert!(run.stderr.contains("'do the thing' is an argument"), "{}", run.stderr);
+    let said = run.lines()[0]["errors"][0].to_string();
+    assert!(said.contains("do the thing"), "{said}");
+}
