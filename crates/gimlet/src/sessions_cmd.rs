@@ -58,7 +58,7 @@ impl Desk<'_> {
         let files = lookup::named(&self.near, name)?;
         // A transcript may be named from where the person is.
         let path = self.around.cwd.join(files.transcript());
-        SessionFiles::of_transcript(&path).ok_or_else(|| Report::new(format!("{name} is not a session")))
+        lookup::of_transcript(&path)
     }
 
     /// A folder that an option names; it need not exist any more.

@@ -39,8 +39,7 @@ pub(crate) fn run(args: &TrustArgs, around: &Surroundings) -> Result<ExitCode, R
 
 fn folder(wanted: Option<&Path>, current: &Path) -> Result<std::path::PathBuf, Report> {
     let Some(wanted) = wanted else { return Ok(current.to_owned()) };
-    let real = current.join(wanted).canonicalize().ok().filter(|real| real.is_dir());
-    real.ok_or_else(|| Report::new(format!("{}: there is no such folder", wanted.display())))
+    crate::lookup::folder(wanted, current).map_err(Report::new)
 }
 
 fn accept(found: &Found) -> Result<Vec<String>, Report> {

@@ -64,11 +64,18 @@ fn nothing_recorded(
     as_json: bool,
     unreadable: usize,
 ) -> Result<ExitCode, Report> {
-    let calls = gimlet_store::read_calls(files).map_or(0, |past| past.calls.len());
+    let past = gimlet_store::read_calls(files).unwrap_or_default();
+    let calls = past.calls.len();
     let id = files.id();
     let text = match calls {
         0 => format!("session {id} made no call that was decided on"),
         _ if unreadable > 0 => format!("no decision of session {id} can be read any more"),
+        _ if past.forked_from.is_some() => {
+            let origin = past.forked_from.unwrap_or_default();
+            format!(
+                "session {id} is a fork and has made no call of its own; 'gimlet why {origin}' shows those before it"
+            )
+        }
         1 => format!("session {id} made 1 call, and no decision was recorded: it is older, or of another program"),
         _ => {
             format!("session {id} made {calls} calls, and no decision was recorded: it is older, or of another program")
@@ -90,8 +97,7 @@ fn names_call(text: &str) -> bool {
 fn find(sessions: &Sessions, wanted: Option<&str>) -> Result<SessionFiles, Report> {
     match wanted {
         Some(name) => lookup::named(sessions, name),
-        None => lookup::latest(sessions)
-            .ok_or_else(|| Report::new("there is no session of this folder").hint("Name one: gimlet why SESSION")),
+        None => lookup::latest(sessions, "Name one: gimlet why SESSION"),
     }
 }
 

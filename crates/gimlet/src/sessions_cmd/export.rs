@@ -24,7 +24,8 @@ pub(super) fn run(args: &ExportArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
     let files = desk.named(&args.session)?;
     let session = Session::open(&files)?;
     let redactor = redactor(&desk.around.env);
-    let output = args.output.as_ref().map(|path| desk.around.cwd.join(path));
+    // By custom a dash is standard output.
+    let output = args.output.as_ref().filter(|path| path.as_os_str() != "-").map(|path| desk.around.cwd.join(path));
     let format = args.format.map_or_else(|| format_of(output.as_deref()), Ok)?;
     let Some(path) = output else {
         let mut out = Masked { out: BufWriter::new(io::stdout()), redactor };
@@ -125,6 +126,9 @@ impl Drop for NewFile<'_> {
 }
 
 fn is_there(path: &Path) -> Report {
+    if path.is_dir() {
+        return Report::new(format!("{} is a folder", path.display())).hint("Name a file in it");
+    }
     Report::new(format!("{} is there already", path.display())).hint("--force replaces it")
 }
 

@@ -52,6 +52,12 @@ pub(super) fn run(args: &FsckArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
         let mended = mend(&one.transcript(), one.id().as_str(), out)
             .map_err(|error| Report::new(error.to_string()).hint("Name a file that is not there yet"))?;
         crate::say_on_stderr(&about_copy(&mended, out));
+        if SessionFiles::of_transcript(out).is_none() {
+            let name = format!("{}.jsonl", one.id());
+            crate::say_on_stderr(&format!(
+                "note: only under the name {name} is it a session; a folder as OUT gives it that"
+            ));
+        }
     }
     if !args.json && chosen.len() != 1 {
         crate::say(&format!("{} checked, {damaged} damaged", words::count(chosen.len(), "session", "sessions")));

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use gimlet_store::{SessionFiles, title_from};
+use gimlet_store::{FindError, SessionFiles, title_from};
 
 use super::Desk;
 use crate::args::{RenameArgs, TagArgs};
@@ -16,6 +16,9 @@ pub(super) fn rename(args: &RenameArgs, desk: &Desk<'_>) -> Result<ExitCode, Rep
     };
     let title = gimlet_store::rename(&files, &title).map_err(|error| Report::new(error.to_string()))?;
     crate::say(&gimlet_serve::sanitise(&format!("{} is now called '{title}'", files.id())));
+    if let Err(error @ FindError::AmbiguousTitle { .. }) = desk.near.by_title(&title) {
+        crate::say_on_stderr(&format!("note: {error}; the title finds none of them now"));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Desk, words};
 use crate::args::ListArgs;
+use crate::lookup;
 use crate::page::{in_one_line, page_width};
 use crate::report::Report;
 
@@ -15,7 +16,12 @@ use crate::report::Report;
 const PAGE_WIDTH: usize = 120;
 /// Characters of an id that are shown; they are enough to name a session.
 const SHORT_ID: usize = 8;
+/// Columns of a folder, and of one on a narrow page.
 const PROJECT_WIDTH: usize = 28;
+const NARROW_PROJECT: usize = 16;
+/// What stands before a title, and the least that is shown of one.
+const BESIDE_TITLE: usize = 38;
+const LEAST_TITLE: usize = 20;
 
 pub(super) fn run(args: &ListArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
     let looked = match (&args.project, args.all) {
@@ -40,10 +46,16 @@ pub(super) fn run(args: &ListArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
         for session in &sessions {
             crate::say(&as_json(session).to_string());
         }
-    } else if sessions.is_empty() {
-        crate::say_on_stderr(&nothing_found(args, desk));
-    } else {
+    } else if !sessions.is_empty() {
         crate::say(gimlet_serve::sanitise(&table(&sessions, found, args, desk)).trim_end());
+    }
+    if sessions.is_empty() {
+        if let Some(report) = lookup::unreadable(&desk.near) {
+            return Err(report);
+        }
+        if !args.json {
+            crate::say_on_stderr(&nothing_found(args, desk));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -84,11 +96,14 @@ pub(super) fn as_json(session: &SessionSummary) -> Value {
 
 fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk<'_>) -> String {
     let now = SystemTime::now();
-    let project_width = if args.all { PROJECT_WIDTH + 2 } else { 0 };
+    let width = page_width(PAGE_WIDTH);
+    let is_narrow = width < BESIDE_TITLE + PROJECT_WIDTH + 2 + LEAST_TITLE;
+    let project = if is_narrow { NARROW_PROJECT } else { PROJECT_WIDTH };
+    let project_width = if args.all { project + 2 } else { 0 };
     let mut page = format!("{:>7}  {:>5}  {:>8}  {:<SHORT_ID$}  ", "AGE", "TURNS", "SIZE", "ID");
-    page += &if args.all { format!("{:<PROJECT_WIDTH$}  ", "FOLDER") } else { String::new() };
+    page += &if args.all { format!("{:<project$}  ", "FOLDER") } else { String::new() };
     page += "TITLE OR FIRST PROMPT\n";
-    let room = page_width(PAGE_WIDTH).saturating_sub(38 + project_width).max(20);
+    let room = width.saturating_sub(BESIDE_TITLE + project_width).max(LEAST_TITLE);
     for session in sessions {
         let turns = count_turns(&session.path).map_or_else(|_| "?".to_owned(), |turns| turns.to_string());
         let id: String = session.id.as_str().chars().take(SHORT_ID).collect();
@@ -97,7 +112,7 @@ fn table(sessions: &[SessionSummary], found: usize, args: &ListArgs, desk: &Desk
         page += &format!("{age:>7}  {turns:>5}  {:>8}  {id}  ", words::size(session.size));
         if args.all {
             let folder = session.cwd.as_ref().map(|cwd| desk.short(cwd)).unwrap_or_default();
-            page += &format!("{:<PROJECT_WIDTH$}  ", end_of(&folder, PROJECT_WIDTH));
+            page += &format!("{:<project$}  ", end_of(&folder, project));
         }
         page += &format!("{}\n", in_one_line(&title(session), room));
     }

@@ -7,15 +7,18 @@ use std::time::SystemTime;
 use gimlet_store::{Include, Locations, SessionSummary};
 
 use super::{list, words};
-use crate::page::in_one_line;
+use crate::lookup::{self, may_be_start};
+use crate::page::{in_one_line, page_width};
 use crate::report::Report;
 use crate::surroundings::Surroundings;
 
 /// Sessions on one page.
 const MOST_SHOWN: usize = 20;
-/// Characters of a branch and of a title.
+/// Characters of a branch, and of all that stands before a title.
 const BRANCH_WIDTH: usize = 16;
-const TITLE_WIDTH: usize = 72;
+const BESIDE_TITLE: usize = 24 + BRANCH_WIDTH;
+/// Columns of a page when standard output is no terminal.
+const UNWATCHED: usize = 80;
 
 /// The id of the session that the person picks among those of this folder.
 pub(crate) fn pick(around: &Surroundings) -> Result<String, Report> {
@@ -23,7 +26,11 @@ pub(crate) fn pick(around: &Surroundings) -> Result<String, Report> {
     let untold = || Report::new("--resume does not say which session, and there is no terminal to ask in").hint(hint);
     // Standard input may be what the prompt is about.
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| untold())?;
-    let sessions = super::sessions_of(&Locations::new(&around.config_home), &around.cwd).list(Include::All);
+    let here = super::sessions_of(&Locations::new(&around.config_home), &around.cwd);
+    let sessions = here.list(Include::All);
+    if let Some(report) = lookup::unreadable(&here).filter(|_| sessions.is_empty()) {
+        return Err(report);
+    }
     if sessions.is_empty() {
         return Err(Report::new("there are no sessions of this folder").hint("'gimlet sessions ls --all' shows others"));
     }
@@ -48,15 +55,22 @@ fn choose<'a>(
         output.write_all(b"A number goes on with it, words look for others, Enter leaves: ")?;
         output.flush()?;
         let mut answer = String::new();
-        // The end of the input is an empty answer, too.
-        input.read_line(&mut answer)?;
+        // The end of the input is an empty answer, too, on a line that nobody ended.
+        if input.read_line(&mut answer)? == 0 {
+            output.write_all(b"\n")?;
+        }
         let answer = answer.trim();
         if answer.is_empty() {
             return Ok(None);
         }
-        let number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        if let Some(session) = number.and_then(|index| shown.get(index)) {
+        let number = answer.parse::<usize>().ok();
+        if let Some(session) = number.and_then(|number| shown.get(number.checked_sub(1)?)) {
             return Ok(Some(session));
+        }
+        // As many digits as an id begins with may be meant as one.
+        if number.is_some() && !may_be_start(answer) {
+            output.write_all(format!("There is no {answer}.\n").as_bytes())?;
+            continue;
         }
         let found: Vec<&SessionSummary> = all.iter().copied().filter(|session| speaks_of(session, answer)).collect();
         if found.is_empty() {
@@ -69,11 +83,12 @@ fn choose<'a>(
 
 fn page(sessions: &[&SessionSummary]) -> String {
     let now = SystemTime::now();
+    let title_width = page_width(UNWATCHED).saturating_sub(BESIDE_TITLE).max(20);
     let mut page = String::from("\n");
     for (index, session) in sessions.iter().take(MOST_SHOWN).enumerate() {
         let branch = in_one_line(session.git_branch.as_deref().unwrap_or_default(), BRANCH_WIDTH);
         let (age, size) = (words::age(session.modified, now), words::size(session.size));
-        let title = in_one_line(&list::title(session), TITLE_WIDTH);
+        let title = in_one_line(&list::title(session), title_width);
         page += &format!("{:>3}  {age:>7}  {size:>8}  {branch:<BRANCH_WIDTH$}  {title}\n", index + 1);
     }
     if sessions.len() > MOST_SHOWN {
@@ -133,7 +148,8 @@ mod tests {
         // What is not there changes nothing, and neither does a number beyond the end.
         let (picked, page) = answer(&sessions, "nowhere\n9\nMEND parser\n1\n");
         assert_eq!(picked.as_deref(), Some("mend the parser"));
-        assert!(page.contains("No session has \"nowhere\" in it.") && page.contains("No session has \"9\" in it."));
+        assert!(page.contains("No session has \"nowhere\" in it.") && page.contains("There is no 9."));
+        assert!(answer(&sessions, "0\n99\n\n").1.contains("There is no 99."));
         assert_eq!(answer(&sessions, "\n").0, None);
         assert_eq!(answer(&sessions, "").0, None);
         assert!(!page.contains('\u{1b}'), "{page:?}");

@@ -9,6 +9,8 @@ use serde_json::json;
 
 use super::{Desk, words};
 use crate::args::SearchArgs;
+use crate::lookup;
+use crate::page::may_use_colour;
 use crate::report::Report;
 
 /// Taking in new transcripts is not mentioned before it takes this long.
@@ -30,12 +32,15 @@ pub(super) fn run(args: &SearchArgs, desk: &Desk<'_>) -> Result<ExitCode, Report
     meter.clear();
     updated.map_err(failed)?;
     let hits = index.find(&search).map_err(failed)?;
+    if let Some(report) = lookup::unreadable(&desk.near).filter(|_| hits.is_empty()) {
+        return Err(report);
+    }
     if args.json {
         for hit in &hits {
             crate::say(&as_json(hit));
         }
     } else {
-        let bold = std::io::stdout().is_terminal() && desk.around.env.get("NO_COLOR").is_none();
+        let bold = may_use_colour(&desk.around.env);
         for hit in &hits {
             crate::say(&as_text(hit, desk, bold));
         }

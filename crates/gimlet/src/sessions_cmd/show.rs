@@ -20,9 +20,7 @@ const LINE_WIDTH: usize = 160;
 pub(super) fn run(args: &ShowArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> {
     let files = match &args.session {
         Some(name) => desk.named(name)?,
-        None => lookup::latest(&desk.near).ok_or_else(|| {
-            Report::new("there is no session of this folder").hint("Name one: gimlet sessions show SESSION")
-        })?,
+        None => lookup::latest(&desk.near, "Name one: gimlet sessions show SESSION")?,
     };
     let path = files.transcript();
     let summary = peek(&path)
@@ -35,10 +33,7 @@ pub(super) fn run(args: &ShowArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
     let story = read_story(&path).map_err(|error| Report::new(error.to_string()))?;
     let mut out = std::io::BufWriter::new(std::io::stdout());
     let redactor = export::redactor(&desk.around.env);
-    let mut say = |text: &str| {
-        // Nobody reading any more is no failure of what was asked.
-        writeln!(out, "{}", gimlet_serve::sanitise(&redactor.mask(text))).is_ok()
-    };
+    let mut say = |text: &str| crate::heard(writeln!(out, "{}", gimlet_serve::sanitise(&redactor.mask(text))));
     say(&head(&summary, desk));
     if !story.damage.is_empty() {
         say(&format!(
@@ -60,6 +55,7 @@ pub(super) fn run(args: &ShowArgs, desk: &Desk<'_>) -> Result<ExitCode, Report> 
             break;
         }
     }
+    crate::heard(out.flush());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -100,6 +96,8 @@ fn first_shown(args: &ShowArgs, story: &gimlet_store::Story) -> Result<usize, Re
 fn said(moment: &Moment, names: &Names, full: bool) -> String {
     let time = moment.at.as_deref().map(words::local).unwrap_or_default();
     let heading = match moment.kind {
+        // Written for the model in the person's name.
+        MomentKind::Prompt if is_interruption(moment) => format!("\n── interrupted · {time}"),
         MomentKind::Prompt => format!("\n── you · {time}"),
         MomentKind::Summary => format!("\n── summary of what was before · {time}"),
         MomentKind::Compacted => return format!("\n══ compacted · {time}"),
@@ -111,6 +109,11 @@ fn said(moment: &Moment, names: &Names, full: bool) -> String {
     let mut lines: Vec<String> = Some(heading).filter(|heading| !heading.is_empty()).into_iter().collect();
     lines.extend(moment.blocks.iter().filter_map(|block| block_text(moment, block, names, full)));
     lines.join("\n")
+}
+
+fn is_interruption(moment: &Moment) -> bool {
+    let says = |block: &Block| block.as_text().is_some_and(|text| text.starts_with("[Request interrupted by user"));
+    moment.blocks.first().is_some_and(says)
 }
 
 fn block_text(moment: &Moment, block: &Block, names: &Names, full: bool) -> Option<String> {

@@ -34,12 +34,13 @@ pub(super) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
-/// A recorded time in this machine's time zone; as it was recorded when it is no time.
+/// A recorded time in this machine's time zone, or in UTC where that is not known, and said to be; as it was recorded when
+/// it is no time.
 pub(super) fn local(recorded: &str) -> String {
-    match recorded.parse::<Timestamp>() {
-        Ok(time) => time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
-        Err(_) => recorded.to_owned(),
-    }
+    let Ok(time) = recorded.parse::<Timestamp>() else { return recorded.to_owned() };
+    let zone = TimeZone::system();
+    let form = if zone.is_unknown() { "%Y-%m-%d %H:%M UTC" } else { "%Y-%m-%d %H:%M" };
+    time.to_zoned(zone).strftime(form).to_string()
 }
 
 pub(super) fn local_ms(milliseconds: i64) -> String {

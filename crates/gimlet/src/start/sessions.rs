@@ -8,14 +8,14 @@ use gimlet_proto::{EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
     Damage, DecisionLedger, EarlyTitle, FindError, Fsync, Include, Labels, LoadError, LoadOptions, Loaded, Locations,
-    MAX_HISTORY, ResultFiles, SessionFiles, SessionSummary, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
+    MAX_HISTORY, ResultFiles, SessionFiles, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
     TranscriptOptions, check_dropped_turn, clean_title, is_session_id, load, new_session_id, note_added,
     other_worktrees, peek,
 };
 
 use super::Manner;
 use crate::args::{RunArgs, Snapshot};
-use crate::lookup::may_be_start;
+use crate::lookup::{self, may_be_start};
 use crate::page::in_one_line;
 use crate::report::Report;
 use crate::surroundings::Surroundings;
@@ -363,37 +363,41 @@ fn resumed(run: &RunArgs, around: &Surroundings, places: &Locations) -> Result<O
         let here = Sessions::new(places, &around.cwd, &[]);
         let latest = here.latest(if run.print || run.is_driven() { Include::All } else { Include::Interactive });
         // Programs ask to continue without knowing whether there is anything; the first time there is not.
-        return latest.map(|summary| files_of(&summary)).transpose();
+        return match latest {
+            Some(summary) => lookup::of_summary(&summary).map(Some),
+            None => lookup::unreadable(&here).map_or(Ok(None), Err),
+        };
     }
     let Some(wanted) = &run.resume else { return Ok(None) };
     if wanted.ends_with(".jsonl") && Path::new(wanted).is_absolute() {
-        return SessionFiles::of_transcript(Path::new(wanted))
-            .map(Some)
-            .ok_or_else(|| Report::new(format!("{wanted} is not a session")));
+        return lookup::of_transcript(Path::new(wanted)).map(Some);
     }
     let sessions = Sessions::new(places, &around.cwd, &other_worktrees(&around.cwd));
     if is_session_id(wanted) {
         let unknown =
             |error: FindError| Report::new(error.to_string()).hint("'gimlet sessions ls --all' shows what there is");
-        return sessions.by_id(wanted).map(Some).map_err(unknown);
+        return sessions
+            .by_id(wanted)
+            .map(Some)
+            .map_err(|error| lookup::unreadable(&sessions).unwrap_or_else(|| unknown(error)));
     }
     let unknown = |error: FindError| {
         let asked = "--resume requires a valid session ID or session title when used with --print";
-        Report::new(format!("{asked}: {error}")).hint("'gimlet sessions ls' shows what there is")
+        let short =
+            if lookup::is_short_start(wanted) { "The beginning of an id has at least four characters; " } else { "" };
+        let report = || {
+            Report::new(format!("{asked}: {error}")).hint(format!("{short}'gimlet sessions ls' shows what there is"))
+        };
+        lookup::unreadable(&sessions).unwrap_or_else(report)
     };
     match sessions.by_title(wanted) {
-        Ok(summary) => files_of(&summary).map(Some),
+        Ok(summary) => lookup::of_summary(&summary).map(Some),
         // 'sessions ls' shows no more of an id than its beginning.
         Err(FindError::NoSuchTitle { .. }) if may_be_start(wanted) => {
             sessions.by_start(wanted).map(Some).map_err(unknown)
         }
         Err(error) => Err(unknown(error)),
     }
-}
-
-fn files_of(summary: &SessionSummary) -> Result<SessionFiles, Report> {
-    SessionFiles::of_transcript(&summary.path)
-        .ok_or_else(|| Report::new(format!("{} is not a session", summary.path.display())))
 }
 
 fn load_session(files: &SessionFiles, options: &LoadOptions) -> Result<Loaded, Report> {

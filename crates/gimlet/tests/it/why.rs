@@ -252,3 +252,12 @@ async fn a_session_from_before_the_ledger_is_told_from_one_that_called_nothing()
     let nothing = why(&silent, &[SESSION]).await;
     assert_eq!(nothing.expect_code(0).stdout, format!("session {SESSION} made no call that was decided on\n"));
 }
+
+#[tokio::test]
+async fn a_fork_points_to_the_session_that_decided() {
+    let world = world();
+    run(&world, &["--session-id", SESSION], &[bash("ls")]).await;
+    run(&world, &["--resume", SESSION, "--fork-session", "--name", "copy"], &[]).await;
+    let why = world.run_at("http://127.0.0.1:9").args(["why", "copy"]).finish().await;
+    assert!(why.expect_code(0).stdout.contains(&format!("'gimlet why {SESSION}'")), "{}", why.stdout);
+}

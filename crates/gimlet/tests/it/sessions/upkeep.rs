@@ -172,3 +172,84 @@ async fn a_session_that_runs_is_not_deleted_and_the_way_out_is_named() {
     let gone = sessions(&world, &["rm", &id, "--yes"]).await;
     assert!(gone.expect_code(0).stdout.starts_with("deleted 1 session"), "{}", gone.stdout);
 }
+
+#[tokio::test]
+async fn sessions_that_cannot_be_looked_for_are_not_said_to_be_none() {
+    let world = world();
+    let projects = world.home.join(".claude/projects");
+    std::fs::create_dir_all(projects.parent().unwrap()).unwrap();
+    // Root may read every folder, but no file is one.
+    std::fs::write(&projects, "").unwrap();
+    for line in [
+        "sessions ls",
+        "sessions ls --all --json",
+        "sessions show",
+        "sessions search x",
+        "-p go -c",
+        "-p go -r t",
+        "why",
+    ] {
+        let run = world.run_at("http://127.0.0.1:9").args(line.split(' ')).finish().await;
+        let said = format!("gimlet: {} cannot be read: ", projects.display());
+        assert!(run.expect_code(1).stderr.contains(&said), "{line}: {}", run.stderr);
+    }
+}
+
+#[tokio::test]
+async fn labels_leave_the_order_of_sessions_alone_and_doubles_are_noted() {
+    let world = world();
+    let old = turn(&world, "first", "ok", &["--name", "build"]).await;
+    let new = turn(&world, "second", "ok", &[]).await;
+    for args in [&["rename", &old, "older"][..], &["tag", &old, "t"]] {
+        sessions(&world, args).await.expect_code(0);
+    }
+    let rows = sessions(&world, &["ls", "--json"]).await.lines();
+    assert_eq!((&rows[0]["id"], &rows[1]["tag"]), (&json!(new), &json!("t")), "{rows:?}");
+    let double = sessions(&world, &["rename", &new, "older"]).await;
+    assert!(
+        double.expect_code(0).stderr.contains("note: more than one session has the title 'older'"),
+        "{}",
+        double.stderr
+    );
+}
+
+#[tokio::test]
+async fn a_transcript_under_another_name_is_told_what_it_must_be_called() {
+    let world = world();
+    let id = turn(&world, "go", "ok", &[]).await;
+    let copy = world.path("b.jsonl");
+    std::fs::copy(transcript(&world, &id), &copy).unwrap();
+    for args in [&["sessions", "show", &copy][..], &["sessions", "fsck", &copy], &["-p", "x", "--resume", &copy]] {
+        let run = world.run_at("http://127.0.0.1:9").args(args.iter().copied()).finish().await;
+        assert!(run.expect_code(1).stderr.contains("<id>.jsonl"), "{args:?}: {}", run.stderr);
+    }
+    let mended = sessions(&world, &["fsck", &id, "--repair", "mended.jsonl"]).await;
+    assert!(mended.stderr.contains(&format!("only under the name {id}.jsonl")), "{}", mended.stderr);
+}
+
+#[tokio::test]
+async fn a_dash_is_standard_output_and_a_folder_is_not_replaced() {
+    let world = world();
+    let id = turn(&world, "what is said", "ok", &[]).await;
+    let written = sessions(&world, &["export", &id, "--output", "-"]).await;
+    assert!(written.expect_code(0).stdout.contains("what is said") && !world.project.join("-").exists());
+    let folder = sessions(&world, &["export", &id, "--output", "/tmp"]).await;
+    assert!(folder.expect_code(1).stderr.contains("/tmp is a folder"), "{}", folder.stderr);
+}
+
+#[tokio::test]
+async fn times_are_those_of_the_zone_that_is_named() {
+    let world = world();
+    let id = turn(&world, "go", "ok", &[]).await;
+    let shown = |zone: &'static str| {
+        let run = world.run_at("http://127.0.0.1:9").env("TZ", zone).args(["sessions", "show", &id]);
+        async move { run.finish().await.stdout }
+    };
+    let (utc, tokyo, unknown) = (shown("UTC").await, shown("Asia/Tokyo").await, shown("No/Where").await);
+    let hour = |page: &str| -> i32 {
+        let line = page.lines().find(|line| line.starts_with("begun")).unwrap().to_owned();
+        line.split_whitespace().nth(2).and_then(|time| time.split(':').next()).unwrap().parse().unwrap()
+    };
+    assert_eq!((hour(&utc) + 9) % 24, hour(&tokyo), "{utc}\n{tokyo}");
+    assert!(unknown.lines().any(|line| line.starts_with("begun") && line.ends_with(" UTC")), "{unknown}");
+}
