@@ -36,7 +36,7 @@ pub(crate) fn apply(text: &str, path: &[&str], edit: &Edit) -> Result<String, Ed
         EditError::Syntax { line: at.line, column: at.column, message: error.message }
     })?;
     let editor = Editor { text, style: Style::of(text, &parsed.root) };
-    let changed = editor.at(&parsed.root, path, 0, edit)?;
+    let changed = editor.at(&parsed.root, "the file", path, 0, edit)?;
     let Some((range, replacement)) = changed else { return Ok(text.to_owned()) };
     let mut out = String::with_capacity(text.len() + replacement.len());
     out.push_str(&text[..range.start]);
@@ -88,23 +88,22 @@ struct Editor<'t> {
 }
 
 impl Editor<'_> {
-    fn at(&self, node: &Node, path: &[&str], depth: usize, edit: &Edit) -> Result<Replacement, EditError> {
+    /// `name` is what the node is called by people.
+    fn at(&self, node: &Node, name: &str, path: &[&str], depth: usize, edit: &Edit) -> Result<Replacement, EditError> {
         let Some((key, below)) = path.split_first() else {
-            return self.value(node, depth, edit);
+            return self.value(node, name, depth, edit);
         };
         if !matches!(node.json, Json::Object(_)) {
-            return Err(self.shape(node, key, "an object with keys"));
+            return Err(self.shape(node, name, "an object with keys"));
         }
         if let Some(member) = node.members().iter().find(|member| member.key == *key) {
             if below.is_empty() && *edit == Edit::Remove {
                 let others: Vec<std::ops::Range<usize>> =
                     node.members().iter().map(|member| member.key_span.start..member.value.span.end).collect();
-                return Ok(Some((
-                    self.entry_with_comma(&others, member.key_span.start..member.value.span.end),
-                    String::new(),
-                )));
+                let entry = member.key_span.start..member.value.span.end;
+                return Ok(Some((self.entry_with_comma(node, &others, entry), String::new())));
             }
-            return self.at(&member.value, below, depth + 1, edit);
+            return self.at(&member.value, key, below, depth + 1, edit);
         }
         let Some(new) = new_value(below, edit) else { return Ok(None) };
         let ends: Vec<usize> = node.members().iter().map(|member| member.value.span.end).collect();
@@ -115,7 +114,7 @@ impl Editor<'_> {
         })))
     }
 
-    fn value(&self, node: &Node, depth: usize, edit: &Edit) -> Result<Replacement, EditError> {
+    fn value(&self, node: &Node, name: &str, depth: usize, edit: &Edit) -> Result<Replacement, EditError> {
         let is_list = matches!(node.json, Json::Array(_));
         match edit {
             Edit::Set(value) if node.to_value() == *value => Ok(None),
@@ -123,7 +122,7 @@ impl Editor<'_> {
                 let indent = self.indent_around(node, depth);
                 Ok(Some((node.span.clone(), self.render(value, &indent))))
             }
-            Edit::Append(_) | Edit::Take(_) if !is_list => Err(self.shape(node, "it", "a list")),
+            Edit::Append(_) | Edit::Take(_) if !is_list => Err(self.shape(node, name, "a list")),
             Edit::Append(value) => {
                 if node.elements().iter().any(|element| element.to_value() == *value) {
                     return Ok(None);
@@ -136,7 +135,7 @@ impl Editor<'_> {
                 let spans: Vec<std::ops::Range<usize>> =
                     node.elements().iter().map(|element| element.span.clone()).collect();
                 let found = node.elements().iter().find(|element| element.to_value() == *value);
-                Ok(found.map(|element| (self.entry_with_comma(&spans, element.span.clone()), String::new())))
+                Ok(found.map(|element| (self.entry_with_comma(node, &spans, element.span.clone()), String::new())))
             }
             Edit::Remove => Ok(None),
         }
@@ -167,9 +166,10 @@ impl Editor<'_> {
         }
     }
 
-    /// The place of an entry with the comma that goes with it.
+    /// The place of an entry with the comma that goes with it; with the lines that it had for itself when it was the only one.
     fn entry_with_comma(
         &self,
+        node: &Node,
         all: &[std::ops::Range<usize>],
         entry: std::ops::Range<usize>,
     ) -> std::ops::Range<usize> {
@@ -178,7 +178,12 @@ impl Editor<'_> {
         match (before, after) {
             (Some(before), _) => before..entry.end,
             (None, Some(after)) => entry.start..after,
-            (None, None) => entry,
+            (None, None) => {
+                let inside = node.span.start + 1..node.span.end - 1;
+                let around = [&self.text[inside.start..entry.start], &self.text[entry.end..inside.end]];
+                // Comments and stray commas stay.
+                if around.iter().all(|text| text.trim().is_empty()) { inside } else { entry }
+            }
         }
     }
 

@@ -110,13 +110,20 @@ pub fn key(path: &str) -> Option<&'static Key> {
 }
 
 /// Whether this path is an object whose members are keys of their own.
-pub(crate) fn is_group(path: &str) -> bool {
+pub fn is_group(path: &str) -> bool {
     KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// The key that somebody who wrote this name probably meant.
 pub fn close_to(path: &str) -> Option<&'static str> {
-    let close = KEYS.iter().map(|key| (edit_distance(key.path, path), key.path)).min();
+    // Lists of rules are often written without the object that they belong into.
+    let inside = format!("permissions.{path}");
+    if let Some(key) = KEYS.iter().find(|key| key.path == inside) {
+        return Some(key.path);
+    }
+    let groups = KEYS.iter().filter_map(|key| key.path.split_once('.')).map(|(group, _)| group);
+    let names = KEYS.iter().map(|key| key.path).chain(groups);
+    let close = names.map(|name| (edit_distance(name, path), name)).min();
     close.filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)
 }
 

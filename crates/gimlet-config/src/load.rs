@@ -111,7 +111,8 @@ pub(crate) fn first_objection(scope: Scope, text: &str) -> Option<String> {
     intake.admit(parsed.root);
     let objection = problems.into_iter().find(|problem| problem.severity > Severity::Info)?;
     // Said of a value that is not in any file yet.
-    Some(objection.message.split("; the file is ignored").next().unwrap_or_default().to_owned())
+    let message = objection.message.trim_start_matches("ignored: ");
+    Some(message.split("; the file is ignored").next().unwrap_or_default().to_owned())
 }
 
 impl Loaded {
@@ -238,6 +239,7 @@ impl Loaded {
             Err(error) => {
                 let kept = json::restrictions(text.as_str());
                 let what = match kept.members().is_empty() {
+                    true if scope == Scope::Flag => "nothing of it counts",
                     true => "the file is ignored, and with it every rule in it",
                     false => "the file is ignored except for what it forbids, as far as that can be made out",
                 };

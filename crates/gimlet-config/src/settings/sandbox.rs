@@ -73,7 +73,7 @@ pub struct SandboxNetwork {
     pub allow_unix_sockets: Option<Vec<String>>,
     /// Allow all Unix sockets.
     pub allow_all_unix_sockets: Option<bool>,
-    /// Allow listening on this machine, on macOS.
+    /// Let commands listen on this machine and reach what listens there, each among its own processes.
     pub allow_local_binding: Option<bool>,
     /// System services that may be used, on macOS.
     pub allow_mach_lookup: Option<Vec<String>>,
