@@ -26,7 +26,7 @@ pub(crate) use simulate::run as simulate;
 /// Answers one question, or the rows of a batch.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Report> {
     if args.batch {
-        return batch::run(std::io::stdin().lock(), std::io::stdout().lock());
+        return batch::run(std::io::stdin().lock(), std::io::stdout());
     }
     let around = Surroundings::read()?;
     let from = around.cwd.clone();
@@ -107,7 +107,7 @@ fn in_force(around: &Surroundings) -> InForce {
         format!("{place}: policyHelper: a session asks {program} for managed settings; this is the answer without them")
     }));
     let (roots, missing) = crate::settings::directories(effective, around);
-    warnings.extend(missing);
+    warnings.extend(missing.iter().map(ToString::to_string));
     warnings.extend(gimlet_config::withheld_line(&effective.withheld, &found.store.trust()));
     InForce { rules, roots, sandboxed: effective.settings.sandbox.enabled == Some(true), warnings }
 }
@@ -123,8 +123,7 @@ fn exit_code(decision: Decision) -> ExitCode {
 
 fn working_directory(wanted: Option<&Path>, current: &Path) -> Result<PathBuf, Report> {
     let Some(wanted) = wanted else { return Ok(current.to_owned()) };
-    let real = current.join(wanted).canonicalize().ok().filter(|real| real.is_dir());
-    real.ok_or_else(|| Report::new(format!("--cwd {}: there is no such folder", wanted.display())))
+    crate::lookup::folder(wanted, current).map_err(|why| Report::new(format!("--cwd {why}")))
 }
 
 fn places(cwd: PathBuf, home: Option<PathBuf>, env: Env) -> PathContext {
@@ -146,7 +145,7 @@ fn rules(
             .map_err(|error| Report::new(format!("--rules {}: it cannot be read: {error}", file.display())))?;
         let problems = rules_file::load(&mut rules, &file, &text, anchor)
             .map_err(|error| Report::new(format!("--rules {}: {error}", file.display())))?;
-        warnings.extend(problems.iter().map(ToString::to_string));
+        warnings.extend(problems);
     }
     let known: Vec<&str> = crate::start::known_tools().collect();
     warnings.extend(rules.remarks(&known).iter().map(ToString::to_string));
@@ -164,7 +163,13 @@ fn read_call(args: &CheckArgs, paths: &PathContext) -> Result<ReadCall, Report> 
         }
     };
     crate::start::known_tool(name, "--tool")?;
-    ReadCall::new(name, input, paths).map_err(|why| Report::new(format!("--input: {why}")))
+    let flag = if args.command.is_some() { "--command" } else { "--input" };
+    ReadCall::new(name, input, paths).map_err(|why| {
+        // The tool's words are for a model, which is told a kind and a number besides.
+        let why = why.trim_start_matches("InputValidationError: ");
+        let why = why.rsplit_once(" (code ").filter(|(_, end)| end.ends_with(')')).map_or(why, |(why, _)| why);
+        Report::new(format!("{flag}: {why}"))
+    })
 }
 
 fn input(text: Option<&str>) -> Result<Value, Report> {

@@ -11,6 +11,7 @@ use gimlet_core::{Judged, Judging};
 use gimlet_policy::{Behavior, FileTable, RuleScope, RuleSet, RuleSource, Verdict, Walls};
 use gimlet_proto::{Env, Need, PermissionMode};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::call::built_in;
@@ -20,11 +21,21 @@ use crate::report::Report;
 /// Where rows that do not say it are at home.
 const DEFAULT_HOME: &str = "/home/dev";
 
-/// One question: about a `command`, or about the `path` of a file tool.
+/// One question: about a `command`, or about the `path` of a file tool. Rows of a test may carry its answer along.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Row {
     #[serde(default)]
     id: Value,
+    #[serde(default, rename = "kind")]
+    _kind: IgnoredAny,
+    #[serde(default, rename = "expect")]
+    _expect: IgnoredAny,
+    #[serde(default, rename = "why")]
+    _why: IgnoredAny,
+    /// Targets of links that lead nowhere; which of them exist decides nothing.
+    #[serde(default, rename = "missing")]
+    _missing: IgnoredAny,
     #[serde(default)]
     rules: Lists,
     #[serde(default)]
@@ -44,7 +55,7 @@ struct Row {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct Lists {
     deny: Vec<String>,
     ask: Vec<String>,
@@ -63,7 +74,7 @@ pub(super) fn run(rows: impl BufRead, mut answers: impl Write) -> Result<ExitCod
             understood = false;
             json!({"id": id, "line": at + 1, "error": error})
         });
-        if writeln!(answers, "{answer}").is_err() {
+        if !crate::heard(writeln!(answers, "{answer}")) {
             // Whoever asked has gone.
             break;
         }
@@ -77,8 +88,16 @@ struct Misunderstood {
 }
 
 fn answer(line: &[u8]) -> Result<Value, Misunderstood> {
-    let row: Row = serde_json::from_slice(line)
-        .map_err(|error| Misunderstood { id: Value::Null, error: format!("the row is not understood: {error}") })?;
+    let not_understood = |id, error: &dyn std::fmt::Display| {
+        let error = format!("the row is not understood: {error}");
+        Misunderstood { id, error }
+    };
+    let members: Value = serde_json::from_slice(line).map_err(|error| not_understood(Value::Null, &error))?;
+    if !members.is_object() {
+        return Err(not_understood(Value::Null, &"it is no object"));
+    }
+    let id = members["id"].clone();
+    let row: Row = serde_json::from_value(members).map_err(|error| not_understood(id, &error))?;
     match row.verdict() {
         Ok(verdict) => Ok(json!({"id": row.id, "decision": verdict.decision, "because": because(&verdict)})),
         Err(error) => Err(Misunderstood { id: row.id, error }),
@@ -87,6 +106,7 @@ fn answer(line: &[u8]) -> Result<Value, Misunderstood> {
 
 impl Row {
     fn verdict(&self) -> Result<Verdict, String> {
+        self.check_places()?;
         let rules = self.rules()?;
         let paths = self.paths();
         let view = self.view();
@@ -125,6 +145,13 @@ impl Row {
             (Some(_), Some(_)) => Err("the row has both a command and a path".to_owned()),
             (None, None) => Err("the row has neither a command nor a path".to_owned()),
         }
+    }
+
+    /// No folder of this machine counts, so there is none that another could be seen from.
+    fn check_places(&self) -> Result<(), String> {
+        let places = [("cwd", Some(&self.cwd)), ("root", self.root.as_ref()), ("home", self.home.as_ref())];
+        let relative = places.into_iter().find(|(_, place)| place.is_some_and(|place| !place.is_absolute()));
+        relative.map_or(Ok(()), |(name, _)| Err(format!("`{name}` is no absolute path")))
     }
 
     fn rules(&self) -> Result<RuleSet, String> {

@@ -1,8 +1,9 @@
 //! The rules of a settings file, each with the line that it stands on.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use gimlet_policy::{Behavior, RuleProblem, RuleScope, RuleSet, RuleSource};
+use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -22,25 +23,45 @@ struct Lists<'a> {
     allow: Vec<&'a RawValue>,
 }
 
-/// Adds the rules of a file and says which could not be used; other keys are none of our business here.
+/// Adds the rules of a file and says which could not be used, and which keys nobody knows; other settings are none of our
+/// business here.
 pub(super) fn load(
     rules: &mut RuleSet,
     file: &Path,
     text: &str,
     anchor: &Path,
-) -> Result<Vec<RuleProblem>, serde_json::Error> {
+) -> Result<Vec<String>, serde_json::Error> {
     let settings: Settings<'_> = serde_json::from_str(text)?;
-    let Some(Lists { deny, ask, allow }) = settings.permissions else { return Ok(Vec::new()) };
-    let mut problems = Vec::new();
+    let mut problems = unknown_keys(file, text);
+    let Some(Lists { deny, ask, allow }) = settings.permissions else { return Ok(problems) };
     for (behavior, list) in [(Behavior::Deny, deny), (Behavior::Ask, ask), (Behavior::Allow, allow)] {
         let mut entries: Vec<(String, RuleSource)> = Vec::with_capacity(list.len());
         for raw in list {
             let source = RuleSource::new(RuleScope::CommandLine, anchor).called("--rules");
             entries.push((serde_json::from_str(raw.get())?, source.in_file(file, line_of(text, raw.get()))));
         }
-        problems.extend(rules.load(behavior, entries.iter().map(|(rule, source)| (rule.as_str(), source.clone()))));
+        let bad = rules.load(behavior, entries.iter().map(|(rule, source)| (rule.as_str(), source.clone())));
+        problems.extend(bad.iter().map(ToString::to_string));
     }
     Ok(problems)
+}
+
+/// Rules under a name that is not read do not count, and their writer should know.
+fn unknown_keys(file: &Path, text: &str) -> Vec<String> {
+    let Ok(top) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else { return Vec::new() };
+    let below = top.get("permissions").map(|value| value.get());
+    let below: BTreeMap<String, &RawValue> =
+        below.and_then(|below| serde_json::from_str(below).ok()).unwrap_or_default();
+    let below = below.into_iter().map(|(name, value)| (format!("permissions.{name}"), value));
+    let is_known =
+        |path: &str| gimlet_config::key(path).is_some() || gimlet_config::is_group(path) || path == "$schema";
+    let unknown = top.into_iter().chain(below).filter(|(path, _)| !is_known(path));
+    let problem = |(path, value): (String, &RawValue)| {
+        let line = line_of(text, value.get()).map(|line| format!(":{line}")).unwrap_or_default();
+        let meant = gimlet_config::close_to(&path).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+        format!("{}{line}: {path}: gimlet does not know this key{meant}", file.display())
+    };
+    unknown.map(problem).collect()
 }
 
 /// The line on which a part of the text begins.
@@ -62,7 +83,29 @@ mod tests {
         assert_eq!(rules.rules(Behavior::Deny)[0].source.line, Some(4));
         assert_eq!(rules.rules(Behavior::Allow)[0].source.line, Some(8));
         assert_eq!(problems.len(), 1);
-        assert!(problems[0].to_string().contains("/r.json:5"), "{}", problems[0]);
+        assert!(problems[0].contains("/r.json:5"), "{}", problems[0]);
+    }
+
+    #[test]
+    fn keys_that_nobody_knows_are_named() {
+        for (text, said) in [
+            (
+                r#"{"permission": {"deny": ["Edit"]}}"#,
+                "/r.json:1: permission: gimlet does not know this key; did you mean permissions?",
+            ),
+            (r#"{"deny": ["Edit"]}"#, "/r.json:1: deny: gimlet does not know this key; did you mean permissions.deny?"),
+            (
+                "{\"permissions\": {\n\"dney\": []}}",
+                "/r.json:2: permissions.dney: gimlet does not know this key; did you mean permissions.deny?",
+            ),
+            (r#"{"theirs": 1}"#, "/r.json:1: theirs: gimlet does not know this key"),
+        ] {
+            let said_of = load(&mut RuleSet::default(), Path::new("/r.json"), text, Path::new("/repo")).unwrap();
+            assert_eq!(said_of, [said], "{text}");
+        }
+        let known = r#"{"$schema": "x", "model": "x", "env": {"A": "1"}, "permissions": {"defaultMode": "plan"}}"#;
+        let said = load(&mut RuleSet::default(), Path::new("/r.json"), known, Path::new("/repo")).unwrap();
+        assert!(said.is_empty(), "{said:?}");
     }
 
     #[test]

@@ -35,8 +35,15 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
     let mut tally = Tally::new(unreadable);
     // A file that cannot be used is an error also when there is no call to judge.
     simulation.folder(&around.cwd)?;
+    // A fork has the calls of its original without what was decided about them, and may have been worked in less lately.
+    let mut others = Vec::new();
     for files in &sessions {
-        simulation.session(files, &mut tally)?;
+        if simulation.session(files, &mut tally, Calls::Recorded)? > 0 {
+            others.push(files);
+        }
+    }
+    for files in others {
+        simulation.session(files, &mut tally, Calls::Others)?;
     }
     let mut remarks: Vec<&String> = Vec::new();
     for remark in simulation.folders.values().flat_map(|folder| &folder.remarks) {
@@ -88,6 +95,15 @@ struct Simulation<'a> {
     seen: HashSet<(String, String)>,
 }
 
+/// Which calls of a session are judged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// Those whose decision its ledger has.
+    Recorded,
+    /// Those that no session has a decision on.
+    Others,
+}
+
 /// What is decided with for one session.
 struct Sides {
     now: RuleSet,
@@ -107,26 +123,31 @@ impl Simulation<'_> {
         self.folders.get(start).ok_or_else(|| Report::new("the settings of a folder were lost"))
     }
 
-    fn session(&mut self, files: &SessionFiles, tally: &mut Tally) -> Result<(), Report> {
+    /// Judges these calls of a session; says how many others it has.
+    fn session(&mut self, files: &SessionFiles, tally: &mut Tally, which: Calls) -> Result<usize, Report> {
+        let is_first = which == Calls::Recorded;
         let past = match read_calls(files) {
             Ok(past) => past,
             Err(error) => {
-                tally.unreadable.push(error.to_string());
-                return Ok(());
+                tally.unreadable.extend(is_first.then(|| error.to_string()));
+                return Ok(0);
             }
         };
         let decisions = match read_decisions(files) {
             Ok((decisions, damaged)) => {
-                tally.damaged(files.decisions(), damaged);
+                tally.damaged(files.decisions(), if is_first { damaged } else { 0 });
                 decisions
             }
             Err(error) => {
-                tally.unreadable.push(format!("{} cannot be read: {error}", files.decisions().display()));
+                let problem = || format!("{} cannot be read: {error}", files.decisions().display());
+                tally.unreadable.extend(is_first.then(problem));
                 Vec::new()
             }
         };
-        tally.sessions += 1;
-        tally.damaged(files.transcript(), past.damaged);
+        if is_first {
+            tally.sessions += 1;
+            tally.damaged(files.transcript(), past.damaged);
+        }
         let start = past.cwd.clone().unwrap_or_else(|| self.around.cwd.clone());
         let only = !self.args.only_rules.is_empty();
         let folder = self.folder(&start)?;
@@ -143,16 +164,21 @@ impl Simulation<'_> {
         }
         // Asked about twice, a call was decided on twice; the last word counts.
         let by_call: HashMap<&str, &DecisionLine> = decisions.iter().map(|line| (line.call.as_str(), line)).collect();
-        let mut in_transcript = HashSet::new();
+        let (mut in_transcript, mut others) = (HashSet::new(), 0);
         for call in &past.calls {
             in_transcript.insert(call.id.as_str());
-            if self.seen.insert((call.entry.clone(), call.id.clone())) {
-                self.call(files, call, by_call.get(call.id.as_str()).copied(), &sides, tally);
+            let line = by_call.get(call.id.as_str()).copied();
+            if line.is_some() != is_first {
+                others += 1;
+            } else if self.seen.insert((call.entry.clone(), call.id.clone())) {
+                self.call(files, call, line, &sides, tally);
             }
         }
-        let lost = by_call.keys().filter(|call| !in_transcript.contains(*call)).count();
-        tally.not_judged(NotJudged::NotInTranscript, lost);
-        Ok(())
+        if is_first {
+            let lost = by_call.keys().filter(|call| !in_transcript.contains(*call)).count();
+            tally.not_judged(NotJudged::NotInTranscript, lost);
+        }
+        Ok(others)
     }
 
     fn call(

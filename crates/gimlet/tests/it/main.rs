@@ -13,6 +13,7 @@ mod guide;
 mod hostile;
 mod key_helper;
 mod leaving;
+mod lost_output;
 mod many_writers;
 mod permissions;
 mod poisoned;

@@ -203,11 +203,29 @@ async fn a_malformed_row_gets_an_error_in_its_place_and_the_batch_goes_on() {
         r#"{"id":"b","cwd":"/repo"}"#,
         r#"{"id":"c","cwd":"/repo","rules":{"deny":["Bash("]},"command":"ls"}"#,
         r#"{"id":7,"cwd":"/repo","tool":"Read","path":"/etc/hosts"}"#,
+        r#"{"id":2}"#,
+        r#"{"id":6,"cwd":"/w","command":"ls","mode":"foo"}"#,
+        r#"{"id":3,"cwd":"/w","command":"ls","moed":"plan"}"#,
+        r#"{"id":4,"cwd":"/w","command":"ls","rules":{"alow":["Bash"]}}"#,
+        r#"{"id":5,"cwd":"w","command":"ls"}"#,
+        "[1]",
     ];
     let run = check(&world, &["--batch"], &rows.join("\n")).await;
     run.expect_code(1);
     let answers = run.lines();
-    assert_eq!(answers.len(), 5);
+    assert_eq!(answers.len(), 11);
+    let errors = [
+        (json!(2), "missing field `cwd`"),
+        (json!(6), "foo"),
+        (json!(3), "unknown field `moed`"),
+        (json!(4), "unknown field `alow`"),
+        (json!(5), "`cwd` is no absolute path"),
+        (json!(null), "it is no object"),
+    ];
+    for (answer, (id, said)) in answers[5..].iter().zip(errors) {
+        assert_eq!(answer["id"], id, "{answer}");
+        assert!(answer["error"].as_str().unwrap().contains(said), "{answer}");
+    }
     assert_eq!((&answers[0]["id"], &answers[0]["decision"]), (&json!("a"), &json!("allow")));
     assert_eq!(answers[1]["line"], 2);
     assert_eq!((&answers[2]["id"], &answers[2]["line"]), (&json!("b"), &json!(4)));
@@ -282,4 +300,27 @@ async fn a_compound_is_answered_part_by_part_and_a_rule_that_comes_near_says_wha
     let run = check(&world, &["--rules", "rules.json", "--command", "sudo make x"], "").await;
     assert!(run.stdout.contains("`Bash(make *)`") && run.stdout.contains("it is run through `sudo`"), "{}", run.stdout);
     assert!(!run.stdout.contains("part by part"), "{}", run.stdout);
+}
+
+#[tokio::test]
+async fn questions_that_cannot_be_asked_are_answered_in_words_for_people() {
+    let world = world();
+    world.file("rules.json", r#"{"permission": {"deny": ["Bash"]}}"#);
+    let run = check(&world, &["--rules", "rules.json", "--command", "ls"], "").await;
+    assert!(
+        run.stderr.contains("permission: gimlet does not know this key; did you mean permissions?"),
+        "{}",
+        run.stderr
+    );
+    for (args, said) in [
+        (&["--command", ""][..], "gimlet: --command: `command` is empty"),
+        (&["--tool", "Bash"], "gimlet: --input: Bash was"),
+    ] {
+        let run = check(&world, args, "").await;
+        assert!(run.expect_code(1).stderr.starts_with(said), "{args:?}: {}", run.stderr);
+        assert!(!run.stderr.contains("(code ") && !run.stderr.contains("InputValidationError"), "{}", run.stderr);
+    }
+    let file = world.path("rules.json");
+    let run = check(&world, &["--command", "ls", "--cwd", &file], "").await;
+    assert!(run.expect_code(1).stderr.contains("this is no folder"), "{}", run.stderr);
 }

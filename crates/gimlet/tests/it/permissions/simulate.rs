@@ -301,3 +301,17 @@ async fn what_a_sandbox_answered_then_it_answers_again() {
     let run = simulate(&world, &["--json", "--rules", "rules.json"]).await;
     assert_eq!(differences(&run), ["refused 1 Bash make it"], "a rule about the command does not let it out");
 }
+
+#[tokio::test]
+async fn a_call_that_forks_share_is_taken_from_the_session_that_decided_on_it() {
+    let world = world();
+    session(&world, &["--allowedTools", "Bash(make *)", "--name", "orig"], &["make x"]).await;
+    for flags in [&["--resume", "orig", "--fork-session"][..], &["--resume", "orig"]] {
+        session(&world, flags, &[]).await;
+    }
+    world.file("strict.json", r#"{"permissions":{"deny":["Bash(make *)"]}}"#);
+    let run = simulate(&world, &["--json", "--rules", "strict.json"]).await;
+    assert_eq!(differences(&run), ["refused 1 Bash make x"]);
+    let total = total(&run);
+    assert_eq!((&total["sessions"], &total["calls"], &total["from_ledger"]), (&json!(2), &json!(1), &json!(1)));
+}
