@@ -65,6 +65,9 @@ pub(crate) fn run(command: &ConfigCommand, around: &Surroundings) -> Result<Exit
 }
 
 fn carry_out(command: &ConfigCommand, around: &Surroundings) -> Result<ExitCode, Report> {
+    if command.key().is_some_and(str::is_empty) {
+        return Err(Report::new("the name of a setting is missing").hint("'gimlet config list' shows what is set"));
+    }
     match command {
         ConfigCommand::Get { key, json } => get(&find(around), key, *json),
         ConfigCommand::Set { key, value, scope } => Writing::new(around, *scope, key).set(value),
@@ -89,6 +92,7 @@ fn get(found: &Found, key: &str, as_json: bool) -> Result<ExitCode, Report> {
     };
     if as_json {
         let sources: Vec<Value> = sources.iter().map(|source| source_json(found, key, source)).collect();
+        let value = shown(key, &value);
         show(&json!({ "key": key, "value": value, "sources": sources, "withheld": withheld }).to_string());
     } else {
         show(parts(found, key, &value, &sources).trim_end());
@@ -121,10 +125,9 @@ fn parts(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String
     let below = format!("{key}.");
     let keys: Vec<String> = merged.keys().into_iter().filter(|name| name.starts_with(&below)).collect();
     if keys.is_empty() {
-        return entry(found, key, value, sources, Secrets::Shown);
+        return entry(found, key, value, sources);
     }
-    let part =
-        |key: &String| entry(found, key, &merged.get(key).unwrap_or_default(), &merged.origins(key), Secrets::Shown);
+    let part = |key: &String| entry(found, key, &merged.get(key).unwrap_or_default(), &merged.origins(key));
     keys.iter().map(part).collect()
 }
 
@@ -157,7 +160,8 @@ fn list(found: &Found, as_json: bool) -> ExitCode {
         let rows = keys.iter().map(|key| {
             let sources = merged.origins(key);
             let sources: Vec<Value> = sources.iter().map(|source| source_json(found, key, source)).collect();
-            json!({ "key": key, "value": merged.get(key), "sources": sources })
+            let value = merged.get(key).map(|value| shown(key, &value));
+            json!({ "key": key, "value": value, "sources": sources })
         });
         show(&Value::Array(rows.collect()).to_string());
         return ExitCode::SUCCESS;
@@ -165,7 +169,7 @@ fn list(found: &Found, as_json: bool) -> ExitCode {
     let mut page = String::new();
     for key in &keys {
         let value = merged.get(key).unwrap_or_default();
-        page.push_str(&entry(found, key, &value, &merged.origins(key), Secrets::Hidden));
+        page.push_str(&entry(found, key, &value, &merged.origins(key)));
     }
     show(if page.is_empty() { "no settings file says anything" } else { page.trim_end() });
     if let Some(line) = gimlet_config::withheld_line(&found.effective.withheld, &found.store.trust()) {
@@ -225,11 +229,21 @@ pub(crate) fn file_table(rows: &[FileRow]) -> String {
     lines.collect::<Vec<String>>().join("\n")
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Secrets {
-    Shown,
-    Hidden,
+/// Variables are where people keep tokens. One that is asked for by its own name is shown, never all of them at once.
+fn is_hidden(key: &str) -> bool {
+    key == "env"
 }
+
+/// A value as it may be shown under this key.
+fn shown(key: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(members) if is_hidden(key) => members.keys().map(|name| (name.clone(), HIDDEN)).collect(),
+        _ if is_hidden(key) => HIDDEN.into(),
+        value => value.clone(),
+    }
+}
+
+const HIDDEN: &str = "***";
 
 /// What keeps a part of a setting from counting, though it is there.
 fn unused(found: &Found, key: &str, source: &Sourced) -> Option<&'static str> {
@@ -238,8 +252,8 @@ fn unused(found: &Found, key: &str, source: &Sourced) -> Option<&'static str> {
 }
 
 /// A key with its value, and below it where each part comes from.
-fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced], secrets: Secrets) -> String {
-    let hide = secrets == Secrets::Hidden && key == "env";
+fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced]) -> String {
+    let hide = is_hidden(key);
     let counted = |count: usize| format!("{key}: {count} {}\n", if count == 1 { "entry" } else { "entries" });
     let mut text = match (value, sources) {
         (Value::Array(entries), _) => counted(entries.len()),
@@ -259,7 +273,7 @@ fn entry(found: &Found, key: &str, value: &Value, sources: &[Sourced], secrets: 
         let place = format!("{}:{} ({})", source.origin.file.display(), source.origin.line, source.origin.scope);
         let shown = match (listed, hide) {
             (false, _) => String::new(),
-            (true, true) => "***  ".to_owned(),
+            (true, true) => format!("{HIDDEN}  "),
             (true, false) => format!("{}  ", source.value),
         };
         let unused = unused(found, key, source).map(|why| format!("  {why}")).unwrap_or_default();
@@ -275,7 +289,7 @@ fn members_lines(found: &Found, key: &str, members: &Map<String, Value>, hide: b
     for name in members.keys() {
         for source in found.effective.merged.origins(&format!("{key}.{name}")) {
             let place = format!("{}:{} ({})", source.origin.file.display(), source.origin.line, source.origin.scope);
-            let value = if hide { "***".to_owned() } else { source.value.to_string() };
+            let value = if hide { HIDDEN.to_owned() } else { source.value.to_string() };
             // Writing to a text cannot fail.
             let _ = writeln!(text, "    {name} = {value}  {place}");
         }
@@ -285,11 +299,12 @@ fn members_lines(found: &Found, key: &str, members: &Map<String, Value>, hide: b
 
 fn source_json(found: &Found, key: &str, source: &Sourced) -> Value {
     let origin = &source.origin;
-    let mut shown = json!({ "value": source.value, "scope": origin.scope, "file": origin.file, "line": origin.line });
+    let value = shown(key, &source.value);
+    let mut told = json!({ "value": value, "scope": origin.scope, "file": origin.file, "line": origin.line });
     if let Some(why) = unused(found, key, source) {
-        shown["unused"] = why.into();
+        told["unused"] = why.into();
     }
-    shown
+    told
 }
 
 /// Settings are text from files that others wrote.

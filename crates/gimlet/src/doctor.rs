@@ -30,9 +30,12 @@ pub(crate) fn run(around: &Surroundings, as_json: bool) -> ExitCode {
     problems.extend(found.effective.problems.iter().cloned());
     problems.extend(found.effective.rules.iter().filter_map(|rule| idle_rule(rule).or_else(|| bad_rule(rule))));
     problems.extend(odd_rules(&found));
+    problems.extend(found.effective.rules.iter().filter_map(misplaced_rule));
     problems.extend(unused_rules(&found));
     problems.extend(gimlet_config::state_problem(&found.loaded.locations));
     problems.extend(policy_helper(&found));
+    problems.extend(settings::directories(&found.effective, around).1);
+    problems.extend(closed_home(&around.config_home));
     problems.extend(unread::problems(&found.loaded.locations));
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let programs = programs(around, found.loaded.locations.project_root());
@@ -56,6 +59,20 @@ fn credential(around: &Surroundings, found: &Found) -> String {
         }
         Err(error) => error.to_string(),
     }
+}
+
+/// A config home in which no session, no trust and no setting can be kept.
+fn closed_home(config_home: &Path) -> Option<Problem> {
+    let there = config_home.ancestors().find(|folder| folder.exists())?;
+    rustix::fs::access(there, rustix::fs::Access::WRITE_OK).err()?;
+    Some(Problem {
+        severity: Severity::Error,
+        file: there.to_owned(),
+        line: None,
+        column: None,
+        key: String::new(),
+        message: "it cannot be written, so sessions, trust and settings cannot be kept".into(),
+    })
 }
 
 /// Here nothing is started, so what the administrator's program would say is not known.
@@ -103,6 +120,18 @@ fn idle_rule(rule: &RuleLine) -> Option<Problem> {
         column: None,
         key: "permissions.allow".into(),
         message: format!("there is no tool named `{name}`{close}"),
+    })
+}
+
+/// A path that is looked for in another place than its writer thinks.
+fn misplaced_rule(rule: &RuleLine) -> Option<Problem> {
+    Some(Problem {
+        severity: Severity::Warning,
+        file: rule.origin.file.clone(),
+        line: Some(rule.origin.line),
+        column: None,
+        key: format!("permissions.{}", settings::behavior(rule)),
+        message: settings::perhaps_absolute(rule)?,
     })
 }
 
@@ -156,7 +185,7 @@ fn in_path(around: &Surroundings, project: &Path, name: &str) -> Option<PathBuf>
     folders.map(|folder| folder.join(name)).find(|file| is_program(file))
 }
 
-fn is_program(file: &Path) -> bool {
+pub(crate) fn is_program(file: &Path) -> bool {
     let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
     is_file && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
 }

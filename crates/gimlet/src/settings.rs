@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gimlet_config::{AutoMode, Effective, Locations, MANAGED_DIR, RuleBehavior, RuleLine, Scope, Sourced};
+use gimlet_config::{
+    AutoMode, Effective, Locations, MANAGED_DIR, Problem, RuleBehavior, RuleLine, Scope, Severity, Sourced,
+};
 use gimlet_core::ReviewRules;
 use gimlet_policy::{Behavior, Rule, RuleProblem, RuleScope, RuleSet, RuleSource};
 use gimlet_proto::{Env, PermissionMode};
@@ -64,6 +66,19 @@ pub(crate) fn objection_to_rule(behavior: RuleBehavior, text: &str) -> Option<St
     Rule::parse(text, of(behavior), &source).err().map(|error| error.to_string())
 }
 
+/// What to say of a rule whose path looks like one from the root and begins in the folder of its file, where there is no
+/// such thing.
+pub(crate) fn perhaps_absolute(rule: &RuleLine) -> Option<String> {
+    const FILE_TOOLS: [&str; 6] = ["Read", "Edit", "Write", "Glob", "Grep", "NotebookEdit"];
+    let (tool, path) = rule.text.strip_suffix(')')?.split_once('(').filter(|(tool, _)| FILE_TOOLS.contains(tool))?;
+    let first =
+        path.strip_prefix('/')?.split('/').next().filter(|name| !name.is_empty() && !name.contains(['*', '?', '[']))?;
+    let is_below = |folder: &Path| folder.join(first).exists();
+    let meant = format!("{tool}(/{path})");
+    let said = || format!("`{}` is about {}; did you mean `{meant}`?", rule.text, rule.anchor.join(first).display());
+    (is_below(Path::new("/")) && !is_below(&rule.anchor)).then(said)
+}
+
 /// Adds the rules that hold; those that cannot be read are left out and returned.
 pub(crate) fn add_rules(rules: &mut RuleSet, effective: &Effective) -> Vec<RuleProblem> {
     let mut problems = Vec::new();
@@ -102,7 +117,7 @@ pub(crate) fn default_mode(effective: &Effective) -> Option<(RuleScope, Permissi
 }
 
 /// Further folders to work in, and a remark for each that is not there.
-pub(crate) fn directories(effective: &Effective, around: &Surroundings) -> (Vec<PathBuf>, Vec<String>) {
+pub(crate) fn directories(effective: &Effective, around: &Surroundings) -> (Vec<PathBuf>, Vec<Problem>) {
     let (mut found, mut remarks) = (Vec::new(), Vec::new());
     for line in &effective.directories {
         let path = match (line.path.strip_prefix("~/"), &around.home) {
@@ -111,12 +126,14 @@ pub(crate) fn directories(effective: &Effective, around: &Surroundings) -> (Vec<
         };
         match path.canonicalize().ok().filter(|path| path.is_dir()) {
             Some(path) => found.push(path),
-            None => remarks.push(format!(
-                "{}:{}: permissions.additionalDirectories: there is no folder {}",
-                line.origin.file.display(),
-                line.origin.line,
-                line.path
-            )),
+            None => remarks.push(Problem {
+                severity: Severity::Warning,
+                file: line.origin.file.clone(),
+                line: Some(line.origin.line),
+                column: None,
+                key: "permissions.additionalDirectories".into(),
+                message: format!("there is no folder {}", line.path),
+            }),
         }
     }
     (found, remarks)

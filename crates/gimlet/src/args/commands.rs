@@ -175,7 +175,7 @@ pub(crate) struct SandboxRunArgs {
     #[command(flatten)]
     pub(crate) walls: SandboxWalls,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 
@@ -288,6 +288,20 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+impl ConfigCommand {
+    /// The setting that it is about.
+    pub(crate) fn key(&self) -> Option<&str> {
+        match self {
+            Self::Get { key, .. }
+            | Self::Set { key, .. }
+            | Self::Add { key, .. }
+            | Self::Remove { key, .. }
+            | Self::Unset { key, .. } => Some(key),
+            Self::List { .. } | Self::Path { .. } => None,
+        }
+    }
 }
 
 /// The settings files that a person writes.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gimlet_config::{Edit, Effect, Item, Locations, SaveError, Scope};
+use gimlet_config::{Edit, Effect, Item, Locations, RuleLine, SaveError, Scope};
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use serde_json::Value;
 
@@ -47,8 +47,22 @@ impl<'a> Writing<'a> {
     }
 
     pub(super) fn add(&self, text: &str) -> Result<ExitCode, Report> {
+        let is_list = matches!(serde_json::from_str(text), Ok(Value::Array(_)));
+        if is_list {
+            return Err(Report::new(format!("an entry of {} is no list", self.key)).hint("Add one entry at a time"));
+        }
         self.check_rules(text)?;
-        let written = self.write(text, Edit::Append).map_err(|error| Report::new(error.to_string()))?;
+        let before = self.here();
+        let written = self.write(text, Edit::Append).map_err(|error| match &error {
+            SaveError::Value { message, .. } if message.ends_with("not a list") => {
+                Report::new(format!("{} is no list", self.key)).hint(format!("gimlet config set {} '{text}'", self.key))
+            }
+            _ => Report::new(error.to_string()),
+        })?;
+        if before.is_some() && before == self.here() {
+            show(&format!("{} has this entry already in {}", self.key, written.file.display()));
+            return Ok(ExitCode::SUCCESS);
+        }
         let done = self.say_done("extended", &written);
         self.say_about_rules(text);
         Ok(done)
@@ -92,6 +106,11 @@ impl<'a> Writing<'a> {
         let odd = rules.remarks(&known).into_iter().filter(|remark| remark.concerns(behavior, &written));
         let remarks = rules.made_unreachable(behavior, &written).into_iter().chain(odd);
         remarks.for_each(|remark| crate::say_on_stderr(&gimlet_serve::sanitise(&format!("note: {remark}"))));
+        let file = self.file();
+        let is_written = |rule: &&RuleLine| rule.origin.file == file && written.contains(&rule.text);
+        for remark in found.effective.rules.iter().filter(is_written).filter_map(settings::perhaps_absolute) {
+            crate::say_on_stderr(&format!("note: {remark}"));
+        }
         if behavior == Behavior::Allow
             && self.scope != Scope::Managed
             && !settings::unused_allows(&found.effective).is_empty()
@@ -156,9 +175,11 @@ impl<'a> Writing<'a> {
     }
 
     fn say_what_is_stronger(&self, found: &Found, file: &Path) {
+        let value = found.effective.merged.get(self.key);
+        // Lists are joined, and one that says the same stands in nobody's way.
+        let is_other = value.as_ref().is_some_and(|value| !value.is_array()) && value != self.here();
         let origin = found.effective.merged.origins(self.key).pop().map(|sourced| sourced.origin);
-        let is_list = found.effective.merged.get(self.key).is_some_and(|value| value.is_array());
-        if let Some(origin) = origin.filter(|origin| origin.file != file && !is_list) {
+        if let Some(origin) = origin.filter(|origin| origin.file != file && is_other) {
             let place = format!("{}:{}", origin.file.display(), origin.line);
             crate::say_on_stderr(&format!("note: {place} says something else, and comes first here"));
         }

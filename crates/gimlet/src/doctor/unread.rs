@@ -28,17 +28,19 @@ pub(super) fn problems(locations: &Locations) -> Vec<Problem> {
 
 fn problem(what: &str, files: &[PathBuf]) -> Option<Problem> {
     let first = files.first()?;
-    let mut named: Vec<String> = files.iter().take(MOST_NAMED).map(|file| file.display().to_string()).collect();
+    // The first stands before the remark.
+    let mut named: Vec<String> = files.iter().take(MOST_NAMED).skip(1).map(|file| file.display().to_string()).collect();
     if files.len() > MOST_NAMED {
         named.push(format!("and {} more", files.len() - MOST_NAMED));
     }
+    let others = if named.is_empty() { String::new() } else { format!("; also {}", named.join(", ")) };
     Some(Problem {
         severity: Severity::Info,
         file: first.clone(),
         line: None,
         column: None,
         key: String::new(),
-        message: format!("{what} are not read by this version of gimlet yet: {}", named.join(", ")),
+        message: format!("{what} are not read by this version of gimlet yet{others}"),
     })
 }
 

@@ -287,7 +287,7 @@ impl Configured {
         let odd = rules.remarks(&rule_names::known_tools().collect::<Vec<_>>());
         remarks.extend(odd.iter().map(|remark| with_key(&remark.source, remark.behavior, &remark.to_string())));
         remarks.extend(self.flag_remarks.iter().cloned());
-        remarks.extend(missing);
+        remarks.extend(missing.iter().map(ToString::to_string));
         remarks.extend(self.said_in_vain());
         remarks.extend(self.hooks_do_not_run());
         remarks.extend(self.not_enforced());

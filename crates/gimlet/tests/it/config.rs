@@ -151,8 +151,11 @@ async fn values_of_variables_stay_out_of_lists() {
     for name in ["SERVICE_TOKEN", "OTHER"] {
         assert!(listed.stdout.contains(&format!("    {name} = ***  ")), "{}", listed.stdout);
     }
-    let named = gimlet(&world, &["config", "get", "env"]).await;
-    assert!(named.stdout.contains("    OTHER = \"x\"  "), "{}", named.stdout);
+    for args in [&["get", "env"][..], &["get", "env", "--json"], &["list", "--json"]] {
+        let named = gimlet(&world, &[&["config"], args].concat()).await;
+        let said = &named.expect_code(0).stdout;
+        assert!(said.contains("OTHER") && said.contains("***") && !said.contains("hunter2"), "{args:?}: {said}");
+    }
     let asked = gimlet(&world, &["config", "get", "env.SERVICE_TOKEN"]).await;
     assert!(asked.stdout.contains("hunter2"), "what was asked for by name is shown");
 }
@@ -280,6 +283,9 @@ async fn whoever_changes_a_setting_hears_what_stands_in_its_way() {
     gimlet(&world, &["config", "set", "model", "opus", "--scope", "local"]).await.expect_code(0);
     let weaker = gimlet(&world, &["config", "set", "model", "haiku"]).await;
     assert!(weaker.expect_code(0).stderr.contains("settings.local.json:2 says something else"), "{}", weaker.stderr);
+    // What says the same stands in nobody's way.
+    let same = gimlet(&world, &["config", "set", "model", "opus"]).await;
+    assert_eq!(same.expect_code(0).stderr, "");
     let missing = gimlet(&world, &["config", "set", "model"]).await;
     assert_eq!(
         missing.expect_code(1).stderr,
@@ -309,12 +315,12 @@ async fn the_doctor_names_files_for_the_model_that_are_not_read_yet() {
     let doctor = gimlet(&world, &["doctor"]).await;
     doctor.expect_code(0);
     for words in [
-        "instructions are not read by this version of gimlet yet:",
+        "instructions are not read by this version of gimlet yet",
         "/project/CLAUDE.md",
         "CLAUDE.local.md",
         "AGENTS.md",
         "home/.claude/CLAUDE.md",
-        "agents are not read by this version of gimlet yet:",
+        "agents are not read by this version of gimlet yet",
         "agents/reviewer.md",
         "commands/ship.md",
         "skills/lint",
@@ -389,4 +395,59 @@ async fn doctor_says_whether_a_session_would_have_a_credential() {
     assert!(run.stdout.contains("Model\n  no credential: "), "{}", run.stdout);
     let run = keyless().env("ANTHROPIC_PROFILE", "work").args(["doctor", "--json"]).finish().await;
     assert!(run.stdout.contains("ANTHROPIC_PROFILE is set, but"), "{}", run.stdout);
+}
+
+#[tokio::test]
+async fn entries_are_added_one_by_one_and_once() {
+    let world = world();
+    let file = user(&world, "{}");
+    let both = gimlet(&world, &["config", "add", "permissions.allow", r#"["Bash(a)","Bash(b)"]"#]).await;
+    assert!(both.expect_code(1).stderr.contains("Add one entry at a time"), "{}", both.stderr);
+    let first = gimlet(&world, &["config", "add", "permissions.allow", "Bash(a)"]).await;
+    assert!(first.expect_code(0).stdout.contains("extended"), "{}", first.stdout);
+    let again = gimlet(&world, &["config", "add", "permissions.allow", "Bash(a)"]).await;
+    assert!(again.expect_code(0).stdout.contains("has this entry already"), "{}", again.stdout);
+    gimlet(&world, &["config", "remove", "permissions.allow", "Bash(a)"]).await.expect_code(0);
+    let left = std::fs::read_to_string(&file).unwrap();
+    assert!(left.contains("\"allow\": []"), "{left}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_changed_is_called_by_its_name() {
+    let world = world();
+    user(&world, "[]");
+    for (args, said) in [
+        (&["set", "model", "opus"][..], "settings.json: line 1: the file is a list, not an object with keys"),
+        (&["set", "", "x"], "the name of a setting is missing"),
+        (&["add", "model", "x"], "model is no list. gimlet config set model 'x'"),
+    ] {
+        let run = gimlet(&world, &[&["config"], args].concat()).await;
+        assert!(run.expect_code(1).stderr.contains(said), "{args:?}: {}", run.stderr);
+    }
+    let args = ["config", "set", "permissions.defaultMode", "bypassPermissions", "--scope", "project"];
+    let run = gimlet(&world, &args).await;
+    assert!(!run.expect_code(1).stderr.contains("ignored: "), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn the_doctor_names_each_file_once_and_folders_that_are_not_there() {
+    let world = world();
+    let file = user(&world, "{\"permissions\":\n{\"additionalDirectories\": [\"/nope\"]}}");
+    let notes = world.file("CLAUDE.md", "x").display().to_string();
+    let run = gimlet(&world, &["doctor"]).await;
+    assert_eq!(run.expect_code(0).stdout.matches(&notes).count(), 1, "{}", run.stdout);
+    let missing = format!("{file}:2: permissions.additionalDirectories: there is no folder /nope");
+    assert!(run.stdout.contains(&missing), "{}", run.stdout);
+}
+
+#[tokio::test]
+async fn a_path_that_only_looks_absolute_is_noted() {
+    let world = world();
+    let add = gimlet(&world, &["config", "add", "permissions.deny", "Read(/etc/**)"]).await;
+    let note = format!("`Read(/etc/**)` is about {}/.claude/etc; did you mean `Read(//etc/**)`?", world.home.display());
+    assert!(add.expect_code(0).stderr.contains(&note), "{}", add.stderr);
+    let doctor = gimlet(&world, &["doctor"]).await;
+    assert!(doctor.stdout.contains(&note), "{}", doctor.stdout);
+    let add = gimlet(&world, &["config", "add", "permissions.deny", "Read(//etc/**)"]).await;
+    assert_eq!(add.expect_code(0).stderr, "");
 }
