@@ -10,8 +10,8 @@ use std::time::Duration;
 use gimlet_config::{Vouching, names_within};
 use gimlet_exec::{
     Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer,
-    ProbeOptions, Proxy, ProxyConfig, Running, SANDBOX_SETUP_FAILED, Sandbox, Spawn, Stdin, Streams, Upstream, probe,
-    violations,
+    ProbeOptions, Proxy, ProxyConfig, Running, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, Spawn, Stdin, Streams,
+    Upstream, probe, violations,
 };
 use gimlet_proto::{Env, SandboxNetwork, SandboxSpec, Violation};
 use serde_json::json;
@@ -20,6 +20,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use crate::args::{SandboxExplainArgs, SandboxRunArgs, SandboxWalls};
+use crate::doctor::is_program;
 use crate::report::Report;
 use crate::signals::{INTERRUPTED, Signals};
 use crate::start::{InForce, InForceWalls};
@@ -27,6 +28,8 @@ use crate::surroundings::Surroundings;
 
 /// How long a command has to end when it is interrupted.
 const GRACE: Duration = Duration::from_secs(2);
+/// What a shell says of a command that is not there.
+const NOT_FOUND: u8 = 127;
 /// How much of the output is searched for what the sandbox refused.
 const TAIL_BYTES: usize = 64 * 1024;
 
@@ -35,6 +38,7 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
     let scratch = Scratch::new()?;
     let exec = exec();
     let available = probe(&exec, &options(&args.walls, around)?).await;
+    check_backend(&args.walls, &available)?;
     let Wanted { spec, upstream, settings_files, .. } = wanted(&args.walls, around, &scratch.path.join("tmp"))?;
     let proxy = start_proxy(&spec, upstream, &scratch.path)?;
     let socket = proxy.as_ref().map(|proxy| proxy.socket().to_owned());
@@ -67,13 +71,19 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
         crate::say_on_stderr(&format!("gimlet: sandbox: {}", Violation::Unseen));
     }
     let carrying = async {
-        let spawn = sandbox.wrap(spawn, &[]).map_err(|error| Report::new(error.to_string()))?;
+        let spawn = match sandbox.wrap(spawn, &[]) {
+            Err(error @ SandboxError::NotFound { .. }) => {
+                crate::say_on_stderr(&format!("gimlet: {error}"));
+                return Ok(Err(NOT_FOUND));
+            }
+            wrapped => wrapped.map_err(|error| Report::new(error.to_string()))?,
+        };
         let mut running = exec.spawn(spawn).await.map_err(|error| Report::new(error.to_string()))?;
-        carry(&mut running).await
+        carry(&mut running).await.map(Ok)
     };
     tokio::pin!(carrying);
     let carried = tokio::select! {
-        carried = &mut carrying => carried.map(Ok),
+        carried = &mut carrying => carried,
         Some(()) = interrupts.recv() => Ok(Err(INTERRUPTED)),
         stop = signals.stop() => Ok(Err(stop.code())),
     };
@@ -123,6 +133,7 @@ pub(crate) async fn explain(args: &SandboxExplainArgs, around: &Surroundings) ->
     let exec = exec();
     let available = probe(&exec, &options(&args.walls, around)?).await;
     exec.shutdown(GRACE).await;
+    check_backend(&args.walls, &available)?;
     let wanted = wanted(&args.walls, around, Path::new("$TMPDIR"))?;
     if args.json {
         return Ok(as_json(&available, &wanted).to_string());
@@ -138,12 +149,37 @@ pub(crate) fn exec() -> Exec {
 }
 
 fn options(walls: &SandboxWalls, around: &Surroundings) -> Result<ProbeOptions, Report> {
+    if let Some(problem) = odd_choice(&around.env).filter(|_| walls.bubblewrap.is_none()) {
+        return Err(Report::new(problem));
+    }
     let bubblewrap = match &walls.bubblewrap {
         None => InForce::read(around)?.bubblewrap(),
         Some(path) if path.as_os_str() == "none" => Bubblewrap::Never,
-        Some(path) => Bubblewrap::At(path.clone()),
+        Some(path) if is_program(path) => Bubblewrap::At(path.clone()),
+        Some(path) => {
+            return Err(Report::new(format!("--bubblewrap {}: there is no such program", path.display()))
+                .hint("Name one, or say none"));
+        }
     };
     Ok(ProbeOptions { bubblewrap, ..ProbeOptions::default() })
+}
+
+/// Whoever names what is to build the walls does not want them built by something else.
+fn check_backend(walls: &SandboxWalls, available: &Available) -> Result<(), Report> {
+    let named = walls.bubblewrap.as_ref().filter(|path| path.as_os_str() != "none");
+    match (named, &available.backend) {
+        (None, _) | (Some(_), Backend::Bubblewrap { .. }) => Ok(()),
+        (Some(path), _) => {
+            let why = available.notes.first().map_or("it cannot be used here", String::as_str);
+            Err(Report::new(format!("--bubblewrap {}: {why}", path.display())).hint("Name another, or say none"))
+        }
+    }
+}
+
+/// What is wrong with the choice that the environment makes.
+pub(crate) fn odd_choice(env: &Env) -> Option<String> {
+    let odd = env.get("GIMLET_SANDBOX").filter(|choice| !["bwrap", "namespaces"].contains(choice))?;
+    Some(format!("GIMLET_SANDBOX is '{odd}', and only bwrap and namespaces are known"))
 }
 
 /// When bubblewrap is used, as the environment has it.

@@ -26,6 +26,9 @@ use crate::sys::{self, Fork};
 pub(crate) const ARGUMENT: &str = "__sandbox";
 /// The exit code when the walls could not be put up. The command has not run.
 pub const SETUP_FAILED: i32 = 125;
+/// What a shell says of a command that cannot be run, and of one that is not there.
+const NOT_RUNNABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
 /// The second argument, for each of the things that a helper can be.
 pub(super) const OUTER: &str = "outer";
 const INNER: &str = "inner";
@@ -53,6 +56,24 @@ enum SetupError {
     Mount { doing: &'static str, path: PathBuf, source: io::Error },
     #[error("{program} cannot be run: {source}", program = program.display())]
     Program { program: PathBuf, source: io::Error },
+    /// The walls stand; it is the command that there is none of.
+    #[error("{program} cannot be run: {source}", program = program.display())]
+    Command { program: PathBuf, source: io::Error },
+}
+
+impl SetupError {
+    /// The last words of a helper that does not become the command, and how it ends then: as a shell would, where it is the
+    /// command's fault.
+    fn leave(&self) -> ! {
+        let (blame, code) = match self {
+            Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => ("", NOT_FOUND),
+            Self::Command { .. } => ("", NOT_RUNNABLE),
+            _ => ("the sandbox was not set up: ", SETUP_FAILED),
+        };
+        // Standard error is the command's; there is nobody else to tell.
+        drop(writeln!(io::stderr(), "gimlet: {blame}{self}"));
+        sys::exit_now(code)
+    }
 }
 
 impl From<MountError> for SetupError {
@@ -79,9 +100,7 @@ pub(crate) fn run_if_asked() {
         Some(INNER) => inner(args),
         _ => SetupError::Plan,
     };
-    // Standard error is the command's; there is nobody else to tell.
-    drop(writeln!(io::stderr(), "gimlet: the sandbox was not set up: {failed}"));
-    sys::exit_now(SETUP_FAILED)
+    failed.leave()
 }
 
 /// Each of these returns only why it failed.
@@ -228,10 +247,7 @@ fn run_and_wait(plan: &Plan, proxy: Option<&OwnedFd>) -> Result<i32, SetupError>
     let command = match sys::fork().map_err(step("starting the command"))? {
         Fork::Child => match confine_and_run(plan, relay.as_ref().map(|(port, _)| *port)) {
             Ok(never) => match never {},
-            Err(error) => {
-                drop(writeln!(io::stderr(), "gimlet: the sandbox was not set up: {error}"));
-                sys::exit_now(SETUP_FAILED)
-            }
+            Err(error) => error.leave(),
         },
         Fork::Parent(command) => command,
     };
@@ -308,7 +324,7 @@ fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupE
         kernel::enforce_filter(&mut seccomp::filter(plan.sockets, neighbours)).map_err(step("enforcing the filter"))?;
     }
     let source = kernel::become_program(&program, &args, &env);
-    Err(SetupError::Program { program: plan.program.clone(), source })
+    Err(SetupError::Command { program: plan.program.clone(), source })
 }
 
 fn limit_resources(plan: &Plan) -> Result<(), SetupError> {

@@ -69,6 +69,7 @@ pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishe
                 lacking = remarks.last().cloned();
             }
         }
+        remarks.extend(crate::sandbox::odd_choice(&configured.env));
     }
     let watched = walls.state.clone();
     Ok(Found { sandboxing, remarks, missing: lacking, scratch: Scratch(Some(root)), walls, watched })

@@ -155,3 +155,44 @@ async fn a_signal_ends_the_command_and_what_it_planted_is_taken_away() {
         assert!(!world.project.join(".mcp.json").exists(), "{signal:?}");
     }
 }
+
+#[tokio::test]
+async fn what_cannot_be_run_is_told_as_a_shell_tells_it_and_not_blamed_on_the_sandbox() {
+    let world = world();
+    world.file("plain", "no program");
+    for kind in KINDS {
+        for (command, code) in [("nosuchprog", 127), ("./absent", 127), ("./plain", 126)] {
+            let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run", "--bubblewrap", kind, "--", command]);
+            let run = run.finish().await;
+            assert_eq!(run.code, code, "{kind} {command}: {}", run.stderr);
+            let name = command.trim_start_matches("./");
+            assert!(run.stderr.contains(name) && !run.stderr.contains("not set up"), "{kind}: {}", run.stderr);
+        }
+    }
+}
+
+#[tokio::test]
+async fn flags_and_choices_that_nobody_knows_are_refused() {
+    let world = world();
+    for (args, said) in [
+        (&["run", "--allow-wirte", "..", "--", "true"][..], "unexpected argument '--allow-wirte'"),
+        (&["run", "--bubblewrap", "/nope", "--", "true"], "--bubblewrap /nope: there is no such program"),
+        (&["explain", "--bubblewrap", "/bin/false"], "--bubblewrap /bin/false: "),
+    ] {
+        let run = world.run_at("http://127.0.0.1:9").arg("sandbox").args(args.iter().copied()).finish().await;
+        assert!(run.expect_code(1).stderr.contains(said), "{args:?}: {}", run.stderr);
+        assert_eq!(run.stdout, "");
+    }
+    let run = world.run_at("http://127.0.0.1:9").env("GIMLET_SANDBOX", "foo").args(["sandbox", "run", "true"]);
+    let run = run.finish().await;
+    assert!(run.expect_code(1).stderr.contains("GIMLET_SANDBOX is 'foo'"), "{}", run.stderr);
+}
+
+#[tokio::test]
+async fn the_explanation_has_no_escape_sequences_of_folders_in_it() {
+    let world = world();
+    let odd = world.project.join("a\u{1b}[31mred");
+    std::fs::create_dir(&odd).expect("a folder");
+    let run = world.run_at("http://127.0.0.1:9").cwd(&odd).args(["sandbox", "explain"]).finish().await;
+    assert!(run.expect_code(0).stdout.contains("/ared") && !run.stdout.contains('\u{1b}'), "{:?}", run.stdout);
+}
