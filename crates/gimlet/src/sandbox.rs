@@ -204,10 +204,20 @@ struct Wanted {
 
 /// What settings in force want, with the flags on top.
 fn wanted(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Result<Wanted, Report> {
-    let absolute = |paths: &[PathBuf]| -> Vec<PathBuf> { paths.iter().map(|path| around.cwd.join(path)).collect() };
+    // The kernel opens and closes what is there, under the name that it has.
+    let absolute = |flag: &str, paths: &[PathBuf]| -> Result<Vec<PathBuf>, Report> {
+        let place = |path: &PathBuf| {
+            let place = around.cwd.join(path);
+            let missing = || Report::new(format!("{flag} {}: nothing is there", path.display()));
+            let hint =
+                "Name a file or folder that exists; patterns hold in sessions, by sandbox.filesystem in settings";
+            place.symlink_metadata().map(|_| place).map_err(|_| missing().hint(hint))
+        };
+        paths.iter().map(place).collect()
+    };
     let InForceWalls { mut spec, upstream, enabled, settings_files } = InForce::read(around)?.walls(temp_dir);
-    spec.write.extend(absolute(&walls.allow_write));
-    spec.deny_read.extend(absolute(&walls.deny_read));
+    spec.write.extend(absolute("--allow-write", &walls.allow_write)?);
+    spec.deny_read.extend(absolute("--deny-read", &walls.deny_read)?);
     spec.local_sockets |= walls.allow_local;
     spec.unix_sockets |= walls.allow_unix_sockets;
     if !walls.allow_domain.is_empty() || !walls.deny_domain.is_empty() {

@@ -122,6 +122,7 @@ async fn settings_in_force_count_and_flags_come_on_top() {
     assert!(!run.stdout.contains("for nobody"), "{}", run.stdout);
     assert_eq!(world.read("kept"), "as it was\n");
 
+    std::fs::create_dir(world.path("further")).expect("a folder");
     let flags = ["--allow-domain", "other.example", "--allow-write", "further", "--json"];
     let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "explain"]).args(flags).finish().await;
     let said = run.expect_code(0).json();
@@ -178,6 +179,8 @@ async fn flags_and_choices_that_nobody_knows_are_refused() {
         (&["run", "--allow-wirte", "..", "--", "true"][..], "unexpected argument '--allow-wirte'"),
         (&["run", "--bubblewrap", "/nope", "--", "true"], "--bubblewrap /nope: there is no such program"),
         (&["explain", "--bubblewrap", "/bin/false"], "--bubblewrap /bin/false: "),
+        (&["run", "--deny-read", "*.txt", "--", "true"], "--deny-read *.txt: nothing is there"),
+        (&["run", "--allow-write", "/nope", "--", "true"], "--allow-write /nope: nothing is there"),
     ] {
         let run = world.run_at("http://127.0.0.1:9").arg("sandbox").args(args.iter().copied()).finish().await;
         assert!(run.expect_code(1).stderr.contains(said), "{args:?}: {}", run.stderr);
