@@ -146,14 +146,18 @@ fn check_bracketed(text: &str, analysis: &Analysis) {
         if inner.trouble == Some(Trouble::Timeout) {
             continue;
         }
-        let found: Vec<_> = inner.commands.iter().map(|words| masked(words)).collect();
-        let lost = analysis.commands.iter().map(|words| masked(words)).find(|words| !found.contains(words));
+        // A brace at the beginning of a word is not understood there, and what is not understood is read word by word: the
+        // program is still seen, but not which of its words only show when it runs.
+        let most = if inner.trouble.is_some() { 1 } else { usize::MAX };
+        let found: Vec<_> = inner.commands.iter().map(|words| masked(words, most)).collect();
+        let lost = analysis.commands.iter().map(|words| masked(words, most)).find(|words| !found.contains(words));
         assert_eq!(lost, None, "a command is lost between {open:?} and {close:?}");
     }
 }
 
-fn masked(words: &[Word]) -> Vec<Option<&str>> {
-    words.iter().map(Word::value).collect()
+/// The first words of a command, as far as they are fixed.
+fn masked(words: &[Word], most: usize) -> Vec<Option<&str>> {
+    words.iter().take(most).map(Word::value).collect()
 }
 
 fn seeds() -> Vec<Vec<u8>> {
