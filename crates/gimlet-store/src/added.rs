@@ -74,7 +74,7 @@ mod tests {
     fn the_newest_are_kept() {
         let home = tempfile::tempdir().unwrap();
         let places = Locations::new(home.path());
-        let (folder, other) = (Path::new("/work/a.b"), Path::new("/work/a-b"));
+        let (folder, other) = (Path::new("/srv/a.b"), Path::new("/srv/a-b"));
         let project = places.project(Path::new("/elsewhere"));
         let sessions: Vec<SessionFiles> = (0..=MOST).map(|_| project.session(&new_session_id())).collect();
         for session in &sessions {
