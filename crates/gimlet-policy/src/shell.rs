@@ -54,8 +54,8 @@ const LONGEST_UNASKED: usize = 10_000;
 const LONGEST_READ: usize = 128 * 1024;
 /// Scripts inside scripts (`bash -c 'bash -c …'`) that are looked into.
 const MOST_SCRIPTS: usize = 32;
-/// Bytes of these together, where they are more than twice those of the text itself.
-const MOST_SCRIPT_BYTES: usize = 2 * 1024;
+/// Bytes of these together, where they are more than half again as many as those of the text itself.
+const MOST_SCRIPT_BYTES: usize = 1_536;
 /// Directories that a text may go to before nobody can say where it stands.
 const MOST_DIRECTORIES: usize = 16;
 
@@ -290,7 +290,7 @@ fn all_commands(text: &str, parsed: parse::Parsed) -> Found {
     found.add(text, parsed);
     let (mut scripts, mut at, mut fed) = (0, 0, false);
     // One text may be handed on in very many readings.
-    let mut bytes = MOST_SCRIPT_BYTES.max(2 * text.len());
+    let mut bytes = MOST_SCRIPT_BYTES.max(text.len() + text.len() / 2);
     let (mut shells, mut runs_files, mut makes_pipes) = (false, false, false);
     while at < found.commands.len() && scripts < MOST_SCRIPTS {
         let reach = wrappers::reach(&found.commands[at]);

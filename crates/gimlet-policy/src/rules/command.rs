@@ -103,6 +103,9 @@ impl CommandPattern {
         // Fixed words leave nothing open.
         let dynamic = words.iter().any(Word::is_dynamic);
         let possible = |named: &Named| {
+            if named.known.is_some_and(|name| !self.may_begin_with(name)) {
+                return false;
+            }
             let joined = join(words, named.replaced);
             self.texts().iter().any(|rule| may_meet(rule, &joined))
         };
@@ -130,6 +133,15 @@ impl CommandPattern {
                 !first.starts_with('*') && wildcard(base_name(first), name)
             }
         }
+    }
+
+    /// Whether a text that the rule is about may begin with these letters.
+    fn may_begin_with(&self, letters: &str) -> bool {
+        let first = match self {
+            CommandPattern::Exact(words) | CommandPattern::Prefix(words) => words.first().map_or("", String::as_str),
+            CommandPattern::Glob { pattern, .. } => pattern.split('*').next().unwrap_or(""),
+        };
+        first.bytes().zip(letters.bytes()).all(|(wanted, letter)| wanted == letter)
     }
 
     fn fits(&self, words: &[Word], named: &Named) -> bool {
@@ -307,6 +319,9 @@ fn may_meet(rule: &str, command: &str) -> bool {
         }
         close_over(&mut next, &command);
         reach = next;
+        if !reach.contains(&true) {
+            return false;
+        }
     }
     reach[command.len()]
 }
@@ -357,5 +372,22 @@ mod tests {
         assert!(may_meet("curl", &format!("c{unknown}l")));
         assert!(!may_meet("curl", &format!("w{unknown}")));
         assert!(may_meet("rm x", &format!("{unknown}rm x")));
+    }
+
+    /// The beginning of a command only settles what looking at all of it would say as well.
+    #[test]
+    fn a_beginning_rules_out_nothing_that_could_be_meant() {
+        let unknown = Word::anything();
+        let rules = ["git push:*", "git", "gi*h x", "* push", "'a b' c:*", "/usr/bin/git:*"];
+        let names = ["git", "gi", "g", "git push", "curl", "a", "a b", "a b c", "", "/usr/bin/git", "/usr"];
+        let mut ruled_out = 0;
+        for (rule, name) in rules.iter().flat_map(|rule| names.iter().map(move |name| (rule, name))) {
+            let pattern = CommandPattern::parse(rule).unwrap();
+            let joined = join(&[Word::literal(name), unknown.clone()], None);
+            let may = pattern.texts().iter().any(|text| may_meet(text, &joined));
+            assert!(pattern.may_begin_with(name) || !may, "{rule}: {name}");
+            ruled_out += usize::from(!pattern.may_begin_with(name));
+        }
+        assert!(ruled_out > 20, "{ruled_out}");
     }
 }

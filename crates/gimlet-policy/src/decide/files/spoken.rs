@@ -179,7 +179,11 @@ impl Spoken<'_> {
 
 /// The stretches of a word that a program could take for a path.
 fn stretches(text: &str) -> impl Iterator<Item = &str> {
-    let apart = |c: char| c.is_whitespace() || "=,:;@\"'`()<>|&{}[]$!\\".contains(c);
+    // Signs but those that names of files and patterns are made of.
+    let sign = |c: char| {
+        c.is_ascii_punctuation() && !matches!(c, '-' | '.' | '/' | '_' | '~' | '*' | '?' | '#' | '%' | '+' | '^')
+    };
+    let apart = move |c: char| sign(c) || c.is_whitespace();
     let attached = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
     let attached = attached.and_then(|rest| rest.char_indices().nth(1).map(|(at, _)| &rest[at..]));
     let parts = text.split(apart).filter(move |part| part.len() < text.len());

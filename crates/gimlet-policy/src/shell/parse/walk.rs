@@ -319,6 +319,11 @@ impl<'a> Walk<'a> {
     /// Whether bash ends a line between the words of a command.
     fn ends_inside(&self, node: Node<'_>) -> bool {
         let Some(marks) = &self.marks else { return false };
+        let first = marks.partition_point(|(at, _)| *at < node.start_byte());
+        let inside = marks[first..].iter().take_while(|(at, _)| *at < node.end_byte());
+        if !inside.into_iter().any(|(_, mark)| *mark == Mark::Newline) {
+            return false;
+        }
         let mut cursor = node.walk();
         let mut end = node.start_byte();
         node.children(&mut cursor).any(|child| {
@@ -586,6 +591,9 @@ fn mixed_from(node: Node<'_>, kind: &str, text: &str) -> Option<usize> {
 /// Whether a node has a redirection to another descriptor than that of errors.
 fn has_mixing(node: Node<'_>, text: &str) -> bool {
     let mixes = |source: &str| source.contains(">&") && !source.ends_with("&2");
+    if text.get(node.byte_range()).is_some_and(|source| !source.contains(">&")) {
+        return false;
+    }
     let mut cursor = node.walk();
     let mut redirects = node.children(&mut cursor).filter(|child| kinds::name(*child) == "file_redirect");
     redirects.any(|redirect| text.get(redirect.byte_range()).is_some_and(mixes))
