@@ -58,8 +58,8 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// What keeps settings of the administrator from being read, if anything does: nobody knows what they forbid.
     pub unread_policy: Option<Problem>,
-    /// The person's own file is there and cannot be read: nobody knows what it forbids.
-    pub unread_user: bool,
+    /// Files that are there and cannot be read: nobody knows what they forbid.
+    pub unread: Vec<PathBuf>,
     /// Files that changed while a sandboxed command runs which could have written them. They go on saying what they said
     /// before, and forbid what they forbid now.
     pub waiting: Vec<PathBuf>,
@@ -73,7 +73,7 @@ pub fn load(locations: &Locations, options: &Options) -> Loaded {
         layers: Vec::new(),
         problems: Vec::new(),
         unread_policy: None,
-        unread_user: false,
+        unread: Vec::new(),
         waiting: Vec::new(),
     };
     if options.sources.user {
@@ -279,16 +279,15 @@ impl Loaded {
     fn unreadable(&mut self, scope: Scope, path: &Path, error: &ReadError) {
         let what = match scope {
             Scope::Managed => "what the administrator says there is not known".into(),
-            Scope::User => format!(
+            _ => format!(
                 "{} are not used, and since nobody knows what they forbid, nothing is allowed but by a rule elsewhere",
                 scope.label()
             ),
-            _ => format!("{} are not used", scope.label()),
         };
         self.problem(path, format!("{error}; {what}"));
-        self.unread_user |= scope == Scope::User;
-        if scope == Scope::Managed {
-            self.unread_policy = self.problems.last().cloned();
+        match scope {
+            Scope::Managed => self.unread_policy = self.problems.last().cloned(),
+            _ => self.unread.push(path.to_owned()),
         }
     }
 

@@ -8,7 +8,6 @@ use crate::keys::{self, Effect, Reload};
 use crate::load::{Layer, Loaded, Options, drop_in_files, load};
 use crate::locations::Locations;
 use crate::problem::{Problem, Severity};
-use crate::scope::Scope;
 
 /// What a file looked like from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +90,7 @@ impl Loaded {
             });
             if let Some(problem) = broken.map(|at| &mut now.problems[at]) {
                 problem.message.push_str("; what it said before still holds");
-                now.unread_user &= layer.scope != Scope::User;
+                now.unread.retain(|file| *file != layer.file);
                 now.layers.retain(|other| other.file != layer.file);
                 let at = now.layers.partition_point(|other| other.scope <= layer.scope);
                 now.layers.insert(at, Layer { held: true, ..layer.clone() });

@@ -366,5 +366,6 @@ fn what_a_broken_file_closes_stays_closed_and_that_it_is_broken_is_known() {
     assert!(!good.reload(&world.options).is_damaged());
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
-    assert!(!good.reload(&world.options).unread_user && world.load().unread_user && world.load().is_damaged());
+    assert!(good.reload(&world.options).unread.is_empty() && world.load().is_damaged());
+    assert_eq!(world.load().unread, [file]);
 }

@@ -389,18 +389,23 @@ async fn a_file_that_may_not_be_read_is_named_and_the_others_count() {
 /// Nobody knows what a file forbids that cannot be read, so nothing is allowed for want of a rule.
 #[tokio::test]
 async fn with_settings_that_cannot_be_read_nothing_is_allowed_but_by_a_rule() {
-    let world = world();
-    std::fs::create_dir_all(world.home.join(".claude/settings.json")).unwrap();
-    world.file("a.txt", "content of the file");
-    for (flags, runs) in [
-        (&["--permission-mode", "default"][..], false),
-        (&["--permission-mode", "bypassPermissions"], false),
-        (&["--allowedTools", "Read"], true),
+    for (scope, flags, runs) in [
+        (0, &["--permission-mode", "default"][..], false),
+        (0, &["--permission-mode", "bypassPermissions"], false),
+        (0, &["--allowedTools", "Read"], true),
+        (1, &["--permission-mode", "bypassPermissions"], false),
+        (2, &["--permission-mode", "default"], false),
+        (2, &["--allowedTools", "Read"], true),
     ] {
+        let world = world();
+        let file = &files(&world)[scope];
+        std::fs::create_dir_all(file).unwrap();
+        world.file("a.txt", "content of the file");
         let call = json!({"file_path": world.path("a.txt")});
         let model = Script::new().call("Read", call).then().say("done").serve().await.unwrap();
         let run = world.run(&model).args(["-p"]).args(flags.iter().copied()).args(["--", "go"]).finish().await;
-        assert!(run.stderr.contains("settings.json: it is a folder, not a file"), "{}", run.stderr);
+        let said = format!("{}: it is a folder, not a file", file.display());
+        assert!(run.stderr.contains(&said), "{}", run.stderr);
         let sent: Vec<u8> = model.requests().iter().flat_map(|request| request.body().to_vec()).collect();
         let sent = String::from_utf8_lossy(&sent);
         assert_eq!(sent.contains("content of the file"), runs, "{flags:?}: {sent}");
