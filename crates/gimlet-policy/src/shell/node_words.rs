@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::kinds;
-use super::word::{Piece, Word, WordBuilder};
+use super::word::{Piece, Word, WordBuilder, braces};
 
 /// Collects words, gluing together what bash would not see apart.
 pub(super) struct Words<'a> {
@@ -83,6 +83,10 @@ fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {
         "simple_expansion" | "expansion" | "command_substitution" | "process_substitution" | "arithmetic_expansion" => {
             builder.expansion(expanded(node, source));
         }
+        "brace_expression" => match braces::range(source) {
+            Some(list) => builder.unquoted(&list),
+            None => builder.expansion(Piece::Unknown),
+        },
         // At the end of a word the grammar takes the number of the process for two signs.
         "$" if source == "$$" => builder.expansion(Piece::Number),
         // Behind a bracket the grammar takes the mark of an expansion for a letter; to bash it is none.

@@ -1,7 +1,7 @@
 //! Shell words after quote removal. A word with an expansion keeps what is known of it around what is not; nothing is
 //! ever expanded here, but for lists in braces, which are nothing but another way to write several words.
 
-mod braces;
+pub(super) mod braces;
 
 /// What stands in for an expansion when a word is compared as text; no command text contains it.
 pub(crate) const UNKNOWN_CHAR: char = '\u{FFFF}';

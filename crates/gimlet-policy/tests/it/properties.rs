@@ -77,6 +77,7 @@ fn statement() -> impl Strategy<Value = String> {
         "echo \\#",
         "echo a#b'c'",
         "echo {a,b}",
+        "echo a{1..3}",
         "! a",
         "time a",
         "a <(b) >(c)",

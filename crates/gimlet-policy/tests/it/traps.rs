@@ -499,9 +499,16 @@ fn edits_that_bring_unseen_names_or_move_links_are_no_plain_edits() {
 #[test]
 fn lists_in_braces_are_several_words_and_never_a_fixed_one() {
     let none = RuleSet::default();
-    for text in
-        ["cat src/{a,b}.rs", "ls {src,docs}", "ls -l {src,docs}/*", "for f in {a,b}; do cat $f; done", "echo {a,b}"]
-    {
+    for text in [
+        "cat src/{a,b}.rs",
+        "ls {src,docs}",
+        "ls -l {src,docs}/*",
+        "for f in {a,b}; do cat $f; done",
+        "echo {a,b}",
+        "cat part{1..3}.txt",
+        "ls log.{3..1} x{0..1}{a,b}",
+        "for i in {1..20}; do cat \"part$i\"; done",
+    ] {
         assert_eq!(judge(text, &none), Allow, "{text}");
     }
     let allowing = rules(&[], &[], &["Bash(git status:*)", "Bash(rm:*)", "Bash(cp:*)"]);
@@ -520,7 +527,13 @@ fn lists_in_braces_are_several_words_and_never_a_fixed_one() {
         "rm {-r,$x/*}",
         "cp a .git/{config,x}",
         "cat {a,{b,c}}",
-        "cat {1..3}",
+        "cat {01..3}",
+        "cat {1..99}",
+        "cat {a..c}",
+        "cat /etc/{1..3}",
+        "cat ../{1..3}",
+        "rm -r /{1..2}",
+        "git stat{1..2}us",
         "cat {a,b",
         "cat {${x@P},b}",
         "for f in {a,/etc/passwd}; do cat $f; done",

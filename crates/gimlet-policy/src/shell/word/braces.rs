@@ -1,7 +1,8 @@
-//! Lists in braces: `src/{a,b}.rs` is `src/a.rs src/b.rs`. Only plain lists that do not stand in each other are followed;
-//! ranges, lone braces and everything else stay unknown.
+//! Lists in braces: `src/{a,b}.rs` is `src/a.rs src/b.rs`. Only plain lists and short ranges of numbers that do not stand
+//! in each other are followed; lone braces and everything else stay unknown.
 
 use super::{Piece, Word};
+use crate::shell::parse::is_number;
 
 /// Words that one word may become.
 const MOST_WORDS: usize = 64;
@@ -79,6 +80,23 @@ pub(super) fn expand(word: &Word, signs: &[Sign]) -> Option<Vec<Word>> {
     whole.then(|| found.into_iter().map(|pieces| Word { pieces, splits: word.splits }).collect())
 }
 
+/// The list that a range stands for: `{1..3}` is `{1,2,3}`. Only of plain numbers: zeros in front would be put before each.
+pub(in crate::shell) fn range(source: &str) -> Option<String> {
+    let (from, to) = source.strip_prefix('{')?.strip_suffix('}')?.split_once("..")?;
+    let plain = |number: &str| is_number(number) && number.len() <= 6 && (number == "0" || !number.starts_with('0'));
+    if !plain(from) || !plain(to) {
+        return None;
+    }
+    let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
+    let numbers: Vec<String> = match from.abs_diff(to) {
+        // Braces around one word are no list.
+        1..MOST_WORDS if from < to => (from..=to).map(|number| number.to_string()).collect(),
+        1..MOST_WORDS => (to..=from).rev().map(|number| number.to_string()).collect(),
+        _ => return None,
+    };
+    Some(format!("{{{}}}", numbers.join(",")))
+}
+
 /// What stands between two places of a word.
 fn between(word: &Word, from: (usize, usize), to: (usize, usize)) -> Vec<Piece> {
     let mut found = Vec::new();
@@ -145,5 +163,18 @@ mod tests {
         }
         let many = "{a,b}".repeat(7);
         assert_eq!(words(&many), [""], "too many to follow");
+    }
+
+    #[test]
+    fn a_range_of_numbers_is_the_list_of_them() {
+        for (source, list) in [("{1..3}", "{1,2,3}"), ("{2..0}", "{2,1,0}"), ("{9..10}", "{9,10}")] {
+            assert_eq!(super::range(source).as_deref(), Some(list));
+        }
+        for source in
+            ["{1..1}", "{01..3}", "{1..64999}", "{1..65}", "{a..c}", "{-1..1}", "{1..5..2}", "{1...3}", "{1..}"]
+        {
+            assert_eq!(super::range(source), None, "{source}");
+        }
+        assert!(super::range("{1..64}").is_some());
     }
 }
