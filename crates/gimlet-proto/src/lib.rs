@@ -58,9 +58,9 @@ pub use inquiry::{FilePart, HookListing, Inquiry, PermissionsView, RuleView, Sta
 pub use mark::{break_tags, enclosed};
 pub use message::{Message, Role};
 pub use model::{
-    BoxFuture, CachePlan, CacheTtl, CutCall, ErrorKind, Interruption, Model, ModelError, ModelEvent, ModelFacts,
-    ModelRequest, ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, SentOption, Thinking, ThinkingDisplay,
-    ToolChoice, ToolDef, check_model_name, effort_of, model_for_phase,
+    BoxFuture, CachePlan, CacheTtl, CutCall, EFFORTS, ErrorKind, Interruption, Model, ModelError, ModelEvent,
+    ModelFacts, ModelRequest, ModelStream, Price, RateLimit, ReplyEnd, ReplyStart, SentOption, Thinking,
+    ThinkingDisplay, ToolChoice, ToolDef, check_model_name, effort_of, model_for_phase,
 };
 pub use need::Need;
 pub use op::{Interrupted, Mentions, Op, Origin, Reply, Rewound, Say, When};

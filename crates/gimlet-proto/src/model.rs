@@ -33,10 +33,12 @@ pub fn check_model_name(model: &str) -> Result<(), String> {
     if plausible { Ok(()) } else { Err(format!("'{model}' cannot be the name of a model")) }
 }
 
+/// How hard a model can be told to think.
+pub const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+
 /// How hard the model is to think, where the environment says so: that stands above every other wish.
 pub fn effort_of(env: &Env) -> Option<&str> {
-    let known = |level: &&str| ["low", "medium", "high", "xhigh", "max"].contains(level);
-    env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(known)
+    env.get("CLAUDE_CODE_EFFORT_LEVEL").filter(|level| EFFORTS.contains(level))
 }
 
 /// The alias that means one model for plans and another for carrying them out.

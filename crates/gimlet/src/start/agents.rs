@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gimlet_core::tool::{Sought, ToolRef, ToolSource, nearest};
 use gimlet_core::{AgentSource, Leave, MainAgent, Roster};
 use gimlet_policy::{RuleSet, gives_in_list, takes_in_list};
-use gimlet_proto::{AgentSpec, BoxFuture, Env, PermissionMode, ServerView, ServerWish};
+use gimlet_proto::{AgentSpec, BoxFuture, EFFORTS, Env, PermissionMode, ServerView, ServerWish};
 use serde_json::Value;
 
 use super::known_tools;
@@ -19,7 +19,7 @@ const LAUNCHER: &str = "Agent";
 /// The kinds of subagents that `--agents` or the driving program defines.
 pub(super) fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> {
     let Some(json) = &run.agents else { return Ok(Vec::new()) };
-    let wrong = |error: serde_json::Error| {
+    let wrong = |error: String| {
         if run.agents_of_host {
             return Report::new(format!("the agents of initialize cannot be used: {error}"));
         }
@@ -29,8 +29,12 @@ pub(super) fn agents(run: &RunArgs) -> Result<Vec<(String, AgentSpec)>, Report> 
         }
         report.hint(r#"It is a JSON object: {"name": {"description": "when to use it", "prompt": "what it is told"}}"#)
     };
-    let given: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(wrong)?;
-    given.into_iter().map(|(name, spec)| Ok((name, serde_json::from_value(spec).map_err(wrong)?))).collect()
+    let given: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(|error| wrong(error.to_string()))?;
+    let read = |(name, spec): (String, Value)| match serde_json::from_value(spec) {
+        Ok(spec) => Ok((name, spec)),
+        Err(error) => Err(wrong(format!("'{name}': {error}"))),
+    };
+    given.into_iter().map(read).collect()
 }
 
 /// What the main conversation runs as, and the flags with what that means for them.
@@ -209,7 +213,7 @@ impl ToolSource for Chosen {
 }
 
 /// Names of tools that nobody knows: one that was to be taken away would stay, under its right name. Tools of servers are
-/// not known yet.
+/// not known yet. Efforts that no model has are not sent.
 pub(super) fn remarks(agents: &[(String, AgentSpec)]) -> Vec<String> {
     let mut remarks = Vec::new();
     for (kind, spec) in agents {
@@ -219,6 +223,11 @@ pub(super) fn remarks(agents: &[(String, AgentSpec)]) -> Vec<String> {
             let close = nearest(entry, known_tools()).map(|close| format!("; did you mean {close}?"));
             let hint = close.unwrap_or_default();
             remarks.push(format!("the agent type '{kind}' names '{entry}' in {list}, which is no tool{hint}"));
+        }
+        if let Some(effort) = spec.effort.as_deref().filter(|effort| !EFFORTS.contains(effort)) {
+            let can_be = EFFORTS.join(", ");
+            remarks
+                .push(format!("the agent type '{kind}' has the effort '{effort}', without effect: it can be {can_be}"));
         }
     }
     remarks
@@ -256,11 +265,20 @@ mod tests {
         let spec = AgentSpec {
             tools: Some(owned(&["Read", "Grepp", "*", "Task", "Bash(git log:*)"])),
             disallowed_tools: owned(&["Bsah", "mcp__gone__*", "Web*", "Zzz*", "KillShell"]),
+            effort: Some("max".to_owned()),
             ..AgentSpec::default()
         };
         let said = remarks(&[("x".to_owned(), spec)]);
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(said[0].contains("'Grepp' in tools") && said[0].ends_with("did you mean Grep?"), "{said:?}");
         assert!(said[1].contains("'Bsah' in disallowedTools") && said[2].contains("'Zzz*'"), "{said:?}");
+    }
+
+    #[test]
+    fn an_effort_that_no_model_has_is_remarked_on() {
+        let of = |effort: &str| AgentSpec { effort: Some(effort.to_owned()), ..AgentSpec::default() };
+        let said = remarks(&[("x".to_owned(), of("30")), ("y".to_owned(), of("low"))]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("'x' has the effort '30', without effect: it can be low, "), "{said:?}");
     }
 }

@@ -189,6 +189,9 @@ async fn agents_of_the_caller_are_offered_and_denied_ones_are_not() {
     let run = world.run(&model).print("go").args(["--agents", "[1]"]).finish().await;
     run.expect_code(1);
     assert!(run.stderr.contains("--agents:") && run.stderr.contains("JSON object"), "{}", run.stderr);
+    let bad = json!({"good": {"description": "d", "prompt": "p"}, "bad": {"description": "d"}}).to_string();
+    let run = world.run(&model).print("go").args(["--agents", &bad]).finish().await;
+    assert!(run.stderr.contains("--agents: 'bad': missing field `prompt`"), "{}", run.stderr);
 }
 
 #[tokio::test]
