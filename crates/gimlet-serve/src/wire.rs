@@ -53,6 +53,8 @@ pub struct Face {
     pub capabilities: Vec<&'static str>,
     /// What of the sandbox that settings ask for cannot be had.
     pub sandbox_missing: Option<String>,
+    /// Flags that name plugins: there are none yet, and each of them brings none.
+    pub plugin_flags: Vec<String>,
 }
 
 impl Default for Face {
@@ -63,6 +65,7 @@ impl Default for Face {
             betas: Vec::new(),
             capabilities: Vec::new(),
             sandbox_missing: None,
+            plugin_flags: Vec::new(),
         }
     }
 }
@@ -240,7 +243,15 @@ impl Wire {
             "gimlet_version": gimlet_proto::VERSION,
             "uuid": new_uuid(),
         });
-        let optional = [("betas", json!(self.face.betas)), ("capabilities", json!(self.face.capabilities))];
+        let without = self.face.plugin_flags.iter().enumerate().map(|(at, flag)| {
+            let message = format!("{flag}: plugins are not available in this version of gimlet");
+            json!({"plugin": format!("inline[{at}]"), "type": "not-available", "message": message})
+        });
+        let optional = [
+            ("betas", json!(self.face.betas)),
+            ("capabilities", json!(self.face.capabilities)),
+            ("plugin_errors", without.collect()),
+        ];
         for (name, list) in optional.into_iter().filter(|(_, list)| list != &json!([])) {
             line[name] = list;
         }

@@ -327,6 +327,7 @@ fn face(facts: &Facts) -> Face {
             "mcp_read_resource_v1",
         ],
         sandbox_missing: facts.sandbox_missing.clone(),
+        plugin_flags: facts.plugin_flags.clone(),
     }
 }
 

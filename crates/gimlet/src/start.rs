@@ -85,6 +85,8 @@ pub(crate) struct Facts {
     pub(crate) agents: Vec<AgentOffer>,
     /// What of the sandbox that settings ask for cannot be had.
     pub(crate) sandbox_missing: Option<String>,
+    /// Flags that name plugins, which are set aside.
+    pub(crate) plugin_flags: Vec<String>,
 }
 
 /// What differs between print mode and other uses.
@@ -177,6 +179,7 @@ pub(crate) async fn start(
         models: provider.offers(),
         agents: toolbox.roster(env).offers(&now.rules),
         sandbox_missing: walls.missing.clone(),
+        plugin_flags: servers::plugin_flags(run).map(str::to_owned).collect(),
     };
     let segment = Segment {
         system: gimlet_core::system_blocks(&system_prompt(run, around, configured.note_for_model())?),

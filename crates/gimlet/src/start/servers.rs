@@ -60,6 +60,11 @@ fn admission(configured: &Configured) -> Admission {
     }
 }
 
+/// Flags that name plugins. There are none yet, so they were set aside.
+pub(super) fn plugin_flags(run: &RunArgs) -> impl Iterator<Item = &str> {
+    run.without.iter().map(String::as_str).filter(|flag| flag.starts_with("--plugin-"))
+}
+
 /// Flags that bring in what an administrator has not seen.
 pub(super) fn check_sideloading(run: &RunArgs, configured: &Configured) -> Result<(), Report> {
     if configured.effective.settings.disable_sideload_flags != Some(true) {
@@ -68,8 +73,7 @@ pub(super) fn check_sideloading(run: &RunArgs, configured: &Configured) -> Resul
     let given =
         [("--agents", run.agents.is_some() && !run.agents_of_host), ("--mcp-config", !run.mcp_config.is_empty())];
     let given = given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag);
-    let set_aside = run.without.iter().map(String::as_str).filter(|flag| flag.starts_with("--plugin-"));
-    match given.chain(set_aside).next() {
+    match given.chain(plugin_flags(run)).next() {
         None => Ok(()),
         Some(flag) => Err(Report::new(format!("{flag} is not used here: managed settings say disableSideloadFlags"))
             .hint("Ask whoever manages this machine, or start without it")),
