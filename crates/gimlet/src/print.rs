@@ -212,13 +212,15 @@ pub(crate) fn check_prompt(run: &RunArgs, around: &Surroundings) -> Result<(), R
 }
 
 fn no_prompt(run: &RunArgs) -> Report {
-    let lists = [&run.allowed_tools, &run.disallowed_tools, run.tools.as_ref().unwrap_or(&Vec::new())]
-        .into_iter()
-        .any(|list| list.len() > 1);
+    let tools = run.tools.as_deref().unwrap_or_default();
+    let lists = [&run.allowed_tools, &run.disallowed_tools, &run.betas, tools].into_iter().any(|list| list.len() > 1);
     let report =
         Report::new("Error: Input must be provided either through stdin or as a prompt argument when using --print");
     if lists || run.add_dir.len() > 1 {
         return report.hint("A flag that takes a list took it: put the prompt first, or after '--'");
+    }
+    if let Some(name) = run.resume.as_deref().filter(|name| !name.is_empty()) {
+        return report.hint(format!("'{name}' counts as the session of --resume: put the prompt before that flag"));
     }
     report.hint("Give one: gimlet -p \"what to do\", or pipe it in")
 }

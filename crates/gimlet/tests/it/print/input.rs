@@ -239,6 +239,8 @@ async fn what_was_most_likely_meant_is_said_and_nothing_else() {
         (&["-p", "hi", "--json-schema", "s.json"], "Give the JSON itself, not a file"),
         (&["-p", "hi", "--agents", "nosuch.json"], "Give the JSON itself, not a file"),
         (&["-p", "hi", "--max-budget-usd", "-1"], "it must be a positive number"),
+        (&["-p", "--resume", "go on"], "'go on' counts as the session of --resume"),
+        (&["-p", "--betas", "a", "hi"], "A flag that takes a list took it"),
         (&["demoo"], "Did you mean 'gimlet demo'?"),
         (&["sesions"], "Did you mean 'gimlet sessions'?"),
         (&["-p", "hi", "--dangerously-load-development-channels", "x"], "belongs to a hosted service"),
