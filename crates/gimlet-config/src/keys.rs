@@ -127,6 +127,12 @@ pub fn close_to(path: &str) -> Option<&'static str> {
     close.filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)
 }
 
+/// Whether this is most likely a slip for a key that guards something: whoever wrote it thinks that it holds.
+pub fn is_slip_of_guard(path: &str) -> bool {
+    let guards = |name: &str| matches!(name.split('.').next(), Some("permissions" | "sandbox"));
+    key(path).is_none() && !is_group(path) && close_to(path).is_some_and(guards)
+}
+
 /// Keys with a second spelling, and the one that is used.
 pub const OTHER_SPELLINGS: [(&str, &str); 2] =
     [("additionalMarketplaces", "extraKnownMarketplaces"), ("allowedMarketplaces", "strictKnownMarketplaces")];

@@ -33,7 +33,7 @@ mod watch;
 pub use edit::{Edit, EditError};
 pub use effective::{DirectoryLine, Effective, EnvLine, HookLine, IdleKey, RuleBehavior, RuleLine};
 pub use files::ReadError;
-pub use keys::{Effect, Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close_to, is_group, key};
+pub use keys::{Effect, Gate, KEYS, Key, OTHER_SPELLINGS, ReadFrom, Reload, close_to, is_group, is_slip_of_guard, key};
 pub use load::{Author, Layer, Loaded, Options, Policy, forget_shipped, load};
 pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};

@@ -315,11 +315,12 @@ impl Configured {
     }
 
     /// What is wrong with the files and people should know. A rule or a mode that is not used is missed at once,
-    /// whatever it was for.
+    /// whatever it was for, and so is a guard under a wrong name.
     pub(crate) fn pressing_problems(&self) -> impl Iterator<Item = &Problem> {
         let problems = self.loaded.problems.iter().chain(&self.effective.problems);
         problems.filter(|problem| {
             problem.severity == Severity::Error
+                || gimlet_config::is_slip_of_guard(&problem.key)
                 || (problem.severity == Severity::Warning
                     && (problem.key.starts_with("permissions.") || is_parents(problem) || self.waits(problem)))
         })

@@ -208,6 +208,26 @@ async fn settings_on_the_command_line_hold_for_the_run_and_must_be_readable() {
 }
 
 #[tokio::test]
+async fn a_guard_under_a_wrong_name_is_told_at_the_start() {
+    let world = world();
+    for (settings, meant) in [
+        (r#"{"permissions": {"dney": ["Bash"]}}"#, Some("permissions.deny")),
+        (r#"{"deny": ["Bash"]}"#, Some("permissions.deny")),
+        (r#"{"sandbox": {"enable": true}}"#, Some("sandbox.enabled")),
+        (r#"{"sandbox": {"filesystem": {"denyReed": ["x"]}}}"#, Some("sandbox.filesystem.denyRead")),
+        (r#"{"sandbx": {"enabled": true}}"#, Some("sandbox")),
+        (r#"{"modle": "x", "permissions": {"later": 1}, "sandbox": {"later": 1}}"#, None),
+    ] {
+        let model = Script::new().say("done").serve().await.unwrap();
+        let stderr = run(&world, &model, &["--settings", settings]).await.stderr;
+        match meant {
+            Some(name) => assert!(stderr.contains(&format!("did you mean {name}?")), "{settings}: {stderr}"),
+            None => assert_eq!(stderr, "", "{settings}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn mode_model_effort_and_environment_come_from_settings() {
     let world = world();
     user(
