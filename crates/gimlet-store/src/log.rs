@@ -30,6 +30,8 @@ pub(crate) struct Log {
     lock_path: Option<PathBuf>,
     lock: Option<DriverLock>,
     file: Option<Arc<dyn LogFile>>,
+    /// The session begins with what is written here; a file that somebody else began meanwhile is theirs.
+    is_new: bool,
     /// The file as it was before somebody removed it, until its content is written again.
     removed: Option<Arc<dyn LogFile>>,
     /// The size we last saw or left, its end being whole; `None` when the last write failed or nothing was seen yet.
@@ -90,6 +92,7 @@ impl Log {
             lock_path,
             lock: None,
             file: None,
+            is_new: false,
             removed: None,
             left_at: None,
             seen_to: 0,
@@ -102,6 +105,11 @@ impl Log {
             foreign: Labels::default(),
             mirror: None,
         }
+    }
+
+    /// The same for a session that is not there yet.
+    pub(crate) fn of_new_session(self) -> Self {
+        Self { is_new: true, ..self }
     }
 
     /// Says that everything before `length` has been read already.
@@ -274,10 +282,14 @@ impl Log {
             self.removed = None;
             self.untold = Some(TranscriptError::Removed { path: self.path.clone() });
         }
-        let file = self
-            .disk
-            .open_append(&self.path)
-            .map_err(|source| TranscriptError::Open { path: self.path.clone(), source: Arc::new(source) })?;
+        let failed = |source| TranscriptError::Open { path: self.path.clone(), source: Arc::new(source) };
+        let file = self.disk.open_append(&self.path).map_err(failed)?;
+        if self.is_new && file.size().map_err(failed)? > 0 {
+            // Whoever goes on with that session must not find it driven by one that cannot write to it.
+            self.lock = None;
+            return Err(TranscriptError::Exists { path: self.path.clone() });
+        }
+        self.is_new = false;
         self.new_names_in = dir.ancestors().take(2).map(Path::to_owned).collect();
         self.file = Some(file.clone());
         Ok(file)

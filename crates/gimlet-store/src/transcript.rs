@@ -116,7 +116,7 @@ impl Transcript {
         if path.symlink_metadata().is_ok_and(|metadata| metadata.len() > 0) {
             return Err(TranscriptError::Exists { path });
         }
-        let log = Log::new(options.disk, path, Some(files.driver_lock()));
+        let log = Log::new(options.disk, path, Some(files.driver_lock())).of_new_session();
         Ok(Self::with_log(Some(log), files.id().clone(), stamp, options.fsync))
     }
 

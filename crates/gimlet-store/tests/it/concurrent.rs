@@ -40,6 +40,24 @@ fn eight_writers_and_the_session_never_mix_their_lines() {
     assert_eq!(loaded.unknown_entries, 480);
 }
 
+/// Two runs may be told to begin a session under the same id.
+#[test]
+fn a_session_that_somebody_else_began_first_is_theirs() {
+    let home = Home::new();
+    let (mut first, mut second) = (home.create(), home.create());
+    say(&mut first, "mine");
+    say(&mut second, "late");
+    assert!(matches!(second.take_trouble(), Some(TranscriptError::Busy { .. })));
+    first.end_turn();
+    drop(first);
+    say(&mut second, "later");
+    assert!(!second.is_complete());
+    let (loaded, mut first) = home.resume();
+    say(&mut first, "more");
+    assert_eq!((loaded.messages.len(), loaded.messages[0].text().as_str()), (1, "mine"));
+    assert!(home.lines().iter().all(|line| !line.contains("late")));
+}
+
 #[test]
 fn a_reader_beside_the_session_misses_at_most_the_line_being_written() {
     let home = Home::new();

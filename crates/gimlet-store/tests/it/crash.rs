@@ -135,13 +135,14 @@ fn every_acknowledged_record_survives_and_the_session_goes_on() {
 fn fsync_off_never_waits_and_always_covers_each_record() {
     let disk = RecordingDisk::default();
     let home = Home::new();
-    let mut options = TranscriptOptions { disk: Arc::new(disk.clone()), fsync: Fsync::Off };
-    let mut transcript = Transcript::create(&home.files, stamp(), options.clone()).unwrap();
+    let options = TranscriptOptions { disk: Arc::new(disk.clone()), fsync: Fsync::Off };
+    let mut transcript = Transcript::create(&home.files, stamp(), options).unwrap();
     say(&mut transcript, "x");
     transcript.sync().wait().unwrap();
     assert_eq!(disk.0.state.lock().unwrap().synced, 0);
     drop(transcript);
-    options.fsync = Fsync::Always;
+    let disk = RecordingDisk::default();
+    let options = TranscriptOptions { disk: Arc::new(disk.clone()), fsync: Fsync::Always };
     let mut transcript = Transcript::create(&home.files, stamp(), options).unwrap();
     say(&mut transcript, "x");
     drop(transcript); // joins the sync thread
