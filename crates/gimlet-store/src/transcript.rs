@@ -144,10 +144,10 @@ impl Transcript {
         self.labels = loaded.labels.clone();
         self.last_prompt = loaded.last_prompt.clone();
         self.open_calls = loaded.open_calls.iter().cloned().collect();
-        if !loaded.waiting.is_empty() {
-            // Whoever goes on has been told of them, and need not be told again.
-            self.held_back.push(entry::queue_operation("popAll", None, self.session.as_str()));
-        }
+        // Whoever goes on has been told of them, and need not be told again. What begins to wait before this is written
+        // stands behind them.
+        self.held_back
+            .extend(loaded.waiting.iter().map(|_| entry::queue_operation("dequeue", None, self.session.as_str())));
         self.begun = true;
         self.prompted = true;
         // The file is there, so nobody is too early.

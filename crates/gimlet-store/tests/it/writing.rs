@@ -88,6 +88,27 @@ fn replies_of_a_server_that_gives_all_the_same_id_or_none_stay_apart() {
     }
 }
 
+/// What waited when a session was killed is told once, whatever is said before the next run has written anything.
+#[test]
+fn prompts_that_waited_make_way_for_those_that_wait_now() {
+    let home = Home::new();
+    let mut transcript = home.create();
+    say(&mut transcript, "go");
+    let queue = |transcript: &Transcript, change: QueueChange<'_>| transcript.beside().queue(change);
+    queue(&transcript, QueueChange::Enqueued("old"));
+    queue(&transcript, QueueChange::Enqueued(""));
+    drop(transcript);
+    let foreign = r#"{"type":"queue-operation","operation":"enqueue","content":[{"type":"image"}]}"#;
+    home.plant(format!("{}\n{foreign}\n", home.lines().join("\n")));
+    let (loaded, mut transcript) = home.resume();
+    assert_eq!(loaded.waiting, ["old", "", ""]);
+    queue(&transcript, QueueChange::Enqueued("new"));
+    say(&mut transcript, "again");
+    assert_eq!(home.load().waiting, ["new"]);
+    queue(&transcript, QueueChange::Dequeued);
+    assert_eq!(home.load().waiting, Vec::<String>::new());
+}
+
 #[test]
 fn metadata_lines_begin_with_their_type_and_wait_for_the_first_prompt() {
     let home = Home::new();

@@ -437,8 +437,11 @@ fn damage_remark(loaded: &Loaded) -> Option<String> {
 
 /// What was said to the session and never taken up, because it ended first.
 fn waiting_remark(loaded: &Loaded) -> Option<String> {
-    let prompts: Vec<String> =
-        loaded.waiting.iter().map(|prompt| format!("'{}'", in_one_line(prompt, SHOWN_PROMPT))).collect();
+    let shown = |prompt: &String| match in_one_line(prompt, SHOWN_PROMPT) {
+        words if words.is_empty() => "one without words".to_owned(),
+        words => format!("'{words}'"),
+    };
+    let prompts: Vec<String> = loaded.waiting.iter().map(shown).collect();
     let which = match prompts.as_slice() {
         [] => return None,
         [prompt] => format!("a prompt was waiting and was never taken up: {prompt}"),
