@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gimlet_core::{Record, StartSource};
-use gimlet_proto::{EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
+use gimlet_proto::{Block, EntryId, Message, PermissionMode, Role, SessionId, ToolDef};
 use gimlet_serve::sdk::Mirror;
 use gimlet_store::{
-    Damage, DecisionLedger, EarlyTitle, FindError, Fsync, Include, Labels, LoadError, LoadOptions, Loaded, Locations,
-    MAX_HISTORY, ResultFiles, SessionFiles, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
+    Damage, DecisionLedger, EarlyTitle, FindError, Fsync, Include, Interrupted, Labels, LoadError, LoadOptions, Loaded,
+    Locations, MAX_HISTORY, ResultFiles, SessionFiles, Sessions, Stamp, ToolOutputs, Transcript, TranscriptError,
     TranscriptOptions, check_dropped_turn, clean_title, is_session_id, load, new_session_id, note_added,
     other_worktrees, peek,
 };
@@ -333,13 +333,18 @@ pub(crate) fn check(run: &RunArgs, around: &Surroundings) -> Result<(), Report> 
     check_dropped(run, &files)
 }
 
-/// Whether the session that the flags name ended in the middle of a turn: nothing answers what was last said in it.
+/// Whether the session that the flags name ended in the middle of a turn: nothing answers what was last said in it. A turn
+/// that a person stopped has ended.
 pub(crate) fn is_mid_turn(run: &RunArgs, around: &Surroundings) -> Result<bool, Report> {
     let Source(Some(files)) = Source::of(run, around)? else { return Ok(false) };
     let up_to = run.resume_session_at.as_deref().map(EntryId::new);
     let options = LoadOptions { up_to, max_bytes: Some(MAX_HISTORY), ..LoadOptions::default() };
     let loaded = load_session(&files, &options)?;
-    Ok(loaded.messages.last().is_some_and(|last| last.role == Role::User))
+    let is_stopped = |last: &Message| {
+        let said = last.blocks.last().and_then(Block::as_text);
+        [Interrupted::Reply, Interrupted::ToolUse].iter().any(|what| said.as_deref() == Some(what.marker()))
+    };
+    Ok(loaded.messages.last().is_some_and(|last| last.role == Role::User && !is_stopped(last)))
 }
 
 /// Refuses to leave more behind than the turn that the flags name.

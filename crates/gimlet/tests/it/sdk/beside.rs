@@ -119,6 +119,15 @@ async fn a_turn_that_was_cut_off_goes_on_where_the_environment_wants_it() {
     assert_eq!((code, said.as_deref()), (0, Some("take it up again")));
     // Now it is whole: without a prompt there is nothing to do.
     assert_eq!(go_on(None).await.0, 1);
+    // Nor is there where somebody stopped the turn.
+    let model = Script::new().call("Bash", wait_for("never")).serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--continue", "--allowedTools", "Bash"]));
+    host.say("second");
+    host.until(|line| line["type"] == "assistant").await;
+    host.ask(json!({"subtype": "interrupt"})).await;
+    host.result().await;
+    host.end().await;
+    assert_eq!(go_on(None).await.0, 1);
 }
 
 #[tokio::test]
