@@ -95,6 +95,13 @@ impl PipedInput {
         Ok(Self { chunks, pending: Vec::new(), spoke: false, ended: false, patience, collecting_since: None })
     }
 
+    /// Whether anything comes so soon; what came is kept.
+    pub async fn speaks(&mut self, within: Duration) -> bool {
+        let Waited::Came(Ok(chunk)) = self.next_chunk(within, Instant::now() + within).await else { return false };
+        self.take(chunk);
+        true
+    }
+
     /// Reads a pipe that has to end, to its end.
     pub async fn whole(&mut self) -> Result<String, StdinError> {
         while let Some(chunk) = self.chunks.recv().await {

@@ -30,10 +30,7 @@ pub(crate) const PIPE_CLOSED: u8 = 141;
 pub(crate) async fn run(run: &RunArgs, around: &Surroundings) -> Result<ExitCode, Report> {
     check_flags(run)?;
     let notes = Output::new(std::io::stderr()).map_err(no_thread)?;
-    let (prompt, input) = match interrupted_turn(run, around)? {
-        Some(prompt) => (prompt, None),
-        None => read_prompt(run, &notes).await?,
-    };
+    let (prompt, input) = read_prompt(run, interrupted_turn(run, around)?, &notes).await?;
     if let Some(problem) = gimlet_serve::sdk::unavailable_command(&prompt.blocks) {
         return Err(Report::new(problem));
     }
@@ -159,16 +156,22 @@ fn interrupted_turn(run: &RunArgs, around: &Surroundings) -> Result<Option<Say>,
     Ok(Some(Say::text(around.env.get("CLAUDE_CODE_RESUME_PROMPT").unwrap_or(GO_ON))))
 }
 
-/// The first prompt from the argument and standard input, and the rest of an endless pipe.
-async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(Say, Option<PipedInput>), Report> {
+/// The first prompt from the argument and standard input, or what is said without either, and the rest of an endless pipe.
+async fn read_prompt(
+    run: &RunArgs,
+    otherwise: Option<Say>,
+    notes: &Output,
+) -> Result<(Say, Option<PipedInput>), Report> {
     let argument = run.prompt.as_deref().map(str::trim).filter(|text| !text.is_empty());
     if std::io::stdin().is_terminal() {
-        let prompt = argument.ok_or_else(|| no_prompt(run))?;
-        return Ok((typed(prompt), None));
+        let prompt = argument.map(typed).or(otherwise).ok_or_else(|| no_prompt(run))?;
+        return Ok((prompt, None));
     }
     let mut input = PipedInput::start(std::io::stdin(), Patience::BATCH).map_err(no_thread)?;
     let piped = match argument {
         Some(_) => input.opening(Patience::OPENING).await,
+        // Nobody waits for a pipe that may never bring anything, where there is something to say.
+        None if otherwise.is_some() && !input.speaks(Patience::OPENING.quiet).await => Ok(Feed::Whole(String::new())),
         // The pipe is the prompt, and half a prompt is none.
         None => input.whole().await.map(Feed::Whole),
     };
@@ -194,7 +197,7 @@ async fn read_prompt(run: &RunArgs, notes: &Output) -> Result<(Say, Option<Piped
             ..Say::text(&format!("{argument}\n\n{}", enclosed("stdin", text.trim_end())))
         },
         (None, false) => typed(text.trim()),
-        (None, true) => return Err(no_prompt(run)),
+        (None, true) => otherwise.ok_or_else(|| no_prompt(run))?,
     };
     Ok((prompt, rest))
 }

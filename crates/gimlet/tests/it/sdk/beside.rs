@@ -1,6 +1,7 @@
 //! What a transcript says beside the conversation: prompts that wait, copies of files, a name after a plan.
 
 use gimlet_script::Script;
+use gimlet_testkit::World;
 use serde_json::{Value, json};
 
 use super::Host;
@@ -93,15 +94,30 @@ async fn a_killed_session_tells_what_was_said_to_it_and_never_heard() {
     }
 }
 
-#[tokio::test]
-async fn a_turn_that_was_cut_off_goes_on_where_the_environment_wants_it() {
-    let world = world();
+/// A session whose turn never came to its end.
+async fn cut_off(world: &World) {
     let model = Script::new().call("Bash", wait_for("never")).serve().await.unwrap();
     let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
     host.say("first");
     host.until(|line| line["type"] == "assistant").await;
     host.child.kill();
     host.ended().await;
+}
+
+#[tokio::test]
+async fn what_is_piped_in_counts_for_more_than_a_turn_that_was_cut_off() {
+    let world = world();
+    cut_off(&world).await;
+    let later = Script::new().say("ok").serve().await.unwrap();
+    let run = world.run(&later).args(["-p", "--continue"]).env("CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "1");
+    run.stdin("something else").finish().await.expect_code(0);
+    assert_eq!(later.request(0).last_user_text(), "something else");
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cut_off_goes_on_where_the_environment_wants_it() {
+    let world = world();
+    cut_off(&world).await;
     let go_on = |words: Option<&'static str>| {
         let world = &world;
         async move {
