@@ -141,10 +141,12 @@ fn string_at(bytes: &[u8], at: usize) -> Option<String> {
     strings.next()?.ok()
 }
 
-/// The time of the last entry of a reply, unless that or a later entry says that the reply has ended.
+/// The time of the last entry of a reply, unless that or a later entry says that the reply has ended. One that failed or that
+/// a person stopped has.
 fn unfinished_at(tail: &[u8]) -> Option<String> {
     for line in tail.split(|byte| *byte == b'\n').rev() {
-        if has_member(line, "type", "\"result\"") {
+        let is_stopped = memmem::find(line, b"\"[Request interrupted by user").is_some();
+        if is_stopped || has_member(line, "type", "\"result\"") || has_member(line, "isApiErrorMessage", "true") {
             return None;
         }
         if has_member(line, "type", "\"assistant\"") {
@@ -234,6 +236,14 @@ mod tests {
             (vec![reply("null", at), r#"{"type":"last-prompt","lastPrompt":"x"}"#.to_owned()], true),
             (vec![reply("\"end_turn\"", at)], false),
             (vec![reply("null", at), r#"{"type":"result","subtype":"success"}"#.to_owned()], false),
+            (
+                vec![
+                    reply("null", at),
+                    r#"{"type":"user","message":{"content":"[Request interrupted by user]"}}"#.to_owned(),
+                ],
+                false,
+            ),
+            (vec![reply("null", at).replacen('{', r#"{"isApiErrorMessage":true,"#, 1)], false),
             (vec![reply("\"end_turn\"", at), reply("null", at)], true),
             (vec![r#"{"type":"user"}"#.to_owned()], false),
         ];
