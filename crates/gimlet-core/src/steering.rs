@@ -42,20 +42,22 @@ pub(crate) struct Steering {
 /// The prompts that wait, as the transcript tells of them: a session that is killed does not lose what was said to it.
 struct Told {
     transcript: Beside,
-    waiting: Vec<String>,
+    waiting: Vec<(Option<EntryId>, String)>,
 }
 
 impl Told {
     fn enter(&mut self, said: &Say) {
         let words = words_of(said);
         self.transcript.queue(QueueChange::Enqueued(&words));
-        self.waiting.push(words);
+        self.waiting.push((said.uuid.clone(), words));
     }
 
-    /// Whoever says the same twice waits twice; which of the two goes first makes no difference.
+    /// One that never waited leaves nothing, whoever waits with the same words. Of two without an id that say the same it
+    /// makes no difference which goes first.
     fn leave(&mut self, said: &Say) {
         let words = words_of(said);
-        let Some(at) = self.waiting.iter().position(|waiting| *waiting == words) else { return };
+        let is_it = |(id, waiting): &(Option<EntryId>, String)| *id == said.uuid && *waiting == words;
+        let Some(at) = self.waiting.iter().position(is_it) else { return };
         let change = if at == 0 { QueueChange::Dequeued } else { QueueChange::Removed(&words) };
         self.transcript.queue(change);
         self.waiting.remove(at);

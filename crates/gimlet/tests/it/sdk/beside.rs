@@ -94,6 +94,26 @@ async fn a_killed_session_tells_what_was_said_to_it_and_never_heard() {
     }
 }
 
+#[tokio::test]
+async fn who_says_the_same_waits_all_the_same() {
+    let world = world();
+    let model = Script::new().call("Bash", wait_for("never")).serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--allowedTools", "Bash"]));
+    let hooks = json!({"UserPromptSubmit": [{"hookCallbackIds": ["h"]}]});
+    host.ask(json!({"subtype": "initialize", "hooks": hooks})).await;
+    host.say("go on");
+    let asked = host.asked("hook_callback").await;
+    host.say("go on");
+    taken(&mut host).await;
+    host.answer(&asked, json!({}));
+    host.until(|line| line["type"] == "assistant").await;
+    host.child.kill();
+    host.ended().await;
+    let entries = world.entries();
+    let queue: Vec<&Value> = of_kind(&entries, "queue-operation").iter().map(|entry| &entry["operation"]).collect();
+    assert_eq!(queue, ["enqueue"], "the first of them never waited");
+}
+
 /// A session whose turn never came to its end.
 async fn cut_off(world: &World) {
     let model = Script::new().call("Bash", wait_for("never")).serve().await.unwrap();
