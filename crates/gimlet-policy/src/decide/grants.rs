@@ -87,9 +87,13 @@ impl Judge<'_> {
 
     fn grant_path(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
         // What a command writes by redirection is no part of what a rule about the command allows.
-        let is_redirection = write && self.subjects.iter().any(|subject| matches!(subject, Subject::Run { .. }));
+        let is_redirection = write && self.is_command();
         self.grant_place(path, write)
             .or_else(|refusal| self.allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
+    }
+
+    fn is_command(&self) -> bool {
+        self.subjects.iter().any(Subject::is_run)
     }
 
     /// What lets this path be touched by whatever tool: where it lies, the mode, or a path rule.
@@ -101,7 +105,13 @@ impl Judge<'_> {
         if write && self.world.is_own(path) {
             return Ok(Reason::SessionState);
         }
-        let edits = matches!(self.world.mode, PermissionMode::AcceptEdits | PermissionMode::Auto);
+        // What a tool edits can be seen and taken back; what a command writes over, removes or moves is for the reviewer of
+        // auto mode.
+        let edits = match self.world.mode {
+            PermissionMode::AcceptEdits => true,
+            PermissionMode::Auto => !self.is_command(),
+            _ => false,
+        };
         if write && edits && self.world.is_in_roots(path) {
             return Ok(Reason::Mode(self.world.mode));
         }
@@ -195,7 +205,6 @@ impl Judge<'_> {
         if self.world.mode == PermissionMode::Plan {
             return Err(Reason::Mode(PermissionMode::Plan));
         }
-        // What a tool edits can be seen and taken back; what a command removes or moves is for the reviewer of auto mode.
         let accepts = self.world.mode == PermissionMode::AcceptEdits;
         if accepts && files.edits.as_deref().is_some_and(|edits| self.may_edit(edits)) {
             return Ok(Reason::Mode(self.world.mode));

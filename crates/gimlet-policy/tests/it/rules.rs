@@ -108,7 +108,9 @@ fn in_auto_mode_a_classifier_may_answer_what_no_rule_decided() {
     ]);
     let run = |text: &str| verdict("Bash", &json!({}), Need::Run(text.into()), &rules, PermissionMode::Auto);
     let may_answer = |verdict: &Verdict| verdict.reasons.contains(&Reason::ClassifierMayAnswer);
-    for text in ["make x", "python3 x.py", "rm -rf /", "cp x .git/config", "rm -rf src", "mv a b"] {
+    for text in
+        ["make x", "python3 x.py", "rm -rf /", "cp x .git/config", "rm -rf src", "mv a b", "> a", "cargo test > a"]
+    {
         let verdict = run(text);
         assert!(verdict.decision == Decision::Ask && may_answer(&verdict), "{text}: {verdict:?}");
     }
@@ -116,7 +118,9 @@ fn in_auto_mode_a_classifier_may_answer_what_no_rule_decided() {
         let verdict = run(text);
         assert!(verdict.decision == Decision::Ask && !may_answer(&verdict), "{text}: {verdict:?}");
     }
-    assert_eq!(run("cargo test").decision, Decision::Allow);
+    for text in ["cargo test", "cargo test 2>/dev/null"] {
+        assert_eq!(run(text).decision, Decision::Allow, "{text}");
+    }
     let write = |path: &str| verdict("Edit", &json!({}), Need::Write(path.into()), &rules, PermissionMode::Auto);
     assert_eq!(write("/srv/repo/a").decision, Decision::Allow);
     assert!(may_answer(&write("/srv/repo/.git/config")));
