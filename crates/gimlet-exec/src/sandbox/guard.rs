@@ -188,15 +188,18 @@ impl Guard {
     fn new_repositories(&self, now: &Repositories, quarantine: &Path) -> Vec<Violation> {
         let folders: Vec<&PathBuf> = now.folders.difference(&self.repositories.folders).collect();
         let new = folders.iter().copied().chain(now.links.difference(&self.repositories.links));
+        // What was noted is as it was by now, whoever made it.
+        let watched: HashSet<&Path> = self.noted.watched.iter().map(Watched::path).collect();
+        let is_known = |path: &Path, folder: Option<&Path>| {
+            watched.contains(path) || is_one_of(path, &twins(path, folder, &self.roots))
+        };
         let beside = new.flat_map(|repository| {
             let folder = folder_of(repository);
-            beside(repository).into_iter().filter(move |path| !is_one_of(path, &twins(path, folder, &self.roots)))
+            beside(repository).into_iter().filter(move |path| !is_known(path, folder))
         });
         let configured = now.configured.difference(&self.repositories.configured);
-        let is_watched = |file: &Path| self.noted.watched.iter().any(|watched| watched.path() == file);
-        let is_known =
-            |file: &Path| is_watched(file) || is_one_of(file, &twins(file, file.ancestors().nth(2), &self.roots));
-        let configured = configured.map(|folder| folder.join(LOCAL_SETTINGS)).filter(|file| !is_known(file));
+        let configured = configured.map(|folder| folder.join(LOCAL_SETTINGS));
+        let configured = configured.filter(|file| !is_known(file, file.ancestors().nth(2)));
         let risky = folders.iter().flat_map(|folder| protected_in(folder)).chain(beside).chain(configured);
         let risky = risky.filter(|path| !is_harmless(path)).collect::<Vec<_>>().into_iter();
         // Only the link is the command's own; what it leads to may be somebody's real repository.

@@ -48,6 +48,28 @@ fn a_plain_repository_that_a_command_made_is_watched_and_not_held() {
 }
 
 #[test]
+fn what_was_there_before_a_repository_was_made_around_it_stays() {
+    for backend in [Backend::Namespaces, Backend::Landlock] {
+        let world = World::new();
+        fs::remove_dir_all(world.root.join(".git")).unwrap();
+        let [known, changed] = [".claude/settings.json", ".envrc"].map(|name| world.root.join(name));
+        fs::create_dir(known.parent().unwrap()).unwrap();
+        fs::write(&known, "mine").unwrap();
+        fs::write(&changed, "mine").unwrap();
+        let guard = before(&world.spec(&[".claude/settings.json", ".envrc", ".mcp.json"]), backend.clone());
+        clone(&world.root);
+        replace(&changed, "evil");
+        fs::write(world.root.join(".mcp.json"), "evil").unwrap();
+        let found = guard.after(&world.quarantine, &mut Census::default());
+        assert_eq!(found.len(), 2, "{backend:?} {found:?}");
+        for path in [known, changed] {
+            assert_eq!(fs::read_to_string(&path).unwrap(), "mine", "{backend:?} {}", path.display());
+        }
+        assert!(!world.root.join(".mcp.json").exists(), "{backend:?}");
+    }
+}
+
+#[test]
 fn a_worktree_that_a_command_made_can_be_removed_and_leads_nowhere_else() {
     let world = World::new();
     let (spec, available) = (world.spec(&[]), available(Backend::Namespaces));
