@@ -141,21 +141,24 @@ impl Watched {
         };
         // Of a folder only what is another one goes: the rest is the person's.
         let parts = if wrong == *path { before.changes(path) } else { vec![PathBuf::new()] };
-        let mut found = Vec::new();
+        let (mut found, mut is_whole) = (Vec::new(), true);
         for part in parts {
             let otherwise = if before.is_not_kept(&part) { Otherwise::Leave } else { Otherwise::Remove };
             let taken = take_away(root, &below(&wrong, &part), quarantine, otherwise);
             let is_left = matches!(taken, Some(Violation::Left { .. }));
             found.extend(taken.map(|taken| if self.mounted.is_some() { by_whomever(taken) } else { taken }));
             if is_left {
-                return found;
+                is_whole = false;
+                continue;
             }
             let place = below(path, &part);
             let lost = restore_at(before, &part, root, &place).err();
             found.extend(lost.map(|error| Violation::Lost { path: place, why: error.to_string() }));
         }
-        mended.extend(Some((wrong, Arc::default())).filter(|(wrong, _)| wrong != path));
-        mended.push((path.clone(), before.clone()));
+        if is_whole {
+            mended.extend(Some((wrong, Arc::default())).filter(|(wrong, _)| wrong != path));
+            mended.push((path.clone(), before.clone()));
+        }
         found
     }
 

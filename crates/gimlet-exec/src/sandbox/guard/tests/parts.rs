@@ -76,12 +76,18 @@ fn what_is_planted_in_an_empty_folder_is_found_also_when_that_is_closed() {
 fn what_is_too_large_to_be_kept_is_never_removed() {
     let world = World::new();
     let (skills, spec) = skills(&world, true);
-    let changed = skills.join("s/SKILL.md");
+    let (changed, new) = (skills.join("s/SKILL.md"), skills.join("t/new"));
+    fs::create_dir(skills.join("t")).unwrap();
     let guard = before(&spec, Backend::Landlock);
     fs::write(&changed, "evil").unwrap();
+    fs::write(&new, "evil").unwrap();
     fs::write(&world.quarantine, "").unwrap();
     let found = guard.after(&world.quarantine, &mut Census::default());
-    assert!(matches!(found.as_slice(), [Violation::Left { path, .. }] if *path == changed), "{found:?}");
+    // What is left keeps nothing else in its place.
+    let [Violation::Left { path: left, .. }, Violation::Tampered { path, moved_to: None }] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!((left, path, new.exists()), (&changed, &new, false));
 
     fs::remove_file(&world.quarantine).unwrap();
     let guard = before(&spec, Backend::Landlock);
