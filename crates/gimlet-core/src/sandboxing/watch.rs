@@ -308,9 +308,12 @@ impl Services {
         if !lock(&walls.state).wrote(path, was, now) {
             return;
         }
-        let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
-        if let (Some(settings), Some(now)) = (&walls.settings, now.and_then(text)) {
-            gimlet_config::rewritten(&settings.locations, path, was.and_then(text).as_deref(), &now);
+        // What was no text was there nevertheless, and nobody vouches for it.
+        let (Ok(was), Some(Ok(now))) = (was.map(std::str::from_utf8).transpose(), now.map(std::str::from_utf8)) else {
+            return;
+        };
+        if let Some(settings) = &walls.settings {
+            gimlet_config::rewritten(&settings.locations, path, was, now);
         }
     }
 }
