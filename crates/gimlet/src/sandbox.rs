@@ -215,8 +215,8 @@ fn wanted(walls: &SandboxWalls, around: &Surroundings, temp_dir: &Path) -> Resul
         };
         paths.iter().map(place).collect()
     };
-    let InForceWalls { mut spec, upstream, enabled, settings_files } = InForce::read(around)?.walls(temp_dir);
-    spec.write.extend(absolute("--allow-write", &walls.allow_write)?);
+    let opened = absolute("--allow-write", &walls.allow_write)?;
+    let InForceWalls { mut spec, upstream, enabled, settings_files } = InForce::read(around)?.walls(temp_dir, opened);
     spec.deny_read.extend(absolute("--deny-read", &walls.deny_read)?);
     spec.local_sockets |= walls.allow_local;
     spec.unix_sockets |= walls.allow_unix_sockets;

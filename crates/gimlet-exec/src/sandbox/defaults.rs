@@ -55,6 +55,8 @@ pub struct SandboxPlace<'a> {
     pub cwd: &'a Path,
     /// Further folders that they may write.
     pub write: &'a [PathBuf],
+    /// Places that settings, rules and flags open besides. Nobody works there, so no repository elsewhere is opened for them.
+    pub opened: &'a [PathBuf],
     pub home: Option<&'a Path>,
     /// gimlet's own configuration home.
     pub config_home: &'a Path,
@@ -85,8 +87,8 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
             write.push(common);
         }
     }
-    let started = started_in(&place, &write);
-    deny_write.extend(started.into_iter().filter(|path| !deny_write.contains(path)).collect::<Vec<_>>());
+    let opened = opened_tops(&place, &write);
+    deny_write.extend(opened.into_iter().filter(|path| !deny_write.contains(path)).collect::<Vec<_>>());
     let mut deny_read: Vec<PathBuf> = MACHINE_SECRETS.iter().map(PathBuf::from).collect();
     // The second holds what servers are started with, and what was asked of which project.
     deny_read.extend([".credentials.json", ".claude.json"].map(|name| place.config_home.join(name)));
@@ -94,25 +96,35 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
     deny_read.extend(stores(place.home, place.env));
     let kept_open: Vec<PathBuf> = write.iter().cloned().chain(place.home.map(Path::to_owned)).collect();
     deny_read.extend(behind_links(&deny_read, &kept_open));
+    write.extend(place.opened.iter().cloned());
     let (own, temp_dir) = (Some(place.config_home.to_owned()), Some(place.temp_dir.to_owned()));
     SandboxSpec { write, deny_write, own, deny_read, temp_dir, ..SandboxSpec::default() }
 }
 
-/// What starts by itself in the home folder, where that can be written as a whole.
-fn started_in(place: &SandboxPlace<'_>, write: &[PathBuf]) -> Vec<PathBuf> {
-    let is_open = |home: &Path| write.iter().any(|root| home.starts_with(root));
-    let Some(home) = place.home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned())) else {
-        return Vec::new();
-    };
-    if !is_open(&home) {
-        return Vec::new();
-    }
-    let moved = place.env.raw("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+/// What is protected at the top of places that are opened besides the folders to work in, and what starts by itself in the
+/// home folder, where that can be written as a whole. What somebody names by itself is meant.
+fn opened_tops(place: &SandboxPlace<'_>, write: &[PathBuf]) -> Vec<PathBuf> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let opened: Vec<PathBuf> = place.opened.iter().map(|path| real(path)).collect();
+    let mut tops: Vec<PathBuf> =
+        opened.iter().filter(|path| !path.is_file()).flat_map(|folder| walled_in(folder)).collect();
+    let roots = || write.iter().chain(&opened);
+    let home = place.home.map(real).filter(|home| roots().any(|root| home.starts_with(root)));
+    tops.extend(home.iter().flat_map(|home| started_in(home, place.env)));
+    tops.retain(|path| !roots().any(|root| root == path));
+    tops.sort_unstable();
+    tops.dedup();
+    tops
+}
+
+/// What starts by itself in the home folder.
+fn started_in(home: &Path, env: &Env) -> Vec<PathBuf> {
+    let moved = env.raw("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folders = [Some(home.join(".config")), moved];
     let of_config = folders.iter().flatten().flat_map(|config| STARTED_BY_CONFIG.iter().map(|name| config.join(name)));
     let at_home = STARTED_AT_HOME.iter().map(|name| home.join(name));
     // Around it there are others in which the same names stand for the same.
-    at_home.chain(of_config).chain(walled_in(&home)).filter(|path| !write.contains(path)).collect()
+    at_home.chain(of_config).chain(walled_in(home)).collect()
 }
 
 /// What other programs run or trust at the top of a folder that somebody works in.
@@ -162,6 +174,7 @@ mod tests {
         let place = SandboxPlace {
             cwd: Path::new("/w"),
             write: &[],
+            opened: &[],
             home: Some(home),
             config_home: config,
             temp_dir: Path::new("/t"),
@@ -222,6 +235,7 @@ mod tests {
         let place = SandboxPlace {
             cwd: &cwd,
             write: &[],
+            opened: &[],
             home: Some(home),
             config_home: &home.join(".claude"),
             temp_dir: &temp,
@@ -236,6 +250,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_opened_besides_is_protected_at_its_top_unless_it_is_named_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (cwd, more, home) = (root.join("w"), root.join("more"), root.join("home"));
+        for folder in [&cwd, &more, &home] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::os::unix::fs::symlink(&more, root.join("link")).unwrap();
+        let opened = [root.join("link"), home.clone(), home.join(".vimrc"), home.join(".zshrc")];
+        let place = SandboxPlace {
+            cwd: &cwd,
+            write: &[],
+            opened: &opened,
+            home: Some(&home),
+            config_home: &home.join(".claude"),
+            temp_dir: &root.join("temp"),
+            env: &Env::default(),
+        };
+        let spec = default_sandbox(place);
+        assert_eq!(spec.write, [&[cwd][..], &opened].concat());
+        for path in [more.join(".envrc"), home.join(".bashrc"), home.join(".config/git"), home.join(".local/bin")] {
+            assert!(spec.deny_write.contains(&path), "{}", path.display());
+        }
+        for path in &opened {
+            assert!(!spec.deny_write.contains(path), "{}", path.display());
+        }
+    }
+
+    #[test]
     fn gimlets_own_folder_is_not_taken_for_what_a_command_made_of_it() {
         use crate::sandbox::{Available, Backend, Census, Guard};
         let dir = tempfile::tempdir().unwrap();
@@ -246,6 +289,7 @@ mod tests {
         let place = SandboxPlace {
             cwd: &home,
             write: &[],
+            opened: &[],
             home: Some(&home),
             config_home: &config,
             temp_dir: &temp,

@@ -108,11 +108,11 @@ impl InForce {
         bubblewrap(&self.configured)
     }
 
-    /// Hosts on no list are refused: nobody is asked here.
-    pub(crate) fn walls(&self, temp_dir: &Path) -> InForceWalls {
+    /// With further places that may be written. Hosts on no list are refused: nobody is asked here.
+    pub(crate) fn walls(&self, temp_dir: &Path, opened: Vec<PathBuf>) -> InForceWalls {
         let settings = &self.configured.effective.settings.sandbox;
         let now = self.configured.now();
-        let mut spec = spec(&self.configured, &now, &[], temp_dir);
+        let mut spec = spec(&self.configured, &now, &[], temp_dir, opened);
         spec.network = network(&self.configured, &now, &[], false);
         let settings_files = self.configured.settings_files();
         InForceWalls { spec, upstream: upstream(settings), enabled: settings.enabled == Some(true), settings_files }
@@ -281,7 +281,7 @@ impl Walls {
         closing: &RuleSet,
     ) -> Plan {
         let settings = &configured.effective.settings.sandbox;
-        let mut spec = spec(configured, now, &self.said, temp_dir);
+        let mut spec = spec(configured, now, &self.said, temp_dir, Vec::new());
         // What was taken away from one command is not for the next.
         spec.deny_read.push(quarantine(&configured.around));
         spec.max_memory = self.wishes.max_memory;
@@ -404,19 +404,29 @@ fn may_answer(configured: &Configured) -> bool {
     configured.trust.is_known() || persons.any(|layer| layer.value()["sandbox"]["enabled"] == true)
 }
 
-fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Path) -> SandboxSpec {
+/// The walls that settings and rules want, around these places besides that are `opened` by somebody else.
+fn spec(
+    configured: &Configured,
+    now: &SettingsNow,
+    said: &[Rule],
+    temp_dir: &Path,
+    mut opened: Vec<PathBuf>,
+) -> SandboxSpec {
     let Configured { around, effective, .. } = configured;
     let settings = &effective.settings.sandbox;
+    let listed = |key: &str| listed(effective, around, key);
+    opened.extend(listed("sandbox.filesystem.allowWrite"));
+    let allowed = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
+    opened.extend(allowed.filter_map(|rule| path_of_rule(&rule.text, &rule.anchor, "Edit", around)));
     let mut spec = default_sandbox(SandboxPlace {
         cwd: &around.cwd,
         write: &now.directories,
+        opened: &opened,
         home: around.home.as_deref(),
         config_home: &around.config_home,
         temp_dir,
         env: &configured.env,
     });
-    let listed = |key: &str| listed(effective, around, key);
-    spec.write.extend(listed("sandbox.filesystem.allowWrite"));
     spec.deny_write.extend(listed("sandbox.filesystem.denyWrite"));
     spec.deny_write.extend(configured.flag_file());
     // They run outside.
@@ -424,8 +434,6 @@ fn spec(configured: &Configured, now: &SettingsNow, said: &[Rule], temp_dir: &Pa
     spec.deny_read.extend(listed("sandbox.filesystem.denyRead"));
     spec.allow_read.extend(listed("sandbox.filesystem.allowRead"));
     spec.deny_read.extend(listed("sandbox.credentials.files"));
-    let allowed = effective.rules.iter().filter(|rule| rule.behavior == RuleBehavior::Allow);
-    spec.write.extend(allowed.filter_map(|rule| path_of_rule(&rule.text, &rule.anchor, "Edit", around)));
     for rule in denying(now, said) {
         let path = |tool: &str| path_of_rule(&rule.text, &rule.source.anchor, tool, around);
         spec.deny_write.extend(path("Edit"));

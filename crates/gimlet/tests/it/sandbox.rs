@@ -101,6 +101,34 @@ async fn places_are_closed_however_they_are_spelled() {
 }
 
 #[tokio::test]
+async fn what_others_run_is_protected_in_every_place_that_is_opened() {
+    let names = [".bashrc", ".config/autostart/x.desktop", ".local/bin/ls", ".claude/skills/s"];
+    let ways = [
+        (serde_json::json!({}), &["--allow-write", "HOME"][..]),
+        (serde_json::json!({"sandbox": {"filesystem": {"allowWrite": ["~"]}}}), &[]),
+        (serde_json::json!({"permissions": {"allow": ["Edit(~/**)"]}}), &[]),
+    ];
+    for (settings, flags) in ways {
+        let world = world();
+        let home = world.home.display().to_string();
+        std::fs::create_dir_all(world.home.join(".claude")).expect("a folder");
+        std::fs::write(world.home.join(".claude/settings.json"), settings.to_string()).expect("settings");
+        let script = format!(
+            "cd {home}; touch made; for name in {}; do mkdir -p $(dirname $name); echo evil > $name; done",
+            names.join(" ")
+        );
+        let flags = flags.iter().map(|flag| if *flag == "HOME" { home.as_str() } else { flag });
+        let run = world.run_at("http://127.0.0.1:9").args(["sandbox", "run"]).args(flags);
+        let run = run.args(["--", "sh", "-c", &script]).finish().await;
+        assert!(world.home.join("made").exists(), "{settings}: {}", run.stderr);
+        for name in names {
+            assert!(!world.home.join(name).exists(), "{settings}: {name}: {}", run.stderr);
+        }
+        assert!(run.stderr.contains(".bashrc is protected"), "{settings}: {}", run.stderr);
+    }
+}
+
+#[tokio::test]
 async fn settings_in_force_count_and_flags_come_on_top() {
     let world = world();
     let more = tempfile::tempdir_in("/var/tmp").expect("a folder");

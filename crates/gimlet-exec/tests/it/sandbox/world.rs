@@ -202,6 +202,7 @@ impl World {
         let mut spec = default_sandbox(SandboxPlace {
             cwd: &work,
             write: &[],
+            opened: &[],
             home: Some(&home),
             config_home: &home.join(".claude"),
             temp_dir: &temp,
