@@ -121,7 +121,7 @@ fn outer(words: Vec<OsString>) -> SetupError {
 enum Never {}
 
 fn become_bubblewrap(plan: &Plan, program: &Path, words: Vec<OsString>) -> Result<Never, SetupError> {
-    let code = kernel::filter_bytes(&seccomp::filter(filter_of_bubblewrap(plan), Neighbours::Hidden));
+    let code = kernel::filter_bytes(&seccomp::early_filter(filter_of_bubblewrap(plan)));
     let filter = rustix::fs::memfd_create("filter", MemfdFlags::CLOEXEC).map_err(step("making the filter"))?;
     let mut file = std::fs::File::from(filter);
     file.write_all(&code).and_then(|()| io::Seek::rewind(&mut file)).map_err(step("writing the filter"))?;
@@ -145,7 +145,7 @@ fn become_bubblewrap(plan: &Plan, program: &Path, words: Vec<OsString>) -> Resul
     Err(SetupError::Program { program: program.into(), source: kernel::become_program(&path, &args, &env) })
 }
 
-/// Bubblewrap's filter is for the relay too, which needs a Unix socket; the command then gets one of its own on top.
+/// Bubblewrap's filter is for the relay too, which needs a Unix socket; the command gets one of its own on top.
 fn filter_of_bubblewrap(plan: &Plan) -> seccomp::Sockets {
     seccomp::Sockets { unix: plan.sockets.unix || plan.proxy.is_some(), ..plan.sockets }
 }
@@ -319,10 +319,8 @@ fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupE
     kernel::on_requests_to_end(Disposition::Default);
     // Descriptor 3 is the command line's report.
     kernel::close_from(4).map_err(step("closing descriptors"))?;
-    if !matches!(plan.walls, Walls::Bubblewrap(_)) || filter_of_bubblewrap(plan) != plan.sockets {
-        let neighbours = if plan.walls == Walls::Absent { Neighbours::InSight } else { Neighbours::Hidden };
-        kernel::enforce_filter(&mut seccomp::filter(plan.sockets, neighbours)).map_err(step("enforcing the filter"))?;
-    }
+    let neighbours = if plan.walls == Walls::Absent { Neighbours::InSight } else { Neighbours::Hidden };
+    kernel::enforce_filter(&mut seccomp::filter(plan.sockets, neighbours)).map_err(step("enforcing the filter"))?;
     let source = kernel::become_program(&program, &args, &env);
     Err(SetupError::Command { program: plan.program.clone(), source })
 }

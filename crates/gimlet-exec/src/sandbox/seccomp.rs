@@ -33,6 +33,7 @@ pub(super) struct Sockets {
 
 /// Newer than the library's list; the same number on every architecture.
 const QUOTACTL_FD: c_long = 443;
+const FCHMODAT2: c_long = 452;
 const OPEN_TREE_ATTR: c_long = 467;
 
 /// Calls that no command in a sandbox makes for an honest reason, or that would open it.
@@ -95,6 +96,30 @@ const CLOSED: &[c_long] = &[
 /// flags of `clone3` lie in memory, where a filter cannot see them.
 const UNKNOWN: &[c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// Calls that give a file its mode, and the argument that says which.
+const MODES: &[(c_long, u32)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_mknodat, 2),
+    (FCHMODAT2, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+];
+/// Those that do so only where they make one, which the argument before the mode says.
+const MAKERS: &[(c_long, u32)] = &[
+    (libc::SYS_openat, 3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2),
+];
+/// Whoever runs such a file becomes its owner: the person, with no walls around.
+const SET_USER: u32 = libc::S_ISUID;
+/// One bit of each flag that makes a file.
+const MAKES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u32;
 
 /// Memory, messages and locks that whoever has the same user shares, wherever it runs. Closed where there is no
 /// namespace of one's own for them.
@@ -164,6 +189,16 @@ const fn argument_at(index: u32) -> u32 {
 
 /// The whole filter.
 pub(super) fn filter(sockets: Sockets, neighbours: Neighbours) -> Vec<Instruction> {
+    // As of `clone3`: the mode that it gives a file cannot be seen.
+    filter_without(&[UNKNOWN, &[libc::SYS_openat2]].concat(), sockets, neighbours)
+}
+
+/// The filter for a helper that has walls to put up before the command gets the whole one.
+pub(super) fn early_filter(sockets: Sockets) -> Vec<Instruction> {
+    filter_without(UNKNOWN, sockets, Neighbours::Hidden)
+}
+
+fn filter_without(unknown: &[c_long], sockets: Sockets, neighbours: Neighbours) -> Vec<Instruction> {
     let mut code = vec![load(ARCHITECTURE_AT), jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0), give(KILL), load(CALL_AT)];
     if let Some(first) = FOREIGN_CALLS {
         code.extend([jump(libc::BPF_JGE, first, 0, 1), give(KILL)]);
@@ -171,7 +206,7 @@ pub(super) fn filter(sockets: Sockets, neighbours: Neighbours) -> Vec<Instructio
     for call in CLOSED {
         code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(REFUSE)]);
     }
-    for call in UNKNOWN {
+    for call in unknown {
         code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(NOT_THERE)]);
     }
     if neighbours == Neighbours::InSight {
@@ -188,6 +223,13 @@ pub(super) fn filter(sockets: Sockets, neighbours: Neighbours) -> Vec<Instructio
         libc::SYS_ioctl,
         &[load(argument_at(1)), jump(libc::BPF_JEQ, first, 1, 0), jump(libc::BPF_JEQ, second, 0, 1), give(REFUSE)],
     );
+    for (call, mode) in MODES {
+        on_call(&mut code, *call, &mode_rules(*mode));
+    }
+    for (call, mode) in MAKERS {
+        let makes = [load(argument_at(mode - 1)), jump(libc::BPF_JSET, MAKES, 1, 0), give(ALLOW)];
+        on_call(&mut code, *call, &[makes, mode_rules(*mode)].concat());
+    }
     on_call(&mut code, libc::SYS_socketpair, &pair_rules(sockets));
     on_call(&mut code, libc::SYS_socket, &socket_rules(sockets));
     code.push(give(ALLOW));
@@ -214,6 +256,10 @@ fn on_call(code: &mut Vec<Instruction>, call: c_long, rules: &[Instruction]) {
     code.push(jump(libc::BPF_JEQ, call as u32, 0, rules.len() as u8 + 1));
     code.extend(rules);
     code.push(give(ALLOW));
+}
+
+fn mode_rules(argument: u32) -> [Instruction; 3] {
+    [load(argument_at(argument)), jump(libc::BPF_JSET, SET_USER, 0, 1), give(REFUSE)]
 }
 
 /// Half of a pair of datagram sockets can be sent or connected anywhere, which is what `socket` is closed for.
@@ -271,7 +317,7 @@ mod tests {
     use super::*;
 
     /// Runs a filter as the kernel would.
-    fn verdict(code: &[Instruction], architecture: u32, call: u32, args: [u32; 2]) -> u32 {
+    fn verdict(code: &[Instruction], architecture: u32, call: u32, args: &[u32]) -> u32 {
         let mut accumulator = 0;
         let mut at = 0;
         loop {
@@ -283,9 +329,7 @@ mod tests {
                     accumulator = match k {
                         CALL_AT => call,
                         ARCHITECTURE_AT => architecture,
-                        16 => args[0],
-                        24 => args[1],
-                        other => panic!("reads {other}"),
+                        argument => args[(argument as usize - 16) / 8],
                     }
                 }
                 op if op == libc::BPF_RET | libc::BPF_K => return k,
@@ -335,7 +379,7 @@ mod tests {
             (any, socket, [libc::AF_VSOCK as u32, stream], NO_FAMILY),
             (any, socket, [libc::AF_PACKET as u32, datagram], NO_FAMILY),
         ] {
-            let seen = verdict(&filter(sockets, Neighbours::Hidden), ARCHITECTURE, call as u32, args);
+            let seen = verdict(&filter(sockets, Neighbours::Hidden), ARCHITECTURE, call as u32, &args);
             assert_eq!(seen, expected, "call {call} with {args:?} under {sockets:?}");
         }
     }
@@ -355,18 +399,39 @@ mod tests {
             (libc::SYS_read, [4711, 0], ALLOW, ALLOW),
         ] {
             for (neighbours, expected) in [(Neighbours::Hidden, alone), (Neighbours::InSight, in_sight)] {
-                let seen = verdict(&filter(closed, neighbours), ARCHITECTURE, call as u32, args);
+                let seen = verdict(&filter(closed, neighbours), ARCHITECTURE, call as u32, &args);
                 assert_eq!(seen, expected, "call {call} with {args:?}, {neighbours:?}");
             }
         }
     }
 
     #[test]
+    fn nobody_makes_a_file_by_which_others_become_the_person() {
+        let code = filter(Sockets { inet: Inet::Any, unix: true }, Neighbours::Hidden);
+        let (made, new) = (libc::O_CREAT as u32 | 1, libc::O_TMPFILE as u32 | 1);
+        for (call, args, expected) in [
+            (libc::SYS_fchmod, [3, 0o4755, 0, 0], REFUSE),
+            (libc::SYS_fchmod, [3, 0o2755, 0, 0], ALLOW),
+            (libc::SYS_fchmodat, [0, 0, 0o4755, 0], REFUSE),
+            (FCHMODAT2, [0, 0, 0o6755, 0], REFUSE),
+            (libc::SYS_mknodat, [0, 0, libc::S_IFREG | 0o4755, 0], REFUSE),
+            (libc::SYS_openat, [0, 0, made, 0o4755], REFUSE),
+            (libc::SYS_openat, [0, 0, new, 0o4755], REFUSE),
+            (libc::SYS_openat, [0, 0, made, 0o666], ALLOW),
+            // Nobody reads the mode then.
+            (libc::SYS_openat, [0, 0, libc::O_DIRECTORY as u32, 0o4755], ALLOW),
+            (libc::SYS_openat2, [0, 0, 0, 0], NOT_THERE),
+        ] {
+            assert_eq!(verdict(&code, ARCHITECTURE, call as u32, &args), expected, "call {call} with {args:?}");
+        }
+    }
+
+    #[test]
     fn a_foreign_calling_convention_is_death() {
         let code = filter(Sockets { inet: Inet::Any, unix: true }, Neighbours::Hidden);
-        assert_eq!(verdict(&code, 0x4000_0003, 1, [0, 0]), KILL);
+        assert_eq!(verdict(&code, 0x4000_0003, 1, &[0, 0]), KILL);
         if let Some(first) = FOREIGN_CALLS {
-            assert_eq!(verdict(&code, ARCHITECTURE, first + 101, [0, 0]), KILL);
+            assert_eq!(verdict(&code, ARCHITECTURE, first + 101, &[0, 0]), KILL);
         }
     }
 }

@@ -450,6 +450,13 @@ sys.exit(call(227, 0, t) != 0)""#,
     by_root("leave the control group", "echo $$ > $(find /sys/fs/cgroup -name cgroup.procs | head -1)"),
     by_root("make a device", "mknod d c 1 5 && head -c1 d"),
     by_root("write the log of the kernel", "echo sandbox > /dev/kmsg"),
+    code("leave a program that makes others the user", "cp /bin/true suid && chmod u+s suid && [ -u suid ]"),
+    code(
+        "make one that does so from the start",
+        r#"py "
+fd = call(257, -100, b'born-suid', os.O_CREAT | os.O_WRONLY, 0o4755)
+sys.exit(not os.stat('born-suid').st_mode & 0o4000)""#,
+    ),
     Case { by: By::User, ..code("become root by a set-uid program", "[ $($SUID -u) = 0 ]") },
     Case {
         by: By::User,
