@@ -39,7 +39,14 @@ impl Misfit {
     }
 
     fn under(mut self, key: impl Into<String>) -> Self {
-        self.keys.push(key.into());
+        let key = key.into();
+        // Variables are where people keep tokens.
+        if key == "env"
+            && let Some(at) = self.message.find(", not ")
+        {
+            self.message.truncate(at);
+        }
+        self.keys.push(key);
         self
     }
 }

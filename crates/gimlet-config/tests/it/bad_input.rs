@@ -34,6 +34,17 @@ fn bad_json_is_told_with_its_line_and_the_other_files_count() {
 }
 
 #[test]
+fn what_is_wrong_with_variables_is_said_without_their_values() {
+    for env in [r#""secret""#, r#"{"A":["secret"]}"#, r#"{"A":123456}"#] {
+        let world = World::new();
+        world.user(format!(r#"{{"env":{env}}}"#));
+        let errors = errors(&world);
+        assert_eq!(errors.len(), 1, "{env}: {errors:?}");
+        assert!(errors[0].contains("should stand here; the file is ignored"), "{env}: {errors:?}");
+    }
+}
+
+#[test]
 fn a_value_of_the_wrong_type_rejects_its_file_but_not_what_it_forbids() {
     for (text, place, why) in [
         (
