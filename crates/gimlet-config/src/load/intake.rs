@@ -375,11 +375,14 @@ fn unknown(path: &str) -> String {
     }
 }
 
-/// The host in the address of a page; nothing where a text is no such address.
+/// The host in the address of a page; nothing where a text is no such address, or names none.
 fn host_of_address(text: &str) -> Option<String> {
     let text = text.trim();
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host.rsplit('@').next().unwrap_or_default();
-    (host != text).then(|| host.to_owned())
+    // A page of one port stands for its host.
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let host = host.rsplit_once(':').filter(|(_, port)| host != text && is_port(port)).map_or(host, |(host, _)| host);
+    (host != text && !host.is_empty()).then(|| host.to_owned())
 }

@@ -31,7 +31,8 @@ async fn no_list_of_hosts_takes_the_walls_down() {
     let hosts =
         |allowed: &[&str], denied: &[&str]| json!({"network": {"allowedDomains": allowed, "deniedDomains": denied}});
     let cases = [
-        (hosts(&["example.com"], &[]), hosts(&[], &["http://x"]), "a host stands alone, as in 'x'"),
+        (hosts(&["example.com"], &[]), hosts(&[], &["http://x:80/y"]), "a host stands alone, as in 'x'"),
+        (hosts(&["example.com"], &[]), hosts(&[], &["http://"]), "'http://', which is to be kept out, is no host"),
         (hosts(&["example.com"], &[]), hosts(&[], &["no host"]), "'no host', which is to be kept out, is no host"),
         (hosts(&["https://foo.org/"], &[]), json!({}), "as in 'foo.org'; it is skipped"),
         (hosts(&["foo bar"], &[]), json!({}), "lets nobody through for 'foo bar'"),
