@@ -39,7 +39,7 @@ pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};
 pub use ownership::close_own_folder;
 pub use problem::{Problem, Severity};
-pub use save::{SaveError, save};
+pub use save::{SaveError, parts_of, save};
 pub use schema::settings_schema;
 pub use scope::{Scope, Sources, UnknownSource};
 pub use settings::{

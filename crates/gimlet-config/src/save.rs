@@ -80,7 +80,7 @@ pub fn save(locations: &Locations, scope: Scope, key: &str, edit: &Edit) -> Resu
 }
 
 /// The names that a key is made of; the members of open maps may have dots in theirs.
-fn parts_of(key: &str) -> Result<Vec<&str>, SaveError> {
+pub fn parts_of(key: &str) -> Result<Vec<&str>, SaveError> {
     const MAPS: [&str; 7] = [
         "env",
         "modelOverrides",

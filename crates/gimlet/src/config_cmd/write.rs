@@ -208,7 +208,7 @@ impl<'a> Writing<'a> {
         let loaded = gimlet_config::load(&self.locations, &gimlet_config::Options::default());
         let layer = loaded.layers.iter().find(|layer| layer.file == file)?;
         let mut value = &layer.value();
-        for part in self.key.split('.') {
+        for part in gimlet_config::parts_of(self.key).ok()? {
             value = value.get(part)?;
         }
         Some(value.clone())

@@ -252,6 +252,9 @@ async fn lists_are_extended_and_shortened_entry_by_entry() {
     assert_eq!(settings, json!({"permissions": {"allow": ["Bash(make)"]}}));
     let unset = gimlet(&world, &["config", "unset", "model"]).await;
     assert!(unset.expect_code(0).stdout.contains("was not set"), "{}", unset.stdout);
+    gimlet(&world, &["config", "set", "env.WITH.DOT", "x"]).await.expect_code(0);
+    let unset = gimlet(&world, &["config", "unset", "env.WITH.DOT"]).await;
+    assert!(unset.expect_code(0).stdout.contains("env.WITH.DOT removed"), "{}", unset.stdout);
 }
 
 #[tokio::test]
