@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gimlet_policy::{Behavior, RuleScope, RuleSet, RuleSource};
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
@@ -32,13 +33,18 @@ pub(super) fn load(
     anchor: &Path,
 ) -> Result<Vec<String>, serde_json::Error> {
     let settings: Settings<'_> = serde_json::from_str(text)?;
-    let mut problems = unknown_keys(file, text);
+    let mut problems = unknown_keys(file, text)?;
     let Some(Lists { deny, ask, allow }) = settings.permissions else { return Ok(problems) };
     for (behavior, list) in [(Behavior::Deny, deny), (Behavior::Ask, ask), (Behavior::Allow, allow)] {
         let mut entries: Vec<(String, RuleSource)> = Vec::with_capacity(list.len());
         for raw in list {
             let source = RuleSource::new(RuleScope::CommandLine, anchor).called("--rules");
-            entries.push((serde_json::from_str(raw.get())?, source.in_file(file, line_of(text, raw.get()))));
+            let line = line_of(text, raw.get());
+            let rule = serde_json::from_str(raw.get()).map_err(|_| {
+                let line = line.map(|line| format!(" at line {line}")).unwrap_or_default();
+                serde_json::Error::custom(format!("permissions.{behavior}: a rule is a text, and {raw} is none{line}"))
+            })?;
+            entries.push((rule, source.in_file(file, line)));
         }
         let bad = rules.load(behavior, entries.iter().map(|(rule, source)| (rule.as_str(), source.clone())));
         problems.extend(bad.iter().map(ToString::to_string));
@@ -47,21 +53,30 @@ pub(super) fn load(
 }
 
 /// Rules under a name that is not read do not count, and their writer should know.
-fn unknown_keys(file: &Path, text: &str) -> Vec<String> {
-    let Ok(top) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else { return Vec::new() };
+fn unknown_keys(file: &Path, text: &str) -> Result<Vec<String>, serde_json::Error> {
+    let top: BTreeMap<String, &RawValue> = serde_json::from_str(text)?;
     let below = top.get("permissions").map(|value| value.get());
     let below: BTreeMap<String, &RawValue> =
         below.and_then(|below| serde_json::from_str(below).ok()).unwrap_or_default();
-    let below = below.into_iter().map(|(name, value)| (format!("permissions.{name}"), value));
-    let is_known =
-        |path: &str| gimlet_config::key(path).is_some() || gimlet_config::is_group(path) || path == "$schema";
-    let unknown = top.into_iter().chain(below).filter(|(path, _)| !is_known(path));
-    let problem = |(path, value): (String, &RawValue)| {
+    let named = top.into_iter().map(|(name, value)| ("", name, value));
+    let named = named.chain(below.into_iter().map(|(name, value)| ("permissions.", name, value)));
+    let problem = |(above, name, value): (&str, String, &RawValue)| {
+        let path = format!("{above}{name}");
+        let is_known = gimlet_config::key(&path).is_some() || gimlet_config::is_group(&path) || path == "$schema";
+        let why = match name.contains('.') {
+            true => {
+                "ignored: a key has no dots in its name; what belongs to another key stands in its braces".to_owned()
+            }
+            false if is_known => return None,
+            false => {
+                let meant = gimlet_config::close_to(&path).map(|name| format!("; did you mean {name}?"));
+                format!("gimlet does not know this key{}", meant.unwrap_or_default())
+            }
+        };
         let line = line_of(text, value.get()).map(|line| format!(":{line}")).unwrap_or_default();
-        let meant = gimlet_config::close_to(&path).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-        format!("{}{line}: {path}: gimlet does not know this key{meant}", file.display())
+        Some(format!("{}{line}: {path}: {why}", file.display()))
     };
-    unknown.map(problem).collect()
+    Ok(named.filter_map(problem).collect())
 }
 
 /// The line on which a part of the text begins.
@@ -98,10 +113,21 @@ mod tests {
                 "{\"permissions\": {\n\"dney\": []}}",
                 "/r.json:2: permissions.dney: gimlet does not know this key; did you mean permissions.deny?",
             ),
+            (
+                r#"{"permissions.deny": ["Edit"]}"#,
+                "/r.json:1: permissions.deny: ignored: a key has no dots in its name; what belongs to another key stands in its braces",
+            ),
             (r#"{"theirs": 1}"#, "/r.json:1: theirs: gimlet does not know this key"),
         ] {
             let said_of = load(&mut RuleSet::default(), Path::new("/r.json"), text, Path::new("/repo")).unwrap();
             assert_eq!(said_of, [said], "{text}");
+        }
+        for (text, said) in [
+            ("[]", "expected a map"),
+            ("{\"permissions\": {\"deny\":\n[5]}}", "permissions.deny: a rule is a text, and 5 is none at line 2"),
+        ] {
+            let error = load(&mut RuleSet::default(), Path::new("/r.json"), text, Path::new("/repo")).unwrap_err();
+            assert!(error.to_string().contains(said), "{text}: {error}");
         }
         let known = r#"{"$schema": "x", "model": "x", "env": {"A": "1"}, "permissions": {"defaultMode": "plan"}}"#;
         let said = load(&mut RuleSet::default(), Path::new("/r.json"), known, Path::new("/repo")).unwrap();
