@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use gimlet_core::{Redactor, mask_tokens};
 use gimlet_policy::{Reason, RuleScope, RuleSet, Verdict};
 use gimlet_store::{DecisionLine, Locations, PastCall, SessionFiles, Sessions, read_calls, read_decisions};
 
@@ -31,7 +32,12 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
             .hint("Give --rules FILE or --mode MODE"));
     }
     let (sessions, unreadable) = chosen(args, &around)?;
-    let mut simulation = Simulation { args, around: &around, folders: BTreeMap::new(), seen: HashSet::new() };
+    let redactor = Redactor::default();
+    crate::start::teach(&redactor, &around.env);
+    // As in the ledger of decisions, which is masked when it is written.
+    let masked = |text: &str| mask_tokens(&redactor.mask(text)).into_owned();
+    let mut simulation =
+        Simulation { args, around: &around, masked: &masked, folders: BTreeMap::new(), seen: HashSet::new() };
     let mut tally = Tally::new(unreadable);
     // A file that cannot be used is an error also when there is no call to judge.
     simulation.folder(&around.cwd)?;
@@ -53,7 +59,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Report> {
     }
     remarks.iter().for_each(|remark| crate::say_on_stderr(&format!("gimlet: {remark}")));
     let page = if args.json { show::lines(&tally) } else { show::page(&tally) };
-    crate::say(&gimlet_serve::sanitise(&page));
+    crate::say(&gimlet_serve::sanitise(&masked(&page)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -93,6 +99,8 @@ struct Simulation<'a> {
     folders: BTreeMap<PathBuf, Folder>,
     /// Forks share their calls; each counts once.
     seen: HashSet<(String, String)>,
+    /// Takes credentials out of a text.
+    masked: &'a dyn Fn(&str) -> String,
 }
 
 /// Which calls of a session are judged.
@@ -201,7 +209,9 @@ impl Simulation<'_> {
         let recorded = line.filter(|_| self.args.against == Against::Then && !was_answered).and_then(Moment::recorded);
         let then = recorded.unwrap_or_else(|| Moment::judged(judge(&sides.now, place.mode)));
         let now = judge(&sides.changed, self.args.mode.unwrap_or(place.mode));
-        tally.add(files.id().as_str(), call, again.what(), then, Moment::judged(now));
+        let (tool, about) = again.what();
+        // Before it is cut: half of a token looks like none.
+        tally.add(files.id().as_str(), call, (tool, (self.masked)(&about)), then, Moment::judged(now));
     }
 }
 

@@ -105,6 +105,21 @@ stays: 1 allowed, 1 asked, 0 refused
 }
 
 #[tokio::test]
+async fn credentials_in_calls_are_masked() {
+    let world = world();
+    let long = format!("curl {} -H 'Authorization: Bearer abcdef123456789'", "x".repeat(60));
+    let call = |command: &str| (".", "Bash", json!({ "command": command }));
+    transcript(&world, OLD, "default", &[call("curl https://u:hunter2pass@h/"), call(&long)]);
+    world.file("r.json", r#"{"permissions":{"allow":["Bash(curl *)"]}}"#);
+    for form in [&[][..], &["--json"]] {
+        let run = simulate(&world, &[&["--rules", "r.json"], form].concat()).await;
+        run.expect_code(0);
+        assert!(run.stdout.contains("https://u:***@h/") && run.stdout.contains("curl xxx"), "{}", run.stdout);
+        assert!(!run.stdout.contains("hunter2pass") && !run.stdout.contains("abcdef"), "{}", run.stdout);
+    }
+}
+
+#[tokio::test]
 async fn without_further_rules_the_settings_of_today_are_tried() {
     let world = world();
     user(&world, r#"{"permissions":{"allow":["Bash(touch *)"]}}"#);
