@@ -71,8 +71,12 @@ impl Trust {
     }
 
     /// The same, and these items for this run: the person or the calling program said so.
-    pub fn with(mut self, items: &[Item]) -> Self {
-        (self.known, self.here) = (true, true);
+    pub fn with(self, items: &[Item]) -> Self {
+        Self { known: true, here: true, ..self.and(items) }
+    }
+
+    /// The same, and these items alone: the person has just said them, and nothing about the folder.
+    pub fn and(mut self, items: &[Item]) -> Self {
         self.accepted.extend(items.iter().map(|item| item.digest.clone()));
         self
     }

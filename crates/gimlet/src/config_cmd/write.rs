@@ -164,8 +164,9 @@ impl<'a> Writing<'a> {
         if waiting.is_empty() {
             return self.say_what_is_stronger(&found, file);
         }
-        // Whoever has just written it has also read it. What was there before is another matter.
-        if waited_before.is_empty() && found.effective.withheld.len() == waiting.len() {
+        // Whoever has just written it has also read it, unless it was the model. What was there before is another matter.
+        let is_new = waited_before.is_empty() && found.effective.withheld.len() == waiting.len();
+        if is_new && !gimlet_exec::is_below_a_session() {
             if let Err(error) = found.store.accept_items(&waiting) {
                 crate::say_on_stderr(&format!("note: {error}"));
             }

@@ -186,6 +186,13 @@ impl Live {
         stored.err().map(|error| format!("the trust holds for this session only: {error}"))
     }
 
+    /// Accepts what the person just said, and nothing else in the folder.
+    fn accept_alone(&mut self, items: &[Item]) -> Result<(), String> {
+        let stored = self.store.accept_items(items);
+        self.configured.rely_on(self.store.trust().and(items));
+        stored.map_err(|error| format!("the trust holds for this session only: {error}"))
+    }
+
     /// Writes one change and sees to it that what the person just said needs no further trust.
     fn write(&mut self, scope: Scope, key: &str, edit: &Edit) -> Result<(), String> {
         let file = save(&self.configured.loaded.locations, scope, key, edit).map_err(|error| error.to_string())?;
@@ -203,7 +210,7 @@ impl Live {
         let own: Vec<Item> = self.configured.effective.withheld.iter().filter(granted).cloned().collect();
         match own.is_empty() {
             true => Ok(()),
-            false => self.accept(&own).map_or(Ok(()), Err),
+            false => self.accept_alone(&own),
         }
     }
 }

@@ -166,3 +166,17 @@ async fn no_command_of_a_session_gives_trust_however_it_is_spelt_and_whatever_is
         }
     }
 }
+
+#[tokio::test]
+async fn what_a_command_of_a_session_writes_with_gimlet_waits_for_trust() {
+    let gimlet = env!("CARGO_BIN_EXE_gimlet");
+    let set = "config set --scope project apiKeyHelper evil";
+    for command in [format!("{gimlet} {set}"), format!("cp {gimlet} x; setsid ./x {set} & sleep 1")] {
+        let world = world();
+        let model = Script::new().call("Bash", json!({"command": command})).then().say("done").serve().await.unwrap();
+        let run = world.run(&model).args(["-p", "--dangerously-skip-permissions"]).env("IS_SANDBOX", "1");
+        run.args(["--", "go"]).finish().await.expect_code(0);
+        assert!(world.read(".claude/settings.json").contains("evil"), "{}", model.request(1).tool_result(0));
+        assert_eq!(told(&world, &[]).await["items"][0]["trusted"], false, "{command}");
+    }
+}

@@ -519,3 +519,32 @@ async fn an_answer_can_take_a_rule_from_the_flags_and_settings_that_change_do_no
     host.end().await.clean(0);
     assert!(world.project.join("b").exists() && !world.project.join("c").exists());
 }
+
+#[tokio::test]
+async fn a_rule_that_is_saved_in_a_folder_trusts_nothing_else_in_it() {
+    let world = world();
+    let project = json!({"permissions": {"allow": ["Bash(touch *)"]}, "sandbox": {"enabled": true}});
+    world.file(".claude/settings.json", project.to_string());
+    let bash = |command: &str| json!({"command": command});
+    let script = ["mkdir a", "mkdir b", "touch c"]
+        .iter()
+        .fold(Script::new(), |script, command| script.call("Bash", bash(command)).then());
+    let model = script.say("done").serve().await.unwrap();
+    let mut host = Host::start(world.run(&model).args(["--permission-prompt-tool", "stdio"]));
+    host.say("go");
+    let question = host.asked("can_use_tool").await;
+    assert_eq!(question["request"]["input"], bash("mkdir a"));
+    let rule = json!({"toolName": "Bash", "ruleContent": "mkdir *"});
+    let add = json!([{"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "localSettings"}]);
+    host.answer(&question, json!({"behavior": "allow", "updatedPermissions": add}));
+    // The sandbox is the project's own wish, and answers for nobody.
+    let question = host.asked("can_use_tool").await;
+    assert_eq!(question["request"]["input"], bash("touch c"));
+    host.answer(&question, json!({"behavior": "deny", "message": "no"}));
+    host.result().await;
+    host.end().await.output.expect_code(0);
+    assert!(world.project.join("b").is_dir() && !world.project.join("c").exists());
+    assert!(!world.home.join(".claude.json").exists(), "other programs are told nothing");
+    let trust = world.run_at("http://127.0.0.1:9").args(["trust", "--json"]).finish().await;
+    assert_eq!(trust.json()["state"], "not trusted", "{}", trust.stdout);
+}
