@@ -179,6 +179,7 @@ async fn what_a_killed_session_left_in_local_settings_waits_for_trust() {
     let mut first = scene.world.run(&model).stream("go").start();
     scene.is_planted().await;
     first.kill();
+    first.wait_with_output();
     let second = Script::new().call("Bash", touching(&scene.outside)).then().say("done").serve().await.unwrap();
     let run = scene.world.run(&second).stream("go").finish().await;
     assert!(!scene.outside.exists() && run.stderr.contains("not used"), "{}{}", run.stdout, run.stderr);
