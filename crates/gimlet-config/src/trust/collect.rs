@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::documents;
-use super::item::{Content, Item, ItemKind, Place};
+use super::item::{Content, Item, ItemKind, Place, SANDBOX_ANSWERS};
 use super::scripts::Ground;
 use crate::files::{self, SETTINGS_MAX_BYTES};
 use crate::json::{self, Json, JsonText, Member, Node};
@@ -18,6 +18,11 @@ pub(super) fn items(loaded: &Loaded) -> Vec<Item> {
     let mut items = Vec::new();
     for (at, layer) in loaded.layers.iter().enumerate().filter(|(_, layer)| layer.is_gated()) {
         LayerItems { project: &project, layer, at, items: &mut items }.group(&layer.root, "");
+    }
+    // Then it answers whatever a project says.
+    let mut persons = loaded.layers.iter().filter(|layer| layer.author == Author::Person);
+    if persons.any(|layer| layer.value()["sandbox"]["enabled"] == true) {
+        items.retain(|item| !item.is_sandbox_answers());
     }
     if loaded.sources.project {
         for folder in project.folders() {
@@ -101,6 +106,8 @@ impl LayerItems<'_> {
                 };
                 if gated {
                     self.key(&path, &member.value, key.gate == Gate::Executes);
+                } else if path == "sandbox.enabled" && self.layer.author != Author::Person {
+                    self.answers(&member.value, node);
                 }
             }
         }
@@ -122,6 +129,17 @@ impl LayerItems<'_> {
                 let kind = if executes { ItemKind::Helper } else { ItemKind::Setting };
                 self.add(kind, path.to_owned(), value, steps(path, &[]), executes, None);
             }
+        }
+    }
+
+    /// A sandbox may be turned on at once; that commands run unasked inside it is a grant.
+    fn answers(&mut self, enabled: &Node, sandbox: &Node) {
+        let answers = sandbox.get("autoAllowBashIfSandboxed").is_none_or(|value| value.json != Json::Bool(false));
+        if answers && !matches!(enabled.json, Json::Bool(false) | Json::Null) {
+            let shown = Some("commands inside the sandbox run without a question".to_owned());
+            self.add(ItemKind::Setting, SANDBOX_ANSWERS.to_owned(), enabled, Vec::new(), false, shown);
+            // The walls stand either way.
+            self.items.last_mut().into_iter().for_each(|item| item.place = None);
         }
     }
 

@@ -14,6 +14,9 @@ pub(super) const UNFOLLOWED: &str = "unfollowed-";
 /// So much is kept of all scripts of an item together.
 const SCRIPTS_MAX_BYTES: usize = 256 * 1024;
 
+/// The name of the item by which a project's sandbox answers questions.
+pub(super) const SANDBOX_ANSWERS: &str = "sandbox.enabled in place of questions";
+
 /// What sort of thing an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -88,6 +91,11 @@ impl Item {
     /// The setting that it is, or is a part of, for items of settings files.
     pub fn setting(&self) -> Option<String> {
         self.place.as_ref().map(|place| place.path.join("."))
+    }
+
+    /// Whether it is that a sandbox which the project turned on answers questions.
+    pub fn is_sandbox_answers(&self) -> bool {
+        self.kind == ItemKind::Setting && self.name == SANDBOX_ANSWERS
     }
 
     /// The files of the project that it names.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gimlet_config::{Author, CredentialMode, RuleBehavior, Sandbox as Settings};
+use gimlet_config::{Author, CredentialMode, Item, RuleBehavior, Sandbox as Settings};
 use gimlet_core::{SandboxNow, Sandboxing, SettingsFiles, SettingsNow, WatchState};
 use gimlet_exec::{
     Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, is_host_pattern,
@@ -394,14 +394,16 @@ fn no_hosts(configured: &Configured, now: &SettingsNow, said: &[Rule]) -> Vec<St
     remarks
 }
 
-/// Whether being inside may answer questions: only if the person turned the sandbox on, not a project for itself, and if all
-/// that the person's files close is known.
+/// Whether being inside may answer questions: only if the person turned the sandbox on or accepted that a project did, and
+/// if all that the person's files close is known.
 fn may_answer(configured: &Configured) -> bool {
     if configured.loaded.is_damaged() {
         return false;
     }
     let mut persons = configured.loaded.layers.iter().filter(|layer| layer.author == Author::Person);
-    configured.trust.is_known() || persons.any(|layer| layer.value()["sandbox"]["enabled"] == true)
+    let accepted =
+        || configured.trust.is_known() && !configured.effective.withheld.iter().any(Item::is_sandbox_answers);
+    persons.any(|layer| layer.value()["sandbox"]["enabled"] == true) || accepted()
 }
 
 /// The walls that settings and rules want, around these places besides that are `opened` by somebody else.

@@ -85,6 +85,33 @@ async fn a_sandbox_that_a_project_wants_answers_once_the_folder_is_trusted() {
 }
 
 #[tokio::test]
+async fn a_sandbox_that_comes_after_the_trust_answers_nothing_until_it_is_accepted() {
+    let world = world();
+    world.file(".git/HEAD", "ref: refs/heads/main\n");
+    settings(&world, &json!({}), &json!({"permissions": {"allow": ["Bash(make *)"]}}));
+    let trust = async || {
+        world.run_at("http://127.0.0.1:9").args(["trust", "--yes"]).finish().await.expect_code(0);
+    };
+    trust().await;
+    for (sandbox, accepted, runs) in [
+        (json!({"enabled": true}), false, false),
+        (json!({"enabled": true}), true, true),
+        (json!({"enabled": true, "autoAllowBashIfSandboxed": false}), false, false),
+    ] {
+        settings(&world, &json!({}), &json!({"permissions": {"allow": ["Bash(make *)"]}, "sandbox": sandbox}));
+        if accepted {
+            trust().await;
+        }
+        let model = command("touch made").await;
+        let run = world.run(&model).print("go").finish().await;
+        let said = run.stderr.contains("not used: setting sandbox.enabled in place of questions");
+        let waits = !accepted && sandbox["autoAllowBashIfSandboxed"].is_null();
+        assert_eq!((world.project.join("made").exists(), said), (runs, waits), "{sandbox}: {}", run.stderr);
+        drop(std::fs::remove_file(world.project.join("made")));
+    }
+}
+
+#[tokio::test]
 async fn whoever_writes_into_a_closed_pipe_ends() {
     let world = world();
     settings(&world, &json!({"sandbox": {"enabled": true}}), &json!({}));
