@@ -149,7 +149,7 @@ async fn own_namespaces(exec: &Exec, options: &ProbeOptions) -> Result<Backend, 
     if !options.own_namespaces {
         return Err(None);
     }
-    match works(exec, OWN_IMAGE.into(), vec![ARGUMENT.into(), PROBE.into()]).await {
+    match works(exec, OWN_IMAGE.into(), vec![ARGUMENT.into(), PROBE.into()], 0).await {
         true => Ok(Backend::Namespaces),
         false => Err(Some(why_no_namespaces().to_owned())),
     }
@@ -157,7 +157,9 @@ async fn own_namespaces(exec: &Exec, options: &ProbeOptions) -> Result<Backend, 
 
 async fn bubblewrap(exec: &Exec, wanted: &Bubblewrap) -> Result<Backend, Option<String>> {
     match bubblewrap_path(wanted) {
-        Some(path) if works(exec, path.clone().into(), bubblewrap_trial()).await => Ok(Backend::Bubblewrap { path }),
+        Some(path) if works(exec, path.clone().into(), bubblewrap_trial(), TRIAL_CODE).await => {
+            Ok(Backend::Bubblewrap { path })
+        }
         Some(path) => Err(Some(format!("{} is there but cannot make namespaces", path.display()))),
         None if *wanted == Bubblewrap::Never => Err(None),
         None => Err(Some("bubblewrap is not installed (package bubblewrap)".to_owned())),
@@ -173,13 +175,17 @@ fn bubblewrap_path(wanted: &Bubblewrap) -> Option<PathBuf> {
     paths.into_iter().find(|path| is_runnable(path))
 }
 
+/// Only the command that is tried ends with this: a program that runs nothing is no bubblewrap.
+const TRIAL_CODE: i32 = 73;
+
 fn bubblewrap_trial() -> Vec<OsString> {
     let words = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --dev /dev --proc /proc \
-                 --perms 1777 --size 4096 --tmpfs /tmp -- /bin/sh -c :";
-    words.split_whitespace().map(OsString::from).collect()
+                 --perms 1777 --size 4096 --tmpfs /tmp -- /bin/sh -c";
+    let trial = format!("exit {TRIAL_CODE}");
+    words.split_whitespace().map(OsString::from).chain([trial.into()]).collect()
 }
 
-async fn works(exec: &Exec, program: OsString, args: Vec<OsString>) -> bool {
+async fn works(exec: &Exec, program: OsString, args: Vec<OsString>, code: i32) -> bool {
     let spawn = Spawn {
         program,
         args,
@@ -190,7 +196,7 @@ async fn works(exec: &Exec, program: OsString, args: Vec<OsString>) -> bool {
         report: false,
     };
     let Ok(mut running) = exec.spawn(spawn).await else { return false };
-    matches!(tokio::time::timeout(PATIENCE, running.wait()).await, Ok(Ok(exit)) if exit.success())
+    matches!(tokio::time::timeout(PATIENCE, running.wait()).await, Ok(Ok(exit)) if exit.code == Some(code))
 }
 
 /// The switch that most likely forbids user namespaces, by what the system says about itself.

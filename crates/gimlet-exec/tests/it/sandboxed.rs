@@ -214,13 +214,15 @@ pub(crate) async fn what_is_missing_is_named() {
     let without_bubblewrap = probe(&exec, &options).await;
     assert_eq!(without_bubblewrap.backend, Backend::Namespaces);
     assert!(without_bubblewrap.missing_layers().is_empty() && without_bubblewrap.notes[0].contains("bubblewrap"));
-    // A bubblewrap that is there and does not work, as where user namespaces are forbidden.
-    let options = ProbeOptions { bubblewrap: Bubblewrap::At("/bin/false".into()), own_namespaces: false };
-    let weak = probe(&exec, &options).await;
-    assert_eq!(weak.backend, Backend::Landlock);
-    let missing: Vec<&str> = weak.missing_layers().iter().map(|layer| layer.name()).collect();
-    assert_eq!(missing, ["mounts", "processes", "network"]);
-    assert!(weak.notes[0].contains("/bin/false"), "{:?}", weak.notes);
+    // A bubblewrap that is there and does not work, as where user namespaces are forbidden, and one that runs nothing.
+    for program in ["/bin/false", "/bin/true"] {
+        let options = ProbeOptions { bubblewrap: Bubblewrap::At(program.into()), own_namespaces: false };
+        let weak = probe(&exec, &options).await;
+        assert_eq!(weak.backend, Backend::Landlock);
+        let missing: Vec<&str> = weak.missing_layers().iter().map(|layer| layer.name()).collect();
+        assert_eq!(missing, ["mounts", "processes", "network"]);
+        assert!(weak.notes[0].contains(program), "{:?}", weak.notes);
+    }
 }
 
 pub(crate) async fn namespaces_of_its_own_come_first_unless_somebody_wants_bubblewrap() {
