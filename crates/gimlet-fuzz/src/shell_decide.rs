@@ -45,7 +45,8 @@ fn run(data: &[u8]) {
         let refused = before == Decision::Deny && world.mode != PermissionMode::DontAsk;
         assert!(!refused || after == Decision::Deny, "one more allow rule {more:?} lifts a denial");
     }
-    if analysis.trouble.is_none() && !command.ends_with('\\') {
+    // A text without a command is asked about; the frame brings one of its own.
+    if analysis.trouble.is_none() && !command.ends_with('\\') && !analysis.commands.is_empty() {
         check_frames(command, before, &rules, &world);
     }
     if let Some(words) = &analysis.simple {
