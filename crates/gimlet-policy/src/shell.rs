@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use facts::{echoed, git_subcommand, subcommand_starts};
 pub(crate) use launch::{Launches, awk_may_run, is_told_to_run, launches, names_things, places};
-pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, wildcards};
+pub(crate) use looks::{Below, Look, PatternLook, Printed, PrintedLook, Role, any_wildcards, wildcards};
 pub(crate) use parts::{Edits, Part, TreeCopy, WRITERS};
 pub(crate) use programs::{directories_named, is_long_option, script_arguments};
 pub(crate) use readonly::Reading;

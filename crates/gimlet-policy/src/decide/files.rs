@@ -25,8 +25,8 @@ use crate::closed::Closing;
 use crate::paths::{FileView, Followed, is_process_alias, is_protected, normalise};
 use crate::rules::RuleSet;
 use crate::shell::{
-    Analysis, FileRedirect, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, base_name, changes_variables,
-    critical_behind_links, named_paths, wildcards,
+    Analysis, FileRedirect, Part, PatternLook, Piece, Reading, Role, WRITERS, Word, any_wildcards, base_name,
+    changes_variables, critical_behind_links, named_paths, wildcards,
 };
 use looking::Eyes;
 use unwritten::Use;
@@ -295,9 +295,9 @@ impl<'a> Place<'a> {
         Some(Touched { seen: true, may_be, ..Touched::new(paths, certain, write) })
     }
 
-    /// What a pattern stands for, both spellings of each.
+    /// What a pattern stands for, both spellings of each; also one that leads upwards (`.*`, `a/../b*`).
     fn matched(&self, word: &Word) -> Option<Vec<PathBuf>> {
-        let pattern = wildcards(&word.pieces().iter().collect::<Vec<_>>())?;
+        let pattern = any_wildcards(&word.pieces().iter().collect::<Vec<_>>())?;
         let found = self.eyes.as_ref()?.matches(&pattern, self.directories)?;
         Some(found.iter().flat_map(|path| self.spellings(path).0).collect())
     }

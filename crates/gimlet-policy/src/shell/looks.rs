@@ -97,6 +97,12 @@ pub(crate) struct Below {
 
 /// The pattern that the pieces of a word make; `None` when it could lead upwards or has a piece that is no pattern.
 pub(crate) fn wildcards(pieces: &[&Piece]) -> Option<Wildcards> {
+    let climbs = |segment: &Segment| segment.may_become("..".as_ref());
+    any_wildcards(pieces).filter(|pattern| !pattern.segments.iter().any(climbs))
+}
+
+/// The same, wherever it leads.
+pub(crate) fn any_wildcards(pieces: &[&Piece]) -> Option<Wildcards> {
     let mut builder = WildcardsBuilder::default();
     for piece in pieces {
         match piece {
@@ -106,9 +112,7 @@ pub(crate) fn wildcards(pieces: &[&Piece]) -> Option<Wildcards> {
             _ => return None,
         }
     }
-    let pattern = builder.finish();
-    let climbs = |segment: &Segment| segment.may_become("..".as_ref());
-    (!pattern.segments.iter().any(climbs)).then_some(pattern)
+    Some(builder.finish())
 }
 
 #[cfg(test)]

@@ -233,6 +233,8 @@ fn a_closed_file_is_not_opened_by_programs_that_nobody_knows() {
             "node -e 'fs.readFileSync(\".env\")'",
             "tool l",
             "tool .e*",
+            "tool .*",
+            "tool ./.[e]*",
             "tool ~/.netrc",
             "git show HEAD:.env",
             "git add .env",
