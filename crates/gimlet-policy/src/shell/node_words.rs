@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::kinds;
-use super::word::{Piece, Word, WordBuilder, braces};
+use super::word::{Piece, UNKNOWN_CHAR, Word, WordBuilder, braces};
 
 /// Collects words, gluing together what bash would not see apart.
 pub(super) struct Words<'a> {
@@ -59,6 +59,20 @@ pub(super) fn word_of(node: Node<'_>, text: &str) -> Word {
     let mut builder = WordBuilder::default();
     add_node(&mut builder, node, text);
     builder.finish()
+}
+
+/// The static values of the elements of an array, without their keys.
+pub(super) fn element_values(array: Node<'_>, text: &str) -> Vec<String> {
+    let (mut words, mut cursor) = (Words::new(text), array.walk());
+    array.named_children(&mut cursor).for_each(|element| words.add(element));
+    let value = |word: &Word| {
+        let shown = word.masked();
+        // `[KEY]=VALUE`
+        let keyed = matches!(word.pieces().first(), Some(Piece::Glob('['))).then(|| shown.split_once("]=")).flatten();
+        let value = keyed.map_or(shown.as_str(), |(_, value)| value);
+        (!value.contains(UNKNOWN_CHAR)).then(|| value.to_owned())
+    };
+    words.finish().iter().flat_map(Word::choices).filter_map(value).collect()
 }
 
 fn add_node(builder: &mut WordBuilder, node: Node<'_>, text: &str) {

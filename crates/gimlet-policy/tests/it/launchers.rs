@@ -70,6 +70,9 @@ const CERTAIN: &[&str] = &[
 
 /// Ways that may start it, for all that anybody knows.
 const DOUBTFUL: &[&str] = &[
+    "BASH_ALIASES=([g]='rm x')\ng",
+    "BASH_ALIASES=([a]=ls [g]=rm)\ng x",
+    "declare -A BASH_CMDS=([g]=/bin/rm); g x",
     "sed '1e rm x' f",
     "sed 's/.*/rm x/e' f",
     "sed -e 1d -e 'e rm x' f",

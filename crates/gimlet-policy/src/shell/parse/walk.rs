@@ -7,7 +7,7 @@ use super::lexed::Mark;
 use super::structure::{self, Expanded};
 use super::{Assignment, Command, Loop, Parsed, Redirect, documents, is_number};
 use crate::shell::kinds::{self, Kind};
-use crate::shell::node_words::{Words, is_continuation, without_continuations, word_of};
+use crate::shell::node_words::{Words, element_values, is_continuation, without_continuations, word_of};
 use crate::shell::scan::ansi_c_end;
 use crate::shell::word::Word;
 use crate::shell::wrappers::reachable;
@@ -195,7 +195,11 @@ impl<'a> Walk<'a> {
                 let value = node.child_by_field_name("value").map(|value| word_of(value, self.text));
                 self.parsed.assigned.extend(value.and_then(|value| value.value().map(str::to_owned)));
             }
-            "function_definition" | "array" => self.parsed.unspoken = true,
+            "array" => {
+                self.parsed.unspoken = true;
+                self.parsed.assigned.extend(element_values(node, self.text));
+            }
+            "function_definition" => self.parsed.unspoken = true,
             // Arithmetic in double parentheses.
             "compound_statement" if node.child(0).is_none_or(|child| kinds::name(child) != "{") => {
                 self.parsed.unspoken = true;
