@@ -94,6 +94,7 @@ const GIT_VALUED: &[&str] = &[
     "--exec-path",
     "--git-dir",
     "--namespace",
+    "--shallow-file",
     "--super-prefix",
     "--work-tree",
 ];

@@ -98,7 +98,9 @@ pub(crate) fn program(words: &[Word]) -> Program {
             // One more than are kept says that there are more.
             for (code, behind) in option_values(&values, 'S', "--split-string").take(MOST_TEXTS + 1) {
                 let rest: Vec<&str> = arguments[behind..].iter().filter_map(Word::value).collect();
-                found.add(&format!("{code} {}", rest.join(" ")));
+                // Its escapes are not the shell's: `\_` is a blank, and `\c` ends the text.
+                found.unseen |= code.contains('\\');
+                found.add(&format!("{} {}", code.replace("\\_", " "), rest.join(" ")));
             }
         }
         "watch" => {
@@ -114,6 +116,12 @@ pub(crate) fn program(words: &[Word]) -> Program {
             let settings = values.windows(2).filter(|pair| pair[0] == "-c").map(|pair| &pair[1]);
             let is_alias = |key: &str| key.get(..6).is_some_and(|section| section.eq_ignore_ascii_case("alias."));
             let aliases = settings.filter_map(|value| value.split_once('=').filter(|(key, _)| is_alias(key)));
+            // Its value is that of a variable.
+            let by_variable = |pair: &[String]| {
+                let value = pair[0].strip_prefix("--config-env=");
+                value.or((pair[0] == "--config-env").then_some(pair[1].as_str())).is_some_and(is_alias)
+            };
+            found.unseen |= values.windows(2).any(by_variable);
             // What is no text for a shell is another subcommand.
             aliases.for_each(|(_, code)| match code.strip_prefix('!') {
                 Some(code) => found.add(code),

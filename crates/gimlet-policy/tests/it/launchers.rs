@@ -51,6 +51,8 @@ const CERTAIN: &[&str] = &[
     "bash -rcfile f -c 'rm x'",
     "script -Ocfile -c 'rm x'",
     "env -uS -S 'rm x'",
+    "env -S 'rm\\_x'",
+    "env -iS'nice\\_rm x'",
     "git -c alias.y='!ls' -c alias.z='!rm x' z",
     "compgen -C 'rm x'",
     "compgen -W '$(rm x)'",
@@ -150,6 +152,9 @@ const DOUBTFUL: &[&str] = &[
 
 /// Texts for a shell that only show when they run.
 const UNSEEN: &[&str] = &[
+    "env -S 'xrm\\c x'",
+    "X=push git --config-env=alias.p=X p",
+    "git --config-env alias.p=X p",
     "bash -c \"$(rev <<< 'x mr')\"",
     "bash -c -- \"$(rev <<< 'x mr')\"",
     "bash -c -e \"$(rev <<< 'x mr')\"",
@@ -262,13 +267,22 @@ fn a_subcommand_of_git_is_found_under_its_other_names() {
         "git -c alias.p='push origin' -c user.name=x p",
         "git -C sub -c Alias.p=push p",
         "git -c alias.p='-C sub push' p",
+        "git --shallow-file x push",
         "git-push origin",
         "/usr/lib/git-core/git-push",
         "sudo /usr/lib/git-core/git-push",
     ] {
         assert_eq!(bypassing(text), Deny, "{text}");
     }
-    for text in ["git -c alias.p=pull p", "git -c color.ui=push status", "git-pull", "git-lfs push", "gitpush"] {
+    for text in [
+        "git -c alias.p=pull p",
+        "git -c color.ui=push status",
+        "git-pull",
+        "git-lfs push",
+        "gitpush",
+        "x=(push pull)",
+        "git --config-env=user.name=X pull",
+    ] {
         assert_eq!(bypassing(text), Allow, "{text}");
     }
 }
