@@ -102,15 +102,15 @@ pub fn default_sandbox(place: SandboxPlace<'_>) -> SandboxSpec {
 }
 
 /// What is protected at the top of places that are opened besides the folders to work in, and what starts by itself in the
-/// home folder, where that can be written as a whole. What somebody names by itself is meant.
+/// home folder, as far as that can be written. What somebody names by itself is meant.
 fn opened_tops(place: &SandboxPlace<'_>, write: &[PathBuf]) -> Vec<PathBuf> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let opened: Vec<PathBuf> = place.opened.iter().map(|path| real(path)).collect();
     let mut tops: Vec<PathBuf> =
         opened.iter().filter(|path| !path.is_file()).flat_map(|folder| walled_in(folder)).collect();
     let roots = || write.iter().chain(&opened);
-    let home = place.home.map(real).filter(|home| roots().any(|root| home.starts_with(root)));
-    tops.extend(home.iter().flat_map(|home| started_in(home, place.env)));
+    let started = place.home.map(real).map(|home| started_in(&home, place.env)).unwrap_or_default();
+    tops.extend(started.into_iter().filter(|path| roots().any(|root| path.starts_with(root))));
     tops.retain(|path| !roots().any(|root| root == path));
     tops.sort_unstable();
     tops.dedup();
@@ -259,22 +259,30 @@ mod tests {
         }
         std::os::unix::fs::symlink(&more, root.join("link")).unwrap();
         let opened = [root.join("link"), home.clone(), home.join(".vimrc"), home.join(".zshrc")];
-        let place = SandboxPlace {
-            cwd: &cwd,
-            write: &[],
-            opened: &opened,
-            home: Some(&home),
-            config_home: &home.join(".claude"),
-            temp_dir: &root.join("temp"),
-            env: &Env::default(),
+        let around = |opened: &[PathBuf]| {
+            default_sandbox(SandboxPlace {
+                cwd: &cwd,
+                write: &[],
+                opened,
+                home: Some(&home),
+                config_home: &home.join(".claude"),
+                temp_dir: &root.join("temp"),
+                env: &Env::default(),
+            })
         };
-        let spec = default_sandbox(place);
-        assert_eq!(spec.write, [&[cwd][..], &opened].concat());
+        let spec = around(&opened);
+        assert_eq!(spec.write, [&[cwd.clone()][..], &opened].concat());
         for path in [more.join(".envrc"), home.join(".bashrc"), home.join(".config/git"), home.join(".local/bin")] {
             assert!(spec.deny_write.contains(&path), "{}", path.display());
         }
         for path in &opened {
             assert!(!spec.deny_write.contains(path), "{}", path.display());
+        }
+        // A part of the home folder is as much of it.
+        let part = around(&[home.join(".config"), home.join(".local/bin")]).deny_write;
+        assert!(part.contains(&home.join(".config/autostart")), "{part:?}");
+        for path in [".local/bin", ".bashrc"] {
+            assert!(!part.contains(&home.join(path)), "{path}");
         }
     }
 
