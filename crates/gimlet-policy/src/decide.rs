@@ -236,13 +236,17 @@ impl Judge<'_> {
     fn verdict(&self) -> Verdict {
         let verdict = self.judged();
         let is_said = |reason: &Reason| matches!(reason, Reason::Rule { .. } | Reason::Hook(_) | Reason::SessionState);
-        if !self.rules.unread || verdict.decision != Decision::Allow || verdict.reasons.iter().all(is_said) {
+        let may_stay = |verdict: &Verdict| verdict.decision != Decision::Allow || verdict.reasons.iter().all(is_said);
+        if !self.rules.unread || may_stay(&verdict) {
             return verdict;
         }
-        match self.allow_rule(|_| false) {
-            Some(rule) => Verdict::new(Decision::Allow, rule),
-            None => self.ask_a_person(Reason::UnreadSettings),
+        if let Some(rule) = self.allow_rule(|_| false) {
+            return Verdict::new(Decision::Allow, rule);
         }
+        // A mode or walls may have answered before any rule was looked for.
+        let granted = self.granted();
+        let is_granted = granted.decision == Decision::Allow && may_stay(&granted);
+        if is_granted { granted } else { self.ask_a_person(Reason::UnreadSettings) }
     }
 
     fn judged(&self) -> Verdict {

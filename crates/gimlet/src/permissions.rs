@@ -93,6 +93,9 @@ fn in_force(around: &Surroundings) -> InForce {
     if effective.settings.allow_managed_permission_rules_only == Some(true) {
         rules = rules.with_managed_allows_only();
     }
+    if !found.loaded.unread.is_empty() {
+        rules = rules.with_unread();
+    }
     let problems = found.loaded.problems.iter().chain(&effective.problems);
     // Whatever is wrong with a file may have cost a rule.
     let pressing = problems.filter(|problem| {

@@ -92,12 +92,21 @@ impl Judge<'_> {
             .or_else(|refusal| self.allow_rule(|_| false).filter(|_| !is_redirection).ok_or(refusal))
     }
 
+    /// Whether only what somebody said counts, so that a rule is looked for also where none is needed otherwise.
+    fn needs_rule(&self) -> bool {
+        self.rules.unread
+    }
+
     fn is_command(&self) -> bool {
         self.subjects.iter().any(Subject::is_run)
     }
 
     /// What lets this path be touched by whatever tool: where it lies, the mode, or a path rule.
     fn grant_place(&self, path: &Path, write: bool) -> Result<Reason, Reason> {
+        let rule = || self.allow_rules().find(|rule| self.path_rule_allows(rule, path, write));
+        if let Some(rule) = self.needs_rule().then(rule).flatten() {
+            return Ok(rule.reason(Behavior::Allow));
+        }
         let secret = !write && self.is_secret(path);
         if !write && !secret && self.world.is_readable(path) {
             return Ok(Reason::WorkingDirectory);
@@ -115,7 +124,7 @@ impl Judge<'_> {
         if write && edits && self.world.is_in_roots(path) {
             return Ok(Reason::Mode(self.world.mode));
         }
-        match self.allow_rules().find(|rule| self.path_rule_allows(rule, path, write)) {
+        match rule() {
             Some(rule) => Ok(rule.reason(Behavior::Allow)),
             None if secret => Err(Reason::Credentials(path.to_owned())),
             None if self.world.is_in_roots(path) => Err(Reason::Default),
@@ -153,9 +162,10 @@ impl Judge<'_> {
         // A redirection is a read or write of its own, which no rule about the command covers.
         for redirect in &files.redirects {
             let reason = self.grant_redirect(redirect)?;
-            reasons.extend(reason.filter(|reason| only_redirects || *reason != Reason::WorkingDirectory));
+            let is_news = |reason: &Reason| only_redirects || self.needs_rule() || *reason != Reason::WorkingDirectory;
+            reasons.extend(reason.filter(is_news));
         }
-        Ok(without_small_news(reasons))
+        Ok(if self.needs_rule() { reasons } else { without_small_news(reasons) })
     }
 
     pub(super) fn grant_redirect(&self, redirect: &Touched) -> Result<Option<Reason>, Reason> {
@@ -199,20 +209,21 @@ impl Judge<'_> {
         let trap = all.git_trap.as_ref().filter(|_| may_run_git(part));
         // What a link leads to counts, too. Whether a rule closes any of it was asked before.
         let reads = part.reading.is_some() && trap.is_none() && files.followed;
+        let matches = |rule: &&Rule| !files.unseen_writes && part.layers.iter().any(|words| rule.allows_command(words));
+        let rule = || self.allow_rules().find(matches).map(|rule| rule.reason(Behavior::Allow));
+        let or_rule = |reason: Reason| self.needs_rule().then(rule).flatten().unwrap_or(reason);
         if let Some(reason) = self.grant_reads(&files.reads).filter(|_| reads) {
-            return Ok(reason);
+            return Ok(or_rule(reason));
         }
         if self.world.mode == PermissionMode::Plan {
             return Err(Reason::Mode(PermissionMode::Plan));
         }
         let accepts = self.world.mode == PermissionMode::AcceptEdits;
         if accepts && files.edits.as_deref().is_some_and(|edits| self.may_edit(edits)) {
-            return Ok(Reason::Mode(self.world.mode));
+            return Ok(or_rule(Reason::Mode(self.world.mode)));
         }
-        let matches = |rule: &&Rule| !files.unseen_writes && part.layers.iter().any(|words| rule.allows_command(words));
         let missing = || trap.filter(|_| part.reading.is_some()).cloned().map_or(Reason::Default, Reason::GitRuns);
-        let rule = self.allow_rules().find(matches).ok_or_else(missing)?;
-        Ok(rule.reason(Behavior::Allow))
+        rule().ok_or_else(missing)
     }
 
     /// What lets all of these be read: a rule, where one is needed for some of them. A rule about paths gives no command
@@ -223,8 +234,10 @@ impl Judge<'_> {
             return None;
         }
         for path in paths {
-            if let reason @ Reason::Rule { .. } = self.grant_place(path, false).ok()? {
-                by_rule.get_or_insert(reason);
+            match self.grant_place(path, false).ok()? {
+                reason @ Reason::Rule { .. } => by_rule = by_rule.or(Some(reason)),
+                _ if self.needs_rule() => return Some(Reason::ReadOnly),
+                _ => {}
             }
         }
         Some(by_rule.unwrap_or(Reason::ReadOnly))

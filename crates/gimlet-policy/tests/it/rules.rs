@@ -64,6 +64,36 @@ fn parameter_agent_and_skill_rules_decide_by_what_was_given() {
     assert_eq!(decided("Skill", json!({"skill": "other"}), Need::Opaque), Decision::Ask);
 }
 
+/// Where a rule is needed for everything, one that is there counts also for what would need none, and for nothing beside it.
+#[test]
+fn while_settings_cannot_be_read_every_part_needs_a_rule_of_its_own() {
+    let allowed = ["Bash(touch *)", "Bash(ls *)", "Edit(src/**)"].map(|rule| (Behavior::Allow, rule));
+    let rules = set(&allowed).with_unread();
+    let of = |tool: &str, need: Need, mode| verdict(tool, &json!({}), need, &rules, mode);
+    for (command, mode, expected) in [
+        ("ls -l", PermissionMode::Default, Decision::Allow),
+        ("ls -l", PermissionMode::Plan, Decision::Allow),
+        ("touch a; ls -l", PermissionMode::Default, Decision::Allow),
+        ("touch a", PermissionMode::AcceptEdits, Decision::Allow),
+        ("touch a", PermissionMode::BypassPermissions, Decision::Allow),
+        ("mkdir a", PermissionMode::BypassPermissions, Decision::Ask),
+        ("cat src/a", PermissionMode::Default, Decision::Allow),
+        ("cat b", PermissionMode::Default, Decision::Ask),
+        ("cat src/a b", PermissionMode::Default, Decision::Ask),
+        ("touch a; cat b", PermissionMode::Default, Decision::Ask),
+        ("touch a; mkdir b", PermissionMode::AcceptEdits, Decision::Ask),
+        ("touch a < b", PermissionMode::Default, Decision::Ask),
+        ("touch a > b", PermissionMode::AcceptEdits, Decision::Ask),
+    ] {
+        let said = of("Bash", Need::Run(command.into()), mode);
+        assert_eq!(said.decision, expected, "{command} in {mode:?}: {said:?}");
+        assert!(expected == Decision::Allow || said.reasons[0] == Reason::UnreadSettings, "{command}: {said:?}");
+    }
+    for (file, expected) in [("/srv/repo/src/a", Decision::Allow), ("/srv/repo/b", Decision::Ask)] {
+        assert_eq!(of("Read", Need::Read(file.into()), PermissionMode::Default).decision, expected, "{file}");
+    }
+}
+
 #[test]
 fn a_parameter_rule_asks_when_nobody_knows_the_input() {
     let rules = set(&[(Behavior::Deny, "TodoWrite(x:1)")]);

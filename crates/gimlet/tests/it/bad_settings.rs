@@ -409,5 +409,7 @@ async fn with_settings_that_cannot_be_read_nothing_is_allowed_but_by_a_rule() {
         let sent: Vec<u8> = model.requests().iter().flat_map(|request| request.body().to_vec()).collect();
         let sent = String::from_utf8_lossy(&sent);
         assert_eq!(sent.contains("content of the file"), runs, "{flags:?}: {sent}");
+        let check = world.run_at("http://127.0.0.1:9").args(["permissions", "check", "--command", "ls"]);
+        check.finish().await.expect_code(3);
     }
 }
