@@ -121,7 +121,7 @@ pub fn close_to(path: &str) -> Option<&'static str> {
     if let Some(key) = KEYS.iter().find(|key| key.path == inside) {
         return Some(key.path);
     }
-    let groups = KEYS.iter().filter_map(|key| key.path.split_once('.')).map(|(group, _)| group);
+    let groups = KEYS.iter().flat_map(|key| key.path.match_indices('.').map(|(dot, _)| &key.path[..dot]));
     let names = KEYS.iter().map(|key| key.path).chain(groups);
     let close = names.map(|name| (edit_distance(name, path), name)).min();
     close.filter(|(distance, _)| *distance <= 2).map(|(_, name)| name)

@@ -208,6 +208,19 @@ async fn settings_on_the_command_line_hold_for_the_run_and_must_be_readable() {
 }
 
 #[tokio::test]
+async fn what_a_file_may_set_and_writes_wrong_is_told_in_its_own_words() {
+    let world = world();
+    for (settings, said) in [
+        (r#"{"sandbox": {"network": {"deniedDomains": ["http://x/"]}}}"#, "as in 'x'; it counts as that"),
+        (r#"{"sandbox.enabled": true}"#, "sandbox.enabled: ignored: a key has no dots in its name"),
+    ] {
+        let model = Script::new().say("done").serve().await.unwrap();
+        let stderr = run(&world, &model, &["--settings", settings]).await.stderr;
+        assert!(stderr.contains(said) && !stderr.contains("may not set"), "{settings}: {stderr}");
+    }
+}
+
+#[tokio::test]
 async fn a_guard_under_a_wrong_name_is_told_at_the_start() {
     let world = world();
     for (settings, meant) in [
@@ -216,6 +229,7 @@ async fn a_guard_under_a_wrong_name_is_told_at_the_start() {
         (r#"{"sandbox": {"enable": true}}"#, Some("sandbox.enabled")),
         (r#"{"sandbox": {"filesystem": {"denyReed": ["x"]}}}"#, Some("sandbox.filesystem.denyRead")),
         (r#"{"sandbx": {"enabled": true}}"#, Some("sandbox")),
+        (r#"{"sandbox": {"fileSystem": {"denyRead": ["x"]}}}"#, Some("sandbox.filesystem")),
         (r#"{"modle": "x", "permissions": {"later": 1}, "sandbox": {"later": 1}}"#, None),
     ] {
         let model = Script::new().say("done").serve().await.unwrap();
