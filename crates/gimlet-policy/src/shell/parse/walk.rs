@@ -324,8 +324,8 @@ impl<'a> Walk<'a> {
     fn ends_inside(&self, node: Node<'_>) -> bool {
         let Some(marks) = &self.marks else { return false };
         let first = marks.partition_point(|(at, _)| *at < node.start_byte());
-        let inside = marks[first..].iter().take_while(|(at, _)| *at < node.end_byte());
-        if !inside.into_iter().any(|(_, mark)| *mark == Mark::Newline) {
+        let mut inside = marks[first..].iter().take_while(|(at, _)| *at < node.end_byte());
+        if !inside.any(|(_, mark)| *mark == Mark::Newline) {
             return false;
         }
         let mut cursor = node.walk();
