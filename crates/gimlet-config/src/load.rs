@@ -130,6 +130,12 @@ impl Loaded {
         self.errors().any(is_broken) || self.layers.iter().any(|layer| layer.rejected)
     }
 
+    /// Whether the person turned the sandbox on, whatever a project says.
+    pub fn person_wants_sandbox(&self) -> bool {
+        let mut persons = self.layers.iter().filter(|layer| layer.author == Author::Person);
+        persons.any(|layer| layer.value()["sandbox"]["enabled"] == true)
+    }
+
     /// The files that waited and say what they say from now on.
     pub fn settled(&self) -> Vec<PathBuf> {
         self.waiting.iter().filter(|file| vouched::is_over(&self.locations, file)).cloned().collect()

@@ -20,8 +20,7 @@ pub(super) fn items(loaded: &Loaded) -> Vec<Item> {
         LayerItems { project: &project, layer, at, items: &mut items }.group(&layer.root, "");
     }
     // Then it answers whatever a project says.
-    let mut persons = loaded.layers.iter().filter(|layer| layer.author == Author::Person);
-    if persons.any(|layer| layer.value()["sandbox"]["enabled"] == true) {
+    if loaded.person_wants_sandbox() {
         items.retain(|item| !item.is_sandbox_answers());
     }
     if loaded.sources.project {

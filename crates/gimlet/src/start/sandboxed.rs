@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gimlet_config::{Author, CredentialMode, Item, RuleBehavior, Sandbox as Settings};
+use gimlet_config::{CredentialMode, Item, RuleBehavior, Sandbox as Settings};
 use gimlet_core::{SandboxNow, Sandboxing, SettingsFiles, SettingsNow, WatchState};
 use gimlet_exec::{
     Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, is_host_pattern,
@@ -400,10 +400,9 @@ fn may_answer(configured: &Configured) -> bool {
     if configured.loaded.is_damaged() {
         return false;
     }
-    let mut persons = configured.loaded.layers.iter().filter(|layer| layer.author == Author::Person);
     let accepted =
         || configured.trust.is_known() && !configured.effective.withheld.iter().any(Item::is_sandbox_answers);
-    persons.any(|layer| layer.value()["sandbox"]["enabled"] == true) || accepted()
+    configured.loaded.person_wants_sandbox() || accepted()
 }
 
 /// The walls that settings and rules want, around these places besides that are `opened` by somebody else.
