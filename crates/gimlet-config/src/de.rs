@@ -13,7 +13,9 @@ use crate::json::{Json, Member, Node};
 /// Why a value does not fit its type.
 #[derive(Debug)]
 pub(crate) struct Misfit {
-    pub(crate) message: String,
+    message: String,
+    /// What stands there instead, where it may be shown.
+    found: Option<String>,
     /// The innermost value that does not fit.
     pub(crate) span: Option<Range<usize>>,
     /// The keys that lead there, the innermost first.
@@ -24,7 +26,7 @@ impl Misfit {
     /// A value that fits its type and still cannot be used.
     pub(crate) fn of(root: &Node, path: &str, message: impl Into<String>) -> Self {
         let span = root.find(path.split('.')).map(|node| node.span.clone());
-        Self { message: message.into(), span, keys: path.rsplit('.').map(str::to_owned).collect() }
+        Self { message: message.into(), found: None, span, keys: path.rsplit('.').map(str::to_owned).collect() }
     }
 
     /// The key that the value stands under, such as `sandbox.enabled`.
@@ -41,11 +43,7 @@ impl Misfit {
     fn under(mut self, key: impl Into<String>) -> Self {
         let key = key.into();
         // Variables are where people keep tokens.
-        if key == "env"
-            && let Some(at) = self.message.find(", not ")
-        {
-            self.message.truncate(at);
-        }
+        self.found = self.found.filter(|_| key != "env");
         self.keys.push(key);
         self
     }
@@ -53,7 +51,8 @@ impl Misfit {
 
 impl fmt::Display for Misfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        self.found.iter().try_for_each(|found| write!(f, ", not {found}"))
     }
 }
 
@@ -61,11 +60,12 @@ impl std::error::Error for Misfit {}
 
 impl Error for Misfit {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { message: message.to_string(), span: None, keys: Vec::new() }
+        Self { message: message.to_string(), found: None, span: None, keys: Vec::new() }
     }
 
     fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
-        Self::custom(format!("{} should stand here, not {}", wanted_words(&wanted.to_string()), found_words(found)))
+        let message = format!("{} should stand here", wanted_words(&wanted.to_string()));
+        Self { found: Some(found_words(found)), ..Self::custom(message) }
     }
 
     fn invalid_value(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {

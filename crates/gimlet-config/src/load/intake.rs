@@ -188,7 +188,7 @@ impl Intake<'_> {
         let Err(misfit) = fits(&root) else { return root };
         self.rejected = true;
         let also = also_wrong(self.text, &root, &misfit);
-        let message = format!("{}{also}; the file is ignored except for what it forbids", misfit.message);
+        let message = format!("{misfit}{also}; the file is ignored except for what it forbids");
         self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &misfit.key(), message);
         self.restrictions(root, Some(&misfit.key()))
     }
@@ -202,7 +202,7 @@ impl Intake<'_> {
             let path = misfit.key();
             let done = limits::repair(&mut strict, &path);
             if said != Some(path.as_str()) {
-                let message = format!("{}; {done}", misfit.message);
+                let message = format!("{misfit}; {done}");
                 self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &path, message);
             }
         }
@@ -220,7 +220,7 @@ impl Intake<'_> {
             let Err(misfit) = fits(&root) else { return root };
             let path = misfit.key();
             let done = limits::repair(&mut root, &path);
-            let message = format!("{}; {done}", misfit.message);
+            let message = format!("{misfit}; {done}");
             self.say(Severity::Error, misfit.span.as_ref().map(|span| span.start), &path, message);
         }
         self.say(Severity::Error, None, "", "too much is wrong with it; only what it forbids is kept");
