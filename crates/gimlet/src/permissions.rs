@@ -90,12 +90,7 @@ fn in_force(around: &Surroundings) -> InForce {
     let effective = &found.effective;
     let mut rules = RuleSet::default();
     let bad_rules = crate::settings::add_rules(&mut rules, effective);
-    if effective.settings.allow_managed_permission_rules_only == Some(true) {
-        rules = rules.with_managed_allows_only();
-    }
-    if !found.loaded.unread.is_empty() {
-        rules = rules.with_unread();
-    }
+    let rules = crate::settings::in_force(rules, &found.loaded, effective);
     let problems = found.loaded.problems.iter().chain(&effective.problems);
     // Whatever is wrong with a file may have cost a rule.
     let pressing = problems.filter(|problem| {

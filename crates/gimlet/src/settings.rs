@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gimlet_config::{
-    AutoMode, Effective, Locations, MANAGED_DIR, Problem, RuleBehavior, RuleLine, Scope, Severity, Sourced,
+    AutoMode, Effective, Loaded, Locations, MANAGED_DIR, Problem, RuleBehavior, RuleLine, Scope, Severity, Sourced,
 };
 use gimlet_core::ReviewRules;
 use gimlet_policy::{Behavior, Rule, RuleProblem, RuleScope, RuleSet, RuleSource};
@@ -86,6 +86,17 @@ pub(crate) fn add_rules(rules: &mut RuleSet, effective: &Effective) -> Vec<RuleP
         problems.extend(rules.load(behavior(line), [(line.text.as_str(), rule_source(line))]));
     }
     problems
+}
+
+/// The rules as far as they count: where only managed ones allow something, and where files could not be read.
+pub(crate) fn in_force(mut rules: RuleSet, loaded: &Loaded, effective: &Effective) -> RuleSet {
+    if effective.settings.allow_managed_permission_rules_only == Some(true) {
+        rules = rules.with_managed_allows_only();
+    }
+    if !loaded.unread.is_empty() {
+        rules = rules.with_unread();
+    }
+    rules
 }
 
 /// Allow rules of settings files that do not count, since the administrator lets only managed ones allow something.

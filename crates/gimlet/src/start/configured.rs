@@ -282,8 +282,7 @@ impl Configured {
         if managed_only && !self.flag_rules.rules(Behavior::Allow).is_empty() {
             remarks.push("--allowedTools is not used: only managed rules allow something here".to_owned());
         }
-        let rules = if managed_only { rules.with_managed_allows_only() } else { rules };
-        let rules = if !self.loaded.unread.is_empty() { rules.with_unread() } else { rules };
+        let rules = settings::in_force(rules, &self.loaded, &self.effective);
         let odd = rules.remarks(&rule_names::known_tools().collect::<Vec<_>>());
         remarks.extend(odd.iter().map(|remark| with_key(&remark.source, remark.behavior, &remark.to_string())));
         remarks.extend(self.flag_remarks.iter().cloned());

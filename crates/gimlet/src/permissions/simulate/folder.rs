@@ -25,6 +25,7 @@ impl Folder {
         let found = config_cmd::find_with(&there, args.trust);
         let mut now = RuleSet::default();
         let problems = settings::add_rules(&mut now, &found.effective);
+        let now = settings::in_force(now, &found.loaded, &found.effective);
         let mut remarks: Vec<String> = found.loaded.errors().map(ToString::to_string).collect();
         remarks.extend(problems.iter().map(ToString::to_string));
         let (files, base) = match args.only_rules.as_slice() {

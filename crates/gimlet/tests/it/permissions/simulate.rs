@@ -330,3 +330,15 @@ async fn a_call_that_forks_share_is_taken_from_the_session_that_decided_on_it() 
     let total = total(&run);
     assert_eq!((&total["sessions"], &total["calls"], &total["from_ledger"]), (&json!(2), &json!(1), &json!(1)));
 }
+
+/// As in a session: nobody knows what a file forbids that cannot be read.
+#[tokio::test]
+async fn settings_that_cannot_be_read_count_as_they_do_in_a_session() {
+    let world = world();
+    session(&world, &[], &["ls"]).await;
+    let rules = world.file("other.json", "{\"permissions\":{\"allow\":[\"Bash(mkdir *)\"]}}");
+    let simulated = async || simulate(&world, &["--rules", rules.to_str().unwrap(), "--json"]).await;
+    assert_eq!(differences(&simulated().await), [""; 0]);
+    std::fs::create_dir_all(world.project.join(".claude/settings.local.json")).unwrap();
+    assert_eq!(differences(&simulated().await), ["ask 1 Bash ls"]);
+}
