@@ -38,7 +38,7 @@ pub use load::{Author, Layer, Loaded, Options, Policy, forget_shipped, load};
 pub use locations::{Locations, MANAGED_DIR, Repo, Surroundings};
 pub use merge::{Merged, Origin, Sourced};
 pub use ownership::close_own_folder;
-pub use problem::{Problem, Severity};
+pub use problem::{DOTTED_KEY, Problem, Severity};
 pub use save::{SaveError, parts_of, save};
 pub use schema::settings_schema;
 pub use scope::{Scope, Sources, UnknownSource};

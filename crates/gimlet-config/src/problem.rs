@@ -30,6 +30,18 @@ pub struct Problem {
     pub message: String,
 }
 
+/// What is said of a key with dots in its name.
+pub const DOTTED_KEY: &str = "ignored: a key has no dots in its name; what belongs to another key stands in its braces";
+/// How what is said of an address among hosts begins.
+pub(crate) const HOST_ALONE: &str = "a host stands alone";
+
+impl Problem {
+    /// Whether its file may say so, but not with these words.
+    pub fn is_miswritten(&self) -> bool {
+        [DOTTED_KEY, HOST_ALONE].iter().any(|words| self.message.starts_with(words))
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;

@@ -9,7 +9,7 @@ use crate::de::Misfit;
 use crate::env_names;
 use crate::json::{Json, JsonText, Member, Node};
 use crate::keys::{self, Gate, KEYS};
-use crate::problem::{Problem, Severity};
+use crate::problem::{DOTTED_KEY, HOST_ALONE, Problem, Severity};
 use crate::scope::Scope;
 use crate::settings::{HookKind, HostedSettings, Settings, is_hook_event};
 
@@ -75,9 +75,7 @@ impl Intake<'_> {
             if member.key.contains('.') {
                 let is_known = keys::key(&path).is_some() || keys::is_group(&path);
                 let severity = if is_known { Severity::Warning } else { Severity::Info };
-                let message =
-                    "ignored: a key has no dots in its name; what belongs to another key stands in its braces";
-                self.say(severity, Some(member.key_span.start), &path, message);
+                self.say(severity, Some(member.key_span.start), &path, DOTTED_KEY);
                 continue;
             }
             if keys::is_group(&path) && matches!(member.value.json, Json::Object(_)) {
@@ -135,7 +133,7 @@ impl Intake<'_> {
             entries.retain_mut(|entry| {
                 let Some(host) = entry.as_str().and_then(host_of_address) else { return true };
                 let becomes = if forbids { "it counts as that" } else { "it is skipped" };
-                found.push((entry.span.start, format!("a host stands alone, as in '{host}'; {becomes}")));
+                found.push((entry.span.start, format!("{HOST_ALONE}, as in '{host}'; {becomes}")));
                 entry.json = Json::String(host);
                 forbids
             });

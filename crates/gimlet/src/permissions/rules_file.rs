@@ -64,9 +64,7 @@ fn unknown_keys(file: &Path, text: &str) -> Result<Vec<String>, serde_json::Erro
         let path = format!("{above}{name}");
         let is_known = gimlet_config::key(&path).is_some() || gimlet_config::is_group(&path) || path == "$schema";
         let why = match name.contains('.') {
-            true => {
-                "ignored: a key has no dots in its name; what belongs to another key stands in its braces".to_owned()
-            }
+            true => gimlet_config::DOTTED_KEY.to_owned(),
             false if is_known => return None,
             false => {
                 let meant = gimlet_config::close_to(&path).map(|name| format!("; did you mean {name}?"));

@@ -322,7 +322,7 @@ impl Configured {
                 || gimlet_config::is_slip_of_guard(&problem.key)
                 || (problem.severity == Severity::Warning
                     && (problem.key.starts_with("permissions.")
-                        || is_written_wrong(problem)
+                        || problem.is_miswritten()
                         || is_parents(problem)
                         || self.waits(problem)))
         })
@@ -467,13 +467,8 @@ impl Configured {
 /// Whether it is about a value that its file may not set. Rules and modes are told of one by one.
 fn is_refusal(problem: &Problem) -> bool {
     let is_apart = |key: &str| key.is_empty() || key.starts_with("permissions.") || key.starts_with("hooks.");
-    let is_apart = is_apart(&problem.key) || is_written_wrong(problem) || is_parents(problem);
+    let is_apart = is_apart(&problem.key) || problem.is_miswritten() || is_parents(problem);
     problem.severity == Severity::Warning && !is_apart
-}
-
-/// Whether its file may say so, but not with these words.
-fn is_written_wrong(problem: &Problem) -> bool {
-    ["a host stands alone", "ignored: a key has no dots"].iter().any(|start| problem.message.starts_with(start))
 }
 
 /// A key as it is shown: names of variables are whatever somebody made of them.
