@@ -6,8 +6,8 @@ use std::path::Path;
 
 use divan::Bencher;
 use gimlet_exec::{
-    Bubblewrap, CaptureLimits, CustodianProgram, Exec, ExecConfig, Foreground, ProbeOptions, Sandbox, Shell,
-    ShellCommand, ShellConfig, Spawn, Stdin, Streams, probe,
+    Bubblewrap, CaptureLimits, CustodianProgram, DirectoryReport, Exec, ExecConfig, Foreground, ProbeOptions, Sandbox,
+    Shell, ShellCommand, ShellConfig, Spawn, Stdin, Streams, probe,
 };
 use gimlet_proto::{Env, SandboxSpec};
 
@@ -50,7 +50,8 @@ fn bash_true(env: Vec<(OsString, OsString)>) -> Spawn {
         env,
         stdin: Stdin::Null,
         streams: Streams::Merged,
-        report: false,
+        report: DirectoryReport::Nobody,
+        confinement: None,
     }
 }
 

@@ -14,6 +14,8 @@
 mod keeper;
 mod spare;
 
+pub(crate) use keeper::REPORT_DESCRIPTOR;
+
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};

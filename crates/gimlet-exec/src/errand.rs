@@ -11,7 +11,7 @@ use gimlet_proto::Env;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::exec::{Exec, ExecError, Exit, Running, Spawn, Stdin, Streams};
+use crate::exec::{DirectoryReport, Exec, ExecError, Exit, Running, Spawn, Stdin, Streams};
 use crate::shell::errand_environment;
 use crate::text::for_model;
 
@@ -73,7 +73,8 @@ impl Errand<'_> {
             env: errand_environment(self.env),
             stdin: Stdin::Null,
             streams: Streams::Split,
-            report: false,
+            report: DirectoryReport::Nobody,
+            confinement: None,
         };
         let mut running = exec.spawn(spawn).await?;
         match tokio::time::timeout(self.limit, answer(&mut running, self.most_bytes)).await {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::memory::MemoryGroup;
+use crate::sandbox::Confinement;
 use crate::sweep::RunRecord;
 use crate::wire::{self, OrderWords, Stage};
 use link::Custody;
@@ -67,6 +68,18 @@ pub enum Streams {
     Split,
 }
 
+/// Who says in which directory a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DirectoryReport {
+    #[default]
+    Nobody,
+    /// The keeper, which shares its working directory with the command. Nothing of it is visible to the command, and
+    /// only a change of directory changes it. A program that the system would run as another user runs as this one.
+    Keeper,
+    /// The program itself, on descriptor 3.
+    Program,
+}
+
 /// A program to start.
 #[derive(Debug, Clone)]
 pub struct Spawn {
@@ -79,8 +92,9 @@ pub struct Spawn {
     pub env: Vec<(OsString, OsString)>,
     pub stdin: Stdin,
     pub streams: Streams,
-    /// Whether descriptor 3 is a pipe to [`Running`] on which the program may report about itself.
-    pub report: bool,
+    pub report: DirectoryReport,
+    /// What the program and all that it starts are held to.
+    pub confinement: Option<Arc<Confinement>>,
 }
 
 /// Why a program could not be started or lost its keeper.
@@ -161,6 +175,7 @@ impl Exec {
         let args: Vec<OsString> = std::iter::once(spawn.program.clone()).chain(spawn.args).collect();
         let order = Order { name: spawn.program, program, args, cwd: spawn.cwd, env, ..Order::default() };
         let order = Order { stdin: spawn.stdin, streams: spawn.streams, report: spawn.report, ..order };
+        let order = Order { confinement: spawn.confinement, ..order };
         match self.shared.start(&order).await {
             Err(ExecError::CustodianDied) => self.shared.start(&order).await,
             outcome => outcome,
@@ -213,7 +228,8 @@ pub(crate) struct Order {
     env: Vec<(OsString, OsString)>,
     stdin: Stdin,
     streams: Streams,
-    report: bool,
+    report: DirectoryReport,
+    confinement: Option<Arc<Confinement>>,
 }
 
 impl Order {

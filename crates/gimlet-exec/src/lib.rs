@@ -34,13 +34,14 @@ pub use capture::{CaptureLimits, Captured, Progress};
 pub use conceal::{conceal_credentials, forbid_inspection};
 pub use custodian::run_custodian_if_asked;
 pub use errand::{Errand, ErrandError, KILL_GRACE};
-pub use exec::{CustodianProgram, Exec, ExecConfig, ExecError, Exit, Running, Spawn, Stdin, Streams};
+pub use exec::{CustodianProgram, DirectoryReport, Exec, ExecConfig, ExecError, Exit, Running, Spawn, Stdin, Streams};
 pub use foreground::{Ended, Finished, Foreground};
 pub use memory::{MemoryGroup, MemoryGroupError, parse_memory_limit};
 pub use sandbox::{
-    Aftermath, Available, Backend, Bubblewrap, Census, Guard, HostAnswer, HostJudge, Layer, PROTECTED_IN_CLAUDE,
-    ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver, SANDBOX_SETUP_FAILED, Sandbox,
-    SandboxError, SandboxPlace, Upstream, WEB_PORTS, default_sandbox, is_host_pattern, probe, violations,
+    Aftermath, Available, Backend, Bubblewrap, Census, Confinement, ConfinementSpec, Guard, HostAnswer, HostJudge,
+    Layer, PROTECTED_IN_CLAUDE, ProbeOptions, Proxy, ProxyConfig, ProxyError, Reason, Refusal, Resolver,
+    SANDBOX_SETUP_FAILED, Sandbox, SandboxError, SandboxPlace, Upstream, WEB_PORTS, can_confine, default_sandbox,
+    is_host_pattern, probe, violations,
 };
 pub use shell::{Shell, ShellCommand, ShellConfig, ShellError, ShellRun, is_credential_name, runs_zsh};
 pub use sweep::{SweepError, Swept, sweep};

@@ -8,10 +8,12 @@
 
 mod bubblewrap;
 mod census;
+mod confinement;
 mod credentials;
 mod defaults;
 mod environment;
 mod fellows;
+mod git_places;
 mod gitconfig;
 mod guard;
 mod helper;
@@ -39,6 +41,8 @@ use gimlet_proto::{SandboxNetwork, SandboxSpec};
 
 use crate::exec::{Spawn, find_in_path};
 pub use census::Census;
+pub(crate) use confinement::enforce as enforce_confinement;
+pub use confinement::{Confinement, ConfinementSpec, can_confine};
 pub use defaults::{PROTECTED_IN_CLAUDE, SandboxPlace, default_sandbox};
 pub use guard::Guard;
 pub use helper::SETUP_FAILED as SANDBOX_SETUP_FAILED;

@@ -2,26 +2,26 @@
 //!
 //! The text goes to the shell as one word and nothing is ever woven into it; so do the paths that gimlet adds: as
 //! arguments, or on the standard input of a shell that waits for them. What surrounds it is a constant line that runs it
-//! with `eval` and then says on descriptor 3 where the shell ended up.
+//! with `eval`. Where the shell ended up is known to its keeper, without the shell's help.
 
 mod environment;
 mod snapshot;
 mod waiting;
 mod wrapper;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gimlet_proto::Env;
 
-use crate::exec::{Exec, ExecError, Running, Spawn, Stdin, Streams, find_in_path, is_runnable};
-use crate::sandbox::{Sandbox, SandboxError};
+use crate::exec::{DirectoryReport, Exec, ExecError, Running, Spawn, Stdin, Streams, find_in_path, is_runnable};
+use crate::sandbox::{Confinement, Sandbox, SandboxError};
 pub(crate) use environment::for_errands as errand_environment;
 pub use environment::is_credential_name;
 use snapshot::Snapshot;
-use waiting::{Environment, Waiting};
+use waiting::{Environment, Surroundings, Waiting};
 use wrapper::Language;
 
 /// The kernel's limit for one argument, its terminator included.
@@ -91,6 +91,25 @@ pub struct Shell {
     snapshot: Snapshot,
     ahead: bool,
     waiting: Waiting,
+    waiting_confined: Waiting,
+    confined_env: Mutex<Option<ConfinedEnvironment>>,
+}
+
+/// The environment of confined commands, with what it was made from.
+#[derive(Debug)]
+struct ConfinedEnvironment {
+    base: Environment,
+    temp_dir: PathBuf,
+    environment: Environment,
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy)]
+enum Placement<'a> {
+    /// As the user's own commands do.
+    Open,
+    Sandboxed(&'a Sandbox),
+    Confined(&'a Arc<Confinement>),
 }
 
 impl Shell {
@@ -114,6 +133,8 @@ impl Shell {
             snapshot,
             ahead: config.ahead,
             waiting: Waiting::default(),
+            waiting_confined: Waiting::default(),
+            confined_env: Mutex::default(),
         })
     }
 
@@ -133,6 +154,17 @@ impl Shell {
         Arc::clone(&self.env.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns the files and folders that a shell reads before its command.
+    pub fn start_up_files(&self) -> Vec<PathBuf> {
+        let snapshots = self.snapshot.folder().map(Path::to_owned);
+        snapshots.into_iter().chain(self.env_file.clone()).collect()
+    }
+
+    /// Returns true when a file of the user's can set variables that [`Self::environment`] does not have.
+    pub fn has_env_file(&self) -> bool {
+        self.env_file.as_ref().is_some_and(|file| file.exists())
+    }
+
     /// Gives the commands from now on what belongs into theirs of this environment.
     pub fn set_environment(&self, env: &Env) {
         let env = environment::for_commands(env, &self.session_id, self.effort.as_deref());
@@ -142,7 +174,14 @@ impl Shell {
     /// Has a shell ready for a command that is about to come; it is started beside.
     pub fn prepare(&self, exec: &Exec) {
         if self.may_wait() {
-            self.waiting.prepare(exec, &self.path, &self.environment());
+            self.waiting.prepare(exec, &self.path, &self.open_surroundings());
+        }
+    }
+
+    /// The same for a command that will be confined.
+    pub fn prepare_confined(&self, exec: &Exec, confinement: &Arc<Confinement>) {
+        if self.may_wait() {
+            self.waiting_confined.prepare(exec, &self.path, &self.confined_surroundings(confinement));
         }
     }
 
@@ -158,7 +197,7 @@ impl Shell {
 
     /// Starts a command. The first one may wait for the snapshot of the user's start-up file.
     pub async fn start(&self, exec: &Exec, command: ShellCommand<'_>) -> Result<ShellRun, ShellError> {
-        self.start_behind(exec, command, None).await
+        self.start_placed(exec, command, Placement::Open).await
     }
 
     /// Starts a command inside a sandbox.
@@ -168,45 +207,98 @@ impl Shell {
         command: ShellCommand<'_>,
         sandbox: &Sandbox,
     ) -> Result<ShellRun, ShellError> {
-        self.start_behind(exec, command, Some(sandbox)).await
+        self.start_placed(exec, command, Placement::Sandboxed(sandbox)).await
     }
 
-    async fn start_behind(
+    /// Starts a command that is held to a confinement, with an environment that has no credentials.
+    pub async fn start_confined(
         &self,
         exec: &Exec,
         command: ShellCommand<'_>,
-        sandbox: Option<&Sandbox>,
+        confinement: &Arc<Confinement>,
+    ) -> Result<ShellRun, ShellError> {
+        self.start_placed(exec, command, Placement::Confined(confinement)).await
+    }
+
+    async fn start_placed(
+        &self,
+        exec: &Exec,
+        command: ShellCommand<'_>,
+        placement: Placement<'_>,
     ) -> Result<ShellRun, ShellError> {
         let limit = MAX_ARGUMENT_BYTES - 1;
         if command.text.len() > limit {
             return Err(ShellError::TooLong { bytes: command.text.len(), limit });
         }
-        let environment = self.environment();
-        let snapshot = self.snapshot.get(exec, &self.path, &environment).await;
+        let snapshot = self.snapshot.get(exec, &self.path, &self.environment()).await;
+        let surroundings = match placement {
+            Placement::Open | Placement::Sandboxed(_) => self.open_surroundings(),
+            Placement::Confined(confinement) => self.confined_surroundings(confinement),
+        };
         let env_file = self.env_file.as_deref().filter(|file| file.exists());
         let (cwd, vanished_cwd) = nearest_directory(command.cwd);
-        if sandbox.is_none() && command.env.is_empty() && self.may_wait() && may_enter(&cwd) {
+        let waiting = match placement {
+            Placement::Open => Some(&self.waiting),
+            Placement::Confined(_) => Some(&self.waiting_confined),
+            Placement::Sandboxed(_) => None,
+        };
+        if let Some(waiting) = waiting
+            && command.env.is_empty()
+            && self.may_wait()
+            && may_enter(&cwd)
+        {
             let order = wrapper::order(&cwd, command.text, snapshot, env_file);
-            let running = self.waiting.take(&environment, &order).await;
-            self.waiting.prepare(exec, &self.path, &environment);
+            let running = waiting.take(&surroundings, &order).await;
+            waiting.prepare(exec, &self.path, &surroundings);
             if let Some(running) = running {
                 return Ok(ShellRun { running, cwd, vanished_cwd });
             }
         }
         let args = wrapper::arguments(self.language, command.text, snapshot, env_file);
         let (program, args) = self.behind_prefix(args)?;
-        let mut env = environment.to_vec();
+        let mut env = surroundings.environment.to_vec();
         env.retain(|(name, _)| name != "PWD" && !command.env.iter().any(|(own, _)| own == name));
         env.push(("PWD".into(), cwd.clone().into()));
         env.extend(command.env);
-        let spawn =
-            Spawn { program, args, cwd: cwd.clone(), env, stdin: Stdin::Null, streams: Streams::Merged, report: true };
-        let spawn = match sandbox {
-            Some(sandbox) => sandbox.wrap(spawn, &[snapshot, env_file].into_iter().flatten().collect::<Vec<_>>())?,
-            None => spawn,
+        let report = if self.prefix.is_empty() || !changes_user(&program, &env) {
+            DirectoryReport::Keeper
+        } else {
+            DirectoryReport::Nobody
+        };
+        let (stdin, streams, confinement) = (Stdin::Null, Streams::Merged, surroundings.confinement);
+        let spawn = Spawn { program, args, cwd: cwd.clone(), env, stdin, streams, report, confinement };
+        let spawn = match placement {
+            Placement::Sandboxed(sandbox) => {
+                let needed: Vec<&Path> = [snapshot, env_file].into_iter().flatten().collect();
+                sandbox.wrap(Spawn { report: DirectoryReport::Program, ..spawn }, &needed)?
+            }
+            Placement::Open | Placement::Confined(_) => spawn,
         };
         let running = exec.spawn(spawn).await?;
         Ok(ShellRun { running, cwd, vanished_cwd })
+    }
+
+    fn open_surroundings(&self) -> Surroundings {
+        Surroundings { environment: self.environment(), confinement: None }
+    }
+
+    /// The environment without credentials, kept for as long as the environment that it comes from.
+    fn confined_surroundings(&self, confinement: &Arc<Confinement>) -> Surroundings {
+        let base = self.environment();
+        let mut known = self.confined_env.lock().unwrap_or_else(PoisonError::into_inner);
+        let environment = match &*known {
+            Some(known) if Arc::ptr_eq(&known.base, &base) && known.temp_dir == confinement.temp_dir() => {
+                Arc::clone(&known.environment)
+            }
+            _ => {
+                let temp_dir = confinement.temp_dir();
+                let environment: Environment = environment::for_confined(&base, temp_dir).into();
+                let temp_dir = temp_dir.to_owned();
+                *known = Some(ConfinedEnvironment { base, temp_dir, environment: Arc::clone(&environment) });
+                environment
+            }
+        };
+        Surroundings { environment, confinement: Some(Arc::clone(confinement)) }
     }
 
     /// The shell itself, or the user's wrapper with the whole invocation as one quoted argument.
@@ -254,6 +346,16 @@ fn split_prefix(prefix: &str) -> Vec<OsString> {
         return vec![prefix.into()];
     }
     prefix.split_whitespace().map(OsString::from).collect()
+}
+
+/// Whether the system runs a program as another user than whoever starts it. It does not where the directory is shared.
+fn changes_user(program: &OsStr, env: &[(OsString, OsString)]) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    const SET_USER_OR_GROUP: u32 = 0o6000;
+    let path = env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let Some(program) = find_in_path(program, path, Path::new("/")) else { return false };
+    let metadata = std::fs::metadata(program);
+    metadata.is_ok_and(|metadata| metadata.permissions().mode() & SET_USER_OR_GROUP != 0)
 }
 
 fn may_enter(directory: &Path) -> bool {

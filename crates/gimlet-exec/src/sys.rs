@@ -1,4 +1,4 @@
-//! The few calls that Rust cannot check: `fork`, `posix_spawn`, `_exit`, signal set-up, wholesale closing, and the
+//! The few calls that Rust cannot check: `fork`, `posix_spawn`, `execve`, `_exit`, signal set-up, wholesale closing, and the
 //! strings that the process was started with.
 //!
 //! Each is wrapped so that its callers stay safe code. Nothing here knows what a command, a keeper or a message is.
@@ -30,6 +30,35 @@ pub(crate) fn fork() -> io::Result<Fork> {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
         pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// Splits the process in two that share their working directory, their root and their file mode mask: when one of them
+/// changes its directory, the other one is there, too, also after the new program was started.
+///
+/// The same promises as for [`fork`] hold; besides, the process must have a single thread, because the C library does
+/// not know of this fork.
+pub(crate) fn fork_sharing_directory() -> io::Result<Fork> {
+    let none = 0_usize;
+    // SAFETY: without CLONE_VM and with no stack of its own the call behaves like `fork`: the child runs on a copy of
+    // this memory. The callers are single-threaded, so no lock of the C library can be held by another thread.
+    let answer = unsafe {
+        let flags = libc::CLONE_FS as usize | libc::SIGCHLD as usize;
+        libc::syscall(libc::SYS_clone, flags, none, none, none, none)
+    };
+    match i32::try_from(answer) {
+        Ok(0) => Ok(Fork::Child),
+        Ok(pid) if pid > 0 => Ok(Fork::Parent(pid)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Stops sharing working directory, root and file mode mask with any other process.
+pub(crate) fn stop_sharing_directory() -> io::Result<()> {
+    // SAFETY: only the directories of this process are concerned, no memory and no descriptor.
+    match unsafe { libc::unshare(libc::CLONE_FS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -87,6 +116,31 @@ pub(crate) fn spawn(image: &Image<'_>) -> io::Result<i32> {
         check(outcome)?;
     }
     Ok(pid)
+}
+
+/// Becomes a new program with an empty signal mask, default dispositions and exactly the given descriptors besides those
+/// that close by themselves. Returns only when that failed.
+pub(crate) fn become_image(image: &Image<'_>) -> io::Error {
+    let args = null_terminated(image.args);
+    let env = null_terminated(image.env);
+    // SAFETY: as in `spawn`: every pointer outlives the call and the set is initialised before use. The descriptors are
+    // open, and their numbers in the new program are none of theirs here.
+    unsafe {
+        for (from, to) in image.descriptors {
+            if libc::dup2(from.as_raw_fd(), *to) == -1 {
+                return io::Error::last_os_error();
+            }
+        }
+        for signal in 1..libc::SIGRTMAX() {
+            // Fails for those whose disposition is fixed.
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+        libc::execve(image.program.as_ptr(), args.as_ptr(), env.as_ptr());
+    }
+    io::Error::last_os_error()
 }
 
 fn null_terminated(strings: &[&CStr]) -> Vec<*const c_char> {

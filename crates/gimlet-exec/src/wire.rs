@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 /// Changes with the format, so that a custodian of another build refuses instead of misunderstanding.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// An order above this size travels in a memory file instead of in the message.
 pub(crate) const INLINE_ORDER_BYTES: usize = 32 * 1024;
 
@@ -20,19 +20,26 @@ pub(crate) struct Parts {
     pub(crate) stdin: bool,
     /// A pipe of its own for standard error; without it both streams share one.
     pub(crate) stderr: bool,
-    /// A pipe on descriptor 3 for what the command line says about itself.
+    /// A pipe for the directory that the command ended in.
     pub(crate) report: bool,
+    /// The program gets that pipe as descriptor 3; without this it is the keeper's.
+    pub(crate) program_reports: bool,
+    /// A set of Landlock rules, which the command is held to.
+    pub(crate) rules: bool,
     /// The order itself is in a memory file.
     pub(crate) in_file: bool,
 }
 
 impl Parts {
     fn to_byte(self) -> u8 {
-        u8::from(self.stdin) | u8::from(self.stderr) << 1 | u8::from(self.report) << 2 | u8::from(self.in_file) << 3
+        let Self { stdin, stderr, report, program_reports, rules, in_file } = self;
+        let bits = [stdin, stderr, report, in_file, program_reports, rules];
+        bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit))
     }
 
     fn from_byte(byte: u8) -> Self {
-        Self { stdin: byte & 1 != 0, stderr: byte & 2 != 0, report: byte & 4 != 0, in_file: byte & 8 != 0 }
+        let bit = |number: u8| byte >> number & 1 != 0;
+        Self { stdin: bit(0), stderr: bit(1), report: bit(2), in_file: bit(3), program_reports: bit(4), rules: bit(5) }
     }
 }
 
@@ -236,6 +243,15 @@ mod tests {
         }
         assert_eq!(decode_grace(&encode_grace(Duration::from_secs(3))), Some(Duration::from_secs(3)));
         assert_eq!(decode_grace(&[]), None);
+    }
+
+    #[test]
+    fn parts_survive_the_trip() {
+        for byte in 0..64 {
+            assert_eq!(Parts::from_byte(byte).to_byte(), byte);
+        }
+        let rules = Parts { rules: true, ..Parts::default() };
+        assert_eq!(Parts::from_byte(rules.to_byte()), rules);
     }
 
     #[test]

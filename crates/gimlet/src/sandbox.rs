@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use gimlet_config::{Vouching, names_within};
 use gimlet_exec::{
-    Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, Exec, ExecConfig, Exit, Guard, Layer,
-    ProbeOptions, Proxy, ProxyConfig, Running, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, Spawn, Stdin, Streams,
-    Upstream, probe, violations,
+    Aftermath, Available, Backend, Bubblewrap, Census, CustodianProgram, DirectoryReport, Exec, ExecConfig, Exit,
+    Guard, Layer, ProbeOptions, Proxy, ProxyConfig, Running, SANDBOX_SETUP_FAILED, Sandbox, SandboxError, Spawn, Stdin,
+    Streams, Upstream, probe, violations,
 };
 use gimlet_proto::{Env, SandboxNetwork, SandboxSpec, Violation};
 use serde_json::json;
@@ -50,7 +50,16 @@ pub(crate) async fn run(args: SandboxRunArgs, around: &Surroundings) -> Result<E
         around.env.all().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let stdin = if std::io::stdin().is_terminal() { Stdin::Null } else { Stdin::Pipe };
     let (program, cwd) = (program.clone(), around.cwd.clone());
-    let spawn = Spawn { program, args: rest.to_vec(), cwd, env, stdin, streams: Streams::Split, report: false };
+    let spawn = Spawn {
+        program,
+        args: rest.to_vec(),
+        cwd,
+        env,
+        stdin,
+        streams: Streams::Split,
+        report: DirectoryReport::Nobody,
+        confinement: None,
+    };
     let (interrupt, mut interrupts) = mpsc::unbounded_channel();
     let mut signals = Signals::listen(interrupt);
     let (walls, kind) = (spec.clone(), available.clone());

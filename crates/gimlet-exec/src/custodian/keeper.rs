@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::{FORCE_LIMIT, KEEPER_NAME, SILENT_END_GRACE};
+use crate::sys::Fork;
 use crate::wire::{News, Request, STATUS_BYTES, Stage};
-use crate::{procfs, socket, sys, wire};
+use crate::{procfs, sandbox, socket, sys, wire};
 
-/// The descriptor on which a command line may report about itself.
+/// The descriptor on which a program reports in which directory its command ended.
 pub(crate) const REPORT_DESCRIPTOR: RawFd = 3;
 
 pub(super) struct Keeper {
@@ -26,6 +28,8 @@ pub(super) struct Keeper {
     /// The command itself until it was buried. While it is unburied its number names its process group safely.
     leader: Option<i32>,
     end: Option<End>,
+    /// While the command runs in a directory that this process shares with it.
+    shared_directory: Option<SharedDirectory>,
     /// Read ends of the pipes of a released command, kept open and emptied for its survivors.
     sinks: Vec<OwnedFd>,
 }
@@ -65,11 +69,11 @@ impl Keeper {
         let mut descriptors = descriptors.into_iter();
         let status = descriptors.next()?;
         match held.and_then(|held| Ok((held, launch(message, descriptors)?))) {
-            Ok((Held { signals, lifeline }, leader)) => {
+            Ok((Held { signals, lifeline }, Launched { leader, shared_directory })) => {
                 let own = rustix::process::getpid().as_raw_nonzero().get();
                 let _ = socket::send(&status, &News::Started { pid: leader, keeper: own }.encode(), &[]);
                 let (status, leader) = (Some(status), Some(leader));
-                Some(Self { status, lifeline, signals, leader, end: None, sinks: Vec::new() })
+                Some(Self { status, lifeline, signals, leader, end: None, shared_directory, sinks: Vec::new() })
             }
             Err(Failure { stage, error }) => {
                 report_failure(&status, stage, &error);
@@ -158,6 +162,10 @@ impl Keeper {
             return;
         }
         self.end = Some(End { force_at, next_round_in: Duration::from_millis(1) });
+        // Whatever the command made of its root, the processes below are found in the system's own.
+        if let Some(directory) = self.shared_directory.take() {
+            directory.leave();
+        }
         if grace.is_zero() {
             return;
         }
@@ -181,6 +189,10 @@ impl Keeper {
                 Ok(Some((pid, status))) => {
                     if Some(pid.as_raw_nonzero().get()) == self.leader {
                         self.leader = None;
+                        if let Some(directory) = self.shared_directory.take() {
+                            directory.report();
+                            directory.leave();
+                        }
                         if let Some(socket) = &self.status {
                             let _ = socket::send(socket, &News::Exited { status: status.as_raw() }.encode(), &[]);
                         }
@@ -249,8 +261,52 @@ impl Failure {
     }
 }
 
+/// A command that has started.
+struct Launched {
+    leader: i32,
+    shared_directory: Option<SharedDirectory>,
+}
+
+/// The working directory of a command, which the keeper shares: where the command is, the keeper is.
+struct SharedDirectory {
+    /// Where the directory is reported when the command has ended.
+    report: OwnedFd,
+    /// The root as it was before the command could change it.
+    root: OwnedFd,
+}
+
+impl SharedDirectory {
+    /// Says in which directory the command ended. A directory that was removed has no name, and nothing is said.
+    fn report(&self) {
+        let Ok(directory) = rustix::process::getcwd(Vec::new()) else { return };
+        let mut line = directory.into_bytes();
+        line.push(b'\n');
+        // A pipe takes a path at once; nobody who reads it means that nobody wants it.
+        let _ = rustix::io::write(&self.report, &line);
+    }
+
+    /// Goes back to the system's root, alone.
+    fn leave(&self) {
+        drop(sys::stop_sharing_directory());
+        let _ = rustix::process::fchdir(&self.root);
+        if root_identity(&self.root) != root_identity_of_path() {
+            // Only who may change its root can have changed it.
+            let _ = rustix::process::chroot(".");
+        }
+        let _ = rustix::process::chdir("/");
+    }
+}
+
+fn root_identity(root: &OwnedFd) -> Option<(u64, u64)> {
+    rustix::fs::fstat(root).ok().map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+fn root_identity_of_path() -> Option<(u64, u64)> {
+    rustix::fs::stat("/").ok().map(|stat| (stat.st_dev, stat.st_ino))
+}
+
 /// Starts the command of an order; its descriptors come in the sequence of [`wire::Parts`].
-fn launch(message: &[u8], mut descriptors: impl Iterator<Item = OwnedFd>) -> Result<i32, Failure> {
+fn launch(message: &[u8], mut descriptors: impl Iterator<Item = OwnedFd>) -> Result<Launched, Failure> {
     let missing = || Failure::keeper(Errno::PROTO);
     let parts = wire::decode_parts(message).ok_or_else(missing)?;
     let mut next = |wanted: bool| if wanted { descriptors.next().map(Some).ok_or_else(missing) } else { Ok(None) };
@@ -258,22 +314,83 @@ fn launch(message: &[u8], mut descriptors: impl Iterator<Item = OwnedFd>) -> Res
     let stdin = next(parts.stdin)?;
     let stderr = next(parts.stderr)?;
     let report = next(parts.report)?;
+    let rules = next(parts.rules)?;
     let payload = next(parts.in_file)?;
     let from_file = payload.map(read_payload).transpose().map_err(Failure::keeper)?;
     let order = wire::decode_order(from_file.as_deref().unwrap_or(message)).ok_or_else(missing)?;
     let null = std::fs::File::open("/dev/null").map_err(Failure::keeper)?;
+    let root = std::fs::File::open("/").map_err(Failure::keeper)?;
     rustix::process::chdir(order.cwd).map_err(|error| Failure { stage: Stage::Cwd, error: error.into() })?;
     let mut table: Vec<(BorrowedFd<'_>, RawFd)> = vec![
         (stdin.as_ref().map_or(null.as_fd(), AsFd::as_fd), 0),
         (stdout.as_fd(), 1),
         (stderr.as_ref().unwrap_or(&stdout).as_fd(), 2),
     ];
-    table.extend(report.as_ref().map(|report| (report.as_fd(), REPORT_DESCRIPTOR)));
+    if parts.program_reports {
+        table.extend(report.as_ref().map(|report| (report.as_fd(), REPORT_DESCRIPTOR)));
+    }
     let image = sys::Image { program: order.program, args: &order.args, env: &order.env, descriptors: &table };
-    let pid = sys::spawn(&image).map_err(|error| Failure { stage: Stage::Program, error })?;
-    // A keeper must not hold the command's directory, which may be removed or unmounted while survivors run elsewhere.
-    let _ = rustix::process::chdir("/");
-    Ok(pid)
+    let keeper_reports = parts.report && !parts.program_reports;
+    let started = if keeper_reports || rules.is_some() {
+        spawn_forked(&image, rules.as_ref(), keeper_reports)
+    } else {
+        sys::spawn(&image)
+    };
+    let leader = started.map_err(|error| Failure { stage: Stage::Program, error })?;
+    let shared_directory = match report {
+        Some(report) if keeper_reports => Some(SharedDirectory { report, root: root.into() }),
+        _ => {
+            // A keeper must not hold the command's directory, which may be removed or unmounted while survivors run
+            // elsewhere.
+            let _ = rustix::process::chdir("/");
+            None
+        }
+    };
+    Ok(Launched { leader, shared_directory })
+}
+
+/// Starts a program by a fork of this process, in a session of its own. What [`sys::spawn`] cannot do happens in between:
+/// the directory is shared, and the process is held to a set of rules before it becomes the program.
+fn spawn_forked(image: &sys::Image<'_>, rules: Option<&OwnedFd>, share_directory: bool) -> io::Result<i32> {
+    // Closes by itself when the program runs; until then it tells why it does not.
+    let (failure, far_failure) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let forked = if share_directory { sys::fork_sharing_directory() } else { sys::fork() };
+    let pid = match forked? {
+        Fork::Parent(pid) => pid,
+        Fork::Child => {
+            let error = become_confined(image, rules);
+            let code = error.raw_os_error().unwrap_or(libc::EIO);
+            let _ = rustix::io::write(&far_failure, &code.to_ne_bytes());
+            sys::exit_now(127)
+        }
+    };
+    drop(far_failure);
+    let mut code = [0; 4];
+    let told = loop {
+        match rustix::io::read(&failure, &mut code) {
+            Err(Errno::INTR) => {}
+            told => break told,
+        }
+    };
+    if told != Ok(code.len()) {
+        return Ok(pid);
+    }
+    let _ = rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty());
+    if share_directory {
+        drop(sys::stop_sharing_directory());
+    }
+    Err(io::Error::from_raw_os_error(i32::from_ne_bytes(code)))
+}
+
+/// Turns this process into a program that is held to a set of rules. Returns only when that failed.
+fn become_confined(image: &sys::Image<'_>, rules: Option<&OwnedFd>) -> io::Error {
+    let _ = rustix::process::setsid();
+    if let Some(rules) = rules
+        && let Err(error) = sandbox::enforce_confinement(rules)
+    {
+        return error;
+    }
+    sys::become_image(image)
 }
 
 fn read_payload(file: OwnedFd) -> io::Result<Vec<u8>> {

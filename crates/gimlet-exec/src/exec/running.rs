@@ -17,7 +17,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 
-use super::{ExecError, Order, Shared, Stdin, Streams, link};
+use super::{DirectoryReport, ExecError, Order, Shared, Stdin, Streams, link};
 use crate::wire::{self, INLINE_ORDER_BYTES, News, Parts, Request, STATUS_BYTES};
 use crate::{socket, sys};
 
@@ -166,7 +166,7 @@ impl Running {
         let _ = socket::send(self.status.get_ref(), &Request::Release.encode(), &descriptors);
     }
 
-    /// What the command wrote to descriptor 3 so far, without waiting for more.
+    /// What was reported about the command's directory so far, without waiting for more.
     pub fn take_report(&mut self) -> Vec<u8> {
         let Some(report) = self.report.take() else { return Vec::new() };
         let mut bytes = Vec::new();
@@ -209,7 +209,9 @@ pub(super) fn parts_of(order: &Order) -> Parts {
     Parts {
         stdin: order.stdin == Stdin::Pipe,
         stderr: order.streams == Streams::Split,
-        report: order.report,
+        report: order.report != DirectoryReport::Nobody,
+        program_reports: order.report == DirectoryReport::Program,
+        rules: order.confinement.as_ref().is_some_and(|confinement| confinement.is_enforced()),
         in_file: false,
     }
 }
@@ -254,13 +256,15 @@ pub(super) struct Parcel<'a> {
     message: &'a [u8],
     short: [u8; 2],
     file: Option<OwnedFd>,
+    rules: Option<BorrowedFd<'a>>,
     far: &'a FarEnds,
 }
 
-pub(super) fn pack<'a>(order: &Order, message: &'a [u8], far: &'a FarEnds) -> Result<Parcel<'a>, ExecError> {
+pub(super) fn pack<'a>(order: &'a Order, message: &'a [u8], far: &'a FarEnds) -> Result<Parcel<'a>, ExecError> {
     let file = (message.len() > INLINE_ORDER_BYTES).then(|| in_memory_file(message)).transpose();
     let file = file.map_err(|error| order.no_pipe(error))?;
-    Ok(Parcel { message, short: wire::encode_order_in_file(parts_of(order)), file, far })
+    let rules = order.confinement.as_ref().and_then(|confinement| confinement.rules());
+    Ok(Parcel { message, short: wire::encode_order_in_file(parts_of(order)), file, rules, far })
 }
 
 impl Parcel<'_> {
@@ -271,8 +275,9 @@ impl Parcel<'_> {
     /// In the sequence that the keeper expects.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let FarEnds { status, stdout, stdin, stderr, report } = self.far;
-        let optional = [stdin, stderr, report, &self.file].into_iter().flatten();
-        [status, stdout].into_iter().chain(optional).map(AsFd::as_fd).collect()
+        let pipes = [stdin, stderr, report].into_iter().flatten();
+        let pipes = [status, stdout].into_iter().chain(pipes).map(AsFd::as_fd);
+        pipes.chain(self.rules).chain(self.file.as_ref().map(AsFd::as_fd)).collect()
     }
 }
 

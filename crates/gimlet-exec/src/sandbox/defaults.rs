@@ -31,7 +31,7 @@ const STARTED_AT_HOME: &[&str] = &[
 const STARTED_BY_CONFIG: &[&str] =
     &["autostart", "environment.d", "fish", "gdb", "git", "nvim", "systemd/user", "tmux"];
 /// Secrets of the machine, some of which only a command of root could read, and those that are given to a container.
-const MACHINE_SECRETS: &[&str] = &[
+pub(super) const MACHINE_SECRETS: &[&str] = &[
     "/etc/gshadow",
     "/etc/gshadow-",
     "/etc/shadow",
@@ -140,14 +140,14 @@ pub(super) fn protected_in(repository: &Path) -> Vec<PathBuf> {
 
 /// A linked worktree's own part of the repository that it belongs to.
 #[derive(Debug, PartialEq, Eq)]
-struct Worktree {
+pub(super) struct Worktree {
     own: PathBuf,
-    common: PathBuf,
+    pub(super) common: PathBuf,
 }
 
 impl Worktree {
     /// Only a repository that names this worktree itself counts: the file that leads there can be written by commands.
-    fn of(folder: &Path) -> Option<Self> {
+    pub(super) fn of(folder: &Path) -> Option<Self> {
         let link = folder.join(".git");
         let own = link_target(&link)?;
         let back = small::read_text(&own.join("gitdir"), PATH_FILE).ok()?;

@@ -1,9 +1,9 @@
 //! The helper: gimlet's own binary between a keeper and a sandboxed command. It puts up the walls and becomes the
 //! command, or leaves with [`SETUP_FAILED`]; it never runs the command with a wall missing.
 //!
-//! With walls of its own it is three processes for a moment: one that waits outside and ends as the command ended, the
-//! first process of the new namespaces, and the command. With bubblewrap it becomes bubblewrap, which runs it again
-//! inside. All of them die with the one that the keeper knows.
+//! The command is its child and shares its working directory, so that the helper can report where the command ended.
+//! With walls of its own there is one more process, which waits outside and ends as the command ended. With bubblewrap
+//! it becomes bubblewrap, which runs it again inside. All of them die with the one that the keeper knows.
 
 use std::ffi::{CStr, CString, OsString};
 use std::io::{self, Write};
@@ -20,6 +20,7 @@ use super::mounts::MountError;
 use super::plan::{Plan, Walls, places};
 use super::seccomp::Neighbours;
 use super::{bubblewrap, landlock, mounts, relay, seccomp};
+use crate::custodian::REPORT_DESCRIPTOR;
 use crate::sys::{self, Fork};
 
 /// The first argument that makes the binary a helper.
@@ -109,7 +110,7 @@ fn outer(words: Vec<OsString>) -> SetupError {
     let outcome = match &plan.walls {
         Walls::Bubblewrap(program) => become_bubblewrap(&plan, program, words),
         Walls::Own => run_in_own_namespaces(&plan),
-        Walls::Absent => confine_and_run(&plan, None),
+        Walls::Absent => run_as_parent(&plan, None),
     };
     match outcome {
         Ok(never) => match never {},
@@ -163,7 +164,7 @@ fn inner(mut words: impl Iterator<Item = OsString>) -> SetupError {
     let Some(plan) = Plan::decode(words) else { return SetupError::Plan };
     let start = || -> Result<Never, SetupError> {
         let port = proxy.map(|number| start_relay_apart(take_descriptor(number)?)).transpose()?;
-        confine_and_run(&plan, port)
+        run_as_parent(&plan, port)
     };
     match start() {
         Ok(never) => match never {},
@@ -241,24 +242,42 @@ fn enter_own_namespaces() -> Result<(), SetupError> {
     write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
-/// Starts the relay, if there is a proxy, and the command; waits for the command and gives its raw status.
+/// Starts the relay, if there is a proxy, and the command; waits for the command, reports the directory that it ended in and
+/// gives its raw status.
 fn run_and_wait(plan: &Plan, proxy: Option<&OwnedFd>) -> Result<i32, SetupError> {
     let relay = proxy.map(start_relay).transpose()?;
-    let command = match sys::fork().map_err(step("starting the command"))? {
-        Fork::Child => match confine_and_run(plan, relay.as_ref().map(|(port, _)| *port)) {
-            Ok(never) => match never {},
-            Err(error) => error.leave(),
-        },
+    let status = run_and_report(plan, relay.as_ref().map(|(port, _)| *port))?;
+    if let Some(relay) = relay.and_then(|(_, pid)| Pid::from_raw(pid)) {
+        let _ = rustix::process::kill_process(relay, Signal::KILL);
+    }
+    Ok(status)
+}
+
+/// Runs the command as a child of this process, which ends as the command ended.
+fn run_as_parent(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupError> {
+    kernel::on_requests_to_end(Disposition::Ignore);
+    end_as(run_and_report(plan, proxy_port)?)
+}
+
+/// Starts the command as a child that shares its working directory, waits for it and reports where it ended. The command
+/// itself has no part in that: it has neither the descriptor nor a way to this process.
+fn run_and_report(plan: &Plan, proxy_port: Option<u16>) -> Result<i32, SetupError> {
+    keep_to_itself();
+    let command = match sys::fork_sharing_directory().map_err(step("starting the command"))? {
+        Fork::Child => {
+            let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+            match confine_and_run(plan, proxy_port) {
+                Ok(never) => match never {},
+                Err(error) => error.leave(),
+            }
+        }
         Fork::Parent(command) => command,
     };
-    keep_to_itself();
     let_go_of_streams();
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == command => {
-                if let Some(relay) = relay.and_then(|(_, pid)| Pid::from_raw(pid)) {
-                    let _ = rustix::process::kill_process(relay, Signal::KILL);
-                }
+                report_directory();
                 return Ok(status.as_raw());
             }
             // Orphans, the relay, or an interruption.
@@ -266,6 +285,15 @@ fn run_and_wait(plan: &Plan, proxy: Option<&OwnedFd>) -> Result<i32, SetupError>
             Err(error) => return Err(step("waiting for the command")(error)),
         }
     }
+}
+
+/// Says where the command, whose directory is this process's, has ended.
+fn report_directory() {
+    let Ok(directory) = rustix::process::getcwd(Vec::new()) else { return };
+    let Ok(report) = kernel::take_descriptor(REPORT_DESCRIPTOR) else { return };
+    let mut line = directory.into_bytes();
+    line.push(b'\n');
+    let _ = rustix::io::write(&report, &line);
 }
 
 fn start_relay(proxy: &OwnedFd) -> Result<(u16, i32), SetupError> {
@@ -317,8 +345,7 @@ fn confine_and_run(plan: &Plan, proxy_port: Option<u16>) -> Result<Never, SetupE
     }
     drop_capabilities().map_err(step("dropping capabilities"))?;
     kernel::on_requests_to_end(Disposition::Default);
-    // Descriptor 3 is the command line's report.
-    kernel::close_from(4).map_err(step("closing descriptors"))?;
+    kernel::close_from(3).map_err(step("closing descriptors"))?;
     let neighbours = if plan.walls == Walls::Absent { Neighbours::InSight } else { Neighbours::Hidden };
     kernel::enforce_filter(&mut seccomp::filter(plan.sockets, neighbours)).map_err(step("enforcing the filter"))?;
     let source = kernel::become_program(&program, &args, &env);

@@ -76,9 +76,18 @@ impl Ruleset {
 
     /// Binds this thread, and whatever it starts, to the rules for ever.
     pub(super) fn enforce(self) -> io::Result<()> {
-        // SAFETY: the descriptor is a rule set; the call changes only the rights of this thread.
-        check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.0.as_raw_fd(), 0_u32) }).map(drop)
+        enforce_rules(&self.0)
     }
+
+    pub(super) fn into_descriptor(self) -> OwnedFd {
+        self.0
+    }
+}
+
+/// Binds this thread, and whatever it starts, to a set of Landlock rules for ever. Fails when the descriptor is none.
+pub(super) fn enforce_rules(rules: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the call looks at the descriptor and changes only the rights of this thread.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0_u32) }).map(drop)
 }
 
 /// Binds this thread, and whatever it starts, to a filter of system calls for ever.

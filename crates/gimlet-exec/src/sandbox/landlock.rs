@@ -13,17 +13,19 @@ use super::kernel::{Handled, Ruleset, landlock_abi};
 use super::plan::{Plan, Walls, unswapped};
 use super::seccomp::Inet;
 
-const EXECUTE: u64 = 1;
-const WRITE_FILE: u64 = 1 << 1;
-const READ_FILE: u64 = 1 << 2;
-const READ_DIR: u64 = 1 << 3;
+pub(super) const EXECUTE: u64 = 1;
+pub(super) const WRITE_FILE: u64 = 1 << 1;
+pub(super) const READ_FILE: u64 = 1 << 2;
+pub(super) const READ_DIR: u64 = 1 << 3;
 const MAKE_CHAR: u64 = 1 << 6;
 const MAKE_BLOCK: u64 = 1 << 11;
 /// All rights of the first version.
 const ALL: u64 = (1 << 13) - 1;
 const REFER: u64 = 1 << 13;
-const TRUNCATE: u64 = 1 << 14;
+pub(super) const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
+/// Every right over files but that to make devices.
+pub(super) const CHANGE: u64 = (ALL | REFER | TRUNCATE | IOCTL_DEV) & !(MAKE_CHAR | MAKE_BLOCK);
 
 const BIND_TCP: u64 = 1;
 const CONNECT_TCP: u64 = 1 << 1;
@@ -34,7 +36,7 @@ const SCOPE_SIGNALS: u64 = 1 << 1;
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Everything that this version of Landlock can hold a command to.
-fn handled(abi: u32, inet: Inet, files_open: bool) -> Handled {
+pub(super) fn handled(abi: u32, inet: Inet, files_open: bool) -> Handled {
     let from = |version: u32, rights: u64| if abi >= version { rights } else { 0 };
     let files = ALL | from(2, REFER) | from(3, TRUNCATE) | from(5, IOCTL_DEV);
     Handled {
@@ -52,20 +54,20 @@ pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
         // A set of rules about nothing is refused by the kernel.
         return Ok(());
     }
-    let rules = Rules { set: Ruleset::new(handled)?, files: handled.files };
+    let rules = Rules::new(handled)?;
     let read = EXECUTE | READ_FILE | READ_DIR;
-    let change = handled.files & !(MAKE_CHAR | MAKE_BLOCK);
+    let change = CHANGE;
     if plan.walls == Walls::Absent {
         // Names can be listed everywhere; without that not even `/` could be.
         rules.allow("/".as_ref(), READ_DIR)?;
         let closed: Vec<PathBuf> = plan.deny_read.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        for path in around("/".as_ref(), &[closed.as_slice(), &["/dev".into()]].concat()) {
+        for path in around("/".as_ref(), &[closed.as_slice(), &["/dev".into()]].concat()).open {
             rules.allow(&path, read)?;
         }
         for path in unswapped(&plan.allow_read) {
             // What is closed within what is open stays closed.
             let closed: Vec<PathBuf> = closed.iter().filter(|closed| closed.starts_with(&path)).cloned().collect();
-            let open = if closed.is_empty() { vec![path] } else { around(&path, &closed) };
+            let open = if closed.is_empty() { vec![path] } else { around(&path, &closed).open };
             open.iter().try_for_each(|path| rules.allow_real(path, read))?;
         }
     } else {
@@ -88,15 +90,26 @@ pub(super) fn enforce(plan: &Plan) -> io::Result<()> {
     rules.set.enforce()
 }
 
-struct Rules {
+/// Rules under construction.
+pub(super) struct Rules {
     set: Ruleset,
     /// The rights that this kernel knows.
     files: u64,
 }
 
 impl Rules {
+    /// Rules that allow nothing of what is handled.
+    pub(super) fn new(handled: Handled) -> io::Result<Self> {
+        Ok(Self { set: Ruleset::new(handled)?, files: handled.files })
+    }
+
+    /// Returns the rules as a descriptor, by which other processes can be held to them.
+    pub(super) fn into_descriptor(self) -> OwnedFd {
+        self.set.into_descriptor()
+    }
+
     /// Allows these rights beneath a path; a path that is not there needs none.
-    fn allow(&self, path: &Path, rights: u64) -> io::Result<()> {
+    pub(super) fn allow(&self, path: &Path, rights: u64) -> io::Result<()> {
         match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
             Ok(opened) => self.allow_opened(&opened, rights),
             Err(_) => Ok(()),
@@ -104,7 +117,7 @@ impl Rules {
     }
 
     /// The same for a path that has no links in it: one that is there now was put there by somebody else.
-    fn allow_real(&self, path: &Path, rights: u64) -> io::Result<()> {
+    pub(super) fn allow_real(&self, path: &Path, rights: u64) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             Ok(opened) => self.allow_opened(&opened, rights),
@@ -125,14 +138,24 @@ fn applicable(opened: &OwnedFd) -> io::Result<u64> {
     Ok(if kind == FileType::Directory { u64::MAX } else { for_files })
 }
 
+/// What lies around closed places.
+#[derive(Debug, Default)]
+pub(super) struct Surrounding {
+    /// Everything that is neither closed, nor beneath what is, nor on the way to it.
+    pub(super) open: Vec<PathBuf>,
+    /// The folders on the way, whose entries were looked at.
+    pub(super) listed: Vec<PathBuf>,
+}
+
 /// Everything below a folder that is neither one of these paths, nor beneath one, nor on the way to one.
 ///
 /// What is made beside the way after this was taken is not in it: closed until the next command.
-fn around(folder: &Path, closed: &[PathBuf]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+pub(super) fn around(folder: &Path, closed: &[PathBuf]) -> Surrounding {
+    let mut found = Surrounding::default();
     let mut ways: Vec<PathBuf> = if closed.iter().any(|path| path == folder) { vec![] } else { vec![folder.into()] };
     while let Some(way) = ways.pop() {
         let Ok(entries) = way.read_dir() else { continue };
+        found.listed.push(way);
         for entry in entries.flatten() {
             let path = entry.path();
             if closed.contains(&path) {
@@ -145,7 +168,7 @@ fn around(folder: &Path, closed: &[PathBuf]) -> Vec<PathBuf> {
             if closed.iter().any(|closed| closed.starts_with(&path)) {
                 ways.push(path);
             } else {
-                found.push(path);
+                found.open.push(path);
             }
         }
     }
@@ -174,7 +197,7 @@ mod tests {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
         std::os::unix::fs::symlink(root.join("home/.ssh"), root.join("home/link")).unwrap();
-        let found = around("/".as_ref(), &[root.join("home/.ssh")]);
+        let found = around("/".as_ref(), &[root.join("home/.ssh")]).open;
         let mut here: Vec<&PathBuf> = found.iter().filter(|path| path.starts_with(&root)).collect();
         here.sort();
         assert_eq!(here, [&root.join("home/work"), &root.join("other")]);

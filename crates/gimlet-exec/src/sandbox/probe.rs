@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::helper::{ARGUMENT, PROBE};
 use super::kernel;
-use crate::exec::{Exec, Spawn, Stdin, Streams, is_runnable};
+use crate::exec::{DirectoryReport, Exec, Spawn, Stdin, Streams, is_runnable};
 
 /// How long a trial may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -193,7 +193,8 @@ async fn works(exec: &Exec, program: OsString, args: Vec<OsString>, code: i32) -
         env: Vec::new(),
         stdin: Stdin::Null,
         streams: Streams::Merged,
-        report: false,
+        report: DirectoryReport::Nobody,
+        confinement: None,
     };
     let Ok(mut running) = exec.spawn(spawn).await else { return false };
     matches!(tokio::time::timeout(PATIENCE, running.wait()).await, Ok(Ok(exit)) if exit.code == Some(code))

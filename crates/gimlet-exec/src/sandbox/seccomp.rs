@@ -34,7 +34,10 @@ pub(super) struct Sockets {
 /// Newer than the library's list; the same number on every architecture.
 const QUOTACTL_FD: c_long = 443;
 const FCHMODAT2: c_long = 452;
+const SETXATTRAT: c_long = 463;
+const REMOVEXATTRAT: c_long = 466;
 const OPEN_TREE_ATTR: c_long = 467;
+const FILE_SETATTR: c_long = 469;
 
 /// Calls that no command in a sandbox makes for an honest reason, or that would open it.
 const CLOSED: &[c_long] = &[
@@ -193,17 +196,61 @@ pub(super) fn filter(sockets: Sockets, neighbours: Neighbours) -> Vec<Instructio
     filter_without(&[UNKNOWN, &[libc::SYS_openat2]].concat(), sockets, neighbours)
 }
 
+/// Calls that change what is known about a file without writing to it, which Landlock does not govern.
+const CHANGES_OF_METADATA: &[c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_fremovexattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_setxattr,
+    libc::SYS_truncate,
+    libc::SYS_utimensat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+];
+
+/// The filter of commands that are confined because nobody was asked about them: no sockets, no other processes, and no
+/// changes to the modes, owners, times and attributes of files.
+pub(super) fn confined_filter() -> Vec<Instruction> {
+    let unknown = [UNKNOWN, &[libc::SYS_openat2]].concat();
+    let closed = [CLOSED, CHANGES_OF_METADATA].concat();
+    filter_closing(&closed, &unknown, Sockets { inet: Inet::None, unix: false }, Neighbours::InSight)
+}
+
 /// The filter for a helper that has walls to put up before the command gets the whole one.
 pub(super) fn early_filter(sockets: Sockets) -> Vec<Instruction> {
     filter_without(UNKNOWN, sockets, Neighbours::Hidden)
 }
 
 fn filter_without(unknown: &[c_long], sockets: Sockets, neighbours: Neighbours) -> Vec<Instruction> {
+    filter_closing(CLOSED, unknown, sockets, neighbours)
+}
+
+fn filter_closing(closed: &[c_long], unknown: &[c_long], sockets: Sockets, neighbours: Neighbours) -> Vec<Instruction> {
     let mut code = vec![load(ARCHITECTURE_AT), jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0), give(KILL), load(CALL_AT)];
     if let Some(first) = FOREIGN_CALLS {
         code.extend([jump(libc::BPF_JGE, first, 0, 1), give(KILL)]);
     }
-    for call in CLOSED {
+    for call in closed {
         code.extend([jump(libc::BPF_JEQ, *call as u32, 0, 1), give(REFUSE)]);
     }
     for call in unknown {
@@ -424,6 +471,21 @@ mod tests {
         ] {
             assert_eq!(verdict(&code, ARCHITECTURE, call as u32, &args), expected, "call {call} with {args:?}");
         }
+    }
+
+    #[test]
+    fn a_confined_command_changes_no_metadata_and_makes_no_socket() {
+        let code = confined_filter();
+        let seen = |call: c_long, args: &[u32]| verdict(&code, ARCHITECTURE, call as u32, args);
+        for call in CHANGES_OF_METADATA {
+            assert_eq!(seen(*call, &[0, 0, 0, 0]), REFUSE, "call {call}");
+        }
+        let stream = libc::SOCK_STREAM as u32;
+        for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_VSOCK] {
+            assert_eq!(seen(libc::SYS_socket, &[family as u32, stream]), NO_FAMILY, "family {family}");
+        }
+        assert_eq!(seen(libc::SYS_openat, &[0, 0, 0, 0]), ALLOW);
+        assert_eq!(seen(libc::SYS_ptrace, &[0, 0]), REFUSE);
     }
 
     #[test]

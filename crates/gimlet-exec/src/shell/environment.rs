@@ -2,6 +2,7 @@
 //! plus what keeps programs from waiting for a person. Pure.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use gimlet_proto::Env;
 
@@ -78,11 +79,79 @@ pub(super) fn for_commands(own: &Env, session_id: &str, effort: Option<&str>) ->
     let mut env = base(own, own.flag("CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"));
     set(&mut env, "CLAUDE_CODE_CHILD_SESSION", "1");
     set(&mut env, "CLAUDE_CODE_SESSION_ID", session_id);
-    set(&mut env, "CLAUDE_PID", &std::process::id().to_string());
+    set(&mut env, "CLAUDE_PID", std::process::id().to_string());
     if let Some(effort) = effort {
         set(&mut env, "CLAUDE_EFFORT", effort);
     }
     env
+}
+
+/// More settings by variables than these are not looked at.
+const MOST_GIT_SETTINGS: usize = 1000;
+
+/// Settings of git that keep it from running programs and from following what the repository names, for commands that
+/// nobody was asked about. They go into the environment, where nothing in the repository is stronger.
+const QUIET_GIT: &[(&str, &str)] = &[
+    ("safe.bareRepository", "explicit"),
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.askPass", ""),
+    ("core.sshCommand", "false"),
+    ("core.gitProxy", "false"),
+    ("credential.helper", ""),
+    ("diff.external", ""),
+    ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"),
+    ("log.showSignature", "false"),
+    ("submodule.recurse", "false"),
+    ("protocol.allow", "never"),
+    ("protocol.ext.allow", "never"),
+    ("protocol.file.allow", "never"),
+    ("protocol.git.allow", "never"),
+    ("protocol.http.allow", "never"),
+    ("protocol.https.allow", "never"),
+    ("protocol.ssh.allow", "never"),
+];
+
+/// The environment of commands that nobody was asked about: no credentials, a temporary folder of their own, and settings
+/// that keep git from running programs.
+pub(super) fn for_confined(commands: &[(OsString, OsString)], temp_dir: &Path) -> Vec<(OsString, OsString)> {
+    let is_secret = |name: &OsStr| is_credential_name(&name.to_string_lossy());
+    let mut env: Vec<(OsString, OsString)> = commands.iter().filter(|(name, _)| !is_secret(name)).cloned().collect();
+    set(&mut env, "TMPDIR", temp_dir);
+    let kept = take_git_settings(&mut env, commands);
+    let quiet = QUIET_GIT.iter().map(|(key, value)| (OsString::from(key), OsString::from(value)));
+    let settings: Vec<(OsString, OsString)> = kept.into_iter().chain(quiet).collect();
+    set(&mut env, "GIT_CONFIG_COUNT", settings.len().to_string());
+    for (number, (key, value)) in settings.into_iter().enumerate() {
+        set(&mut env, &format!("GIT_CONFIG_KEY_{number}"), key);
+        set(&mut env, &format!("GIT_CONFIG_VALUE_{number}"), value);
+    }
+    env
+}
+
+/// Takes the settings that the user gives to git by variables out of an environment; returns those that can hold no
+/// credentials.
+fn take_git_settings(
+    env: &mut Vec<(OsString, OsString)>,
+    commands: &[(OsString, OsString)],
+) -> Vec<(OsString, OsString)> {
+    const WITH_CREDENTIALS: [&str; 3] = ["http.", "credential.", "url."];
+    env.retain(|(name, _)| !name.as_encoded_bytes().starts_with(b"GIT_CONFIG_"));
+    let value = |name: &str| commands.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    for file in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"] {
+        env.extend(value(file).map(|value| (file.into(), value)));
+    }
+    let count: usize = value("GIT_CONFIG_COUNT").and_then(|count| count.to_str()?.parse().ok()).unwrap_or(0);
+    let pair = |number: usize| {
+        Some((value(&format!("GIT_CONFIG_KEY_{number}"))?, value(&format!("GIT_CONFIG_VALUE_{number}"))?))
+    };
+    let is_kept = |key: &OsString| {
+        let key = key.to_string_lossy().to_ascii_lowercase();
+        !WITH_CREDENTIALS.iter().any(|section| key.starts_with(section))
+    };
+    (0..count.min(MOST_GIT_SETTINGS)).filter_map(pair).filter(|(key, _)| is_kept(key)).collect()
 }
 
 /// The environment of the person's own helpers, credentials included: they may need one to get another.
@@ -123,7 +192,7 @@ fn has(env: &[(OsString, OsString)], name: &str) -> bool {
     env.iter().any(|(known, _)| known == name)
 }
 
-fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
+fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: impl Into<OsString>) {
     env.retain(|(known, _)| known != name);
     env.push((name.into(), value.into()));
 }
@@ -165,6 +234,25 @@ mod tests {
         assert_eq!(value(&env, "CLAUDE_CODE_SESSION_ID"), Some("inner"));
         assert_eq!(value(&env, "CLAUDE_EFFORT"), Some("high"));
         assert_eq!(value(&env, "npm_config_yes"), None);
+    }
+
+    #[test]
+    fn a_confined_command_has_no_credentials_and_a_quiet_git() {
+        let own = Env::default()
+            .with("ANTHROPIC_API_KEY", "k")
+            .with("PATH", "/bin")
+            .with("GIT_CONFIG_COUNT", "2")
+            .with("GIT_CONFIG_KEY_0", "http.https://example.org/.extraHeader")
+            .with("GIT_CONFIG_VALUE_0", "Authorization: basic secret")
+            .with("GIT_CONFIG_KEY_1", "user.name")
+            .with("GIT_CONFIG_VALUE_1", "Ada");
+        let env = for_confined(&for_commands(&own, "s", None), Path::new("/t"));
+        assert_eq!((value(&env, "ANTHROPIC_API_KEY"), value(&env, "PATH")), (None, Some("/bin")));
+        assert_eq!(value(&env, "TMPDIR"), Some("/t"));
+        assert_eq!(value(&env, "GIT_CONFIG_KEY_0"), Some("user.name"));
+        assert_eq!(value(&env, "GIT_CONFIG_KEY_1"), Some("safe.bareRepository"));
+        assert!(!env.iter().any(|(_, value)| value.to_string_lossy().contains("secret")));
+        assert_eq!(value(&env, "GIT_CONFIG_COUNT"), Some((QUIET_GIT.len() + 1).to_string().as_str()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use crate::exec::{Exec, Running, Spawn, Stdin, Streams};
+use crate::exec::{DirectoryReport, Exec, Running, Spawn, Stdin, Streams};
 
 /// How long a start-up file may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -75,6 +75,11 @@ impl Snapshot {
         Self::new(None, None)
     }
 
+    /// Returns the folder that the snapshot is in, or will be.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.file.as_deref()?.parent()
+    }
+
     /// The file to read before a command; `None` for a plain shell. Commands that come together wait for one taking.
     pub(super) async fn get(&self, exec: &Exec, bash: &Path, env: &[(OsString, OsString)]) -> Option<&Path> {
         let take = async || {
@@ -118,7 +123,8 @@ async fn take(exec: &Exec, bash: &Path, env: &[(OsString, OsString)], file: &Pat
         env: env.to_vec(),
         stdin: Stdin::Null,
         streams: Streams::Merged,
-        report: false,
+        report: DirectoryReport::Nobody,
+        confinement: None,
     };
     let mut running = exec.spawn(spawn).await.map_err(|error| error.to_string())?;
     // What a start-up file prints is of no interest, but a full pipe would stop it.

@@ -13,13 +13,29 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 
 use super::wrapper;
-use crate::exec::{Exec, Running, Spawn, Stdin, Streams};
+use crate::exec::{DirectoryReport, Exec, Running, Spawn, Stdin, Streams};
+use crate::sandbox::Confinement;
 
 /// The longest order that is written at once; an empty pipe holds twice as much.
 const MOST_BYTES: usize = 32 * 1024;
 
 /// The variables of commands. Another environment is another allocation.
 pub(super) type Environment = Arc<[(OsString, OsString)]>;
+
+/// What a shell is started with, whatever its command will be.
+#[derive(Debug, Clone)]
+pub(super) struct Surroundings {
+    pub(super) environment: Environment,
+    pub(super) confinement: Option<Arc<Confinement>>,
+}
+
+impl Surroundings {
+    /// Whether a shell that was started with the one can take a command for the other.
+    fn are(&self, other: &Self) -> bool {
+        let confinement = |surroundings: &Self| surroundings.confinement.as_ref().map(Arc::as_ptr);
+        Arc::ptr_eq(&self.environment, &other.environment) && confinement(self) == confinement(other)
+    }
+}
 
 /// The shell that waits, if there is one.
 #[derive(Debug, Default)]
@@ -31,30 +47,30 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 struct Next {
     starting: JoinSet<Option<Running>>,
-    environment: Environment,
+    surroundings: Surroundings,
 }
 
 impl Waiting {
     /// Sees to it that the next command finds a shell that waits.
-    pub(super) fn prepare(&self, exec: &Exec, bash: &Path, environment: &Environment) {
+    pub(super) fn prepare(&self, exec: &Exec, bash: &Path, surroundings: &Surroundings) {
         let mut next = self.lock();
-        if next.as_ref().is_some_and(|next| Arc::ptr_eq(&next.environment, environment)) {
+        if next.as_ref().is_some_and(|next| next.surroundings.are(surroundings)) {
             return;
         }
-        let (exec, spawn) = (exec.clone(), spawn(bash, environment));
+        let (exec, spawn) = (exec.clone(), spawn(bash, surroundings));
         let mut starting = JoinSet::new();
         // Without one the next command starts its own shell and says what is wrong.
         starting.spawn(async move { exec.spawn(spawn).await.ok() });
-        *next = Some(Next { starting, environment: Arc::clone(environment) });
+        *next = Some(Next { starting, surroundings: surroundings.clone() });
     }
 
     /// Gives an order to the shell that waits; `None` when there is none for it.
-    pub(super) async fn take(&self, environment: &Environment, order: &[u8]) -> Option<Running> {
+    pub(super) async fn take(&self, surroundings: &Surroundings, order: &[u8]) -> Option<Running> {
         if order.len() > MOST_BYTES {
             return None;
         }
-        let Next { mut starting, environment: own } = self.lock().take()?;
-        if !Arc::ptr_eq(&own, environment) {
+        let Next { mut starting, surroundings: own } = self.lock().take()?;
+        if !own.are(surroundings) {
             return None;
         }
         let mut running = starting.join_next().await?.ok()??;
@@ -75,7 +91,8 @@ impl Waiting {
     }
 }
 
-fn spawn(bash: &Path, environment: &Environment) -> Spawn {
+fn spawn(bash: &Path, surroundings: &Surroundings) -> Spawn {
+    let Surroundings { environment, confinement } = surroundings;
     let mut env: Vec<(OsString, OsString)> = environment.iter().filter(|(name, _)| name != "PWD").cloned().collect();
     env.push(("PWD".into(), "/".into()));
     Spawn {
@@ -85,6 +102,7 @@ fn spawn(bash: &Path, environment: &Environment) -> Spawn {
         env,
         stdin: Stdin::Pipe,
         streams: Streams::Merged,
-        report: true,
+        report: DirectoryReport::Keeper,
+        confinement: confinement.clone(),
     }
 }

@@ -1,8 +1,8 @@
 //! The constant text around a command, and the arguments that carry the command into it. Pure.
 //!
 //! All on one line, so that line numbers in the shell's messages are those of the command, and so that the shell has
-//! read all of it before the command can disturb its parser. While the command runs, descriptor 3 is closed and the
-//! shell keeps its copy close-on-exec, so programs see 0, 1 and 2 and the command may use 3 for itself.
+//! read all of it before the command can disturb its parser. While the command runs, nothing of it can be seen: no
+//! variable, function, trap, positional parameter or descriptor is the wrapper's.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -26,20 +26,15 @@ impl Language {
     }
 }
 
-/// Bash: the trap reports for commands that leave by `exit`, `set -e` or an error; the line after `eval` reports for
-/// those that set an exit trap of their own, and closes the descriptor so that nothing is said twice. Left from within
-/// a function, bash has not yet put descriptor 3 back and still holds it as 10, the first number it uses for that; the
-/// question whether 10 is a pipe comes before any other redirection, which would take that number. Tracing that the
-/// command switched on does not show any of it.
+/// Bash. The text is in a variable only until `eval` has it: `OPTERR`, which every bash has and which is back at its own
+/// value, 1, before the first word of the text is read; that is what the arithmetic in the second expansion is for. The
+/// last command before it leaves in `$_` what a shell finds there at its start.
 const BASH: &str = concat!(
-    r#"trap '{ \set +x; } 2>/dev/null; if [[ -p /dev/fd/10 ]]; then \builtin pwd -P >&10; "#,
-    r#"else \builtin pwd -P 2>/dev/null >&3; fi' EXIT; "#,
-    r#"__gimlet_command=$1 __gimlet_snapshot=$2 __gimlet_env_file=$3; shift 3; "#,
-    r#"if [[ $__gimlet_snapshot ]]; then . "$__gimlet_snapshot" 3>&-; fi; "#,
-    r#"if [[ $__gimlet_env_file ]]; then . "$__gimlet_env_file" 3>&-; fi; "#,
-    r#"unset __gimlet_snapshot __gimlet_env_file; "#,
-    r#"eval -- "$__gimlet_command" 3>&-; "#,
-    r#"{ __gimlet_command=$?; \set +x; \builtin pwd -P >&3; \exec 3>&-; \exit "$__gimlet_command"; } 2>/dev/null"#,
+    r#"__gimlet_text=$1 __gimlet_snapshot=$2 __gimlet_env_file=$3; shift 3; "#,
+    r#"if [[ $__gimlet_snapshot ]]; then . "$__gimlet_snapshot"; fi; "#,
+    r#"if [[ $__gimlet_env_file ]]; then . "$__gimlet_env_file"; fi; "#,
+    r#"OPTERR=$__gimlet_text; unset __gimlet_text __gimlet_snapshot __gimlet_env_file BASH_EXECUTION_STRING; "#,
+    r#": "$BASH"; eval -- "$OPTERR${OPTERR:OPTERR=1:0}""#,
 );
 
 /// Before it, in a bash that waits for its command: takes the directory and the arguments from standard input, which is
@@ -47,17 +42,15 @@ const BASH: &str = concat!(
 const BASH_WAITS: &str = concat!(
     r#". /dev/stdin; \exec 0</dev/null; "#,
     r#"if [[ $# -ne 5 || $5 != whole ]]; then echo 'The shell did not get its command.'; \exit 126; fi; "#,
-    r#"__gimlet_command=${OLDPWD-}; \builtin cd -- "$1" || \exit; set -- "$2" "$3" "$4"; "#,
-    r#"if [[ $__gimlet_command ]]; then OLDPWD=$__gimlet_command; else unset OLDPWD; export OLDPWD; fi; SECONDS=0; "#,
+    r#"__gimlet_text=${OLDPWD-}; \builtin cd -- "$1" || \exit; set -- "$2" "$3" "$4"; "#,
+    r#"if [[ $__gimlet_text ]]; then OLDPWD=$__gimlet_text; else unset OLDPWD; export OLDPWD; fi; SECONDS=0; "#,
 );
 
-/// Zsh, in words that every POSIX shell understands: no report after `exit`, everything else alike.
+/// Zsh, in words that every POSIX shell understands. The variable is gone before the first word of the text is read.
 const POSIX: &str = concat!(
-    r#"__gimlet_command=$1 __gimlet_env_file=$3; shift 3; "#,
-    r#"if [ -n "$__gimlet_env_file" ]; then . "$__gimlet_env_file" 3>&-; fi; "#,
-    r#"unset __gimlet_env_file; "#,
-    r#"eval "$__gimlet_command" 3>&-; "#,
-    r#"{ __gimlet_command=$?; command pwd -P >&3; exit "$__gimlet_command"; } 2>/dev/null"#,
+    r#"__gimlet_text=$1 __gimlet_env_file=$3; shift 3; "#,
+    r#"if [ -n "$__gimlet_env_file" ]; then . "$__gimlet_env_file"; fi; "#,
+    r#"unset __gimlet_env_file; eval "unset __gimlet_text; $__gimlet_text""#,
 );
 
 /// The arguments that make a shell run `text`.
@@ -121,27 +114,25 @@ pub(super) fn quote<'a>(words: impl Iterator<Item = &'a OsStr>) -> OsString {
 mod tests {
     use super::*;
 
-    /// Runs a wrapper with the shell at hand, descriptor 3 going to a file; gives the exit code, output and report.
-    fn run(shell: &str, wrapper: &str, text: &str, env_file: &str) -> (Option<i32>, String, String) {
-        let report = tempfile::NamedTempFile::new().unwrap();
+    /// Runs a wrapper with the shell at hand; gives the exit code and the output.
+    fn run(shell: &str, wrapper: &str, text: &str, env_file: &str) -> (Option<i32>, String) {
         #[allow(clippy::disallowed_methods, reason = "the wrapper alone is under test, without custody")]
-        let output = std::process::Command::new("/bin/sh")
-            .args(["-c", r#"report=$1; shift; exec "$@" 3>"$report""#, "sh"])
-            .args([report.path().as_os_str(), shell.as_ref(), "-c".as_ref(), wrapper.as_ref()])
-            .args(["sh", text, "", env_file])
+        let output = std::process::Command::new(shell)
+            .args(["-c", wrapper, "sh", text, "", env_file])
+            .stdin(std::process::Stdio::null())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        (output.status.code(), said, std::fs::read_to_string(report.path()).unwrap())
+        (output.status.code(), said)
     }
 
     #[test]
     fn the_wrapper_for_zsh_works_in_any_posix_shell() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "FROM_FILE=yes # no newline").unwrap();
-        let (code, said, report) =
-            run("/bin/sh", POSIX, "cd /usr; echo $# $FROM_FILE; (exit 4)", file.path().to_str().unwrap());
-        assert_eq!((code, said.as_str(), report.as_str()), (Some(4), "0 yes\n", "/usr\n"));
+        let text = "cd /usr; echo $# $FROM_FILE ${__gimlet_text-unset} $PWD; (exit 4)";
+        let (code, said) = run("/bin/sh", POSIX, text, file.path().to_str().unwrap());
+        assert_eq!((code, said.as_str()), (Some(4), "0 yes unset /usr\n"));
     }
 
     #[test]

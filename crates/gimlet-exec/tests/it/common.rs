@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gimlet_exec::{
-    CaptureLimits, CustodianProgram, Exec, ExecConfig, Finished, Foreground, Running, Shell, ShellCommand, ShellConfig,
-    ShellRun, Spawn, Stdin, Streams, for_model,
+    CaptureLimits, CustodianProgram, DirectoryReport, Exec, ExecConfig, Finished, Foreground, Running, Shell,
+    ShellCommand, ShellConfig, ShellRun, Spawn, Stdin, Streams, for_model,
 };
 use gimlet_proto::Env;
 pub(crate) use gimlet_testkit::{PATIENCE, eventually, unique_sleep};
@@ -94,7 +94,8 @@ pub(crate) fn plain(program: &str, args: &[&str]) -> Spawn {
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         stdin: Stdin::Null,
         streams: Streams::Merged,
-        report: false,
+        report: DirectoryReport::Nobody,
+        confinement: None,
     }
 }
 

@@ -11,6 +11,7 @@
 )]
 
 mod common;
+mod confined;
 mod custody;
 mod errand;
 mod memory;
@@ -34,6 +35,10 @@ macro_rules! tests {
 }
 
 tests! {
+    confined::a_confined_command_reads_its_folder_and_the_system,
+    confined::a_confined_command_reads_no_secret_changes_nothing_and_sends_nothing,
+    confined::a_confined_shell_that_waited_is_confined_too,
+    confined::credentials_stay_closed_where_the_home_is_the_working_directory,
     custody::a_killed_command_takes_its_whole_tree_along,
     custody::a_polite_end_gets_its_grace,
     custody::dropping_a_running_command_ends_its_tree,
@@ -110,6 +115,8 @@ tests! {
     shell::the_directory_is_reported_in_every_form_of_exit,
     shell::exit_codes_and_signals_come_through,
     shell::programs_see_three_descriptors_and_the_command_may_use_the_fourth,
+    shell::nothing_of_the_wrapper_can_be_seen,
+    shell::the_directory_is_not_the_commands_to_report,
     shell::the_text_is_data_whatever_it_contains,
     shell::a_text_beyond_the_limit_of_the_system_says_what_to_do,
     shell::a_long_text_travels_outside_the_socket,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gimlet_exec::{MemoryGroup, Spawn, Stdin, Streams};
+use gimlet_exec::{DirectoryReport, MemoryGroup, Spawn, Stdin, Streams};
 
 use crate::common;
 use crate::sandbox::finish;
@@ -10,7 +10,16 @@ use crate::sandbox::finish;
 fn python(script: &str) -> Spawn {
     let args = ["-S", "-c", script].map(Into::into).to_vec();
     let (program, cwd, env) = ("/usr/bin/python3".into(), "/".into(), Vec::new());
-    Spawn { program, args, cwd, env, stdin: Stdin::Null, streams: Streams::Merged, report: false }
+    Spawn {
+        program,
+        args,
+        cwd,
+        env,
+        stdin: Stdin::Null,
+        streams: Streams::Merged,
+        report: DirectoryReport::Nobody,
+        confinement: None,
+    }
 }
 
 /// Either the limit holds, or it is said why there is none: as an ordinary user of a system that gives them no groups.

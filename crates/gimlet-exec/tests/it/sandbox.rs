@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use gimlet_exec::{
-    Available, Backend, Bubblewrap, Census, Exec, Exit, Guard, Layer, ProbeOptions, Running, Sandbox, Spawn, Stdin,
-    Streams, probe,
+    Available, Backend, Bubblewrap, Census, DirectoryReport, Exec, Exit, Guard, Layer, ProbeOptions, Running, Sandbox,
+    Spawn, Stdin, Streams, probe,
 };
 use gimlet_proto::SandboxSpec;
 use tokio::io::AsyncReadExt;
@@ -52,7 +52,16 @@ fn spawn(world: &World, script: &str) -> Spawn {
     let env = world.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
     let args = ["--norc", "-c", script].map(OsString::from).to_vec();
     let (program, cwd) = ("/bin/bash".into(), world.work());
-    Spawn { program, args, cwd, env, stdin: Stdin::Null, streams: Streams::Merged, report: false }
+    Spawn {
+        program,
+        args,
+        cwd,
+        env,
+        stdin: Stdin::Null,
+        streams: Streams::Merged,
+        report: DirectoryReport::Nobody,
+        confinement: None,
+    }
 }
 
 pub(crate) async fn finish(mut running: Running) -> (Exit, String) {

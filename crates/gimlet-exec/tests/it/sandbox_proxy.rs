@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gimlet_exec::{
-    HostAnswer, HostJudge, Proxy, ProxyConfig, Reason, Resolver, Sandbox, SandboxError, Spawn, Stdin, Streams, Upstream,
+    DirectoryReport, HostAnswer, HostJudge, Proxy, ProxyConfig, Reason, Resolver, Sandbox, SandboxError, Spawn, Stdin,
+    Streams, Upstream,
 };
 use gimlet_proto::{BoxFuture, SandboxNetwork, SandboxSpec};
 
@@ -274,7 +275,8 @@ except OSError: print('no unix')
             env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("HTTP_PROXY".into(), "http://elsewhere".into())],
             stdin: Stdin::Null,
             streams: Streams::Merged,
-            report: false,
+            report: DirectoryReport::Nobody,
+            confinement: None,
         };
         let (_, said) = finish(exec.spawn(sandbox.wrap(spawn, &[]).unwrap()).await.unwrap()).await;
         let lines: Vec<&str> = said.lines().collect();

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gimlet_exec::{
-    Aftermath, Available, Backend, Bubblewrap, Exec, ProbeOptions, SANDBOX_SETUP_FAILED, Sandbox, SandboxError,
-    ShellCommand, Spawn, Stdin, Streams, probe, violations,
+    Aftermath, Available, Backend, Bubblewrap, DirectoryReport, Exec, ProbeOptions, SANDBOX_SETUP_FAILED, Sandbox,
+    SandboxError, ShellCommand, Spawn, Stdin, Streams, probe, violations,
 };
 use gimlet_proto::{SandboxSpec, Violation};
 
@@ -58,7 +58,16 @@ impl Folder {
         let env = vec![("PATH".into(), path), home, ("GIT_CONFIG_NOSYSTEM".into(), "1".into())];
         let args = ["-c", script].map(OsString::from).to_vec();
         let cwd = self.path().to_owned();
-        Spawn { program: "bash".into(), args, cwd, env, stdin: Stdin::Null, streams: Streams::Merged, report: false }
+        Spawn {
+            program: "bash".into(),
+            args,
+            cwd,
+            env,
+            stdin: Stdin::Null,
+            streams: Streams::Merged,
+            report: DirectoryReport::Nobody,
+            confinement: None,
+        }
     }
 
     async fn say(&self, exec: &Exec, kind: &Available, script: &str) -> String {

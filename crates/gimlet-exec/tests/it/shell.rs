@@ -48,7 +48,9 @@ pub(crate) async fn the_directory_is_reported_in_every_form_of_exit() {
     assert_eq!(odd.cwd(), Some(session.path().join("new\nline")));
     let linked = session.run("cd ..; ln -s /usr/bin link; cd link").await;
     assert_eq!(linked.cwd(), Some("/usr/bin".into()).map(|dir: std::path::PathBuf| dir.canonicalize().unwrap()));
-    assert_eq!(session.run("cd /usr; exec true").await.cwd(), None);
+    assert_eq!(session.run("cd /usr; exec true").await.cwd(), Some("/usr".into()));
+    let gone = session.run("mkdir gone; cd gone; rmdir ../gone").await;
+    assert_eq!(gone.cwd(), None, "a directory that was removed has no name");
     let broken = session.run("echo 'unclosed").await;
     assert!(matches!(broken.ended, Ended::Exited(exit) if exit.code == Some(2)));
     assert_eq!(broken.cwd(), Some(session.path()));
@@ -77,6 +79,36 @@ pub(crate) async fn programs_see_three_descriptors_and_the_command_may_use_the_f
     assert_eq!(session.say("exec 3>file; echo x >&3; cat file").await, "x");
     assert_eq!(session.say("readlink /proc/self/fd/0").await, "/dev/null");
     assert_eq!(session.say("cat; echo read").await, "read");
+}
+
+pub(crate) async fn nothing_of_the_wrapper_can_be_seen() {
+    let text = "set; trap; declare -p; declare -F; alias; shopt; echo \"$# $@\" \"$0\" \"$_\"; jobs; : marker";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "FROM_FILE=1").unwrap();
+    for env in [base_env(), base_env().with("CLAUDE_ENV_FILE", file.path().as_os_str())] {
+        for session in [Session::with_env(env.clone()), Session::ahead(env)] {
+            let said = session.say(text).await;
+            assert!(!said.contains("__") && !said.contains("marker") && !said.contains("eval"), "{said}");
+            assert!(said.contains("\nOPTERR=1\n") && said.contains("\n0  bash "), "{said}");
+            // The command that the text is in was a variable's value; it is none while the text runs.
+            assert_eq!(
+                session.say("for name in $(compgen -v); do echo \"${!name}\"; done | grep -c needle").await,
+                "0"
+            );
+            assert_eq!(session.say("printf x >&10; printf x >&3; cat <&11; echo $?").await.lines().last(), Some("1"));
+        }
+    }
+}
+
+pub(crate) async fn the_directory_is_not_the_commands_to_report() {
+    let session = Session::new();
+    for text in ["printf '/usr\\n' >&3", "printf '/usr\\n' >&10", "for fd in {3..255}; do printf '/usr\\n' >&$fd; done"]
+    {
+        let finished = session.run(&format!("{text} 2>/dev/null; true")).await;
+        assert_eq!(finished.cwd(), Some(session.path()), "{text}");
+    }
+    // A process that is left behind has a directory of its own.
+    assert_eq!(session.run("(cd /usr; sleep 0) & cd /; wait").await.cwd(), Some("/".into()));
 }
 
 pub(crate) async fn the_text_is_data_whatever_it_contains() {
@@ -147,7 +179,7 @@ pub(crate) async fn a_prefix_wraps_the_whole_invocation() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let wrapper = dir.path().join("wrap me.sh");
-    let script = format!("#!/bin/bash\necho $# >> '{}'\neval \"$1\"\n", log.display());
+    let script = format!("#!/bin/bash\necho $# >> '{}'\neval \"exec $1\"\n", log.display());
     std::fs::write(&wrapper, script).unwrap();
     std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let session = Session::with_env(base_env().with("CLAUDE_CODE_SHELL_PREFIX", wrapper.as_os_str()));

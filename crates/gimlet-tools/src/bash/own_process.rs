@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gimlet_core::tool::ToolError;
-use gimlet_exec::{CaptureLimits, Exec, Foreground, Shell, Spawn, Stdin, Streams};
+use gimlet_exec::{CaptureLimits, DirectoryReport, Exec, Foreground, Shell, Spawn, Stdin, Streams};
 use gimlet_policy::shell::{Analysis, Word};
 
 /// How long the question may take.
@@ -69,7 +69,8 @@ async fn matching_processes(arguments: &[String], exec: &Exec, shell: &Shell) ->
         env: shell.environment().to_vec(),
         stdin: Stdin::Null,
         streams: Streams::Merged,
-        report: false,
+        report: DirectoryReport::Nobody,
+        confinement: None,
     };
     let Ok(running) = exec.spawn(spawn).await else { return Vec::new() };
     // The answer stays in memory, so the file is never made.
