@@ -209,8 +209,16 @@ async fn run_cleared(
     let told = hooked::Told::of(scope, tool, &permit);
     let input = scope.services.hooks().listens(HookEvent::PostToolBatch).then(|| permit.input().clone());
     publish(scope, &cx, &label, ToolPhase::Running);
+    let confined = permit.confinement().map(|_| permit.input().clone());
     let result = AssertUnwindSafe(supervise(&**tool, permit, &cx, scope, &label)).catch_unwind().await;
-    let mut settled = Settled { input, ..settle(scope, name, result) };
+    let settled = match (confined, result) {
+        (Some(input), Ok(Err(error))) if error.held_back.is_some() => {
+            let unconfined = Unconfined { scope, incoming, tool, say: say.as_ref(), label: &label };
+            unconfined.run_again(&input, error, &cx).await
+        }
+        (_, result) => settle(scope, name, result),
+    };
+    let mut settled = Settled { input, ..settled };
     if let Some(file) = settled.saved_in(&scope.services.results_dir) {
         mask_saved(scope, file).await;
     }
@@ -224,6 +232,43 @@ async fn run_cleared(
         told.after(scope, incoming, tool, &mut settled, elapsed_ms).await;
     }
     settled
+}
+
+/// A call that failed because it was confined, and may be run again without that if somebody says so.
+struct Unconfined<'a> {
+    scope: &'a Arc<CallScope>,
+    incoming: &'a Incoming,
+    tool: &'a ToolRef,
+    say: Option<&'a HookSay>,
+    label: &'a str,
+}
+
+impl Unconfined<'_> {
+    /// Goes through the gate again, as a question. Without a yes the failure stays, with the reason why it does.
+    async fn run_again(self, input: &Value, mut failure: ToolError, confined: &ToolContext) -> Settled {
+        let Self { scope, incoming, tool, say, label } = self;
+        let held_back = failure.held_back.take();
+        let first = settle(scope, tool.name(), Ok(Err(failure)));
+        let Ok(raw) = serde_json::value::to_raw_value(input) else { return first };
+        let Ok(mut prepared) = crate::gate::edited(scope, incoming, raw) else { return first };
+        prepared.held_back = held_back;
+        let pass = Pass::Undecided(prepared);
+        match scope.gate.pass(scope, &**tool, incoming, pass, say).await {
+            Ok(permit) => {
+                let cx = ToolContext {
+                    recorded: confined.recorded.clone(),
+                    ..context(scope, incoming, tool.name(), &permit)
+                };
+                let result = AssertUnwindSafe(supervise(&**tool, permit, &cx, scope, label)).catch_unwind().await;
+                settle(scope, tool.name(), result)
+            }
+            Err(refusal) => {
+                let refused = refusal.into_settled(scope, incoming);
+                let text = format!("{}\n\n{}", first.content.to_text(), refused.content.to_text());
+                Settled { content: text.into(), changes: first.changes, output: first.output, ..refused }
+            }
+        }
+    }
 }
 
 /// Runs a tool that the model did not call: no hook and nobody at a screen hears of it.
@@ -244,6 +289,7 @@ fn context(scope: &Arc<CallScope>, incoming: &Incoming, name: &str, permit: &Per
         permit.resolved().to_vec(),
     );
     let cx = cx.with_closed_files(permit.closed_files()).with_sandbox(permit.sandbox());
+    let cx = ToolContext { confinement: permit.confinement(), ..cx };
     ToolContext { scope: Some(scope.clone()), amended: permit.is_amended(), ..cx }
 }
 

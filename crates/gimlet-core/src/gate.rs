@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gimlet_exec::Confinement;
 use gimlet_policy::{ClosedFiles, Decision, HookSay, PermissionUpdate, Reason, RuleSet, Verdict, Walls};
 use gimlet_proto::{AgentOffer, Block, Denial, Model, Need, PermissionMode, ToolUseId};
 use gimlet_store::{Decider, DecisionLedger};
@@ -68,6 +69,8 @@ struct Found {
     closed: Option<Arc<ClosedFiles>>,
     /// The walls that its commands run behind.
     sandbox: Option<Behind>,
+    /// What its commands are held to, when the call is allowed only because it seems to read.
+    confinement: Option<Arc<Confinement>>,
     /// Whoever was asked changed the input.
     amended: bool,
 }
@@ -94,6 +97,11 @@ impl Permit {
     /// The walls that the call's commands run behind.
     pub(crate) fn sandbox(&self) -> Option<Behind> {
         self.found.sandbox.clone()
+    }
+
+    /// What the call's commands are held to, when nobody was asked about it.
+    pub(crate) fn confinement(&self) -> Option<Arc<Confinement>> {
+        self.found.confinement.clone()
     }
 
     /// Whether whoever was asked about the call changed its input.
@@ -517,12 +525,42 @@ impl Gate {
     fn decide(&self, scope: &CallScope, prepared: &Prepared, hook: Option<&HookSay>) -> (Verdict, Found) {
         let sandboxing = scope.services.walls().now();
         let walls = walls(scope, prepared, sandboxing.as_deref());
-        let judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into(), hook));
+        let mut judgement = self.judging(scope, walls, |judging| judging.judge(prepared.into(), hook));
+        let confinement = self.confine(scope, prepared, walls, &mut judgement.verdict);
         let sandbox = sandboxing.filter(|_| matches!(walls, Walls::Inside | Walls::Enough));
         let sandbox = sandbox.map(|sandboxing| Behind { walls: sandboxing, suffices: walls == Walls::Enough });
         let closed = judgement.closed.map(Arc::new);
-        let found = Found { resolved: judgement.resolved, closed, sandbox, amended: false };
+        let found = Found { resolved: judgement.resolved, closed, sandbox, confinement, amended: false };
         (judgement.verdict, found)
+    }
+
+    /// What the commands of a call are held to that is allowed only because they seem to read. Where they cannot be held,
+    /// or failed for it before, the verdict becomes a question.
+    fn confine(
+        &self,
+        scope: &CallScope,
+        prepared: &Prepared,
+        walls: Walls,
+        verdict: &mut Verdict,
+    ) -> Option<Arc<Confinement>> {
+        let runs = prepared.needs.iter().any(|need| matches!(need, Need::Run(_)));
+        // Behind walls they are held already.
+        if !runs || walls != Walls::None || !verdict.is_by_analysis_alone() {
+            return None;
+        }
+        let confinement = scope.services.confinement()?;
+        if let Some(why) = &prepared.held_back {
+            *verdict = Verdict::after_confinement(self.mode_of(scope), why);
+            return None;
+        }
+        match confinement {
+            Ok(confinement) => Some(confinement),
+            Err(error) => {
+                let why = format!("gimlet cannot confine it ({error})");
+                *verdict = Verdict::after_confinement(self.mode_of(scope), &why);
+                None
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod agents;
 mod call;
 mod checkpoints;
+mod confining;
 mod context;
 mod context_usage;
 mod conversation;
@@ -36,6 +37,7 @@ pub mod tool;
 mod turn;
 
 pub use agents::{AgentReport, AgentSource, Launch, Launched, Letter, MainAgent, Roster, Sent};
+pub use confining::Confining;
 pub use context::{SystemPrompt, git_branch, offered_schema, system_blocks, tool_defs, tools_from_json, tools_to_json};
 pub use gate::{
     ChangedSettings, Judged, Judging, Leave, LiveSettings, OnDisk, Permissions, Permit, Review, ReviewRules,

@@ -2,11 +2,12 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use gimlet_exec::{Exec, Shell, ShellError};
+use gimlet_exec::{Confinement, Exec, Shell, ShellError};
 use gimlet_proto::{
     AgentPath, Block, Body, Env, Event, Hub, Op, Origin, Say, SessionId, ToolPhase, ToolUseId, ToolView,
 };
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agents::{Mailboxes, Pulse};
 use crate::checkpoints::FileCheckpoints;
+use crate::confining::{ConfinedReach, Confining};
 use crate::files::FileHabits;
 use crate::hooks::Hooks;
 use crate::movable::Movable;
@@ -58,6 +60,7 @@ pub struct Services {
     past: PastCalls,
     hooks: Arc<Hooks>,
     walls: Arc<WallsInForce>,
+    confining: Option<Arc<Confining>>,
     plan_file: Option<PathBuf>,
     plan_instructions: Option<String>,
     /// What is the session's own, such as its plan: it may always be written.
@@ -101,6 +104,7 @@ impl Services {
             past: PastCalls::default(),
             hooks: Arc::default(),
             walls: Arc::default(),
+            confining: None,
             plan_file: None,
             plan_instructions: None,
             own: Arc::default(),
@@ -140,6 +144,7 @@ impl Services {
             past: PastCalls::default(),
             hooks: self.hooks.clone(),
             walls: self.walls.clone(),
+            confining: self.confining.clone(),
             // Only the conversation that a person follows presents a plan.
             plan_file: None,
             plan_instructions: None,
@@ -287,6 +292,23 @@ impl Services {
         self.walls.now().is_some()
     }
 
+    /// Confines commands that nobody was asked about.
+    pub fn with_confining(mut self, confining: Option<Arc<Confining>>) -> Self {
+        self.confining = confining;
+        self
+    }
+
+    /// Returns what commands that nobody was asked about are held to; `None` in a session that confines none.
+    pub fn confinement(&self) -> Option<io::Result<Arc<Confinement>>> {
+        let confining = self.confining.as_ref()?;
+        let shell = self.shell()?;
+        let mut readable = shell.start_up_files();
+        readable.push(self.session_results_dir());
+        let paths = self.paths();
+        let reach = ConfinedReach { roots: paths.roots, readable, home: paths.home };
+        Some(confining.confinement(reach, &self.env))
+    }
+
     /// Lets calls start processes.
     pub fn with_processes(mut self, processes: Processes) -> Self {
         self.processes = Some(Arc::new(processes));
@@ -355,6 +377,7 @@ impl Services {
             resolved,
             closed: None,
             sandbox: None,
+            confinement: None,
             amended: false,
             scope: None,
         }

@@ -83,6 +83,8 @@ pub enum Reason {
     GivesTrust,
     /// The command would change settings, which can hold rules.
     ChangesSettings,
+    /// It ran confined, because it seemed to only read, and failed for that: this is what it was kept from.
+    ConfinementFailed(String),
     /// Settings of the person could not be read, and may forbid it.
     UnreadSettings,
     /// Nothing allows it.
@@ -116,6 +118,30 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Returns true when nobody said yes, neither the user nor a rule, a hook or a mode: it is allowed only because the
+    /// analysis of a command found that it reads, and nothing else.
+    pub fn is_by_analysis_alone(&self) -> bool {
+        let is_found = |reason: &Reason| matches!(reason, Reason::ReadOnly | Reason::WorkingDirectory);
+        self.decision == Decision::Allow
+            && self.reasons.contains(&Reason::ReadOnly)
+            && self.reasons.iter().all(is_found)
+    }
+
+    /// Returns the question about a command that failed because it was confined, `why` being what it was kept from; where
+    /// nothing may be asked, the refusal.
+    pub fn after_confinement(mode: PermissionMode, why: &str) -> Self {
+        let reason = Reason::ConfinementFailed(why.to_owned());
+        match mode {
+            PermissionMode::DontAsk => {
+                Self { decision: Decision::Deny, reasons: vec![Reason::Mode(PermissionMode::DontAsk), reason] }
+            }
+            PermissionMode::Auto => {
+                Self { decision: Decision::Ask, reasons: vec![reason, Reason::ClassifierMayAnswer] }
+            }
+            _ => Self::new(Decision::Ask, reason),
+        }
+    }
+
     pub(crate) fn new(decision: Decision, reason: Reason) -> Self {
         Self { decision, reasons: vec![reason] }
     }
@@ -173,6 +199,9 @@ impl Reason {
                 "it would change what a folder is trusted with, which is a person's to say".to_owned()
             }
             Reason::ChangesSettings => "it would change gimlet's settings".to_owned(),
+            Reason::ConfinementFailed(why) => {
+                format!("it only seems to read, so it ran confined, and failed because of that: {why}")
+            }
             Reason::UnreadSettings => "no rule allows it, and settings that could not be read may forbid it".to_owned(),
             Reason::Default => "no rule allows it".to_owned(),
             Reason::Unmatched { part, near: None } => format!("nothing allows `{part}`"),
@@ -216,6 +245,7 @@ impl Reason {
             | Reason::Hook(_)
             | Reason::ClassifierMayAnswer
             | Reason::Unmatched { .. }
+            | Reason::ConfinementFailed(_)
             | Reason::UnreadSettings
             | Reason::Default => {
                 "Use calls that are already allowed; if there are none, go on without and say in your answer which permission was missing."

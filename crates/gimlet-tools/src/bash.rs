@@ -6,6 +6,7 @@
 
 mod background;
 mod caps;
+mod confined;
 mod cwd;
 mod exit;
 mod git;
@@ -144,7 +145,12 @@ impl Tool for Bash {
     fn anticipate(&self, sign: Sign, services: &Services) {
         match (sign, services.processes()) {
             (Sign::Prompted | Sign::Asked, Ok((exec, _))) => exec.make_ready(),
-            (Sign::Named, Ok((exec, shell))) if !services.is_walled() => shell.prepare(exec),
+            (Sign::Named, Ok((exec, shell))) if !services.is_walled() => {
+                shell.prepare(exec);
+                if let Some(Ok(confinement)) = services.confinement() {
+                    shell.prepare_confined(exec, &confinement);
+                }
+            }
             _ => {}
         }
     }

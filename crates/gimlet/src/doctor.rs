@@ -207,9 +207,23 @@ fn page(found: &Found, problems: &[Problem], programs: &[Program], credential: &
     }
     sections.push(format!("Model\n{}", indented(credential)));
     sections.push(format!("Trust\n{}", indented(&trust_lines(found).join("\n"))));
+    sections.push(format!("Confinement\n{}", indented(confinement_line(found))));
     let lines: Vec<String> = programs.iter().map(program_line).collect();
     sections.push(format!("Programs\n{}", indented(&lines.join("\n"))));
     sections.join("\n\n")
+}
+
+/// Says whether read-only commands that nobody is asked about are confined.
+fn confinement_line(found: &Found) -> &'static str {
+    let is_off = found.effective.settings.sandbox.confine_read_only_commands == Some(false);
+    match (is_off, gimlet_exec::can_confine()) {
+        (true, _) => "read-only commands run unconfined: sandbox.confineReadOnlyCommands is false",
+        (false, true) => "read-only commands that run without a question are confined by Landlock and seccomp",
+        (false, false) => {
+            "this kernel has no Landlock: read-only commands run unconfined, without credentials in their environment and \
+             with a git that runs no programs"
+        }
+    }
 }
 
 /// One line for each reason why something that is set does nothing.

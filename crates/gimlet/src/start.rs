@@ -169,6 +169,7 @@ pub(crate) async fn start(
     warnings.extend(memory.remark.clone());
     let wishes = Wishes { answered: start.answers_about_hosts(manner), max_memory: memory.per_process };
     let walls = sandboxed::sandboxing(&configured, &now, wishes).await?;
+    let confining = sandboxed::confining(&configured, &now, &walls);
     warnings.extend(agents::remarks(&toolbox.agents));
     warnings.extend(walls.remarks.iter().cloned());
     let may_leave = walls.sandboxing.as_ref().map(|sandboxing| sandboxing.may_leave);
@@ -250,6 +251,7 @@ pub(crate) async fn start(
         processes,
         redactor,
         sandboxing: walls.sandboxing,
+        confining,
         plans,
         own: own_folders(around).into_iter().chain(own_plan).collect(),
         output: toolbox.output,

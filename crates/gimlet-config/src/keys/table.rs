@@ -54,6 +54,7 @@ pub const KEYS: &[Key] = &[
     acts("sandbox.enabled", Any, Live, Free),
     acts("sandbox.failIfUnavailable", Any, Live, Free),
     acts("sandbox.autoAllowBashIfSandboxed", Any, Live, Free),
+    acts("sandbox.confineReadOnlyCommands", Person, Start, Grant),
     acts("sandbox.excludedCommands", NotProject, Live, Grant),
     acts("sandbox.allowUnsandboxedCommands", Any, Live, Free),
     acts("sandbox.filesystem.allowWrite", NotProject, Live, Grant),

@@ -16,6 +16,9 @@ pub struct Sandbox {
     pub fail_if_unavailable: Option<bool>,
     /// Whether commands in the sandbox need no question.
     pub auto_allow_bash_if_sandboxed: Option<bool>,
+    /// Whether commands that run without a question because they only read are confined, so that they can read nothing
+    /// secret, change nothing and reach no network. On unless this says false.
+    pub confine_read_only_commands: Option<bool>,
     /// Commands that run outside, written as the inside of a Bash rule.
     pub excluded_commands: Option<Vec<String>>,
     /// Whether a call may ask to run outside.

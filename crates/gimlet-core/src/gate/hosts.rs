@@ -202,6 +202,7 @@ fn request(host: &str, port: u16) -> Prepared {
         path: None,
         description: format!("connect to {host}:{port}"),
         user_facing_name: Cow::Borrowed("Network"),
+        held_back: None,
     }
 }
 

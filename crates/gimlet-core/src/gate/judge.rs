@@ -86,11 +86,20 @@ impl Judging<'_> {
 
     /// What "don't ask again" could save for a call that asks.
     pub fn suggestions(&self, judged: Judged<'_>) -> Vec<Suggestion> {
+        self.suggestions_where(judged, |verdict| verdict.decision == Decision::Ask)
+    }
+
+    /// The same for a call that is asked about only because it could not be confined.
+    pub(super) fn suggestions_after_confinement(&self, judged: Judged<'_>) -> Vec<Suggestion> {
+        self.suggestions_where(judged, Verdict::is_by_analysis_alone)
+    }
+
+    fn suggestions_where(&self, judged: Judged<'_>, asks: impl Fn(&Verdict) -> bool) -> Vec<Suggestion> {
         let (needs, world) = (self.facts(judged.needs), self.world());
         // Generated patterns begin at the root of the file system, so their anchor does not matter.
         let source = |destination: Destination| destination.source(&self.paths.project_dir);
         let verdict = with_own_verdict(self.decide(judged, &needs, &world, None), judged.own);
-        if verdict.decision != Decision::Ask || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
+        if !asks(&verdict) || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
             return Vec::new();
         }
         gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.view, &source)

@@ -15,7 +15,10 @@ impl Gate {
     /// What would answer the question for good.
     pub(super) fn suggestions(&self, scope: &CallScope, prepared: &Prepared) -> Vec<SuggestedChange> {
         let walls = walls(scope, prepared, scope.services.walls().now().as_deref());
-        let found = self.judging(scope, walls, |judging| judging.suggestions(prepared.into()));
+        let found = self.judging(scope, walls, |judging| match prepared.held_back {
+            Some(_) => judging.suggestions_after_confinement(prepared.into()),
+            None => judging.suggestions(prepared.into()),
+        });
         let change = |suggestion: Suggestion| {
             let update = to_raw_value(&suggestion.update).ok()?;
             Some(SuggestedChange { covers: suggestion.covers, update: Arc::from(update) })

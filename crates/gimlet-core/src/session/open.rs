@@ -14,6 +14,7 @@ use super::actor::Actor;
 use super::desk::{Desk, Switches};
 use super::naming::Naming;
 use crate::agents::{AgentHost, AgentSource, HostParts, MainAgent, Roster};
+use crate::confining::Confining;
 use crate::conversation::Conversation;
 use crate::dials::{Choice, Dials};
 use crate::files::FileHabits;
@@ -71,6 +72,8 @@ pub struct SessionConfig {
     pub redactor: Redactor,
     /// The walls around commands.
     pub sandboxing: Option<Arc<Sandboxing>>,
+    /// Holds commands that nobody was asked about.
+    pub confining: Option<Arc<Confining>>,
     pub plans: Plans,
     /// Files and folders of the session's own, its plan among them: they may always be written, also by subagents.
     pub own: Vec<PathBuf>,
@@ -128,6 +131,7 @@ pub fn open(mut config: SessionConfig) -> (SessionHandle, impl Future<Output = (
         .with_processes(config.processes)
         .with_redactor(config.redactor)
         .with_walls(config.sandboxing)
+        .with_confining(config.confining)
         .with_plans(&config.plans)
         .with_own(config.own)
         .with_naming(Naming::new(beside.clone(), named))

@@ -39,6 +39,8 @@ pub struct Prepared {
     /// One line about this call.
     pub description: String,
     pub user_facing_name: Cow<'static, str>,
+    /// An earlier run of the same call was confined and failed for that; this is what it was kept from.
+    pub(crate) held_back: Option<String>,
 }
 
 /// A tool as the runtime sees it.
@@ -239,6 +241,7 @@ impl<T: Tool> AnyTool for T {
             description: self.description(&typed, cx),
             user_facing_name: self.user_facing_name(Some(&typed)),
             typed: Box::new(typed),
+            held_back: None,
         })
     }
 

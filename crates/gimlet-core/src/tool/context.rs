@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use gimlet_exec::Confinement;
 use gimlet_policy::ClosedFiles;
 use gimlet_proto::{AgentOffer, AgentPath, Env, ToolUseId};
 use tokio_util::sync::CancellationToken;
@@ -90,6 +91,7 @@ pub struct ToolContext {
     pub(crate) resolved: Vec<(PathBuf, PathBuf)>,
     pub(crate) closed: Option<Arc<ClosedFiles>>,
     pub(crate) sandbox: Option<Behind>,
+    pub(crate) confinement: Option<Arc<Confinement>>,
     pub(crate) amended: bool,
     /// Where the call comes from; `None` for one outside a session.
     pub(crate) scope: Option<Arc<CallScope>>,
@@ -141,6 +143,11 @@ impl ToolContext {
     /// The walls that commands of this call must run behind.
     pub fn sandbox(&self) -> Option<&Behind> {
         self.sandbox.as_ref()
+    }
+
+    /// What commands of this call must be held to, because nobody was asked about them.
+    pub fn confinement(&self) -> Option<&Arc<Confinement>> {
+        self.confinement.as_ref()
     }
 
     /// Lets the call know which files rules keep closed.

@@ -159,6 +159,7 @@ impl AnyTool for GuestTool {
             path: None,
             description: String::new(),
             user_facing_name: Cow::Owned(self.guest.label.clone()),
+            held_back: None,
         })
     }
 

@@ -81,6 +81,9 @@ pub struct ToolError {
     pub changes: Vec<Change>,
     /// A person wants the turn to stop here.
     pub stop_turn: bool,
+    /// What the confinement of the call kept it from, if it failed for that. Then the call may be asked about and run
+    /// again without it.
+    pub held_back: Option<String>,
 }
 
 impl ToolError {
@@ -97,7 +100,14 @@ impl ToolError {
             output: None,
             changes: Vec::new(),
             stop_turn: false,
+            held_back: None,
         }
+    }
+
+    /// Says that the call failed because it was confined.
+    pub fn held_back(mut self, from: Option<String>) -> Self {
+        self.held_back = from;
+        self
     }
 
     /// The tool ran and could not do what was asked.

@@ -501,6 +501,7 @@ impl Bench {
             outputs: ToolOutputs::default(),
             result_files: ResultFiles::new(&files),
             redactor: gimlet_core::Redactor::default(),
+            confining: None,
             sandboxing: setup.sandboxing.map(Arc::new),
             plans: setup.plans,
             own: setup.own,

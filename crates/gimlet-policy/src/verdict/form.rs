@@ -61,6 +61,9 @@ pub(super) enum ReasonForm {
     LeavesSandbox,
     GivesTrust,
     ChangesSettings,
+    ConfinementFailed {
+        text: String,
+    },
     UnreadSettings,
     Default,
     Unmatched {
@@ -98,6 +101,7 @@ impl From<Reason> for ReasonForm {
             Reason::LeavesSandbox => ReasonForm::LeavesSandbox,
             Reason::GivesTrust => ReasonForm::GivesTrust,
             Reason::ChangesSettings => ReasonForm::ChangesSettings,
+            Reason::ConfinementFailed(text) => ReasonForm::ConfinementFailed { text },
             Reason::UnreadSettings => ReasonForm::UnreadSettings,
             Reason::Default => ReasonForm::Default,
             Reason::Unmatched { part, near } => ReasonForm::Unmatched { part, near },
@@ -129,6 +133,7 @@ impl From<ReasonForm> for Reason {
             ReasonForm::LeavesSandbox => Reason::LeavesSandbox,
             ReasonForm::GivesTrust => Reason::GivesTrust,
             ReasonForm::ChangesSettings => Reason::ChangesSettings,
+            ReasonForm::ConfinementFailed { text } => Reason::ConfinementFailed(text),
             ReasonForm::UnreadSettings => Reason::UnreadSettings,
             ReasonForm::Default => Reason::Default,
             ReasonForm::Unmatched { part, near } => Reason::Unmatched { part, near },
@@ -167,6 +172,7 @@ mod tests {
             Reason::LeavesSandbox,
             Reason::GivesTrust,
             Reason::ChangesSettings,
+            Reason::ConfinementFailed("it may not write".into()),
             Reason::UnreadSettings,
             Reason::Default,
             Reason::Unmatched { part: "rm a".into(), near: None },

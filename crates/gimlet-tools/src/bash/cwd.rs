@@ -1,7 +1,5 @@
 //! Where the session stands after a command: in the directory that the command ended in, if that is one to work in.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use gimlet_core::tool::{PathContext, ToolContext};
@@ -25,17 +23,9 @@ pub(super) struct Landing {
 /// Decides where the session stands after a command that reported to have ended in `ended_in`.
 pub(super) fn land(started: &StartedIn, ended_in: Option<PathBuf>, cx: &ToolContext) -> Landing {
     let is_main = cx.agent.0.is_empty();
-    land_in(started, ended_in.map(said_once), is_main, &cx.paths)
-}
-
-/// A shell may report its directory a second time as it exits: the same path twice, with a line end between.
-fn said_once(reported: PathBuf) -> PathBuf {
-    let bytes = reported.as_os_str().as_bytes();
-    let (first, rest) = bytes.split_at(bytes.len() / 2);
-    match rest.strip_prefix(b"\n") {
-        Some(second) if first == second => PathBuf::from(OsStr::from_bytes(first)),
-        Some(_) | None => reported,
-    }
+    // Whatever was reported counts as the directory that it really is, and only if it is one.
+    let ended_in = ended_in.and_then(|end| end.canonicalize().ok()).filter(|end| end.is_dir());
+    land_in(started, ended_in, is_main, &cx.paths)
 }
 
 fn land_in(started: &StartedIn, ended_in: Option<PathBuf>, is_main: bool, paths: &PathContext) -> Landing {
@@ -70,7 +60,9 @@ fn is_same(real: &Path, spelled: &Path) -> bool {
 
 /// The directory under the name that the session knows its surroundings by; `None` outside the working directories.
 fn spelled_in_roots(real: &Path, paths: &PathContext) -> Option<PathBuf> {
-    if paths.in_roots(real) {
+    let is_spelled_so =
+        |root: &PathBuf| real.starts_with(root) && root.canonicalize().is_ok_and(|found| found == *root);
+    if paths.roots.iter().any(is_spelled_so) {
         return Some(real.to_owned());
     }
     paths.roots.iter().find_map(|root| {
@@ -102,15 +94,6 @@ mod tests {
         assert_eq!(land_in(&started, Some(base.join("real")), true, &paths), Landing::default());
         let inside = land_in(&started, Some(base.join("real/sub")), true, &paths);
         assert_eq!((inside.moved_to, inside.notices), (Some(link.join("sub")), vec![]));
-    }
-
-    #[test]
-    fn a_report_said_twice_is_one_directory() {
-        for (reported, meant) in
-            [("/p/a\n/p/a", "/p/a"), ("/p/a", "/p/a"), ("/p/new\nline", "/p/new\nline"), ("/", "/")]
-        {
-            assert_eq!(said_once(reported.into()), Path::new(meant));
-        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::output::BashOutput;
 use super::run::Call;
 use super::seen::{self, Seen};
 use super::shown::{self, Shown};
-use super::{exit, git, image};
+use super::{confined, exit, git, image};
 use crate::text_file::standing::GLIMPSE;
 
 const RATE_LIMIT_HINT: &str = "GitHub's rate limit is reached: wait before the next gh command instead of trying again \
@@ -79,10 +79,12 @@ async fn exited(
     // A code that usually says something else says nothing certain about a command that was held back.
     let meaning = exit::meaning(&call.input.command, &call.analysis, code, &shown.text).filter(|_| refused.is_none());
     landing.notices.extend(refused);
+    let held_back = confined::held_back(call, exit, &shown.text);
     let seen = seen::after(call, captured, exit.success()).await;
-    if !exit.success() && meaning.is_none() {
+    if !exit.success() && (meaning.is_none() || held_back.is_some()) {
         let head = format!("Exit code {code}");
-        return Err(failed(call, ErrorClass::ExecFailed, head, captured, landing, Some((exit, seen))).await);
+        let error = failed(call, ErrorClass::ExecFailed, head, captured, landing, Some((exit, seen))).await;
+        return Err(error.held_back(held_back));
     }
     let image = image::printed(captured).await;
     let mut output = BashOutput {

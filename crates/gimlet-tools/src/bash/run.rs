@@ -83,9 +83,12 @@ async fn start<'a>(input: &'a BashInput, cx: &'a ToolContext) -> Result<(Call<'a
     let (exec, shell) = cx.services.processes()?;
     own_process::refuse_self_kill(&analysis, exec, shell).await?;
     let command = ShellCommand { text: &input.command, cwd: &cx.paths.cwd, env: Vec::new() };
-    let (run, watch) = match cx.sandbox() {
-        None => (start_or_interrupt(shell.start(exec, command), cx).await?, None),
-        Some(walls) => {
+    let (run, watch) = match (cx.sandbox(), cx.confinement()) {
+        (None, None) => (start_or_interrupt(shell.start(exec, command), cx).await?, None),
+        (None, Some(confinement)) => {
+            (start_or_interrupt(shell.start_confined(exec, command, confinement), cx).await?, None)
+        }
+        (Some(walls), _) => {
             let watch = walls.watch(&cx.services).await?;
             (start_or_interrupt(shell.start_in(exec, command, watch.sandbox()), cx).await?, Some(watch))
         }

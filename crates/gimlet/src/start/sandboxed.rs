@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gimlet_config::{CredentialMode, Item, RuleBehavior, Sandbox as Settings};
-use gimlet_core::{SandboxNow, Sandboxing, SettingsFiles, SettingsNow, WatchState};
+use gimlet_core::{Confining, SandboxNow, Sandboxing, SettingsFiles, SettingsNow, WatchState};
 use gimlet_exec::{
     Available, Backend, Bubblewrap, ProbeOptions, Sandbox, SandboxPlace, Upstream, default_sandbox, is_host_pattern,
     probe,
@@ -73,6 +73,20 @@ pub(super) async fn sandboxing(configured: &Configured, now: &SettingsNow, wishe
     }
     let watched = walls.state.clone();
     Ok(Found { sandboxing, remarks, missing: lacking, scratch: Scratch(Some(root)), walls, watched })
+}
+
+/// What commands are held to that nobody was asked about; `None` when the user does not want that.
+pub(super) fn confining(configured: &Configured, now: &SettingsNow, found: &Found) -> Option<Arc<Confining>> {
+    let Configured { around, effective, .. } = configured;
+    if effective.settings.sandbox.confine_read_only_commands == Some(false) {
+        return None;
+    }
+    let mut closed = listed(effective, around, "sandbox.filesystem.denyRead");
+    closed.extend(listed(effective, around, "sandbox.credentials.files"));
+    closed.extend(denying(now, &[]).filter_map(|rule| path_of_rule(&rule.text, &rule.source.anchor, "Read", around)));
+    closed.push(quarantine(around));
+    let temp_dir = found.walls.scratch.join("confined");
+    Some(Arc::new(Confining::new(around.config_home.clone(), temp_dir, closed)))
 }
 
 fn no_sandbox(why: &str) -> String {

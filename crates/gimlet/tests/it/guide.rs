@@ -124,6 +124,7 @@ fn session(project: &Path, env: Env, provider: AnthropicConfig) -> SessionConfig
         result_files: ResultFiles::new(&files),
         redactor: gimlet_core::Redactor::default(),
         sandboxing: None,
+        confining: None,
         plans: gimlet_core::Plans::default(),
         own: Vec::new(),
         output: None,

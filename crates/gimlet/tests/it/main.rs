@@ -7,6 +7,7 @@ mod bad_settings;
 mod basics;
 mod choices;
 mod config;
+mod confined;
 mod faults;
 mod file_habits;
 mod guide;
