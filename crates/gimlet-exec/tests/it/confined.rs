@@ -101,7 +101,7 @@ pub(crate) async fn a_confined_command_reads_no_secret_changes_nothing_and_sends
     let home = home.display();
     for text in [
         format!("cat {home}/.ssh/id_rsa {home}/.aws/credentials {home}/notes.txt"),
-        format!("cat ../.ssh/id_rsa; cd ..; cat .ssh/id_rsa; ls .ssh; cat < notes.txt"),
+        "cat ../.ssh/id_rsa; cd ..; cat .ssh/id_rsa; ls .ssh; cat < notes.txt".to_owned(),
         format!("exec 9< {home}/notes.txt; cat <&9; find {home} -name id_rsa -exec cat {{}} +; grep -r SECRET {home}"),
         "env; echo $MY_API_KEY; cat /proc/$PPID/environ /proc/1/environ; cat /etc/shadow".to_owned(),
         format!("ln -s {home}/.ssh here; cat here/id_rsa; cp {home}/notes.txt .; python3 -c 'print(open(\"../notes.txt\").read())'"),
