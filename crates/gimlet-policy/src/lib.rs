@@ -24,5 +24,5 @@ pub use rules::{
     RuleSet, RuleSource, RuleValue, UpdateError, canonical_tool, gives_in_list, is_watched, removes_agent,
     removes_tool, server_tool_names, spellings, split_rules, takes_in_list, wildcard,
 };
-pub use suggest::{Suggestion, suggestions};
+pub use suggest::{Suggestion, suggestions, suggestions_to_run_unconfined};
 pub use verdict::{Decision, NearRule, PartVerdict, Reason, Verdict};

@@ -37,22 +37,19 @@ pub fn suggestions(
     view: &dyn FileView,
     source: &dyn Fn(Destination) -> RuleSource,
 ) -> Vec<Suggestion> {
-    let asking = Asking { rules, world, view, source };
-    let mut found: Vec<Suggestion> = Vec::new();
-    for facts in call.needs {
-        let alone = Call { needs: std::slice::from_ref(facts), ..*call };
-        if decide_seeing(&alone, rules, world, view).decision == Decision::Allow {
-            continue;
-        }
-        let Some(changes) = for_need(call.tool, facts, &asking) else { return Vec::new() };
-        found.extend(changes.into_iter().filter(|change| !found.contains(change)).collect::<Vec<_>>());
-    }
-    if call.needs.is_empty() {
-        found.extend(for_tool(call.tool));
-    }
-    let readable = found.iter().all(|suggestion| suggestion.covers.chars().count() <= LONGEST_RULE);
-    let answers = !found.is_empty() && found.len() <= MOST_SUGGESTIONS && readable;
-    if answers && asking.would_pass(&found, call) { found } else { Vec::new() }
+    Asking { rules, world, view, source, unconfined: false }.suggest(call)
+}
+
+/// The changes that together would have let this call run unconfined, for a call that could not work confined; none when
+/// there are no such changes, or too many or too long ones to be read.
+pub fn suggestions_to_run_unconfined(
+    call: &Call<'_>,
+    rules: &RuleSet,
+    world: &World,
+    view: &dyn FileView,
+    source: &dyn Fn(Destination) -> RuleSource,
+) -> Vec<Suggestion> {
+    Asking { rules, world, view, source, unconfined: true }.suggest(call)
 }
 
 struct Asking<'a> {
@@ -60,19 +57,46 @@ struct Asking<'a> {
     world: &'a World,
     view: &'a dyn FileView,
     source: &'a dyn Fn(Destination) -> RuleSource,
+    /// The call must be allowed by more than the analysis of its commands.
+    unconfined: bool,
 }
 
 impl Asking<'_> {
+    fn suggest(&self, call: &Call<'_>) -> Vec<Suggestion> {
+        let mut found: Vec<Suggestion> = Vec::new();
+        for facts in call.needs {
+            let alone = Call { needs: std::slice::from_ref(facts), ..*call };
+            if self.passes(&alone, self.rules, self.world) {
+                continue;
+            }
+            let Some(changes) = for_need(call.tool, facts, self) else { return Vec::new() };
+            found.extend(changes.into_iter().filter(|change| !found.contains(change)).collect::<Vec<_>>());
+        }
+        if call.needs.is_empty() {
+            found.extend(for_tool(call.tool));
+        }
+        let readable = found.iter().all(|suggestion| suggestion.covers.chars().count() <= LONGEST_RULE);
+        let answers = !found.is_empty() && found.len() <= MOST_SUGGESTIONS && readable;
+        if answers && self.would_pass(&found, call) { found } else { Vec::new() }
+    }
+
+    /// Whether a call needs no question.
+    fn passes(&self, call: &Call<'_>, rules: &RuleSet, world: &World) -> bool {
+        let verdict = decide_seeing(call, rules, world, self.view);
+        let is_confined = self.unconfined && verdict.is_by_analysis_alone();
+        verdict.decision == Decision::Allow && !is_confined
+    }
+
     /// Whether the call would pass unasked after these changes.
     fn would_pass(&self, found: &[Suggestion], call: &Call<'_>) -> bool {
-        let Self { rules, world, view, source } = self;
+        let Self { rules, world, source, .. } = self;
         let mut after = Permissions { mode: world.mode, rules: (*rules).clone(), ..Permissions::default() };
         if found.iter().any(|suggestion| after.apply(&suggestion.update, source).is_err()) {
             return false;
         }
         let roots = world.roots.iter().chain(&after.directories).cloned().collect();
         let world = World { mode: after.mode, roots, ..(*world).clone() };
-        decide_seeing(call, &after.rules, &world, *view).decision == Decision::Allow
+        self.passes(call, &after.rules, &world)
     }
 }
 
@@ -149,7 +173,7 @@ fn for_command(tool: &str, text: &str, asking: &Asking<'_>) -> Option<Vec<Sugges
         let values: Vec<&str> = words.iter().map(Word::value).collect::<Option<_>>()?;
         let needs = [NeedFacts::new(Need::Run(in_words(&values)?), None)];
         let part = Call { tool, also_named: &[], input: None, needs: &needs, needs_person: false };
-        if decide_seeing(&part, asking.rules, world, asking.view).decision == Decision::Allow {
+        if asking.passes(&part, asking.rules, world) {
             continue;
         }
         let frees = |change: &Suggestion| asking.would_pass(std::slice::from_ref(change), &part);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gimlet_policy::{
     Call, ClosedFiles, Decision, Destination, FileView, Followed, HookSay, NeedFacts, PartVerdict, Reason, RuleSet,
-    Suggestion, Verdict, Walls, World,
+    RuleSource, Suggestion, Verdict, Walls, World,
 };
 use gimlet_proto::{Need, PermissionMode};
 use serde_json::{Map, Value};
@@ -86,23 +86,24 @@ impl Judging<'_> {
 
     /// What "don't ask again" could save for a call that asks.
     pub fn suggestions(&self, judged: Judged<'_>) -> Vec<Suggestion> {
-        self.suggestions_where(judged, |verdict| verdict.decision == Decision::Ask)
-    }
-
-    /// The same for a call that is asked about only because it could not be confined.
-    pub(super) fn suggestions_after_confinement(&self, judged: Judged<'_>) -> Vec<Suggestion> {
-        self.suggestions_where(judged, Verdict::is_by_analysis_alone)
-    }
-
-    fn suggestions_where(&self, judged: Judged<'_>, asks: impl Fn(&Verdict) -> bool) -> Vec<Suggestion> {
         let (needs, world) = (self.facts(judged.needs), self.world());
-        // Generated patterns begin at the root of the file system, so their anchor does not matter.
-        let source = |destination: Destination| destination.source(&self.paths.project_dir);
         let verdict = with_own_verdict(self.decide(judged, &needs, &world, None), judged.own);
-        if !asks(&verdict) || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
+        if verdict.decision != Decision::Ask || verdict.reasons.iter().any(|reason| matches!(reason, Reason::Tool(_))) {
             return Vec::new();
         }
-        gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.view, &source)
+        gimlet_policy::suggestions(&call(judged, &needs), self.rules, &world, self.view, &|to| self.source_of(to))
+    }
+
+    /// What "don't ask again" could save for a call that is asked about only because it could not work confined.
+    pub(super) fn suggestions_after_confinement(&self, judged: Judged<'_>) -> Vec<Suggestion> {
+        let (needs, world) = (self.facts(judged.needs), self.world());
+        let call = call(judged, &needs);
+        gimlet_policy::suggestions_to_run_unconfined(&call, self.rules, &world, self.view, &|to| self.source_of(to))
+    }
+
+    /// Generated patterns begin at the root of the file system, so their anchor does not matter.
+    fn source_of(&self, destination: Destination) -> RuleSource {
+        destination.source(&self.paths.project_dir)
     }
 
     /// `hook` is what hooks said about the call before.

@@ -9,6 +9,7 @@ use gimlet_script::{Script, Server};
 use gimlet_testkit::{RunOutput, World};
 use serde_json::json;
 
+use crate::sdk::Host;
 use crate::world;
 
 const SECRET: &str = "-----A-PRIVATE-KEY-----";
@@ -164,6 +165,36 @@ async fn a_command_that_fails_confined_becomes_a_question_and_says_so() {
     let model = commands(&["git log --oneline"]).await;
     run_in(&world, &model, "default").await;
     assert!(results(&model)[0].contains("first"), "{:?}", results(&model));
+}
+
+#[tokio::test]
+async fn after_a_yes_it_runs_unconfined_and_after_a_no_it_does_not() {
+    for answer in ["allow", "deny"] {
+        let world = world();
+        git(&world, &["init", "-q"]);
+        git(&world, &["commit", "-q", "--allow-empty", "-m", "first"]);
+        key(&world);
+        std::fs::write(world.home.join(".ssh/git.inc"), "").unwrap();
+        std::fs::write(world.home.join(".gitconfig"), "[include]\n\tpath = ~/.ssh/git.inc\n").unwrap();
+        let model = commands(&["git log --oneline"]).await;
+        let mut host = Host::start(world.run(&model).args(["--permission-prompt-tool", "stdio"]));
+        host.say("go");
+        let question = host.asked("can_use_tool").await;
+        assert_eq!(question["request"]["input"]["command"], "git log --oneline");
+        assert!(question["request"]["decision_reason"].as_str().unwrap_or_default().contains("confined"), "{question}");
+        let suggested = question["request"]["permission_suggestions"].to_string();
+        assert!(suggested.contains("git log"), "a rule would settle it for good: {suggested}");
+        host.answer(
+            &question,
+            json!({"behavior": answer, "message": "not that", "updatedInput": {"command": "git log --oneline"}}),
+        );
+        host.result().await;
+        host.end().await.output.expect_code(0);
+        let results = results(&model);
+        assert_eq!(results.len(), 1, "one call has one result");
+        assert_eq!(results[0].contains("first"), answer == "allow", "{results:?}");
+        assert_eq!(results[0].contains("not that"), answer == "deny", "{results:?}");
+    }
 }
 
 #[tokio::test]
