@@ -50,7 +50,7 @@ const BASH_WAITS: &str = concat!(
 const POSIX: &str = concat!(
     r#"__gimlet_text=$1 __gimlet_env_file=$3; shift 3; "#,
     r#"if [ -n "$__gimlet_env_file" ]; then . "$__gimlet_env_file"; fi; "#,
-    r#"unset __gimlet_env_file; eval "unset __gimlet_text; $__gimlet_text""#,
+    r#"unset __gimlet_env_file ZSH_EXECUTION_STRING; eval "unset __gimlet_text; $__gimlet_text""#,
 );
 
 /// The arguments that make a shell run `text`.

@@ -117,6 +117,7 @@ tests! {
     shell::programs_see_three_descriptors_and_the_command_may_use_the_fourth,
     shell::nothing_of_the_wrapper_can_be_seen,
     shell::the_directory_is_not_the_commands_to_report,
+    shell::zsh_does_the_same_and_shows_nothing_of_the_wrapper,
     shell::the_text_is_data_whatever_it_contains,
     shell::a_text_beyond_the_limit_of_the_system_says_what_to_do,
     shell::a_long_text_travels_outside_the_socket,

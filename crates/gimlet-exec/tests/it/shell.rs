@@ -111,6 +111,23 @@ pub(crate) async fn the_directory_is_not_the_commands_to_report() {
     assert_eq!(session.run("(cd /usr; sleep 0) & cd /; wait").await.cwd(), Some("/".into()));
 }
 
+pub(crate) async fn zsh_does_the_same_and_shows_nothing_of_the_wrapper() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "FROM_FILE=yes # no newline").unwrap();
+    let env = base_env().with("CLAUDE_CODE_SHELL", "/usr/bin/zsh").with("CLAUDE_ENV_FILE", file.path().as_os_str());
+    let session = Session::with_env(env);
+    let said = session.say("set; trap; functions; echo \"$# $0 $FROM_FILE\"; ls /proc/self/fd; : marker").await;
+    assert!(!said.contains("gimlet_") && !said.contains("marker"), "{said}");
+    assert!(said.contains("\n0 zsh yes\n") && said.ends_with("\n0\n1\n2\n3"), "{said}");
+    for (text, code) in [("cd /usr", 0), ("cd /usr; exit 7", 7), ("cd /usr; (exit 4)", 4), ("cd /usr; exec true", 0)] {
+        let finished = session.run(text).await;
+        assert!(matches!(finished.ended, Ended::Exited(exit) if exit.code == Some(code)), "{text}");
+        assert_eq!(finished.cwd(), Some("/usr".into()), "{text}");
+    }
+    assert_eq!(session.say("echo one # comment\necho 'two'; cat <<E\n$((1 + 2))\nE").await, "one\ntwo\n3");
+    assert_eq!(session.say("# only a comment").await, "");
+}
+
 pub(crate) async fn the_text_is_data_whatever_it_contains() {
     let session = Session::new();
     assert_eq!(session.say("echo $# $0 \"$@\"").await, "0 bash");
