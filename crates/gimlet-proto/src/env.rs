@@ -67,6 +67,13 @@ impl Env {
         Arc::make_mut(&mut self.vars).insert(name.into(), value.into());
         self
     }
+
+    /// Returns the environment without these variables.
+    #[must_use]
+    pub fn without(mut self, names: &[&str]) -> Self {
+        Arc::make_mut(&mut self.vars).retain(|name, _| !names.iter().any(|removed| name == removed));
+        self
+    }
 }
 
 impl std::fmt::Debug for Env {

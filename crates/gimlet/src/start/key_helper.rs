@@ -19,6 +19,17 @@ const DEFAULT_TTL_MS: u64 = 5 * 60 * 1000;
 /// How long the command may take; long enough for a log-in in a browser.
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 const LONGEST_KEY: usize = 64 << 10;
+/// Variables that hold the credentials of the model. A command that a project's file names does not get them.
+const MODEL_CREDENTIALS: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "GIMLET_API_KEY",
+    "GIMLET_AUTH_TOKEN",
+    "GIMLET_CUSTOM_HEADERS",
+    "GIMLET_OAUTH_TOKEN",
+];
 
 /// The command of this session, and the key that it printed last.
 pub(crate) struct KeyHelper {
@@ -123,7 +134,10 @@ impl KeyHelper {
             return Err(failed("the session is not open yet", "Please report this"));
         };
         self.check().await?;
-        let errand = Errand { command, cwd: &self.cwd, env: &self.env, limit: self.timeout, most_bytes: LONGEST_KEY };
+        // Only what a project's file names has to be trusted first.
+        let is_of_project = self.now().objection.is_some();
+        let env = if is_of_project { self.env.clone().without(MODEL_CREDENTIALS) } else { self.env.clone() };
+        let errand = Errand { command, cwd: &self.cwd, env: &env, limit: self.timeout, most_bytes: LONGEST_KEY };
         let printed = errand.run(exec).await.map_err(|error| self.explain(&error))?;
         let key = Secret::new(only_key(&printed)?);
         self.redactor.learn(key.clone());

@@ -52,6 +52,16 @@ async fn it_is_run_when_a_key_is_needed_and_its_key_is_kept_and_masked() {
 }
 
 #[tokio::test]
+async fn a_command_of_a_projects_file_does_not_get_the_credentials_of_the_model() {
+    let env = Env::default().with("ANTHROPIC_API_KEY", "sk-own").with("OTHER_TOKEN", "t");
+    let command = "echo key-${ANTHROPIC_API_KEY-none}-${OTHER_TOKEN-none}";
+    let stage = Stage::with(command, env);
+    assert_eq!(stage.key(None).await.unwrap(), "key-sk-own-t");
+    stage.helper.set_command(Some(&format!("true; {command}")), Some(Arc::new(|| None)));
+    assert_eq!(stage.key(None).await.unwrap(), "key-none-t");
+}
+
+#[tokio::test]
 async fn needs_that_come_together_wait_for_one_run_also_when_it_fails_or_the_first_is_cancelled() {
     let stage = Stage::new("sleep 0.1; echo key-$(wc -l <runs)");
     let (one, two) = tokio::join!(stage.key(None), stage.key(None));
